@@ -1,0 +1,3 @@
+//! The `laststream` command line.
+
+fn main() {}

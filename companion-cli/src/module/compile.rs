@@ -1,0 +1,138 @@
+//! Compiles `filter/` for wasm32 with a cargo of its own.
+//!
+//! Standard library only: the workspace's `build.rs` includes this very file, so that the tests and `laststream build` cannot
+//! build two different modules.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The target that the module is built for: no WASI, so the module can ask the proxy for nothing but the proxy-wasm calls.
+pub const TARGET: &str = "wasm32-unknown-unknown";
+
+/// How to compile.
+#[derive(Debug, Clone)]
+pub struct Compile {
+    /// The workspace that holds `filter/`.
+    pub workspace: PathBuf,
+    /// Where cargo may put its files. Never the folder of an outer cargo: that one holds the lock, and both would wait for ever.
+    pub target_dir: PathBuf,
+    /// Features of `filter/` to turn on.
+    pub features: Vec<String>,
+    /// Never reach for the network.
+    pub offline: bool,
+}
+
+/// A compiled module.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The module.
+    pub wasm: PathBuf,
+    /// Every source file that went into it, as the compiler named them.
+    pub sources: Vec<PathBuf>,
+}
+
+impl Compile {
+    /// Compiles, and adds the wasm32 target to the toolchain if it is missing.
+    ///
+    /// # Errors
+    /// Says in words what failed and what to do about it, with the end of the compiler's own output.
+    pub fn run(&self) -> Result<Compiled, String> {
+        self.ensure_target()?;
+        let mut cargo = self.cargo();
+        let output = cargo.output().map_err(|error| format!("cannot start `{}`: {error}", cargo.get_program().display()))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("the module does not compile ({}):\n{}", output.status, said.trim_end()));
+        }
+        let wasm = self.target_dir.join(TARGET).join("wasm/laststream_filter.wasm");
+        if !wasm.is_file() {
+            return Err(format!("cargo succeeded but `{}` is not there", wasm.display()));
+        }
+        Ok(Compiled { sources: sources(&wasm.with_extension("d")), wasm })
+    }
+
+    fn cargo(&self) -> Command {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo
+            .current_dir(&self.workspace)
+            .args(["rustc", "--package", "laststream-filter", "--lib", "--crate-type", "cdylib", "--locked"])
+            .args(["--profile", "wasm", "--target", TARGET])
+            .arg("--target-dir")
+            .arg(&self.target_dir);
+        if self.offline {
+            cargo.arg("--offline");
+        }
+        if !self.features.is_empty() {
+            cargo.arg("--features").arg(self.features.join(","));
+        }
+        // What an outer cargo, clippy or coverage run wants of its own compiler is not for the module.
+        for (name, _) in std::env::vars_os() {
+            if is_outer(&name) {
+                cargo.env_remove(name);
+            }
+        }
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", self.rustflags());
+        cargo
+    }
+
+    /// Paths of the machine end up in panic messages; without them two users get the same bytes.
+    fn rustflags(&self) -> OsString {
+        let mut flags = OsString::new();
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+        let pairs = [(Some(self.workspace.clone()), "/laststream"), (home, "/cargo")];
+        for (from, to) in pairs.into_iter().filter_map(|(from, to)| Some((from?, to))) {
+            if !flags.is_empty() {
+                flags.push("\u{1f}");
+            }
+            flags.push("--remap-path-prefix=");
+            flags.push(from);
+            flags.push("=");
+            flags.push(to);
+        }
+        flags
+    }
+
+    fn ensure_target(&self) -> Result<(), String> {
+        if self.has_target() {
+            return Ok(());
+        }
+        let way_out = format!("run `rustup target add {TARGET}`");
+        if self.offline {
+            return Err(format!("the Rust target `{TARGET}` is missing and this build is offline: {way_out}"));
+        }
+        let added = Command::new("rustup").current_dir(&self.workspace).args(["target", "add", TARGET]).output();
+        match added {
+            Ok(output) if output.status.success() && self.has_target() => Ok(()),
+            Ok(output) => Err(format!(
+                "the Rust target `{TARGET}` is missing and rustup could not add it: {}\n{way_out}",
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            )),
+            Err(error) => Err(format!("the Rust target `{TARGET}` is missing and rustup cannot be started ({error}): {way_out}")),
+        }
+    }
+
+    fn has_target(&self) -> bool {
+        let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        let output = rustc.current_dir(&self.workspace).args(["--print", "target-libdir", "--target", TARGET]).output();
+        output.is_ok_and(|output| {
+            let folder = String::from_utf8_lossy(&output.stdout);
+            output.status.success() && Path::new(folder.trim()).is_dir()
+        })
+    }
+}
+
+fn is_outer(name: &OsString) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let exact = ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET"];
+    let prefixes = ["CARGO_CFG_", "CARGO_FEATURE_", "CARGO_PROFILE_", "CARGO_LLVM_COV", "LLVM_PROFILE_", "CLIPPY_", "CARGO_MANIFEST_", "CARGO_PKG_"];
+    exact.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Reads the list of sources that cargo leaves beside its output: `output: source source …`, spaces escaped.
+fn sources(dep_info: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(dep_info).unwrap_or_default();
+    let Some((_, list)) = text.split_once(": ") else { return Vec::new() };
+    let escaped = list.trim().replace("\\ ", "\0");
+    escaped.split_whitespace().map(|path| PathBuf::from(path.replace('\0', " "))).collect()
+}

@@ -1,0 +1,3 @@
+//! The Wasm module as a file: compiling it from a checkout.
+
+pub mod compile;
