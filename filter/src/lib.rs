@@ -1,1 +1,23 @@
-//! placeholder
+//! laststream, the module: counts the HTTP streams in flight over all of Envoy's workers, and restores `x-forwarded-proto`.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`config`] | the configuration, from text to checked types; shared with the command line |
+//! | [`forwarded`] | the original scheme: whom to believe, what headers say, what is written |
+//! | [`rules`] | which streams are not counted, which are long-lived |
+//! | [`contexts`], `plugin`, `stream` | the life of a stream, of a configuration, of the VM |
+//! | [`host`] | what may be asked of Envoy |
+//! | `wasm` | the border to Envoy, the only part that is not plain Rust |
+
+pub mod config;
+pub mod contexts;
+pub mod forwarded;
+pub mod headers;
+pub mod host;
+pub mod metrics;
+mod plugin;
+pub mod rules;
+mod stream;
+pub mod text;
+#[cfg(all(target_arch = "wasm32", not(test)))]
+mod wasm;

@@ -1,0 +1,169 @@
+//! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line checks what it renders with these very
+//! types, so what one accepts, the other accepts.
+
+mod check;
+mod error;
+pub mod json;
+mod object;
+#[cfg(feature = "schema")]
+pub mod schema;
+pub mod wire;
+
+pub use error::{Problem, Refused};
+
+use crate::forwarded::Policy;
+use crate::rules::Rule;
+pub use object::Wire;
+use wire::Scope;
+
+/// A checked configuration.
+#[derive(Debug)]
+pub struct Config {
+    pub(crate) scope: Scope,
+    pub(crate) exclude: Vec<Rule>,
+    pub(crate) long_lived: Vec<Rule>,
+    pub(crate) forwarded_proto: Option<Policy>,
+}
+
+/// Reads and checks a configuration. No text at all is the empty configuration.
+///
+/// # Errors
+/// The first thing that is wrong with the shape; or everything that is wrong with the values.
+pub fn parse(text: &[u8]) -> Result<Config, Refused> {
+    check::check(read_wire(text)?)
+}
+
+/// Reads a configuration without checking its values.
+///
+/// # Errors
+/// The first thing that is wrong with the shape.
+pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Problem> {
+    let text = std::str::from_utf8(text).map_err(|error| Problem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to())))?;
+    if text.trim_ascii().is_empty() {
+        return wire::Configuration::absent().ok_or_else(|| Problem::new("", "is empty"));
+    }
+    wire::Configuration::read(&json::parse(text)?)
+}
+
+impl Config {
+    /// Which metrics it counts in.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// What an operator should know, though it is allowed.
+    pub fn warnings(&self) -> Vec<String> {
+        let everyone = self.forwarded_proto.as_ref().is_some_and(|policy| policy.trust.peers.holds_everyone());
+        if everyone {
+            vec!["forwarded_proto.trust.peers: every address is trusted, so every client can claim https".into()]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// One line for the log.
+    pub fn summary(&self) -> String {
+        let proto = match &self.forwarded_proto {
+            Some(policy) => format!("{} sources for x-forwarded-proto", policy.sources.len()),
+            None => "x-forwarded-proto untouched".into(),
+        };
+        format!(
+            "laststream {}: counts streams as {}, {} exclusions, {} rules for long-lived ones, {proto}",
+            env!("CARGO_PKG_VERSION"),
+            self.scope.name(),
+            self.exclude.len(),
+            self.long_lived.len(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{parse, wire::Scope};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn nothing_is_the_empty_configuration() {
+        for text in ["", " \n", "{}"] {
+            let config = parse(text.as_bytes()).expect(text);
+            assert_eq!(config.scope, Scope::Gateway);
+            assert!(config.exclude.is_empty() && config.long_lived.is_empty() && config.forwarded_proto.is_none());
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn names_the_place_and_the_way_out() {
+        let proto =
+            |inside: &str| format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["10.0.0.0/8"]}}, {inside}}}}}"#);
+        let peers = |peer: &str| format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["10.0.0.0/8", {peer}]}}}}}}"#);
+        for (text, path, message) in [
+            (r#"{"rol": "stream"}"#.into(), "rol", "did you mean `role`?"),
+            (r#"{"forwardedProto": {}}"#.into(), "forwardedProto", "did you mean `forwarded_proto`?"),
+            (r#"{"role": "gatekeeper"}"#.into(), "role", "`gatekeeper` is not known; known: stream"),
+            (r#"{"scope": "Gateway"}"#.into(), "scope", "did you mean `gateway`?"),
+            (r#"{"scope": 1}"#.into(), "scope", "1 is not what is expected here: a word in quotes"),
+            (r#"{"count": []}"#.into(), "count", "a list is not what is expected here: an object"),
+            (r#"[]"#.into(), "", "an object"),
+            (r#"{"scope": "inbound", "scope": "outbound"}"#.into(), "scope", "twice"),
+            (
+                r#"{"count": {"exclude": {"paths": [{"exact": "/a"}, {"prefix": "b"}]}}}"#.into(),
+                "count.exclude.paths[1]",
+                "begins with `/`",
+            ),
+            (r#"{"count": {"exclude": {"paths": [{"exact": "/a?b"}]}}}"#.into(), "count.exclude.paths[0]", "query"),
+            (r#"{"count": {"exclude": {"paths": [{}]}}}"#.into(), "count.exclude.paths[0]", "neither"),
+            (r#"{"count": {"exclude": {"paths": [{"exact": "/", "prefix": "/"}]}}}"#.into(), "count.exclude.paths[0]", "both"),
+            (r#"{"count": {"exclude": {"headers": [{"exact": "x"}]}}}"#.into(), "count.exclude.headers[0].name", "is required"),
+            (
+                r#"{"count": {"exclude": {"headers": [{"name": "a b"}]}}}"#.into(),
+                "count.exclude.headers[0].name",
+                "not the name of a header",
+            ),
+            (r#"{"count": {"exclude": {"health_checks": "yes"}}}"#.into(), "count.exclude.health_checks", "true or false"),
+            (r#"{"forwarded_proto": {"presets": ["gcp"]}}"#.into(), "forwarded_proto.trust", "trusts nobody"),
+            (r#"{"forwarded_proto": {"trust": {"peers": ["::/0"]}}}"#.into(), "forwarded_proto.sources", "names no header"),
+            (peers(r#""10.0.0.0/40""#), "forwarded_proto.trust.peers[1]", "from 0 to 32"),
+            (peers(r#""10.0.0.5/8""#), "forwarded_proto.trust.peers[1]", "write `10.0.0.0/8`"),
+            (peers(r#""2001:db8::1/32""#), "forwarded_proto.trust.peers[1]", "write `2001:db8::/32`"),
+            (peers(r#""proxy.example""#), "forwarded_proto.trust.peers[1]", "`proxy.example` is not an address range"),
+            (peers("7"), "forwarded_proto.trust.peers[1]", "a text in quotes"),
+            (proto(r#""ports": {"https": [70000]}"#), "forwarded_proto.ports.https[0]", "from 0 to 65535"),
+            (proto(r#""ports": {"https": [443, 80]}"#), "forwarded_proto.ports", "80 stands for both"),
+            (proto(r#""ports": {"http": []}, "write_port": true"#), "forwarded_proto.ports", "at least one"),
+            (proto(r#""sources": [{"header": "x-forwarded-proto", "form": "flag"}]"#), "forwarded_proto.sources", "twice"),
+            (proto(r#""original_header": "x y""#), "forwarded_proto.original_header", "`x y`"),
+            (r#"{"scope": }"#.into(), "line 1, column 11", "not JSON"),
+        ] {
+            let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
+            assert_eq!(refused.0[0].path, path, "{text}: {refused}");
+            assert!(refused.0[0].message.contains(message), "{text}: {refused}");
+        }
+        assert!(parse(b"{\"scope\": \"\xff\"}").map(|_| ()).expect_err("not UTF-8").to_string().contains("not UTF-8 from byte 11 on"));
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn reports_every_wrong_value_at_once() {
+        let text = r#"{"count": {"exclude": {"paths": [{"exact": "a"}]}}, "forwarded_proto": {"trust": {"peers": ["a", "b"], "identities": [{"prefix": "spiffe://x/ns/ist"}]}}}"#;
+        let refused = parse(text.as_bytes()).map(|_| ()).expect_err(text);
+        let paths: Vec<_> = refused.0.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(
+            paths,
+            [
+                "count.exclude.paths[0]",
+                "forwarded_proto.sources",
+                "forwarded_proto.trust.peers[0]",
+                "forwarded_proto.trust.peers[1]",
+                "forwarded_proto.trust.identities[0]",
+            ]
+        );
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn warns_of_trusting_everybody() {
+        for (peer, warns) in [("0.0.0.0/0", true), ("::/0", true), ("::ffff:0.0.0.0/96", true), ("10.0.0.0/8", false)] {
+            let text = format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["{peer}"]}}}}}}"#);
+            assert_eq!(parse(text.as_bytes()).expect(peer).warnings().len(), usize::from(warns), "{peer}");
+        }
+    }
+}

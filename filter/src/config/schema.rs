@@ -1,0 +1,49 @@
+//! The JSON schema of the configuration, from the types themselves.
+
+use serde_json::{Value, json};
+
+use super::object::Wire as _;
+use super::wire::Configuration;
+
+/// The schema of a whole configuration (JSON Schema, draft 2020-12).
+pub fn schema() -> Value {
+    let mut schema = Configuration::schema();
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = "laststream module configuration".into();
+    schema
+}
+
+/// A field of an object.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) about: &'static [&'static str],
+    pub(super) schema: Value,
+    /// What it is where it is left out; `None` where it must not be.
+    pub(super) default: Option<Value>,
+}
+
+pub(super) fn object(about: &[&str], fields: Vec<Field>) -> Value {
+    let required: Vec<_> = fields.iter().filter(|field| field.default.is_none()).map(|field| field.name).collect();
+    let property = |mut field: Field| {
+        field.schema["description"] = text(field.about).into();
+        if let Some(default) = field.default.filter(|default| !default.is_null()) {
+            field.schema["default"] = default;
+        }
+        (field.name.to_owned(), field.schema)
+    };
+    let properties: serde_json::Map<_, _> = fields.into_iter().map(property).collect();
+    let mut schema = json!({ "type": "object", "description": text(about), "properties": properties, "additionalProperties": false });
+    if !required.is_empty() {
+        schema["required"] = required.into();
+    }
+    schema
+}
+
+pub(super) fn words(about: &[&str], words: &[(&str, &[&str])]) -> Value {
+    let word = |(word, about): &(&str, &[&str])| json!({ "const": word, "description": text(about) });
+    json!({ "description": text(about), "oneOf": words.iter().map(word).collect::<Vec<_>>() })
+}
+
+fn text(lines: &[&str]) -> String {
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+}

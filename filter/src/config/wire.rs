@@ -1,0 +1,261 @@
+//! The configuration as it is written: one type for each JSON object, nothing checked beyond its shape.
+//!
+//! The doc comments here are the descriptions in the JSON schema and in the README's table. What the values must be like is said in
+//! [`super::check`].
+
+use super::object::{object, words};
+
+/// Where the early header mutation of the rendered configuration saves `x-forwarded-proto`.
+pub const ORIGINAL_HEADER: &str = "x-laststream-forwarded-proto";
+
+/// The filter state key under which the direct peer's address is expected.
+pub const PEER_KEY: &str = "laststream.direct_peer";
+
+object! {
+    /// Configuration of the laststream module. Every field is optional: `{}` counts streams and touches no header.
+    Configuration {
+        /// What this instance of the module does.
+        role: Role,
+        /// Which streams these are; it becomes part of every metric's name, so that directions are told apart.
+        scope: Scope,
+        /// Which streams are counted, and which of them are long-lived.
+        count: Count,
+        /// How `x-forwarded-proto` is restored. Without it no header is read or written for that purpose.
+        forwarded_proto: Option<ForwardedProto>,
+    }
+}
+
+words! {
+    /// What an instance of the module does.
+    Role, default Self::Stream => {
+        /// Sits in the path of the requests: counts streams, restores the scheme.
+        Stream = "stream",
+    }
+}
+
+words! {
+    /// Which streams an instance counts.
+    Scope, default Self::Gateway => {
+        /// Requests that enter the mesh.
+        Gateway = "gateway",
+        /// Requests to the app beside the proxy.
+        Inbound = "inbound",
+        /// Requests from the app beside the proxy.
+        Outbound = "outbound",
+    }
+}
+
+object! {
+    /// Which streams are counted.
+    Count {
+        /// Streams that match any of these rules are not counted. Any rule costs a read of the headers of every request.
+        exclude: Exclude,
+        /// Streams that match any of these rules are counted as long-lived too, so that a drain can treat them apart.
+        long_lived: LongLived,
+    }
+}
+
+object! {
+    /// Rules for streams that are not counted.
+    Exclude {
+        /// Paths, without the query string.
+        paths: Vec<TextMatch>,
+        /// Request headers.
+        headers: Vec<HeaderMatch>,
+        /// The user agents of well-known health checkers (kubelet, Envoy, the clouds' load balancers, Consul).
+        health_checks: bool,
+    }
+}
+
+object! {
+    /// Rules for streams that live long by nature.
+    LongLived {
+        /// Upgrades (WebSocket and others) and CONNECT.
+        upgrades: bool,
+        /// Requests whose content type is gRPC. Unary calls look the same as streaming ones.
+        grpc: bool,
+        /// Requests that accept `text/event-stream`.
+        event_streams: bool,
+        /// Paths, without the query string.
+        paths: Vec<TextMatch>,
+        /// Request headers.
+        headers: Vec<HeaderMatch>,
+        /// Names of Envoy's routes.
+        routes: Vec<TextMatch>,
+    }
+}
+
+object! {
+    /// A text to compare with: either `exact` or `prefix`. Upper and lower case differ.
+    TextMatch {
+        /// The whole text.
+        exact: Option<String>,
+        /// The beginning of the text.
+        prefix: Option<String>,
+    }
+}
+
+object! {
+    /// A request header: present, or with a value to compare with (`exact` or `prefix`).
+    HeaderMatch {
+        /// The header's name.
+        name: String,
+        /// One of the header's values is this.
+        exact: Option<String>,
+        /// One of the header's values begins with this.
+        prefix: Option<String>,
+    }
+}
+
+object! {
+    /// How `x-forwarded-proto` is restored.
+    ForwardedProto {
+        /// Whose headers are believed.
+        trust: Trust,
+        /// Load balancers by name, each for the headers that it writes; read before `sources`.
+        presets: Vec<Preset>,
+        /// Headers that tell the original scheme, in order.
+        sources: Vec<Source>,
+        /// What several sources, or several elements of one header, must do to be believed.
+        decision: Decision,
+        /// The header that holds the `x-forwarded-proto` which the peer sent. Envoy overwrites `x-forwarded-proto` itself at an edge, so an
+        /// early header mutation saves it here. Where Envoy keeps it (`use_remote_address: false`, or trusted hops), name `x-forwarded-proto`.
+        original_header: String = ORIGINAL_HEADER.into(),
+        /// Which scheme a port in a header stands for.
+        ports: Ports,
+        /// What `x-forwarded-proto` becomes when the peer is not trusted or its headers contradict each other.
+        fallback: Fallback,
+        /// Which forgeable headers are removed.
+        strip: Strip,
+        /// Also write `:scheme`, which HTTP/2 upstreams and some filters look at.
+        write_scheme: bool,
+        /// Also write `x-forwarded-port` where it is absent or contradicts the decision.
+        write_port: bool,
+    }
+}
+
+object! {
+    /// Whose headers are believed: a peer that matches `peers` or `identities`. At least one entry is required.
+    Trust {
+        /// Address ranges of the direct peer, such as `10.0.0.0/8`, `2001:db8::/32`, or a single address.
+        peers: Vec<String>,
+        /// Identities of the direct peer: the first URI in the subject alternative names of its verified certificate.
+        identities: Vec<TextMatch>,
+        /// The filter state key that holds the direct peer's address; a `set_filter_state` filter in front of this one writes it.
+        peer_key: String = PEER_KEY.into(),
+    }
+}
+
+object! {
+    /// A header that tells the original scheme.
+    Source {
+        /// The header's name. `x-forwarded-proto` means the one that the peer sent, see `original_header`.
+        header: String,
+        /// How its value tells the scheme. Well-known headers know theirs; `scheme` for all others.
+        form: Option<Form>,
+        /// Which element counts when the header holds a list or comes several times.
+        element: Element,
+    }
+}
+
+words! {
+    /// How a header's value tells the scheme.
+    Form, required => {
+        /// `http` or `https`; `ws` and `wss` stand for them.
+        Scheme = "scheme",
+        /// A port, see `ports`.
+        Port = "port",
+        /// `on`, `1`, `true`, `yes` for https; `off`, `0`, `false`, `no` for http.
+        Flag = "flag",
+        /// Any value at all means https; absence says nothing.
+        Present = "present",
+        /// The `proto` parameter of RFC 7239.
+        Forwarded = "forwarded",
+        /// Cloudflare's `{"scheme":"https"}`.
+        CfVisitor = "cf_visitor",
+    }
+}
+
+words! {
+    /// Which element of a list counts.
+    Element, default Self::Agree => {
+        /// All elements must say the same.
+        Agree = "agree",
+        /// The first, which the proxy nearest to the client wrote.
+        First = "first",
+        /// The last, which the direct peer wrote.
+        Last = "last",
+    }
+}
+
+words! {
+    /// What several sources must do to be believed.
+    Decision, default Self::Agree => {
+        /// All sources that are there must say the same.
+        Agree = "agree",
+        /// The first source that is there decides.
+        First = "first",
+    }
+}
+
+object! {
+    /// Which scheme a port stands for. A port in neither list says nothing.
+    Ports {
+        /// Ports of https; the first is the one that `write_port` writes.
+        https: Vec<u16> = vec![443],
+        /// Ports of http; the first is the one that `write_port` writes.
+        http: Vec<u16> = vec![80],
+    }
+}
+
+words! {
+    /// What `x-forwarded-proto` becomes when nothing can be believed.
+    Fallback, default Self::Connection => {
+        /// The scheme of the connection that the request came on, so that nobody untrusted can claim https.
+        Connection = "connection",
+        /// What it is. Cheaper, and safe only where Envoy has overwritten it (`use_remote_address: true` without trusted hops).
+        Keep = "keep",
+    }
+}
+
+object! {
+    /// Which forgeable headers are removed. Names that differ from a well-known one only in `_` for `-` are its twins: many back ends
+    /// read both as one.
+    Strip {
+        /// From requests of untrusted peers: every header that tells a scheme (all sources and all well-known ones, but neither
+        /// `x-forwarded-proto` nor `x-forwarded-port` themselves), and the twins.
+        untrusted: bool,
+        /// From all requests: the twins.
+        twins: bool,
+    }
+}
+
+words! {
+    /// A load balancer, for the headers that it writes itself whatever the client sent.
+    Preset, required => {
+        /// AWS Application Load Balancer.
+        AwsAlb = "aws_alb",
+        /// AWS Classic Load Balancer with HTTP or HTTPS listeners.
+        AwsClb = "aws_clb",
+        /// Amazon CloudFront, with `CloudFront-Forwarded-Proto` in the origin request policy.
+        Cloudfront = "cloudfront",
+        /// Google Cloud external Application Load Balancer.
+        Gcp = "gcp",
+        /// Azure Front Door.
+        AzureFrontDoor = "azure_front_door",
+        /// Azure Application Gateway.
+        AzureAppGateway = "azure_app_gateway",
+        /// Cloudflare.
+        Cloudflare = "cloudflare",
+        /// Fastly, with a snippet that sets `X-Forwarded-Proto`: it lets clients set its own `Fastly-SSL`.
+        Fastly = "fastly",
+        /// Akamai, with a rule that sets `X-Forwarded-Proto`: it writes no header that tells the scheme by itself.
+        Akamai = "akamai",
+        /// The Heroku router.
+        Heroku = "heroku",
+        /// nginx, with `proxy_set_header X-Forwarded-Proto $scheme`.
+        Nginx = "nginx",
+        /// HAProxy, with `http-request set-header X-Forwarded-Proto`.
+        Haproxy = "haproxy",
+    }
+}

@@ -1,0 +1,91 @@
+//! Which headers are written. Each write makes Envoy choose the route again, so nothing is written that is already there.
+
+use super::known::{FORWARDED_PORT, FORWARDED_PROTO, tells_scheme};
+use super::{Finding, Policy, Ports, Scheme, Verdict};
+use crate::headers::Headers;
+
+/// A change to the request's headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Edit<'e> {
+    /// The header has this value, and only this.
+    Set(&'e [u8], &'e [u8]),
+    /// The header is not there.
+    Remove(&'e [u8]),
+}
+
+impl Policy {
+    /// Hands over every edit that the finding asks for, and says what became of the request.
+    pub(crate) fn edit<'e>(
+        &'e self,
+        finding: Finding,
+        target: Option<Scheme>,
+        headers: Headers<'e>,
+        mut write: impl FnMut(Edit<'e>),
+    ) -> Verdict {
+        let mut changed = false;
+        if let Some(scheme) = target {
+            changed = !holds(headers, FORWARDED_PROTO, scheme.name());
+            if changed {
+                write(Edit::Set(FORWARDED_PROTO.as_bytes(), scheme.name().as_bytes()));
+            }
+            if self.write_scheme && !holds(headers, ":scheme", scheme.name()) {
+                write(Edit::Set(b":scheme", scheme.name().as_bytes()));
+            }
+            if self.write_port && self.port_is_wrong(scheme, headers) {
+                write(Edit::Set(FORWARDED_PORT.as_bytes(), self.ports.written(scheme)));
+            }
+        }
+        self.strip(finding, headers, write);
+        match finding {
+            Finding::Known(_) if changed => Verdict::Overridden,
+            Finding::Known(_) => Verdict::Kept,
+            Finding::Silent => Verdict::Silent,
+            Finding::Conflicting => Verdict::Conflicting,
+            Finding::Untrusted => Verdict::Untrusted,
+        }
+    }
+
+    /// A port that stands for neither scheme may be an odd one of the load balancer's, and stays.
+    fn port_is_wrong(&self, scheme: Scheme, headers: Headers<'_>) -> bool {
+        let mut values = headers.all(FORWARDED_PORT);
+        match (values.next(), values.next()) {
+            (Some(value), None) => match Ports::read(value) {
+                Some(port) => self.ports.scheme(port).is_some_and(|said| said != scheme),
+                None => true,
+            },
+            _ => true,
+        }
+    }
+
+    fn strip<'e>(&self, finding: Finding, headers: Headers<'e>, mut write: impl FnMut(Edit<'e>)) {
+        let all = self.strip.untrusted && finding == Finding::Untrusted;
+        if !all && !self.strip.twins {
+            return;
+        }
+        for (name, _) in headers.iter() {
+            if self.is_forgeable(name, all) {
+                write(Edit::Remove(name));
+            }
+        }
+    }
+
+    /// Whether this header is to go: a twin, or with `all` any header that tells a scheme.
+    fn is_forgeable(&self, name: &[u8], all: bool) -> bool {
+        let Ok(name) = std::str::from_utf8(name) else { return false };
+        let is_source = |name: &str| self.sources.iter().any(|source| source.header == name);
+        if name == FORWARDED_PROTO || name == FORWARDED_PORT {
+            return false;
+        }
+        if is_source(name) || !name.contains('_') {
+            return all && (is_source(name) || tells_scheme(name));
+        }
+        let plain = name.replace('_', "-");
+        is_source(&plain) || tells_scheme(&plain)
+    }
+}
+
+/// Whether a header is there once, with exactly this value.
+fn holds(headers: Headers<'_>, name: &str, value: &str) -> bool {
+    let mut values = headers.all(name);
+    values.next() == Some(value.as_bytes()) && values.next().is_none()
+}

@@ -1,0 +1,169 @@
+//! The `proto` parameters of a `Forwarded` header, RFC 7239.
+//!
+//! ```text
+//! Forwarded: for=192.0.2.60;proto=http;by=203.0.113.43, for="[2001:db8::1]:80";proto=https
+//! ```
+
+/// A header that does not follow the RFC. Nothing of it is believed then: what follows a broken quote may be the client's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+/// The `proto` of each element, in order; `None` for an element without. Empty elements are left out, as lists allow them.
+///
+/// # Errors
+/// [`Malformed`] when any part of the header breaks the grammar, or a parameter is there twice in one element.
+pub fn protos(header: &[u8]) -> Result<Vec<Option<Vec<u8>>>, Malformed> {
+    let mut cursor = Cursor { rest: header };
+    let mut elements = Vec::new();
+    loop {
+        cursor.blank();
+        match cursor.rest.first() {
+            None => return Ok(elements),
+            Some(b',') => cursor.step(),
+            Some(_) => {
+                elements.push(cursor.element()?);
+                cursor.blank();
+                if !cursor.rest.is_empty() && !cursor.take(b',') {
+                    return Err(Malformed);
+                }
+            }
+        }
+    }
+}
+
+struct Cursor<'h> {
+    rest: &'h [u8],
+}
+
+impl<'h> Cursor<'h> {
+    fn step(&mut self) {
+        self.rest = self.rest.get(1..).unwrap_or_default();
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let there = self.rest.first() == Some(&byte);
+        if there {
+            self.step();
+        }
+        there
+    }
+
+    fn blank(&mut self) {
+        while matches!(self.rest.first(), Some(b' ' | b'\t')) {
+            self.step();
+        }
+    }
+
+    /// `[ pair ] *( ";" [ pair ] )`
+    fn element(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
+        let mut proto = None;
+        let mut seen: Vec<&[u8]> = Vec::new();
+        loop {
+            self.blank();
+            if !matches!(self.rest.first(), None | Some(b';' | b',')) {
+                let (name, value) = self.pair()?;
+                if seen.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+                    return Err(Malformed);
+                }
+                seen.push(name);
+                if name.eq_ignore_ascii_case(b"proto") {
+                    proto = Some(value);
+                }
+            }
+            self.blank();
+            if !self.take(b';') {
+                return Ok(proto);
+            }
+        }
+    }
+
+    /// `token "=" ( token / quoted-string )`, no white space around `=`.
+    fn pair(&mut self) -> Result<(&'h [u8], Vec<u8>), Malformed> {
+        let name = self.token()?;
+        if !self.take(b'=') {
+            return Err(Malformed);
+        }
+        let value = if self.take(b'"') { self.quoted()? } else { self.token()?.to_vec() };
+        Ok((name, value))
+    }
+
+    fn token(&mut self) -> Result<&'h [u8], Malformed> {
+        let length = self.rest.iter().take_while(|&&byte| is_token(byte)).count();
+        let (token, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        if token.is_empty() { Err(Malformed) } else { Ok(token) }
+    }
+
+    /// The rest of a quoted string, its opening quote already taken.
+    fn quoted(&mut self) -> Result<Vec<u8>, Malformed> {
+        let mut value = Vec::new();
+        loop {
+            let byte = *self.rest.first().ok_or(Malformed)?;
+            self.step();
+            match byte {
+                b'"' => return Ok(value),
+                b'\\' => {
+                    value.push(*self.rest.first().ok_or(Malformed)?);
+                    self.step();
+                }
+                b'\t' | b' '..=b'~' | 0x80.. => value.push(byte),
+                _ => return Err(Malformed),
+            }
+        }
+    }
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{Malformed, protos};
+
+    fn read(header: &str) -> Result<Vec<Option<String>>, Malformed> {
+        let text = |proto: Option<Vec<u8>>| proto.map(|proto| String::from_utf8_lossy(&proto).into_owned());
+        protos(header.as_bytes()).map(|protos| protos.into_iter().map(text).collect())
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn follows_the_grammar() {
+        let some = |proto: &str| Some(proto.to_owned());
+        for (header, expected) in [
+            ("for=192.0.2.60;proto=http;by=203.0.113.43", vec![some("http")]),
+            ("for=192.0.2.43, for=198.51.100.17", vec![None, None]),
+            ("For=\"[2001:db8:cafe::17]:4711\"", vec![None]),
+            ("PROTO=HTTPS", vec![some("HTTPS")]),
+            ("proto=\"h\\ttps\"", vec![some("https")]),
+            ("for=\"a,proto=http;b\";proto=https,proto=http", vec![some("https"), some("http")]),
+            (" proto=https ;for=a , , ;proto=http;", vec![some("https"), some("http")]),
+            ("", vec![]),
+            (",,", vec![]),
+            ("proto=\"\"", vec![some("")]),
+        ] {
+            assert_eq!(read(header), Ok(expected), "{header}");
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn believes_nothing_of_a_broken_header() {
+        for header in [
+            "proto",
+            "proto=",
+            "=https",
+            "proto =https",
+            "proto= https",
+            "proto=https;proto=http",
+            "proto=ht tps",
+            "for=\"a",
+            "for=\"a\\",
+            "proto=https for=a",
+            "for=[::1];proto=https",
+            "proto=https\u{e9}",
+        ] {
+            assert_eq!(read(header), Err(Malformed), "{header}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! One header that tells the original scheme.
+
+use super::{Scheme, cf_visitor, rfc7239};
+use crate::config::wire::{Element, Form};
+use crate::headers::Headers;
+
+/// Which scheme a port stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ports {
+    https: Vec<u16>,
+    http: Vec<u16>,
+    /// What is written for https and for http.
+    written: [String; 2],
+}
+
+impl Ports {
+    pub(crate) fn new(https: Vec<u16>, http: Vec<u16>) -> Self {
+        let text = |ports: &[u16]| ports.first().map(u16::to_string).unwrap_or_default();
+        Self { written: [text(&https), text(&http)], https, http }
+    }
+
+    pub(crate) fn scheme(&self, port: u16) -> Option<Scheme> {
+        if self.https.contains(&port) {
+            Some(Scheme::Https)
+        } else if self.http.contains(&port) {
+            Some(Scheme::Http)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn written(&self, scheme: Scheme) -> &[u8] {
+        let [https, http] = &self.written;
+        match scheme {
+            Scheme::Https => https.as_bytes(),
+            Scheme::Http => http.as_bytes(),
+        }
+    }
+
+    /// Digits only: `parse` alone would take `+443`.
+    pub(crate) fn read(word: &[u8]) -> Option<u16> {
+        std::str::from_utf8(word).ok()?.parse().ok().filter(|_| word.iter().all(u8::is_ascii_digit))
+    }
+}
+
+/// What one header, or one element of it, says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Says {
+    /// Not there, empty, or about something else.
+    Nothing,
+    /// This.
+    Scheme(Scheme),
+    /// It is there, but nobody can tell what it means: it breaks its own grammar, or its elements contradict each other.
+    Unclear,
+}
+
+impl From<Option<Scheme>> for Says {
+    fn from(scheme: Option<Scheme>) -> Self {
+        scheme.map_or(Self::Unclear, Self::Scheme)
+    }
+}
+
+/// A header to read, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) header: String,
+    pub(crate) form: Form,
+    pub(crate) element: Element,
+}
+
+impl Source {
+    pub(crate) fn read(&self, headers: Headers<'_>, ports: &Ports) -> Says {
+        headers.all(&self.header).fold(Says::Nothing, |so_far, line| self.line(so_far, line, ports))
+    }
+
+    /// What is known after one more line of the header.
+    fn line(&self, so_far: Says, line: &[u8], ports: &Ports) -> Says {
+        match self.form {
+            Form::Forwarded => match rfc7239::protos(line) {
+                Ok(protos) => protos.into_iter().fold(so_far, |so_far, proto| self.join(so_far, forwarded(proto))),
+                // A broken line may hide an element on either side of the one that was asked for.
+                Err(rfc7239::Malformed) => Says::Unclear,
+            },
+            Form::CfVisitor | Form::Present => self.join(so_far, whole(self.form, line.trim_ascii())),
+            form => line.split(|&byte| byte == b',').fold(so_far, |so_far, word| self.join(so_far, one(form, word.trim_ascii(), ports))),
+        }
+    }
+
+    fn join(&self, so_far: Says, next: Says) -> Says {
+        match self.element {
+            Element::Agree => agreed(so_far, next),
+            Element::First if so_far != Says::Nothing => so_far,
+            Element::Last if next == Says::Nothing => so_far,
+            Element::First | Element::Last => next,
+        }
+    }
+}
+
+/// What two agree on.
+pub(crate) fn agreed(one: Says, other: Says) -> Says {
+    match (one, other) {
+        (Says::Nothing, only) | (only, Says::Nothing) => only,
+        (one, other) if one == other => one,
+        _ => Says::Unclear,
+    }
+}
+
+fn forwarded(proto: Option<Vec<u8>>) -> Says {
+    proto.map_or(Says::Nothing, |proto| Scheme::from_word(&proto).into())
+}
+
+/// A value that is no list.
+fn whole(form: Form, value: &[u8]) -> Says {
+    match form {
+        _ if value.is_empty() => Says::Nothing,
+        Form::CfVisitor => cf_visitor::scheme(value).into(),
+        _ => Says::Scheme(Scheme::Https),
+    }
+}
+
+/// One element of a list.
+fn one(form: Form, word: &[u8], ports: &Ports) -> Says {
+    match form {
+        _ if word.is_empty() => Says::Nothing,
+        Form::Port => match Ports::read(word) {
+            Some(port) => ports.scheme(port).map_or(Says::Nothing, Says::Scheme),
+            None => Says::Unclear,
+        },
+        Form::Flag => flag(word).into(),
+        _ => Scheme::from_word(word).into(),
+    }
+}
+
+fn flag(word: &[u8]) -> Option<Scheme> {
+    let is = |names: &[&str]| names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+    if is(&["on", "1", "true", "yes"]) {
+        Some(Scheme::Https)
+    } else if is(&["off", "0", "false", "no"]) {
+        Some(Scheme::Http)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,112 @@
+//! The metrics, by their names in Envoy. Envoy puts `wasmcustom.` before them; Prometheus shows them as they are here.
+
+use crate::config::wire::Scope;
+use crate::forwarded::Verdict;
+use crate::host::{Host, Kind, Metric};
+
+/// The metrics of one scope.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(crate) in_flight: Metric,
+    pub(crate) long_lived: Metric,
+    pub(crate) begun: Metric,
+    pub(crate) excluded: Metric,
+    verdicts: Option<[Metric; Verdict::ALL.len()]>,
+}
+
+impl Metrics {
+    /// Defines them and makes them visible, at zero where they are new.
+    ///
+    /// # Errors
+    /// Says which one cannot be had, and what to change.
+    pub(crate) fn define(host: &impl Host, scope: Scope, with_verdicts: bool) -> Result<Self, String> {
+        let counter = |name: String| -> Result<Metric, String> {
+            let metric = host.metric(Kind::Counter, &name).ok_or_else(|| undefined(&name))?;
+            host.show(metric);
+            Ok(metric)
+        };
+        let gauge = |name: String| -> Result<Metric, String> {
+            let metric = host.metric(Kind::Gauge, &name).ok_or_else(|| undefined(&name))?;
+            if counts(host, metric) { Ok(metric) } else { Err(rejected(&name)) }
+        };
+        let verdict = |verdict: Verdict| counter(forwarded_proto(verdict, scope));
+        let [overridden, kept, conflicting, silent, untrusted] = Verdict::ALL;
+        Ok(Self {
+            in_flight: gauge(in_flight(scope))?,
+            long_lived: gauge(long_lived(scope))?,
+            begun: counter(begun(scope))?,
+            excluded: counter(excluded(scope))?,
+            verdicts: if with_verdicts {
+                Some([verdict(overridden)?, verdict(kept)?, verdict(conflicting)?, verdict(silent)?, verdict(untrusted)?])
+            } else {
+                None
+            },
+        })
+    }
+
+    pub(crate) fn verdict(&self, verdict: Verdict) -> Option<Metric> {
+        self.verdicts.as_ref()?.get(verdict as usize).copied()
+    }
+}
+
+/// Whether a gauge counts at all, and makes it visible. Envoy hands out a gauge that stays zero when its stats matcher rejects the
+/// name: "none in flight", for ever. The probe is skipped where the gauge shows that it counts, so that nobody reads a stream too many
+/// while there are any.
+fn counts(host: &impl Host, gauge: Metric) -> bool {
+    let is_up = || host.value(gauge).is_some_and(|value| value > 0);
+    if is_up() {
+        return true;
+    }
+    host.add(gauge, 1);
+    let counts = is_up();
+    host.add(gauge, -1);
+    counts
+}
+
+fn undefined(name: &str) -> String {
+    format!("Envoy does not define the metric `{name}`")
+}
+
+fn rejected(name: &str) -> String {
+    format!(
+        "the stats matcher of this Envoy rejects `wasmcustom.{name}`, so nothing can be counted: add the inclusion prefix \
+         `wasmcustom.laststream_` to stats_config.stats_matcher (in Istio the annotation `sidecar.istio.io/statsInclusionPrefixes: \
+         wasmcustom.laststream_`), or take the exclusion that matches it away"
+    )
+}
+
+impl Scope {
+    /// Its name in metrics and configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Inbound => "inbound",
+            Self::Outbound => "outbound",
+        }
+    }
+}
+
+/// Gauge: streams in flight, over all workers.
+pub fn in_flight(scope: Scope) -> String {
+    ["laststream_streams_in_flight_", scope.name()].concat()
+}
+
+/// Gauge: those of them that are long-lived.
+pub fn long_lived(scope: Scope) -> String {
+    ["laststream_streams_long_lived_", scope.name()].concat()
+}
+
+/// Counter: streams that were ever counted.
+pub fn begun(scope: Scope) -> String {
+    ["laststream_streams_begun_", scope.name(), "_total"].concat()
+}
+
+/// Counter: streams that a rule excluded from counting.
+pub fn excluded(scope: Scope) -> String {
+    ["laststream_streams_excluded_", scope.name(), "_total"].concat()
+}
+
+/// Counter: requests by what became of their `x-forwarded-proto`.
+pub fn forwarded_proto(verdict: Verdict, scope: Scope) -> String {
+    ["laststream_forwarded_proto_", verdict.name(), "_", scope.name(), "_total"].concat()
+}

@@ -1,0 +1,58 @@
+//! A configured instance of the module: what all its streams share.
+
+use std::cell::Cell;
+
+use crate::config::{self, Config, Problem, Refused};
+use crate::forwarded::Policy;
+use crate::host::{Host, Level};
+use crate::metrics::Metrics;
+
+/// Envoy hands it to the streams that begin after it was configured; those that began before keep the one they have.
+#[derive(Debug)]
+pub(crate) struct Plugin {
+    pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
+    peer_missed: Cell<bool>,
+}
+
+impl Plugin {
+    /// Checks the configuration and defines the metrics.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the configuration, or with this Envoy for it.
+    pub(crate) fn configure(host: &impl Host, text: &[u8]) -> Result<Self, Refused> {
+        let config = config::parse(text)?;
+        let metrics = Metrics::define(host, config.scope, config.forwarded_proto.is_some()).map_err(|message| Problem::new("", message))?;
+        for warning in config.warnings() {
+            host.log(Level::Warning, &warning);
+        }
+        Ok(Self { config, metrics, peer_missed: Cell::new(false) })
+    }
+
+    /// Whether the policy believes the peer at the other end of this stream's connection.
+    pub(crate) fn trusts_peer(&self, policy: &Policy, host: &impl Host) -> bool {
+        let trust = &policy.trust;
+        if !trust.peers.is_empty() {
+            match host.property(&trust.peer_property) {
+                Some(address) if trust.peers.contains_text(&address) => return true,
+                Some(_) => {}
+                None => self.say_peer_is_missed(host, &trust.peer_key),
+            }
+        }
+        !trust.identities.is_empty()
+            && host
+                .property(b"connection\0uri_san_peer_certificate")
+                .is_some_and(|uri| trust.identities.iter().any(|identity| identity.matches(&uri)))
+    }
+
+    /// Once: a line for each request would help nobody.
+    fn say_peer_is_missed(&self, host: &impl Host, key: &str) {
+        if !self.peer_missed.replace(true) {
+            let line = format!(
+                "forwarded_proto: the direct peer's address is not in filter state `{key}`, so no peer is trusted: put an \
+                 envoy.filters.http.set_filter_state filter that writes %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% there in front of this filter"
+            );
+            host.log(Level::Warning, &line);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! A text to compare with.
+
+/// The whole of it, or its beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Text {
+    /// The whole text.
+    Exact(String),
+    /// The beginning of the text.
+    Prefix(String),
+}
+
+impl Text {
+    /// Byte for byte.
+    pub fn matches(&self, given: &[u8]) -> bool {
+        match self {
+            Self::Exact(whole) => given == whole.as_bytes(),
+            Self::Prefix(start) => given.starts_with(start.as_bytes()),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What Envoy calls. A callback that is not here costs nothing: Envoy does not enter the VM for it. There is none for bodies, trailers,
+//! responses or the log, and none of another protocol.
+
+use std::cell::RefCell;
+
+use super::imports::Envoy;
+use crate::contexts::Contexts;
+use crate::host::{Host, Level};
+
+thread_local! {
+    static CONTEXTS: RefCell<Contexts> = RefCell::default();
+}
+
+/// Goes on with the next filter.
+const CONTINUE: u32 = 0;
+
+/// The version of the ABI. With this one Envoy chooses the route again by itself after a request header was written.
+#[unsafe(no_mangle)]
+extern "C" fn proxy_abi_version_0_2_1() {}
+
+#[unsafe(no_mangle)]
+extern "C" fn _initialize() {
+    std::panic::set_hook(Box::new(|panic| Envoy.log(Level::Critical, &panic.to_string())));
+}
+
+/// Memory for the host to fill.
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_memory_allocate(length: usize) -> *mut u8 {
+    Box::into_raw(Box::<[u8]>::new_uninit_slice(length)).cast()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_context_create(context: u32, parent: u32) {
+    CONTEXTS.with_borrow_mut(|contexts| contexts.create(context, parent));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_configure(root: u32, length: usize) -> u32 {
+    let text = Envoy.configuration(length);
+    CONTEXTS.with_borrow_mut(|contexts| contexts.configure(root, &Envoy, &text)).into()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_request_headers(stream: u32, _headers: u32, _end_of_stream: u32) -> u32 {
+    CONTEXTS.with_borrow_mut(|contexts| contexts.begin(stream, &Envoy));
+    CONTINUE
+}
+
+/// True: nothing is left to do for the context.
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_done(context: u32) -> u32 {
+    CONTEXTS.with_borrow_mut(|contexts| contexts.done(context, &Envoy));
+    true.into()
+}
