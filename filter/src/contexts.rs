@@ -76,3 +76,159 @@ impl Hasher for Spread {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::Contexts;
+    use crate::fake::Fake;
+
+    const ROOT: u32 = 1;
+
+    fn configured(host: &Fake, text: &str) -> Contexts {
+        let mut contexts = Contexts::default();
+        contexts.create(ROOT, 0);
+        assert!(contexts.configure(ROOT, host, text.as_bytes()), "{:?}", host.lines);
+        contexts
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn counts_a_stream_once_however_it_ends() {
+        let host = Fake::default();
+        let mut contexts = configured(&host, "");
+        contexts.create(2, ROOT);
+        contexts.begin(2, &host);
+        contexts.begin(2, &host);
+        assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (1, 1));
+        contexts.done(2, &host);
+        contexts.done(2, &host);
+        assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (0, 1));
+        assert_eq!((host.reads.get(), host.writes.get()), (0, 0), "counting alone reads and writes no header");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_stream_without_request_headers_is_not_taken_off() {
+        let host = Fake::default();
+        let mut contexts = configured(&host, "");
+        contexts.create(2, ROOT);
+        contexts.done(2, &host);
+        contexts.begin(3, &host);
+        contexts.done(3, &host);
+        assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (0, 0));
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_refused_configuration_leaves_the_old_one() {
+        let host = Fake::default();
+        let mut contexts = configured(&host, "");
+        contexts.create(2, ROOT);
+        contexts.begin(2, &host);
+        contexts.create(5, 0);
+        assert!(!contexts.configure(5, &host, br#"{"scope": "nowhere"}"#));
+        assert!(host.lines.borrow().iter().any(|line| line.contains("configuration refused: scope: `nowhere` is not known")));
+        contexts.done(5, &host);
+        contexts.create(3, ROOT);
+        contexts.begin(3, &host);
+        assert_eq!(host.metric_of("in_flight"), 2);
+        for stream in [2, 3] {
+            contexts.done(stream, &host);
+        }
+        assert_eq!(host.metric_of("in_flight"), 0);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn streams_keep_the_configuration_they_began_with() {
+        let host = Fake::default();
+        let mut contexts = configured(&host, r#"{"scope": "inbound"}"#);
+        contexts.create(2, ROOT);
+        contexts.begin(2, &host);
+        contexts.create(3, 0);
+        assert!(contexts.configure(3, &host, br#"{"scope": "outbound"}"#));
+        contexts.create(4, 3);
+        contexts.begin(4, &host);
+        assert_eq!((host.metric_of("in_flight_inbound"), host.metric_of("in_flight_outbound")), (1, 1));
+        contexts.done(ROOT, &host);
+        contexts.done(2, &host);
+        assert_eq!((host.metric_of("in_flight_inbound"), host.metric_of("in_flight_outbound")), (0, 1));
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn the_probe_of_a_gauge_leaves_no_trace() {
+        let host = Fake::default();
+        let mut contexts = configured(&host, "");
+        assert_eq!(host.metric_of("streams"), 0);
+        assert_eq!(host.shown.borrow().len(), 2, "counters are made visible");
+        contexts.create(2, ROOT);
+        contexts.begin(2, &host);
+        contexts.create(3, 0);
+        assert!(contexts.configure(3, &host, b"{}"));
+        assert_eq!(host.metric_of("in_flight"), 1);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_gauge_that_does_not_count_is_refused() {
+        for gauge in ["in_flight", "long_lived"] {
+            let host = Fake::default();
+            *host.rejects.borrow_mut() = Some(gauge);
+            let mut contexts = Contexts::default();
+            contexts.create(ROOT, 0);
+            assert!(!contexts.configure(ROOT, &host, b"{}"));
+            assert!(host.lines.borrow()[0].contains("statsInclusionPrefixes"), "{:?}", host.lines);
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn excluded_streams_are_counted_apart() {
+        let rules = r#"{"count": {"exclude": {"paths": [{"exact": "/healthz"}, {"prefix": "/internal/"}],
+            "headers": [{"name": "X-Probe"}, {"name": "x-kind", "exact": "synthetic"}, {"name": "x-kind", "prefix": "test-"}], "health_checks": true}}}"#;
+        for (headers, counted) in [
+            (vec![(":path", "/healthz")], false),
+            (vec![(":path", "/healthz?full=1")], false),
+            (vec![(":path", "/healthz/")], true),
+            (vec![(":path", "/internal/x")], false),
+            (vec![(":path", "/internal")], true),
+            (vec![(":path", "/"), ("x-probe", "")], false),
+            (vec![(":path", "/"), ("x-kind", "real"), ("x-kind", "synthetic")], false),
+            (vec![(":path", "/"), ("x-kind", "synthetic2")], true),
+            (vec![(":path", "/"), ("x-kind", "test-1")], false),
+            (vec![(":path", "/"), ("user-agent", "kube-probe/1.34")], false),
+            (vec![(":path", "/"), ("user-agent", "curl (like kube-probe/1.34)")], true),
+        ] {
+            let host = Fake::with_headers(&headers);
+            let mut contexts = configured(&host, rules);
+            contexts.create(2, ROOT);
+            contexts.begin(2, &host);
+            assert_eq!(host.metric_of("in_flight"), i64::from(counted), "{headers:?}");
+            assert_eq!(host.metric_of("excluded"), i64::from(!counted), "{headers:?}");
+            contexts.done(2, &host);
+            assert_eq!(host.metric_of("in_flight"), 0, "{headers:?}");
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn long_lived_streams_are_counted_in_both() {
+        let rules = r#"{"count": {"long_lived": {"upgrades": true, "grpc": true, "event_streams": true,
+            "paths": [{"prefix": "/watch"}], "headers": [{"name": "x-long"}], "routes": [{"exact": "streaming"}]}}}"#;
+        for (headers, route, long) in [
+            (vec![("upgrade", "websocket")], "", true),
+            (vec![(":method", "CONNECT")], "", true),
+            (vec![("content-type", "application/grpc+proto")], "", true),
+            (vec![("content-type", "application/json")], "", false),
+            (vec![("accept", "application/json, Text/Event-Stream;q=1")], "", true),
+            (vec![(":path", "/watch?x")], "", true),
+            (vec![("x-long", "1")], "", true),
+            (vec![], "streaming", true),
+            (vec![], "streaming2", false),
+        ] {
+            let host = Fake::with_headers(&headers);
+            host.properties.borrow_mut().insert("xds/route_name", route);
+            let mut contexts = configured(&host, rules);
+            contexts.create(2, ROOT);
+            contexts.begin(2, &host);
+            assert_eq!((host.metric_of("in_flight"), host.metric_of("long_lived")), (1, i64::from(long)), "{headers:?} {route}");
+            contexts.done(2, &host);
+            assert_eq!((host.metric_of("in_flight"), host.metric_of("long_lived")), (0, 0), "{headers:?} {route}");
+        }
+    }
+}

@@ -11,6 +11,8 @@
 
 pub mod config;
 pub mod contexts;
+#[cfg(test)]
+mod fake;
 pub mod forwarded;
 pub mod headers;
 pub mod host;
