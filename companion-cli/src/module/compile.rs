@@ -124,8 +124,10 @@ impl Compile {
 
 fn is_outer(name: &OsString) -> bool {
     let Some(name) = name.to_str() else { return false };
-    let exact = ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET"];
-    let prefixes = ["CARGO_CFG_", "CARGO_FEATURE_", "CARGO_PROFILE_", "CARGO_LLVM_COV", "LLVM_PROFILE_", "CLIPPY_", "CARGO_MANIFEST_", "CARGO_PKG_"];
+    let exact =
+        ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET"];
+    let prefixes =
+        ["CARGO_CFG_", "CARGO_FEATURE_", "CARGO_PROFILE_", "CARGO_LLVM_COV", "LLVM_PROFILE_", "CLIPPY_", "CARGO_MANIFEST_", "CARGO_PKG_"];
     exact.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 

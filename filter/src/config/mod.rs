@@ -38,6 +38,10 @@ pub fn parse(text: &[u8]) -> Result<Config, Refused> {
 /// # Errors
 /// The first thing that is wrong with the shape.
 pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Problem> {
+    // Envoy hands over any message but a string or bytes in protobuf's own encoding, which has control characters.
+    if text.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()) {
+        return Err(Problem::new("", "is not text: write it as JSON in a `google.protobuf.StringValue`, not as a Struct"));
+    }
     let text = std::str::from_utf8(text).map_err(|error| Problem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to())))?;
     if text.trim_ascii().is_empty() {
         return wire::Configuration::absent().ok_or_else(|| Problem::new("", "is empty"));
@@ -138,6 +142,9 @@ mod tests {
             let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
             assert_eq!(refused.0[0].path, path, "{text}: {refused}");
             assert!(refused.0[0].message.contains(message), "{text}: {refused}");
+        }
+        for protobuf in [&b"\n\x14\n\x05scope\x12\x0b\x1a\x07inbound"[..], b"\x00"] {
+            assert!(parse(protobuf).map(|_| ()).expect_err("protobuf").to_string().contains("StringValue"));
         }
         assert!(parse(b"{\"scope\": \"\xff\"}").map(|_| ()).expect_err("not UTF-8").to_string().contains("not UTF-8 from byte 11 on"));
     }

@@ -1,0 +1,37 @@
+//! The names of the environment variables that this program reads, and the one place that reads them.
+//!
+//! Everything else gets a [`Lookup`], so that tests give values of their own. What a tool that is started here reads
+//! (pip's `PIP_INDEX_URL`, cargo's `CARGO_HOME`) is not listed; nor are `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, which
+//! the HTTP client reads.
+
+use std::ffi::OsString;
+
+/// A path to an Envoy that must be used; nothing else is tried.
+pub const LASTSTREAM_ENVOY: &str = "LASTSTREAM_ENVOY";
+/// The folder for downloaded files, instead of `laststream` in the user's cache folder.
+pub const LASTSTREAM_CACHE: &str = "LASTSTREAM_CACHE";
+/// Where releases of Envoy are fetched from, instead of `https://github.com/envoyproxy/envoy/releases/download`.
+pub const LASTSTREAM_ENVOY_MIRROR: &str = "LASTSTREAM_ENVOY_MIRROR";
+/// Anything but empty, `0` or `false`: nothing is fetched, only what is there already is used.
+pub const LASTSTREAM_OFFLINE: &str = "LASTSTREAM_OFFLINE";
+/// The user's cache folder, when [`LASTSTREAM_CACHE`] is not set.
+pub const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
+/// The user's home, for the cache folder below it.
+pub const HOME: &str = "HOME";
+/// Where programs are searched.
+pub const PATH: &str = "PATH";
+
+/// Gives the value of a variable.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// The variables of this process; an empty one counts as not set.
+#[must_use]
+pub fn of_process(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Whether a variable says yes.
+#[must_use]
+pub fn is_on(name: &str, lookup: Lookup<'_>) -> bool {
+    lookup(name).is_some_and(|value| !value.is_empty() && value != "0" && !value.eq_ignore_ascii_case("false"))
+}

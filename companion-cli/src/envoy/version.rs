@@ -1,0 +1,141 @@
+//! Versions of Envoy: three numbers, and which of them this project supports.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A released version of Envoy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    major: u32,
+    minor: u32,
+    patch: u32,
+}
+
+/// The versions that this project is tested with, oldest first: the last patch of each minor version. All of them can run Wasm modules.
+pub const SUPPORTED: [Version; 5] =
+    [Version::new(1, 36, 4), Version::new(1, 37, 0), Version::new(1, 38, 2), Version::new(1, 39, 3), Version::new(1, 40, 0)];
+
+/// The oldest of [`SUPPORTED`].
+pub const OLDEST: Version = SUPPORTED[0];
+
+/// The newest of [`SUPPORTED`].
+pub const NEWEST: Version = SUPPORTED[SUPPORTED.len() - 1];
+
+/// A text that is not a version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a version of Envoy: three numbers are expected, such as `{NEWEST}`")]
+pub struct NotAVersion(pub String);
+
+impl Version {
+    /// The version `major.minor.patch`.
+    #[must_use]
+    pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
+        Self { major, minor, patch }
+    }
+
+    /// The first number.
+    #[must_use]
+    pub const fn major(self) -> u32 {
+        self.major
+    }
+
+    /// The second number: Envoy makes a new one each quarter.
+    #[must_use]
+    pub const fn minor(self) -> u32 {
+        self.minor
+    }
+
+    /// The third number.
+    #[must_use]
+    pub const fn patch(self) -> u32 {
+        self.patch
+    }
+
+    /// The supported version that is most like this one: the same minor version if there is one, then the nearest patch.
+    #[must_use]
+    pub fn nearest_supported(self) -> Self {
+        let distance =
+            |other: &Self| (other.major.abs_diff(self.major), other.minor.abs_diff(self.minor), other.patch.abs_diff(self.patch));
+        SUPPORTED.into_iter().min_by_key(distance).unwrap_or(NEWEST)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+impl FromStr for Version {
+    type Err = NotAVersion;
+
+    /// Reads `1.40.0`, or `v1.40.0` as release tags have it.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = || NotAVersion(text.to_owned());
+        let mut numbers = text.strip_prefix('v').unwrap_or(text).split('.').map(number);
+        match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
+            (Some(Some(major)), Some(Some(minor)), Some(Some(patch)), None) => Ok(Self { major, minor, patch }),
+            _ => Err(refused()),
+        }
+    }
+}
+
+/// Digits alone: what the standard library would also take, `+1`, is in no version. Nor is `01`, which would be a second name for `1`.
+fn number(text: &str) -> Option<u32> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if plain { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_read_back(major: u32, minor: u32, patch: u32) {
+            let version = Version::new(major, minor, patch);
+            prop_assert_eq!(version.to_string().parse(), Ok(version));
+            prop_assert_eq!(format!("v{version}").parse(), Ok(version));
+        }
+
+        #[test]
+        fn what_is_read_is_shown_again_as_it_was(text in "v?[0-9.+a-z-]{0,12}") {
+            if let Ok(version) = text.parse::<Version>() {
+                prop_assert_eq!(version.to_string(), text.trim_start_matches('v'));
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = text.parse::<Version>();
+        }
+
+        #[test]
+        fn order_is_the_order_of_the_numbers(a: (u32, u32, u32), b: (u32, u32, u32)) {
+            prop_assert_eq!(Version::new(a.0, a.1, a.2).cmp(&Version::new(b.0, b.1, b.2)), a.cmp(&b));
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_version() {
+        for text in ["", "1", "1.40", "1.40.0.1", "1.40.x", "1.+4.0", " 1.40.0", "1.40.0-dev", "01.40.0", "1.40.99999999999", "vv1.40.0"] {
+            assert_eq!(text.parse::<Version>(), Err(NotAVersion(text.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn supported_versions_are_in_order() {
+        assert!(SUPPORTED.is_sorted());
+        assert_eq!((OLDEST.to_string(), NEWEST.to_string()), ("1.36.4".into(), "1.40.0".into()));
+    }
+
+    #[test]
+    fn nearest_is_of_the_same_minor_version_if_there_is_one() {
+        for (version, nearest) in
+            [("1.38.3", "1.38.2"), ("1.40.0", "1.40.0"), ("1.41.1", "1.40.0"), ("1.20.0", "1.36.4"), ("1.39.0", "1.39.3")]
+        {
+            assert_eq!(version.parse::<Version>().unwrap().nearest_supported().to_string(), nearest, "{version}");
+        }
+    }
+}

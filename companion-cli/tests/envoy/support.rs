@@ -1,0 +1,120 @@
+//! A home of its own for each test, and scripts that answer as Envoy and pip would.
+
+use laststream::envoy::{Error, Limits, Places, Platform, Problem, Tried, Version, Wanted};
+use laststream::progress::Progress;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+use tempfile::TempDir;
+
+pub(crate) const VERSION: Version = Version::new(1, 40, 0);
+
+/// A folder with `bin` (the search path) and `cache`.
+pub(crate) struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        Self { folder }
+    }
+
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.folder.path().join(below)
+    }
+
+    /// Version 1.40.0 from this home, on a machine for which everything is published.
+    pub(crate) fn wanted(&self, mirror: &str) -> Wanted {
+        wanted(self.folder.path(), mirror)
+    }
+
+    pub(crate) fn program(&self, name: &str, script: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// Names of everything in the slot of 1.40.0, sorted.
+    pub(crate) fn slot(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("cache/envoy/1.40.0")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+pub(crate) fn wanted(home: &Path, mirror: &str) -> Wanted {
+    let places = Places {
+        cache: Some(home.join("cache")),
+        search_path: vec![home.join("bin")],
+        mirror: mirror.to_owned(),
+        pip: vec![vec!["pip".into()]],
+        platform: Platform { os: "linux".into(), arch: "x86_64".into() },
+        proxy_from_env: false,
+        limits: Limits {
+            // Generous, for machines that do much else; a test that waits for one of these shortens it.
+            resolve: Duration::from_secs(5),
+            connect: Duration::from_secs(10),
+            stall: Duration::from_secs(10),
+            pauses: vec![Duration::from_millis(10); 2],
+            answer: Duration::from_secs(20),
+            size: 10 << 20,
+            ..Limits::default()
+        },
+    };
+    Wanted::in_places(VERSION, places)
+}
+
+/// Answers as Envoy does; with padding, so that it is not over in one packet.
+pub(crate) fn envoy(version: &str) -> String {
+    script(version, "echo configuration OK")
+}
+
+pub(crate) fn envoy_without_v8(version: &str) -> String {
+    script(version, "echo 'runtime. Envoy was compiled without support for it' >&2; exit 1")
+}
+
+pub(crate) fn script(version: &str, validate: &str) -> String {
+    let padding = "# padding\n".repeat(50_000);
+    format!(
+        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo; echo \"$0  version: 0123abc/{version}/Clean/RELEASE/BoringSSL\"; exit 0; fi\n\
+         {validate}\nexit $?\n{padding}"
+    )
+}
+
+/// Keeps what it hears.
+#[derive(Default)]
+pub(crate) struct Heard(Mutex<Vec<String>>);
+
+impl Heard {
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Progress for Heard {
+    fn started(&self, what: &str) {
+        self.0.lock().unwrap().push(what.to_owned());
+    }
+
+    fn advanced(&self, done: u64, total: Option<u64>) {
+        assert!(total.is_none_or(|total| done <= total));
+    }
+
+    fn finished(&self, what: &str) {
+        self.0.lock().unwrap().push(what.to_owned());
+    }
+}
+
+/// The problem of the last place whose name begins so.
+pub(crate) fn problem<'a>(error: &'a Error, place: &str) -> &'a Problem {
+    let Error::Nowhere { tried, .. } = error else { panic!("{error}") };
+    let last = tried.iter().rfind(|Tried { place: known, .. }| known.starts_with(place));
+    &last.unwrap_or_else(|| panic!("{place} in {error}")).problem
+}

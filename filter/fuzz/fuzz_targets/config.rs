@@ -1,0 +1,73 @@
+//! Configurations: nothing panics, what is taken is taken again after it was written back, what is refused is refused with a place
+//! and a reason. A text that begins with `s` stands for bytes to make a configuration of that follows the schema.
+#![no_main]
+
+use arbitrary::Unstructured;
+use laststream_filter::config::{Problem, Wire as _, parse, read_wire};
+use laststream_fuzz::by_schema::{self, SCHEMA};
+use laststream_fuzz::tree::Tree;
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+
+fuzz_target!(|data: &[u8]| {
+    match data.strip_prefix(b"s") {
+        None => check(data),
+        Some(bytes) => {
+            let Ok(made) = by_schema::configuration(&mut Unstructured::new(bytes)) else { return };
+            let text = made.to_string();
+            if let Err(problem) = read_wire(text.as_bytes()) {
+                panic!("the schema allows {text}, the module does not: {problem}");
+            }
+            check(text.as_bytes());
+        }
+    }
+});
+
+fn check(text: &[u8]) {
+    match parse(text) {
+        Ok(config) => {
+            let Ok(wire) = read_wire(text) else { panic!("taken, but not read") };
+            let written = wire.write().to_string();
+            assert_eq!(read_wire(written.as_bytes()).as_ref(), Ok(&wire), "{written}");
+            let Ok(again) = parse(written.as_bytes()) else { panic!("not taken again: {written}") };
+            assert_eq!(again.summary(), config.summary());
+            assert_eq!(again.warnings(), config.warnings());
+        }
+        Err(refused) => {
+            assert!(!refused.0.is_empty() && !refused.to_string().is_empty());
+            let tree = std::str::from_utf8(text).ok().and_then(Tree::read);
+            refused.0.iter().for_each(|problem| check_problem(problem, tree.as_ref()));
+        }
+    }
+}
+
+fn check_problem(problem: &Problem, text: Option<&Tree>) {
+    assert!(!problem.message.trim().is_empty(), "no reason: {problem}");
+    let (message, mut path) = (problem.message.as_str(), problem.path.as_str());
+    if message.starts_with("not JSON") {
+        assert!(path.starts_with("line "), "no place: {problem}");
+        return;
+    }
+    let (mut text, mut schema) = (text, &*SCHEMA);
+    while !path.is_empty() {
+        let Some((field, rest)) = known_field(schema, path) else {
+            assert!(message.starts_with("there is no such field"), "no such path: {problem}");
+            return;
+        };
+        schema = &schema["properties"][field];
+        text = text.and_then(|text| text.member(field));
+        path = rest;
+        if let Some((index, rest)) = path.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            schema = &schema["items"];
+            text = text.map(|text| text.item(index).unwrap_or_else(|| panic!("no such item: {problem}")));
+            path = rest;
+        }
+        path = path.strip_prefix('.').unwrap_or(path);
+    }
+}
+
+/// The field that the path begins with, and the rest of the path.
+fn known_field<'p>(schema: &Value, path: &'p str) -> Option<(&'p str, &'p str)> {
+    let (field, rest) = path.split_at(path.find(['.', '[']).unwrap_or(path.len()));
+    schema["properties"].get(field).map(|_| (field, rest))
+}

@@ -1,0 +1,161 @@
+//! Whole requests: a configuration, and requests behind lines of `===`. What must hold whatever the headers are: nobody untrusted
+//! becomes https without TLS, only what has to be written is written, and the counts come out even.
+//!
+//! A configuration that begins with `s` stands for bytes to make one of that follows the schema.
+#![no_main]
+
+use arbitrary::Unstructured;
+use laststream_filter::config::read_wire;
+use laststream_filter::config::wire::{Configuration, Fallback, ForwardedProto, TextMatch};
+use laststream_filter::contexts::Contexts;
+use laststream_fuzz::host::{Edit, Memory};
+use laststream_fuzz::request::Request;
+use laststream_fuzz::{by_schema, ranges};
+use libfuzzer_sys::fuzz_target;
+
+const ROOT: u32 = 1;
+const IN_FLIGHT: &str = "laststream_streams_in_flight_";
+const PROTO: &str = "x-forwarded-proto";
+const PORT: &str = "x-forwarded-port";
+
+/// Headers that tell a scheme, and have to go when a policy strips untrusted requests.
+const FORGEABLE: [&str; 5] = ["forwarded", "cf-visitor", "front-end-https", "x_forwarded_proto", "x-forwarded-ssl"];
+
+fuzz_target!(|data: &[u8]| {
+    let mut sections = sections(data).into_iter();
+    let configuration = configuration(sections.next().unwrap_or_default());
+    let Ok(wire) = read_wire(&configuration) else { return };
+    let host = Memory::new(peer_key(&wire));
+    let mut contexts = Contexts::default();
+    contexts.create(ROOT, 0);
+    if contexts.configure(ROOT, &host, &configuration) {
+        serve(&mut contexts, &host, &wire, sections.map(Request::read).collect());
+    }
+});
+
+fn sections(data: &[u8]) -> Vec<&[u8]> {
+    let mut sections = Vec::new();
+    let mut rest = data;
+    while let Some(at) = rest.windows(5).position(|window| window == b"\n===\n") {
+        sections.push(&rest[..at]);
+        rest = &rest[at + 5..];
+    }
+    sections.push(rest);
+    sections
+}
+
+fn configuration(section: &[u8]) -> Vec<u8> {
+    let made = section.strip_prefix(b"s").and_then(|bytes| by_schema::configuration(&mut Unstructured::new(bytes)).ok());
+    made.map_or_else(|| section.to_vec(), |made| made.to_string().into_bytes())
+}
+
+fn peer_key(wire: &Configuration) -> Vec<u8> {
+    wire.forwarded_proto.as_ref().map(|policy| policy.trust.peer_key.clone().into_bytes()).unwrap_or_default()
+}
+
+/// Every other stream ends at once; the others outlive the configuration, and a new one.
+fn serve(contexts: &mut Contexts, host: &Memory, wire: &Configuration, requests: Vec<Request>) {
+    let streams = 2..2 + requests.len() as u32;
+    let mut served = 0;
+    for (stream, request) in streams.clone().zip(requests) {
+        contexts.create(stream, ROOT);
+        begin(contexts, host, wire, stream, request);
+        served += 1;
+        if stream % 2 == 0 {
+            contexts.done(stream, host);
+        }
+        assert_eq!(host.sum("laststream_streams_begun_") + host.sum("laststream_streams_excluded_"), served);
+        assert!(host.sum(IN_FLIGHT) <= host.sum("laststream_streams_begun_"));
+        assert!(host.sum("laststream_streams_long_lived_") <= host.sum(IN_FLIGHT));
+    }
+    assert!(contexts.configure(ROOT, host, b""), "the empty configuration is refused");
+    for stream in streams.rev() {
+        contexts.done(stream, host);
+        contexts.done(stream, host);
+    }
+    assert_eq!(host.sum(IN_FLIGHT), 0, "streams are left over");
+    assert_eq!(host.sum("laststream_streams_long_lived_"), 0, "long-lived streams are left over");
+    let expected = if wire.forwarded_proto.is_some() { served } else { 0 };
+    assert_eq!(host.sum("laststream_forwarded_proto_"), expected, "requests without a verdict");
+}
+
+fn begin(contexts: &mut Contexts, host: &Memory, wire: &Configuration, stream: u32, request: Request) {
+    let before = Request { headers: request.headers.clone(), ..Request::default() };
+    let distrusted = host.sum("laststream_forwarded_proto_untrusted_");
+    host.serve(request);
+    contexts.begin(stream, host);
+    let (after, edits) = (host.request.borrow(), host.edits.borrow());
+    let Some(policy) = &wire.forwarded_proto else {
+        assert!(edits.is_empty(), "edits without a policy");
+        return;
+    };
+    edits.iter().for_each(|edit| check_edit(edit, policy, &before));
+    let is_trusted = trusts(policy, &after);
+    assert_eq!(host.sum("laststream_forwarded_proto_untrusted_") - distrusted, i64::from(!is_trusted), "the wrong peer is believed");
+    if is_trusted {
+        check_silence(policy, &before, &edits);
+    } else {
+        check_untrusted(policy, &after, &edits);
+    }
+}
+
+fn trusts(policy: &ForwardedProto, request: &Request) -> bool {
+    let text = |bytes: &Option<Vec<u8>>| bytes.as_ref().and_then(|bytes| String::from_utf8(bytes.clone()).ok());
+    let peer = text(&request.peer).and_then(|peer| peer.split('%').next()?.parse().ok());
+    let is_peer = peer.is_some_and(|peer| policy.trust.peers.iter().filter_map(|range| ranges::read(range)).any(|range| range.holds(peer)));
+    let is = |identity: &TextMatch| match (&identity.exact, &identity.prefix) {
+        (Some(whole), _) => request.identity.as_deref() == Some(whole.as_bytes()),
+        (None, start) => request.identity.as_deref().zip(start.as_deref()).is_some_and(|(uri, start)| uri.starts_with(start.as_bytes())),
+    };
+    is_peer || policy.trust.identities.iter().any(is)
+}
+
+/// Only three headers are ever set, to what they were not; and only forgeable ones are removed.
+fn check_edit(edit: &Edit, policy: &ForwardedProto, before: &Request) {
+    match edit {
+        Edit::Set(name, value) => {
+            let ports = [policy.ports.https.first(), policy.ports.http.first()].map(|port| port.map(u16::to_string));
+            let allowed = match std::str::from_utf8(name) {
+                Ok(PROTO) => value == b"http" || value == b"https",
+                Ok(":scheme") => policy.write_scheme && (value == b"http" || value == b"https"),
+                Ok(PORT) => policy.write_port && ports.iter().flatten().any(|port| port.as_bytes() == value),
+                _ => false,
+            };
+            assert!(allowed, "{edit:?}");
+            let name = String::from_utf8_lossy(name);
+            assert!(!before.values(&name).eq([value.as_slice()]), "needless: {edit:?}");
+        }
+        Edit::Remove(name) => {
+            let kept = [PROTO.as_bytes(), PORT.as_bytes()].contains(&name.as_slice()) || name.starts_with(b":");
+            assert!(!kept && (policy.strip.untrusted || policy.strip.twins), "{edit:?}");
+            assert!(before.headers.iter().any(|(other, _)| other == name), "it was not there: {edit:?}");
+        }
+    }
+}
+
+fn check_untrusted(policy: &ForwardedProto, after: &Request, edits: &[Edit]) {
+    let says_https = |edit: &Edit| matches!(edit, Edit::Set(name, value) if name != PORT.as_bytes() && value == b"https");
+    assert!(after.tls || !edits.iter().any(says_https), "an untrusted plain request became https");
+    match policy.fallback {
+        Fallback::Connection => {
+            let expected: &[u8] = if after.tls { b"https" } else { b"http" };
+            assert!(after.values(PROTO).eq([expected]), "x-forwarded-proto is not the connection's");
+        }
+        Fallback::Keep => assert!(!edits.iter().any(|edit| matches!(edit, Edit::Set(..))), "written though it is to be kept"),
+    }
+    if policy.strip.untrusted {
+        assert!(FORGEABLE.iter().all(|name| after.values(name).next().is_none()), "a forgeable header is left");
+    }
+}
+
+/// Where no source is in the request, nothing is known and nothing is set.
+fn check_silence(policy: &ForwardedProto, before: &Request, edits: &[Edit]) {
+    let header = |header: &str| match header.to_ascii_lowercase() {
+        name if name == PROTO => policy.original_header.to_ascii_lowercase(),
+        name => name,
+    };
+    let is_silent = policy.sources.iter().all(|source| before.values(&header(&source.header)).next().is_none());
+    if policy.presets.is_empty() && is_silent {
+        assert!(!edits.iter().any(|edit| matches!(edit, Edit::Set(..))), "something is known of nothing");
+    }
+}

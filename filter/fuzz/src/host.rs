@@ -1,0 +1,101 @@
+//! A host of plain memory: metrics that add up, and a request whose headers can be changed.
+
+use std::cell::RefCell;
+
+use laststream_filter::host::{Host, Kind, Level, Metric};
+
+use crate::map::serialise;
+use crate::request::Request;
+
+/// What was done to the headers of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// A header was set.
+    Set(Vec<u8>, Vec<u8>),
+    /// A header was removed.
+    Remove(Vec<u8>),
+}
+
+/// The host.
+#[derive(Debug, Default)]
+pub struct Memory {
+    metrics: RefCell<Vec<(String, i64)>>,
+    peer_key: Vec<u8>,
+    /// The request that is at hand.
+    pub request: RefCell<Request>,
+    /// What was done to it.
+    pub edits: RefCell<Vec<Edit>>,
+}
+
+impl Memory {
+    /// A host that keeps the peers of its requests in filter state, under this key.
+    pub fn new(peer_key: Vec<u8>) -> Self {
+        Self { peer_key, ..Self::default() }
+    }
+
+    /// Puts a request at hand.
+    pub fn serve(&self, request: Request) {
+        *self.request.borrow_mut() = request;
+        self.edits.borrow_mut().clear();
+    }
+
+    /// The metrics whose names begin so, added up.
+    pub fn sum(&self, start: &str) -> i64 {
+        self.metrics.borrow().iter().filter(|(name, _)| name.starts_with(start)).map(|(_, value)| value).sum()
+    }
+}
+
+impl Host for Memory {
+    fn log(&self, _level: Level, line: &str) {
+        assert!(!line.is_empty(), "an empty line in the log");
+    }
+
+    fn metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+        let mut metrics = self.metrics.borrow_mut();
+        let index = metrics.iter().position(|(other, _)| other == name).unwrap_or_else(|| {
+            metrics.push((name.to_owned(), 0));
+            metrics.len() - 1
+        });
+        u32::try_from(index).ok().map(Metric)
+    }
+
+    fn add(&self, metric: Metric, amount: i64) {
+        if let Some((name, value)) = self.metrics.borrow_mut().get_mut(metric.0 as usize) {
+            *value += amount;
+            assert!(*value >= 0, "{name} fell below zero");
+            assert!(amount >= 0 || !name.ends_with("_total"), "the counter {name} went down");
+        }
+    }
+
+    fn show(&self, _counter: Metric) {}
+
+    fn value(&self, metric: Metric) -> Option<u64> {
+        self.metrics.borrow().get(metric.0 as usize).and_then(|(_, value)| u64::try_from(*value).ok())
+    }
+
+    fn property(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let request = self.request.borrow();
+        match path {
+            b"connection\0tls_version" => request.tls.then(|| b"TLSv1.3".to_vec()),
+            b"connection\0uri_san_peer_certificate" => request.identity.clone(),
+            b"xds\0route_name" => Some(b"route".to_vec()),
+            path => request.peer.clone().filter(|_| path.strip_prefix(b"filter_state\0") == Some(&self.peer_key)),
+        }
+    }
+
+    fn request_headers(&self) -> Vec<u8> {
+        serialise(&self.request.borrow().headers)
+    }
+
+    fn set_request_header(&self, name: &[u8], value: &[u8]) {
+        self.edits.borrow_mut().push(Edit::Set(name.into(), value.into()));
+        let headers = &mut self.request.borrow_mut().headers;
+        headers.retain(|(other, _)| other != name);
+        headers.push((name.into(), value.into()));
+    }
+
+    fn remove_request_header(&self, name: &[u8]) {
+        self.edits.borrow_mut().push(Edit::Remove(name.into()));
+        self.request.borrow_mut().headers.retain(|(other, _)| other != name);
+    }
+}
