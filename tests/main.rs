@@ -1,10 +1,33 @@
 //! End to end: the real module in real Envoys. One trial for each case and each Envoy version; `cargo test --test envoy -- --list` shows them.
+//!
+//! `LASTSTREAM_TEST_ENVOYS=all` runs every supported version instead of the oldest and the newest.
 
+mod cases;
+mod lab;
 mod support;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::lab::Envoys;
 
 fn main() -> ExitCode {
-    let arguments = libtest_mimic::Arguments::from_args();
-    libtest_mimic::run(&arguments, Vec::new()).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), trials()).exit_code()
+}
+
+fn trials() -> Vec<Trial> {
+    let versions = match lab::versions() {
+        Ok(versions) => versions,
+        Err(failure) => return vec![Trial::test("envoy_versions", || Err(Failed::from(failure)))],
+    };
+    let envoys = Envoys::default();
+    let of_version = |version| {
+        let getter = envoys.clone();
+        let mut trials = support::self_check::trials(&format!("{version}"), &(Arc::new(move || getter.get(version)) as _));
+        trials.extend(envoys.trials(version, cases::all()));
+        trials
+    };
+    versions.into_iter().flat_map(of_version).collect()
 }

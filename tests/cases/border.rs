@@ -1,0 +1,76 @@
+//! Envoy enters the module for a request's headers and for its end, and for nothing in between.
+
+use wasmparser::{Parser, Payload};
+
+use crate::cases::stage::{Stage, hcm};
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::{Bootstrap, Listener};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request};
+use crate::support::upstream::Upstream;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(exports_only_what_it_needs), case!(is_never_entered_for_a_body)]
+}
+
+/// Callbacks, and what every Rust module has: two addresses and its memory.
+const EXPORTS: [&str; 10] = [
+    "__data_end",
+    "__heap_base",
+    "_initialize",
+    "memory",
+    "proxy_abi_version_0_2_1",
+    "proxy_on_configure",
+    "proxy_on_context_create",
+    "proxy_on_done",
+    "proxy_on_memory_allocate",
+    "proxy_on_request_headers",
+];
+
+/// The most that the module may weigh, in bytes.
+const BUDGET: u64 = 150_000;
+
+async fn exports_only_what_it_needs(lab: &Lab) -> Outcome {
+    let code = std::fs::read(&lab.module).context("the module")?;
+    ensure!((code.len() as u64) < BUDGET, "the module has {} bytes", code.len());
+    let mut exports = Vec::new();
+    for payload in Parser::new(0).parse_all(&code) {
+        match payload.context("the module")? {
+            Payload::ExportSection(section) => {
+                for export in section {
+                    exports.push(export.context("an export")?.name.to_owned());
+                }
+            }
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    let import = import.context("an import")?;
+                    ensure!(import.module == "env" && import.name.starts_with("proxy_"), "the module wants {}.{}", import.module, import.name);
+                }
+            }
+            _ => {}
+        }
+    }
+    exports.sort();
+    ensure_eq!(exports, EXPORTS.map(String::from), "exports");
+    Ok(())
+}
+
+/// Envoy's own trace of the calls into the VM, over a request with a chunked body and trailers both ways.
+async fn is_never_entered_for_a_body(lab: &Lab) -> Outcome {
+    let upstream = Upstream::start().await?;
+    let bootstrap = crate::cases::stage::clusters(Bootstrap::new(), &upstream).listener(Listener::new("main", hcm(lab, "{}")));
+    let options = Options { component_log_level: "wasm:trace".into(), ..Options::default() };
+    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
+    let main = envoy.address("main").await?;
+    let stage = Stage { upstream, envoy, main };
+    let mut client = Client::connect(stage.main).await?;
+    client.request(&Request::new("POST", "/echo-body").chunked(["first", "second", "third"])).await?.expect(200)?;
+    client.get("/chunked/100000").await?.expect(200)?;
+    stage.wait_until_idle().await?;
+    let log = stage.envoy.log();
+    let entered = |callback: &str| log.lines().filter(|line| line.contains("[host->vm]") && line.contains(callback)).count();
+    ensure_eq!(entered("proxy_on_request_headers("), 2, "requests");
+    ensure_eq!(entered("_body") + entered("_trailers") + entered("_response") + entered("on_log"), 0, "other calls");
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! Streams in flight are counted exactly, over all workers.
+
+use crate::cases::stage::{ACTIVE, BEGUN, EXCLUDED, IN_FLIGHT, LONG_LIVED, SOON, Stage, hcm};
+use crate::lab::{Case, Lab, case};
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request, once};
+use crate::support::websocket::WebSocket;
+use crate::support::h2;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(empty_configuration_counts_and_touches_nothing),
+        case!(held_streams_are_counted_exactly),
+        case!(excluded_streams_are_not_counted),
+        case!(long_lived_streams_are_told_apart),
+        case!(scopes_have_metrics_of_their_own),
+    ]
+}
+
+async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
+    let stage = Stage::set(lab, "").await?;
+    let shown = stage.envoy.prometheus().await?;
+    for metric in ["streams_in_flight_gateway", "streams_long_lived_gateway", "streams_begun_gateway_total", "streams_excluded_gateway_total"] {
+        ensure!(shown.contains(&format!("laststream_{metric}{{}} 0")), "{metric} is visible, and zero, from the start");
+    }
+    let used = stage.envoy.admin_get("/stats?usedonly&filter=laststream").await?.text();
+    ensure_eq!(used.lines().count(), 4, "metrics that Envoy calls used: {used}");
+    let sent = Request::get("/echo").header("x-forwarded-proto", "https").header("X-Forwarded-Port", "443").header("forwarded", "proto=https");
+    once(stage.main, &sent).await?.expect(200)?;
+    let seen = stage.upstream.last()?;
+    ensure_eq!(seen.header("x-forwarded-proto"), Some("https".into()), "x-forwarded-proto");
+    ensure_eq!(seen.header("x-forwarded-port"), Some("443".into()), "x-forwarded-port");
+    ensure_eq!(seen.header("forwarded"), Some("proto=https".into()), "forwarded");
+    ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(1), "begun");
+    stage.wait_until_idle().await
+}
+
+/// HTTP/1 on many connections, HTTP/2 on few, WebSockets: whatever holds, every look sees exactly what is held.
+async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
+    let stage = Stage::set(lab, "{}").await?;
+    let mut clients = Vec::new();
+    for _ in 0..40 {
+        let mut client = Client::connect(stage.main).await?;
+        client.send(&Request::get("/hold/h1").bytes()).await?;
+        clients.push(client);
+    }
+    stage.upstream.wait_held("h1", 40, SOON).await?;
+    on_both_workers(&stage).await?;
+    stage.always_counts(40).await?;
+
+    let mut connections = Vec::new();
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        let mut connection = h2::Client::connect(stage.main).await?;
+        for _ in 0..20 {
+            streams.push(connection.open(h2::get("/hold/h2"), true).await?);
+        }
+        connections.push(connection);
+    }
+    stage.upstream.wait_held("h2", 80, SOON).await?;
+    stage.always_counts(120).await?;
+
+    let mut sockets = Vec::new();
+    for _ in 0..5 {
+        sockets.push(WebSocket::open(stage.main, "/echo").await?);
+    }
+    stage.always_counts(125).await?;
+
+    stage.upstream.release("h1");
+    for mut client in clients {
+        client.response("GET").await?.expect(200)?;
+    }
+    stage.envoy.wait_for_stat(ACTIVE, |value| value == Some(85), SOON).await?;
+    stage.always_counts(85).await?;
+    for stream in streams.drain(..40) {
+        stream.reset(::h2::Reason::CANCEL);
+    }
+    stage.envoy.wait_for_stat(ACTIVE, |value| value == Some(45), SOON).await?;
+    stage.always_counts(45).await?;
+    for socket in sockets {
+        socket.reset()?;
+    }
+    drop((streams, connections));
+    stage.wait_until_idle().await?;
+    ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(125), "begun");
+    Ok(())
+}
+
+async fn on_both_workers(stage: &Stage) -> Outcome {
+    let stats = stage.envoy.stats().await?;
+    let busy = stats.iter().filter(|(name, value)| name.ends_with(".downstream_cx_active") && name.contains(".worker_") && !name.contains("admin") && **value > 0);
+    ensure_eq!(busy.count(), 2, "workers with connections");
+    Ok(())
+}
+
+async fn excluded_streams_are_not_counted(lab: &Lab) -> Outcome {
+    let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}], "headers": [{"name": "x-synthetic"}], "health_checks": true}}}"#;
+    let stage = Stage::set(lab, rules).await?;
+    let requests = [
+        Request::get("/hold/probe?deep=1"),
+        Request::get("/hold/a").header("X-Synthetic", ""),
+        Request::get("/hold/b").header("user-agent", "kube-probe/1.34"),
+        Request::get("/hold/counted"),
+    ];
+    let mut clients = Vec::new();
+    for request in requests {
+        let mut client = Client::connect(stage.main).await?;
+        client.send(&request.bytes()).await?;
+        clients.push(client);
+    }
+    for key in ["probe", "a", "b", "counted"] {
+        stage.upstream.wait_held(key, 1, SOON).await?;
+    }
+    ensure_eq!(stage.counts().await?, (1, 4), "in flight, by the module and by Envoy");
+    ensure_eq!(stage.envoy.stat(EXCLUDED).await?, Some(3), "excluded");
+    drop(clients);
+    stage.wait_until_idle().await?;
+    ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(1), "begun");
+    Ok(())
+}
+
+async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
+    let rules = r#"{"count": {"long_lived": {"upgrades": true, "event_streams": true, "routes": [{"exact": "streaming"}]}}}"#;
+    let stage = Stage::set(lab, rules).await?;
+    let socket = WebSocket::open(stage.main, "/echo").await?;
+    let mut events = Client::connect(stage.main).await?;
+    events.send(&Request::get("/stream/20/events").header("accept", "text/event-stream").bytes()).await?;
+    let mut plain = Client::connect(stage.main).await?;
+    plain.send(&Request::get("/hold/plain").bytes()).await?;
+    stage.upstream.wait_held("plain", 1, SOON).await?;
+    let mut connection = h2::Client::connect(stage.main).await?;
+    let call = connection.open(h2::request("POST", "http", "/grpc"), false).await?;
+    stage.envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(4), SOON).await?;
+    ensure_eq!(stage.envoy.stat(LONG_LIVED).await?, Some(3), "long-lived");
+    drop((events, call, connection));
+    stage.envoy.wait_for_stat(LONG_LIVED, |value| value == Some(1), SOON).await?;
+    socket.close(1000).await?;
+    stage.envoy.wait_for_stat(LONG_LIVED, |value| value == Some(0), SOON).await?;
+    ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, Some(1), "the plain one");
+    stage.upstream.release("plain");
+    plain.response("GET").await?.expect(200)?;
+    stage.wait_until_idle().await
+}
+
+/// Two instances in one chain, in one VM: each keeps its own count.
+async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
+    let inbound = crate::support::bootstrap::filters::Wasm { name: "inbound", ..lab.stream(r#"{"scope": "inbound"}"#) };
+    let stage = Stage::with(lab, hcm(lab, r#"{"scope": "outbound"}"#).filter(inbound.filter())).await?;
+    let mut client = Client::connect(stage.main).await?;
+    client.send(&Request::get("/hold/both").bytes()).await?;
+    stage.upstream.wait_held("both", 1, SOON).await?;
+    for scope in ["inbound", "outbound"] {
+        ensure_eq!(stage.envoy.stat(&format!("wasmcustom.laststream_streams_in_flight_{scope}")).await?, Some(1), "{scope}");
+    }
+    ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, None, "a scope that nobody uses");
+    drop(client);
+    stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_inbound", |value| value == Some(0), SOON).await?;
+    stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_outbound", |value| value == Some(0), SOON).await?;
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! The count survives whatever is replaced under it: configuration, code, listeners.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, counts, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::filters::Wasm;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, filters};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request};
+use crate::support::upstream::Upstream;
+use crate::support::xds::{Verdict, Xds};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(counts_through_replaced_configuration_and_code),
+        case!(counts_through_a_replaced_listener),
+        case!(counts_through_a_removed_listener),
+        case!(counts_through_a_filter_that_is_taken_out),
+    ]
+}
+
+/// Requests that hold, and how many there must be.
+struct Held<'u> {
+    upstream: &'u Upstream,
+    clients: Vec<Client>,
+}
+
+impl<'u> Held<'u> {
+    fn new(upstream: &'u Upstream) -> Self {
+        Self { upstream, clients: Vec::new() }
+    }
+
+    async fn more(&mut self, envoy: &Envoy, count: usize) -> Outcome {
+        for _ in 0..count {
+            let mut client = Client::connect(envoy.address("main").await?).await?;
+            client.send(&Request::get("/hold/all").bytes()).await?;
+            self.clients.push(client);
+        }
+        self.upstream.wait_held("all", self.clients.len(), SOON).await
+    }
+
+    /// Nothing may be missing and nothing too much, at any look.
+    async fn counted(&self, envoy: &Envoy, when: &str) -> Outcome {
+        let all = self.clients.len() as u64;
+        for _ in 0..10 {
+            ensure_eq!(counts(envoy).await?, (all, all), "in flight, by the module and by Envoy, {when}");
+        }
+        Ok(())
+    }
+
+    async fn release(self, envoy: &Envoy) -> Outcome {
+        let all = self.clients.len() as u64;
+        self.upstream.release("all");
+        for mut client in self.clients {
+            client.response("GET").await?.expect(200)?;
+        }
+        envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
+        envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(0), SOON).await?;
+        ensure_eq!(envoy.stat(BEGUN).await?, Some(all), "begun");
+        Ok(())
+    }
+}
+
+async fn counts_through_replaced_configuration_and_code(lab: &Lab) -> Outcome {
+    let (folder, other_code) = other_code(lab)?;
+    let upstream = Upstream::start().await?;
+    let xds = Xds::new()?;
+    let first = lab.stream("{}");
+    xds.write_filter("laststream", &first.typed_config())?;
+    let hcm = routes(Hcm::new("main").filter(filters::discovered("laststream", &xds)));
+    let config = clusters(Bootstrap::new(), &upstream).listener(Listener::new("main", hcm)).build();
+    let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
+    let mut held = Held::new(&upstream);
+    held.more(&envoy, 10).await?;
+    held.counted(&envoy, "at first").await?;
+
+    let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#;
+    let steps = [
+        ("after another configuration", Wasm { configuration: rules, ..first.clone() }, Verdict::Accepted),
+        ("after another VM", Wasm { vm_configuration: "other", ..first.clone() }, Verdict::Accepted),
+        ("after a refused configuration", Wasm { configuration: "[]", ..first.clone() }, Verdict::Rejected),
+        ("after other code", Wasm { module: &other_code, ..first.clone() }, Verdict::Accepted),
+        ("after code that is none", Wasm { module: folder.path(), ..first.clone() }, Verdict::Rejected),
+        ("after everything at once", Wasm { module: &other_code, vm_id: "new", configuration: rules, ..first.clone() }, Verdict::Accepted),
+        ("after the first again", first.clone(), Verdict::Accepted),
+    ];
+    for (when, wasm, expected) in steps {
+        let verdict = xds.replace_filter(&envoy, "laststream", &wasm.typed_config()).await?;
+        ensure_eq!(verdict, expected, "{when}");
+        held.counted(&envoy, when).await?;
+        held.more(&envoy, 3).await?;
+        held.counted(&envoy, &format!("{when}, with more")).await?;
+    }
+    held.release(&envoy).await
+}
+
+/// The same module with a custom section more: other bytes, other VMs.
+fn other_code(lab: &Lab) -> Outcome<(TempDir, PathBuf)> {
+    let folder = TempDir::new().context("a folder")?;
+    let path = folder.path().join("other.wasm");
+    let mut code = fs::read(&lab.module).context("the module")?;
+    code.extend([0, 6, 5, b'o', b't', b'h', b'e', b'r']);
+    fs::write(&path, code).context("the other module")?;
+    Ok((folder, path))
+}
+
+async fn counts_through_a_replaced_listener(lab: &Lab) -> Outcome {
+    let upstream = Upstream::start().await?;
+    let xds = Xds::new()?;
+    let listener = |configuration: &str, prefix: &str| {
+        Listener::new("main", routes(Hcm::new("main").filter(lab.stream(configuration).filter())).with("/server_name", prefix.into()))
+    };
+    xds.write_listeners(&[listener("{}", "one")])?;
+    let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
+    let options = Options { drain_time_s: Some(600), ..Options::default() };
+    let envoy = Envoy::start(&lab.envoy, config, options).await?;
+    let mut held = Held::new(&upstream);
+    held.more(&envoy, 10).await?;
+    let port = envoy.port("main").await?;
+    for (name, configuration) in [("two", "{}"), ("three", r#"{"count": {"long_lived": {"grpc": true}}}"#), ("four", "")] {
+        xds.replace_listeners(&envoy, &[listener(configuration, name).port(port)]).await?.accepted()?;
+        held.counted(&envoy, name).await?;
+        held.more(&envoy, 5).await?;
+        held.counted(&envoy, &format!("{name}, with more")).await?;
+    }
+    let broken = listener(r#"{"scope": 3}"#, "five").port(port);
+    ensure_eq!(xds.replace_listeners(&envoy, &[broken]).await?, Verdict::Rejected, "a broken configuration");
+    held.counted(&envoy, "after a refused listener").await?;
+    held.release(&envoy).await
+}
+
+async fn counts_through_a_removed_listener(lab: &Lab) -> Outcome {
+    let upstream = Upstream::start().await?;
+    let xds = Xds::new()?;
+    xds.write_listeners(&[Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))])?;
+    let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
+    let options = Options { drain_time_s: Some(600), ..Options::default() };
+    let envoy = Envoy::start(&lab.envoy, config, options).await?;
+    let mut held = Held::new(&upstream);
+    held.more(&envoy, 12).await?;
+    xds.replace_listeners(&envoy, &[]).await?.accepted()?;
+    held.counted(&envoy, "after the listener was removed").await?;
+    held.release(&envoy).await
+}
+
+/// Streams that began under the filter are counted to their end; those that begin without it are not, and cannot be.
+async fn counts_through_a_filter_that_is_taken_out(lab: &Lab) -> Outcome {
+    let upstream = Upstream::start().await?;
+    let xds = Xds::new()?;
+    xds.write_listeners(&[Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))])?;
+    let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
+    let options = Options { drain_time_s: Some(600), ..Options::default() };
+    let envoy = Envoy::start(&lab.envoy, config, options).await?;
+    let mut held = Held::new(&upstream);
+    held.more(&envoy, 6).await?;
+    let port = envoy.port("main").await?;
+    xds.replace_listeners(&envoy, &[Listener::new("main", routes(Hcm::new("main"))).port(port)]).await?.accepted()?;
+    held.counted(&envoy, "after the filter was taken out").await?;
+    let mut other = Client::connect(envoy.address("main").await?).await?;
+    other.get("/echo").await?.expect(200)?;
+    ensure_eq!(envoy.stat(BEGUN).await?, Some(6), "begun under the filter");
+    ensure!(!envoy.log_contains("panicked"), "no panic");
+    held.release(&envoy).await
+}

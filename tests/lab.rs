@@ -1,0 +1,116 @@
+//! What a case is run with: an Envoy of some version, and the module.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use laststream::envoy::{self, SUPPORTED, Version, Wanted};
+use laststream::progress::Progress;
+use libtest_mimic::{Failed, Trial};
+
+use crate::support::bootstrap::filters::Wasm;
+use crate::support::failure::{Context as _, Failure, Outcome, fail};
+
+/// Chooses the Envoys to test on: `all`, or versions with commas between them. Without it the oldest and the newest supported one.
+const VERSIONS: &str = "LASTSTREAM_TEST_ENVOYS";
+
+/// The versions that this run is about.
+pub(crate) fn versions() -> Outcome<Vec<Version>> {
+    match std::env::var(VERSIONS).ok().as_deref().map(str::trim) {
+        None | Some("") => Ok(vec![envoy::OLDEST, envoy::NEWEST]),
+        Some("all") => Ok(SUPPORTED.to_vec()),
+        Some(list) => list.split(',').map(|version| version.trim().parse().with_context(|| format!("{VERSIONS}={list}"))).collect(),
+    }
+}
+
+/// What a case is run with.
+pub(crate) struct Lab {
+    pub(crate) envoy: PathBuf,
+    pub(crate) module: PathBuf,
+}
+
+/// A case: its name, and the case itself.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(&Lab) -> Outcome,
+}
+
+/// Makes a [`Case`] of an async function. Two minutes are plenty for most.
+macro_rules! case {
+    ($case:path) => {
+        case!($case, 120)
+    };
+    ($case:path, $seconds:expr) => {
+        $crate::lab::Case {
+            name: concat!(module_path!(), "::", stringify!($case)),
+            run: |lab| $crate::support::trial::block_on(std::time::Duration::from_secs($seconds), $case(lab)),
+        }
+    };
+}
+pub(crate) use case;
+
+/// Gets Envoys, each once for all trials.
+#[derive(Clone, Default)]
+pub(crate) struct Envoys(Arc<Mutex<HashMap<Version, PathBuf>>>);
+
+impl Envoys {
+    pub(crate) fn get(&self, version: Version) -> Outcome<PathBuf> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(binary) = known.get(&version) {
+            return Ok(binary.clone());
+        }
+        let found = envoy::find_or_get(&Wanted::version(version), &Spoken).map_err(Failure::new)?;
+        known.insert(version, found.binary.clone());
+        Ok(found.binary)
+    }
+
+    /// One trial for each case on an Envoy of this version.
+    pub(crate) fn trials(&self, version: Version, cases: Vec<Case>) -> Vec<Trial> {
+        let trial = |case: Case| {
+            let envoys = self.clone();
+            let name = case.name.rsplit("cases::").next().unwrap_or(case.name);
+            Trial::test(format!("{name}::{version}"), move || {
+                let lab = Lab { envoy: envoys.get(version)?, module: module()? };
+                (case.run)(&lab).map_err(Failed::from)
+            })
+        };
+        cases.into_iter().map(trial).collect()
+    }
+}
+
+impl Lab {
+    /// The module as a filter, with a configuration as JSON.
+    pub(crate) fn stream<'a>(&'a self, configuration: &'a str) -> Wasm<'a> {
+        Wasm { name: "laststream", module: &self.module, vm_id: "laststream", vm_configuration: "", configuration, failure_policy: "FAIL_RELOAD" }
+    }
+}
+
+/// The module that build.rs compiled.
+pub(crate) fn module() -> Outcome<PathBuf> {
+    match env!("LASTSTREAM_MODULE") {
+        "" => fail!("there is no module to test: {}", env!("LASTSTREAM_MODULE_ERROR")),
+        path => Ok(Path::new(path).to_owned()),
+    }
+}
+
+/// Says on standard error what takes a while, such as a download.
+struct Spoken;
+
+impl Spoken {
+    fn say(what: &str) {
+        let _ = writeln!(std::io::stderr(), "{what}"); // nobody to tell when standard error is closed
+    }
+}
+
+impl Progress for Spoken {
+    fn started(&self, what: &str) {
+        Self::say(what);
+    }
+
+    fn advanced(&self, _done: u64, _total: Option<u64>) {}
+
+    fn finished(&self, what: &str) {
+        Self::say(what);
+    }
+}
