@@ -60,7 +60,7 @@ impl Envoys {
         if let Some(binary) = known.get(&version) {
             return Ok(binary.clone());
         }
-        let found = envoy::find_or_get(&Wanted::version(version), &Spoken).map_err(Failure::new)?;
+        let found = envoy::find_or_get(&Wanted { path: None, ..Wanted::version(version) }, &Spoken).map_err(Failure::new)?;
         known.insert(version, found.binary.clone());
         Ok(found.binary)
     }

@@ -1,3 +1,36 @@
-//! The `laststream` command line.
+//! The `laststream` command line: reads the arguments, runs one command, prints what it says.
 
-fn main() {}
+mod cli;
+mod commands;
+mod printer;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use crate::commands::Exit;
+use crate::printer::Printer;
+
+fn main() -> ExitCode {
+    let printer = Printer;
+    let exit = match cli::Arguments::try_parse() {
+        Ok(arguments) => commands::run(arguments, &printer),
+        Err(error) => usage(&error, &printer),
+    };
+    ExitCode::from(exit as u8)
+}
+
+/// `--help` and `--version` are errors to clap, and data to everybody else.
+fn usage(error: &clap::Error, printer: &Printer) -> Exit {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            printer.data(&error.render().ansi().to_string());
+            Exit::Fine
+        }
+        _ => {
+            printer.people(error.render().ansi().to_string().trim_end());
+            Exit::Usage
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! HTTP filters: the Wasm module, what stands in front of it, and filters whose configuration is discovered.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::extension;
+use crate::support::xds::Xds;
+
+const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
+const SET_FILTER_STATE: &str = "envoy.extensions.filters.http.set_filter_state.v3.Config";
+const HEADER_MUTATION: &str = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation";
+const ROUTER: &str = "envoy.extensions.filters.http.router.v3.Router";
+
+pub(crate) fn router() -> Value {
+    extension("envoy.filters.http.router", ROUTER, json!({}))
+}
+
+/// One Wasm filter. Filters with the same `vm_id`, `vm_configuration` and module share their VMs.
+#[derive(Clone)]
+pub(crate) struct Wasm<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) module: &'a Path,
+    pub(crate) vm_id: &'a str,
+    pub(crate) vm_configuration: &'a str,
+    /// What `on_configure` gets, usually JSON.
+    pub(crate) configuration: &'a str,
+    /// `FAIL_RELOAD`, `FAIL_CLOSED` or `FAIL_OPEN`.
+    pub(crate) failure_policy: &'a str,
+}
+
+impl Wasm<'_> {
+    /// The filter for `http_filters`.
+    pub(crate) fn filter(&self) -> Value {
+        extension(self.name, WASM, self.config())
+    }
+
+    /// Only its `typed_config`, for [`Xds::replace_filter`].
+    pub(crate) fn typed_config(&self) -> Value {
+        self.filter()["typed_config"].take()
+    }
+
+    fn config(&self) -> Value {
+        let code = json!({ "local": { "filename": self.module.display().to_string() } });
+        let mut plugin = json!({
+            "name": self.name,
+            "root_id": self.name,
+            "failure_policy": self.failure_policy,
+            "configuration": string_value(self.configuration),
+            "vm_config": { "runtime": "envoy.wasm.runtime.v8", "vm_id": self.vm_id, "code": code },
+        });
+        if !self.vm_configuration.is_empty() {
+            plugin["vm_config"]["configuration"] = string_value(self.vm_configuration);
+        }
+        if self.failure_policy == "FAIL_RELOAD" {
+            plugin["reload_config"] = json!({ "backoff": { "base_interval": "0.05s", "max_interval": "0.5s" } });
+        }
+        json!({ "config": plugin })
+    }
+}
+
+/// A filter whose configuration comes from the file that [`Xds`] writes under that name.
+pub(crate) fn discovered(name: &str, xds: &Xds) -> Value {
+    let kinds = [WASM, "envoy.extensions.filters.http.rbac.v3.RBAC"].map(|kind| format!("type.googleapis.com/{kind}"));
+    json!({ "name": name, "config_discovery": { "config_source": xds.filter_source(name), "type_urls": kinds } })
+}
+
+/// What the module reads the direct peer from.
+pub(crate) fn direct_peer() -> Value {
+    filter_state("laststream.direct_peer", "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%")
+}
+
+/// A string of Envoy's own making, which a module reads as the property `filter_state.<key>`.
+pub(crate) fn filter_state(key: &str, format: &str) -> Value {
+    let format = json!({ "text_format_source": { "inline_string": format } });
+    let value = json!({ "object_key": key, "factory_key": "envoy.string", "format_string": format });
+    extension("envoy.filters.http.set_filter_state", SET_FILTER_STATE, json!({ "on_request_headers": [value] }))
+}
+
+/// Native mutations of request headers, as in [`super::Hcm::early_mutations`].
+pub(crate) fn header_mutation(request_mutations: Value) -> Value {
+    extension("envoy.filters.http.header_mutation", HEADER_MUTATION, json!({ "mutations": { "request_mutations": request_mutations } }))
+}
+
+fn string_value(text: &str) -> Value {
+    json!({ "@type": "type.googleapis.com/google.protobuf.StringValue", "value": text })
+}

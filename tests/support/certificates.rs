@@ -1,0 +1,75 @@
+//! Certificates made at run time: an authority, servers, clients with a SPIFFE identity, and client configurations that trust them.
+
+use std::sync::Arc;
+
+use rcgen::string::Ia5String;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+
+use super::failure::{Context, Failure, Outcome};
+
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate with its key.
+pub(crate) struct Identity {
+    pub(crate) certificate_pem: String,
+    pub(crate) key_pem: String,
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Outcome<Self> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        // The default name is shared with what it signs, which then looks self-signed.
+        params.distinguished_name.push(DnType::CommonName, "the authority of a test");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?).context("signing the authority")?;
+        Ok(Self { issuer })
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// For `localhost` and `127.0.0.1`.
+    pub(crate) fn server(&self) -> Outcome<Identity> {
+        self.sign(CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()])?)
+    }
+
+    /// With a URI such as `spiffe://cluster.local/ns/a/sa/b`.
+    pub(crate) fn client(&self, uri: &str) -> Outcome<Identity> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.subject_alt_names = vec![SanType::URI(Ia5String::try_from(uri)?)];
+        self.sign(params)
+    }
+
+    /// A client that trusts this authority, offers these protocols and shows this identity.
+    pub(crate) fn client_config(&self, protocols: &[&str], identity: Option<&Identity>) -> Outcome<Arc<ClientConfig>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.issuer.der().clone())?;
+        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+        let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots);
+        let mut config = match identity {
+            Some(identity) => builder.with_client_auth_cert(vec![identity.certificate.clone()], identity.key.clone_key())?,
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        Ok(Arc::new(config))
+    }
+
+    fn sign(&self, params: CertificateParams) -> Outcome<Identity> {
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer).context("signing a certificate")?;
+        Ok(Identity {
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+            certificate: certificate.der().clone(),
+            key: PrivateKeyDer::try_from(key.serialize_der()).map_err(Failure::new)?,
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! What a trial fails with: a sentence, made from any error, with the context added on the way up.
+
+use std::fmt::{self, Display, Formatter};
+
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// Deliberately no `std::error::Error`: that lets `?` turn every error into one of these.
+pub(crate) struct Failure(String);
+
+impl Failure {
+    pub(crate) fn new(message: impl Display) -> Self {
+        Self(message.to_string())
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            message.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        Self(message)
+    }
+}
+
+/// `result.context("reading the file")?`, also for `Option`.
+pub(crate) trait Context<T> {
+    fn context(self, what: impl Display) -> Outcome<T>;
+    fn with_context<D: Display>(self, what: impl FnOnce() -> D) -> Outcome<T>;
+}
+
+impl<T, E: Into<Failure>> Context<T> for Result<T, E> {
+    fn context(self, what: impl Display) -> Outcome<T> {
+        self.with_context(|| what)
+    }
+
+    fn with_context<D: Display>(self, what: impl FnOnce() -> D) -> Outcome<T> {
+        self.map_err(|error| Failure(format!("{}: {}", what(), error.into())))
+    }
+}
+
+impl<T> Context<T> for Option<T> {
+    fn context(self, what: impl Display) -> Outcome<T> {
+        self.with_context(|| what)
+    }
+
+    fn with_context<D: Display>(self, what: impl FnOnce() -> D) -> Outcome<T> {
+        self.ok_or_else(|| Failure::new(what()))
+    }
+}
+
+/// Ends the function with a failure that says where.
+macro_rules! fail {
+    ($($message:tt)*) => {
+        return Err($crate::support::failure::Failure::new(format!("{} ({}:{})", format_args!($($message)*), file!(), line!())))
+    };
+}
+
+/// `ensure!(count == 3, "count is {count}")`
+macro_rules! ensure {
+    ($condition:expr $(,)?) => {
+        $crate::support::failure::ensure!($condition, "not so: {}", stringify!($condition))
+    };
+    ($condition:expr, $($message:tt)*) => {
+        if !$condition {
+            $crate::support::failure::fail!($($message)*);
+        }
+    };
+}
+
+/// `ensure_eq!(seen, expected, "status of the held request")`
+macro_rules! ensure_eq {
+    ($seen:expr, $expected:expr, $($message:tt)*) => {
+        match (&$seen, &$expected) {
+            (seen, expected) => {
+                if *seen != *expected {
+                    $crate::support::failure::fail!("{}: expected {:?}, saw {:?}", format_args!($($message)*), expected, seen);
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use {ensure, ensure_eq, fail};
