@@ -44,7 +44,7 @@ pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Problem> {
     }
     let text = std::str::from_utf8(text).map_err(|error| Problem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to())))?;
     if text.trim_ascii().is_empty() {
-        return wire::Configuration::absent().ok_or_else(|| Problem::new("", "is empty"));
+        return Ok(wire::Configuration::unwritten());
     }
     wire::Configuration::read(&json::parse(text)?)
 }

@@ -8,14 +8,17 @@ use super::json::Value;
 
 /// A type of the configuration.
 pub trait Wire: Sized {
+    /// Whether it must be written.
+    const REQUIRED: bool;
+
+    /// What it is where nothing is written.
+    fn unwritten() -> Self;
+
     /// Reads it.
     ///
     /// # Errors
     /// What is wrong, with the path from here on.
     fn read(value: &Value<'_>) -> Result<Self, Problem>;
-
-    /// What it is where nothing is written; `None` where something must be.
-    fn absent() -> Option<Self>;
 
     /// How it is written.
     #[cfg(feature = "schema")]
@@ -34,23 +37,23 @@ macro_rules! object {
         pub struct $name { $( $(#[doc = $doc])* pub $field: $type, )* }
 
         impl $crate::config::object::Wire for $name {
+            const REQUIRED: bool = false;
+
+            fn unwritten() -> Self {
+                Self { $( $field: object!(@unwritten $type $(= $default)?), )* }
+            }
+
             fn read(value: &$crate::config::json::Value<'_>) -> Result<Self, $crate::config::Problem> {
-                $( let mut $field: Option<$type> = None; )*
-                $crate::config::object::members(value, &[$( stringify!($field) ),*], &mut |name, value| {
+                const FIELDS: &[(&str, bool)] = &[$( (stringify!($field), object!(@required $type $(= $default)?)) ),*];
+                let mut object = Self::unwritten();
+                $crate::config::object::members(value, FIELDS, &mut |name, value| {
                     match name {
-                        $( stringify!($field) => $field = Some($crate::config::object::Wire::read(value)?), )*
+                        $( stringify!($field) => object.$field = $crate::config::object::Wire::read(value)?, )*
                         _ => {}
                     }
                     Ok(())
                 })?;
-                Ok(Self { $( $field: match $field.or_else(|| object!(@absent $type $(= $default)?)) {
-                    Some(value) => value,
-                    None => return Err($crate::config::Problem::new(stringify!($field), "is required")),
-                }, )* })
-            }
-
-            fn absent() -> Option<Self> {
-                Some(Self { $( $field: object!(@absent $type $(= $default)?)?, )* })
+                Ok(object)
             }
 
             #[cfg(feature = "schema")]
@@ -61,35 +64,44 @@ macro_rules! object {
 
             #[cfg(feature = "schema")]
             fn schema() -> serde_json::Value {
+                let unwritten = Self::unwritten();
                 $crate::config::schema::object(&[$( $about ),*], vec![$( $crate::config::schema::Field {
                     name: stringify!($field),
                     about: &[$( $doc ),*],
                     schema: <$type as $crate::config::object::Wire>::schema(),
-                    default: object!(@absent $type $(= $default)?).map(|value: $type| $crate::config::object::Wire::write(&value)),
+                    required: object!(@required $type $(= $default)?),
+                    default: $crate::config::object::Wire::write(&unwritten.$field),
                 } ),*])
             }
         }
     };
-    (@absent $type:ty = $default:expr) => { Some($default) };
-    (@absent $type:ty) => { <$type as $crate::config::object::Wire>::absent() };
+    (@unwritten $type:ty = $default:expr) => { $default };
+    (@unwritten $type:ty) => { <$type as $crate::config::object::Wire>::unwritten() };
+    (@required $type:ty = $default:expr) => { false };
+    (@required $type:ty) => { <$type as $crate::config::object::Wire>::REQUIRED };
 }
 
-/// Defines an enum that is written as one of several words.
+/// Defines an enum that is written as one of several words: the first where nothing is written, unless it is `required`.
 macro_rules! words {
-    ($(#[doc = $about:literal])* $name:ident, $presence:ident $($default:expr)? => { $( $(#[doc = $doc:literal])* $variant:ident = $word:literal, )* }) => {
+    ($(#[doc = $about:literal])* $name:ident, $presence:ident => { $( $(#[doc = $doc:literal])* $variant:ident = $word:literal, )* }) => {
         $(#[doc = $about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $name { $( $(#[doc = $doc])* $variant, )* }
 
+        impl $name {
+            const ALL: &[Self] = &[$( Self::$variant ),*];
+        }
+
         impl $crate::config::object::Wire for $name {
-            fn read(value: &$crate::config::json::Value<'_>) -> Result<Self, $crate::config::Problem> {
-                const VARIANTS: &[$name] = &[$( $name::$variant ),*];
-                let index = $crate::config::object::word(value, &[$( $word ),*])?;
-                VARIANTS.get(index).copied().ok_or_else(|| $crate::config::Problem::new("", "is not known"))
+            const REQUIRED: bool = words!(@$presence);
+
+            fn unwritten() -> Self {
+                Self::ALL[0]
             }
 
-            fn absent() -> Option<Self> {
-                words!(@$presence $($default)?)
+            fn read(value: &$crate::config::json::Value<'_>) -> Result<Self, $crate::config::Problem> {
+                let index = $crate::config::object::word(value, &[$( $word ),*])?;
+                Ok(Self::ALL.get(index).copied().unwrap_or_else(Self::unwritten))
             }
 
             #[cfg(feature = "schema")]
@@ -103,27 +115,41 @@ macro_rules! words {
             }
         }
     };
-    (@default $default:expr) => { Some($default) };
-    (@required) => { None };
+    (@optional) => { false };
+    (@required) => { true };
 }
 
 pub(super) use {object, words};
 
-/// Hands over the members of an object by name. None comes twice, and none that is not known.
+/// Hands over the members of an object by name. None comes twice, none is unknown, and all that are required (`true`) are there.
 pub(super) fn members(
     value: &Value<'_>,
-    known: &[&'static str],
+    fields: &[(&'static str, bool)],
     take: &mut dyn FnMut(&'static str, &Value<'_>) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     let Value::Object(members) = value else { return Err(unfit(value, "an object")) };
     for (index, (name, value)) in members.iter().enumerate() {
-        let Some(known) = known.iter().find(|known| *known == name) else {
-            return Err(Problem::new(name.as_ref(), unknown("there is no such field", name, known)));
+        let Some((field, _)) = fields.iter().find(|(field, _)| field == name) else {
+            let known: Vec<&str> = fields.iter().map(|(field, _)| *field).collect();
+            return Err(Problem::new(name.as_ref(), unknown("there is no such field", name, &known)));
         };
         if members.iter().take(index).any(|(other, _)| other == name) {
-            return Err(Problem::new(*known, "is there twice"));
+            return Err(Problem::new(*field, "is there twice"));
         }
-        take(known, value).map_err(|problem| problem.within(known))?;
+        take(field, value).map_err(|problem| problem.within(field))?;
+    }
+    let missing = |(field, required): &&(&str, bool)| *required && !members.iter().any(|(name, _)| name == field);
+    match fields.iter().find(missing) {
+        Some((field, _)) => Err(Problem::new(*field, "is required")),
+        None => Ok(()),
+    }
+}
+
+/// Hands over the items of a list.
+fn items(value: &Value<'_>, take: &mut dyn FnMut(&Value<'_>) -> Result<(), Problem>) -> Result<(), Problem> {
+    let Value::List(items) = value else { return Err(unfit(value, "a list")) };
+    for (index, item) in items.iter().enumerate() {
+        take(item).map_err(|problem| problem.within(&format!("[{index}]")))?;
     }
     Ok(())
 }
@@ -164,12 +190,14 @@ fn is_near(one: &str, other: &str) -> bool {
 }
 
 impl Wire for bool {
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        if let Value::Bool(value) = value { Ok(*value) } else { Err(unfit(value, "true or false")) }
+    const REQUIRED: bool = false;
+
+    fn unwritten() -> Self {
+        false
     }
 
-    fn absent() -> Option<Self> {
-        Some(false)
+    fn read(value: &Value<'_>) -> Result<Self, Problem> {
+        if let Value::Bool(value) = value { Ok(*value) } else { Err(unfit(value, "true or false")) }
     }
 
     #[cfg(feature = "schema")]
@@ -184,13 +212,15 @@ impl Wire for bool {
 }
 
 impl Wire for u16 {
+    const REQUIRED: bool = true;
+
+    fn unwritten() -> Self {
+        0
+    }
+
     fn read(value: &Value<'_>) -> Result<Self, Problem> {
         let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
         number.ok_or_else(|| unfit(value, "a whole number from 0 to 65535"))
-    }
-
-    fn absent() -> Option<Self> {
-        None
     }
 
     #[cfg(feature = "schema")]
@@ -205,12 +235,14 @@ impl Wire for u16 {
 }
 
 impl Wire for String {
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        if let Value::Text(text) = value { Ok(text.clone().into_owned()) } else { Err(unfit(value, "a text in quotes")) }
+    const REQUIRED: bool = true;
+
+    fn unwritten() -> Self {
+        Self::new()
     }
 
-    fn absent() -> Option<Self> {
-        None
+    fn read(value: &Value<'_>) -> Result<Self, Problem> {
+        if let Value::Text(text) = value { Ok(text.clone().into_owned()) } else { Err(unfit(value, "a text in quotes")) }
     }
 
     #[cfg(feature = "schema")]
@@ -225,14 +257,19 @@ impl Wire for String {
 }
 
 impl<T: Wire> Wire for Vec<T> {
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        let Value::List(items) = value else { return Err(unfit(value, "a list")) };
-        let read = |(index, item)| T::read(item).map_err(|problem| problem.within(&format!("[{index}]")));
-        items.iter().enumerate().map(read).collect()
+    const REQUIRED: bool = false;
+
+    fn unwritten() -> Self {
+        Self::new()
     }
 
-    fn absent() -> Option<Self> {
-        Some(Self::new())
+    fn read(value: &Value<'_>) -> Result<Self, Problem> {
+        let mut list = Self::new();
+        items(value, &mut |item| {
+            list.push(T::read(item)?);
+            Ok(())
+        })?;
+        Ok(list)
     }
 
     #[cfg(feature = "schema")]
@@ -248,12 +285,14 @@ impl<T: Wire> Wire for Vec<T> {
 
 /// Something that may be left out; `null` says the same.
 impl<T: Wire> Wire for Option<T> {
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        if *value == Value::Null { Ok(None) } else { T::read(value).map(Some) }
+    const REQUIRED: bool = false;
+
+    fn unwritten() -> Self {
+        None
     }
 
-    fn absent() -> Option<Self> {
-        Some(None)
+    fn read(value: &Value<'_>) -> Result<Self, Problem> {
+        if *value == Value::Null { Ok(None) } else { T::read(value).map(Some) }
     }
 
     #[cfg(feature = "schema")]

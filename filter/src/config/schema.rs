@@ -18,16 +18,17 @@ pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) about: &'static [&'static str],
     pub(super) schema: Value,
-    /// What it is where it is left out; `None` where it must not be.
-    pub(super) default: Option<Value>,
+    pub(super) required: bool,
+    /// What it is where it is left out.
+    pub(super) default: Value,
 }
 
 pub(super) fn object(about: &[&str], fields: Vec<Field>) -> Value {
-    let required: Vec<_> = fields.iter().filter(|field| field.default.is_none()).map(|field| field.name).collect();
+    let required: Vec<_> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
     let property = |mut field: Field| {
         field.schema["description"] = text(field.about).into();
-        if let Some(default) = field.default.filter(|default| !default.is_null()) {
-            field.schema["default"] = default;
+        if !field.required && !field.default.is_null() {
+            field.schema["default"] = field.default;
         }
         (field.name.to_owned(), field.schema)
     };

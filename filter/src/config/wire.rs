@@ -27,7 +27,7 @@ object! {
 
 words! {
     /// What an instance of the module does.
-    Role, default Self::Stream => {
+    Role, optional => {
         /// Sits in the path of the requests: counts streams, restores the scheme.
         Stream = "stream",
     }
@@ -35,7 +35,7 @@ words! {
 
 words! {
     /// Which streams an instance counts.
-    Scope, default Self::Gateway => {
+    Scope, optional => {
         /// Requests that enter the mesh.
         Gateway = "gateway",
         /// Requests to the app beside the proxy.
@@ -178,7 +178,7 @@ words! {
 
 words! {
     /// Which element of a list counts.
-    Element, default Self::Agree => {
+    Element, optional => {
         /// All elements must say the same.
         Agree = "agree",
         /// The first, which the proxy nearest to the client wrote.
@@ -190,7 +190,7 @@ words! {
 
 words! {
     /// What several sources must do to be believed.
-    Decision, default Self::Agree => {
+    Decision, optional => {
         /// All sources that are there must say the same.
         Agree = "agree",
         /// The first source that is there decides.
@@ -210,7 +210,7 @@ object! {
 
 words! {
     /// What `x-forwarded-proto` becomes when nothing can be believed.
-    Fallback, default Self::Connection => {
+    Fallback, optional => {
         /// The scheme of the connection that the request came on, so that nobody untrusted can claim https.
         Connection = "connection",
         /// What it is. Cheaper, and safe only where Envoy has overwritten it (`use_remote_address: true` without trusted hops).
