@@ -3,7 +3,7 @@
 //!
 //! `SKIP_WASM_BUILD=1` compiles nothing; `CARGO_NET_OFFLINE=true` never reaches for the network.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[path = "companion-cli/src/module/compile.rs"]
 mod compile;
@@ -22,14 +22,23 @@ fn main() {
 
 fn build() -> Result<compile::Compiled, String> {
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
-    for file in ["build.rs", "companion-cli/src/module/compile.rs", "Cargo.toml", "Cargo.lock", "filter/Cargo.toml", "filter/src"] {
-        println!("cargo::rerun-if-changed={}", root.join(file).display());
+    for file in ["build.rs", "companion-cli/src/module/compile.rs", "Cargo.toml", "Cargo.lock", "filter/Cargo.toml"] {
+        rerun_if_changed(&root.join(file));
     }
     if std::env::var_os("SKIP_WASM_BUILD").is_some_and(|value| value != "0") {
         return Err("SKIP_WASM_BUILD was set when the tests were built".into());
     }
+    let compiled = compile(&root);
+    match &compiled {
+        Ok(compiled) => compiled.sources.iter().for_each(|source| rerun_if_changed(source)),
+        Err(_) => rerun_if_changed(&root.join("filter/src")), // which file it was is not known
+    }
+    compiled
+}
+
+fn compile(root: &Path) -> Result<compile::Compiled, String> {
     let compiled = compile::Compile {
-        workspace: root.clone(),
+        workspace: root.to_owned(),
         target_dir: PathBuf::from(variable("OUT_DIR")?).join("module"),
         features: Vec::new(),
         offline: std::env::var("CARGO_NET_OFFLINE").is_ok_and(|value| value == "true" || value == "1"),
@@ -38,6 +47,10 @@ fn build() -> Result<compile::Compiled, String> {
     let size = std::fs::metadata(&compiled.wasm).map_err(|error| error.to_string())?.len();
     println!("cargo::warning=module: {size} bytes");
     Ok(compiled)
+}
+
+fn rerun_if_changed(file: &Path) {
+    println!("cargo::rerun-if-changed={}", file.display());
 }
 
 fn variable(name: &str) -> Result<String, String> {

@@ -82,7 +82,14 @@ impl Envoys {
 impl Lab {
     /// The module as a filter, with a configuration as JSON.
     pub(crate) fn stream<'a>(&'a self, configuration: &'a str) -> Wasm<'a> {
-        Wasm { name: "laststream", module: &self.module, vm_id: "laststream", vm_configuration: "", configuration, failure_policy: "FAIL_RELOAD" }
+        Wasm {
+            name: "laststream",
+            module: &self.module,
+            vm_id: "laststream",
+            vm_configuration: "",
+            configuration,
+            failure_policy: "FAIL_RELOAD",
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! `LASTSTREAM_TEST_ENVOYS=all` runs every supported version instead of the oldest and the newest.
 
 mod cases;
+mod docs;
 mod lab;
 mod support;
 
@@ -29,5 +30,5 @@ fn trials() -> Vec<Trial> {
         trials.extend(envoys.trials(version, cases::all()));
         trials
     };
-    versions.into_iter().flat_map(of_version).collect()
+    versions.into_iter().flat_map(of_version).chain(docs::trials()).collect()
 }

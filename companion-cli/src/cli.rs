@@ -31,7 +31,9 @@ pub(crate) enum Config {
     #[command(after_help = "Example:\n  laststream config schema > laststream.schema.json")]
     Schema,
     /// Checks a configuration exactly as the module does.
-    #[command(after_help = "Examples:\n  laststream config check policy.json\n  echo '{\"scope\": \"inbound\"}' | laststream config check -")]
+    #[command(
+        after_help = "Examples:\n  laststream config check policy.json\n  echo '{\"scope\": \"inbound\"}' | laststream config check -"
+    )]
     Check(Check),
 }
 

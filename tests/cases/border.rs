@@ -45,7 +45,12 @@ async fn exports_only_what_it_needs(lab: &Lab) -> Outcome {
             Payload::ImportSection(section) => {
                 for import in section.into_imports() {
                     let import = import.context("an import")?;
-                    ensure!(import.module == "env" && import.name.starts_with("proxy_"), "the module wants {}.{}", import.module, import.name);
+                    ensure!(
+                        import.module == "env" && import.name.starts_with("proxy_"),
+                        "the module wants {}.{}",
+                        import.module,
+                        import.name
+                    );
                 }
             }
             _ => {}

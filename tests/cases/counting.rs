@@ -2,10 +2,11 @@
 
 use crate::cases::stage::{ACTIVE, BEGUN, EXCLUDED, IN_FLIGHT, LONG_LIVED, SOON, Stage, hcm};
 use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::{Hcm, Route};
 use crate::support::failure::{Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Request, once};
-use crate::support::websocket::WebSocket;
 use crate::support::h2;
+use crate::support::websocket::WebSocket;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -14,18 +15,22 @@ pub(crate) fn cases() -> Vec<Case> {
         case!(excluded_streams_are_not_counted),
         case!(long_lived_streams_are_told_apart),
         case!(scopes_have_metrics_of_their_own),
+        case!(a_route_can_do_without),
     ]
 }
 
 async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
     let stage = Stage::set(lab, "").await?;
     let shown = stage.envoy.prometheus().await?;
-    for metric in ["streams_in_flight_gateway", "streams_long_lived_gateway", "streams_begun_gateway_total", "streams_excluded_gateway_total"] {
+    for metric in
+        ["streams_in_flight_gateway", "streams_long_lived_gateway", "streams_begun_gateway_total", "streams_excluded_gateway_total"]
+    {
         ensure!(shown.contains(&format!("laststream_{metric}{{}} 0")), "{metric} is visible, and zero, from the start");
     }
     let used = stage.envoy.admin_get("/stats?usedonly&filter=laststream").await?.text();
     ensure_eq!(used.lines().count(), 4, "metrics that Envoy calls used: {used}");
-    let sent = Request::get("/echo").header("x-forwarded-proto", "https").header("X-Forwarded-Port", "443").header("forwarded", "proto=https");
+    let sent =
+        Request::get("/echo").header("x-forwarded-proto", "https").header("X-Forwarded-Port", "443").header("forwarded", "proto=https");
     once(stage.main, &sent).await?.expect(200)?;
     let seen = stage.upstream.last()?;
     ensure_eq!(seen.header("x-forwarded-proto"), Some("https".into()), "x-forwarded-proto");
@@ -88,13 +93,16 @@ async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
 
 async fn on_both_workers(stage: &Stage) -> Outcome {
     let stats = stage.envoy.stats().await?;
-    let busy = stats.iter().filter(|(name, value)| name.ends_with(".downstream_cx_active") && name.contains(".worker_") && !name.contains("admin") && **value > 0);
+    let busy = stats.iter().filter(|(name, value)| {
+        name.ends_with(".downstream_cx_active") && name.contains(".worker_") && !name.contains("admin") && **value > 0
+    });
     ensure_eq!(busy.count(), 2, "workers with connections");
     Ok(())
 }
 
 async fn excluded_streams_are_not_counted(lab: &Lab) -> Outcome {
-    let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}], "headers": [{"name": "x-synthetic"}], "health_checks": true}}}"#;
+    let rules =
+        r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}], "headers": [{"name": "x-synthetic"}], "health_checks": true}}}"#;
     let stage = Stage::set(lab, rules).await?;
     let requests = [
         Request::get("/hold/probe?deep=1"),
@@ -157,4 +165,16 @@ async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
     stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_inbound", |value| value == Some(0), SOON).await?;
     stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_outbound", |value| value == Some(0), SOON).await?;
     Ok(())
+}
+
+/// The exclusion that costs nothing.
+async fn a_route_can_do_without(lab: &Lab) -> Outcome {
+    let hcm = Hcm::new("main").filter(lab.stream("{}").filter());
+    let hcm = hcm.route(Route::prefix("/healthz").direct(200, "fine").without_filter("laststream")).route(Route::prefix("/").direct(200, "fine"));
+    let stage = Stage::with(lab, hcm).await?;
+    for path in ["/healthz", "/app", "/healthz"] {
+        once(stage.main, &Request::get(path)).await?.expect(200)?;
+    }
+    ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(1), "begun");
+    stage.wait_until_idle().await
 }

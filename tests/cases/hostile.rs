@@ -70,7 +70,8 @@ async fn ten_thousand_headers_never_end_the_vm(lab: &Lab) -> Outcome {
     for round in 0..3 {
         let many = (0..10_000).fold(Request::get("/status/200"), |request, index| request.header(format!("x_h{index}"), "https"));
         client.request(&many).await?.expect(200)?;
-        let same = (0..10_000).fold(Request::get("/status/200"), |request, index| request.header("forwarded", format!("for=a{index};proto=http")));
+        let same =
+            (0..10_000).fold(Request::get("/status/200"), |request, index| request.header("forwarded", format!("for=a{index};proto=http")));
         client.request(&same).await?.expect(200)?;
         ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(2 * (round + 1)), "begun");
     }

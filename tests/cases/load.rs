@@ -79,7 +79,9 @@ async fn gone(envoy: &Envoy) -> Outcome {
 
 async fn missed_none(envoy: &Envoy) -> Outcome {
     let stats = envoy.stats().await?;
-    let sum = |end: &str| stats.iter().filter(|(name, _)| name.starts_with("http.load") && name.ends_with(end)).map(|(_, value)| value).sum::<u64>();
+    let sum = |end: &str| {
+        stats.iter().filter(|(name, _)| name.starts_with("http.load") && name.ends_with(end)).map(|(_, value)| value).sum::<u64>()
+    };
     let begun = stats.get(BEGUN).copied().unwrap_or_default();
     ensure_eq!(begun, sum(".allowed"), "begun, by the module and by the filter behind it: {stats:#?}");
     let all = sum(".downstream_rq_total");

@@ -3,13 +3,27 @@
 mod border;
 mod configuration;
 mod counting;
+mod forwarded_proto;
 mod hostile;
 mod load;
+mod manifests;
 mod reloading;
 mod stage;
 
 use crate::lab::Case;
 
 pub(crate) fn all() -> Vec<Case> {
-    [border::cases(), configuration::cases(), counting::cases(), hostile::cases(), load::cases(), reloading::cases()].into_iter().flatten().collect()
+    [
+        border::cases(),
+        configuration::cases(),
+        counting::cases(),
+        forwarded_proto::cases(),
+        hostile::cases(),
+        load::cases(),
+        manifests::cases(),
+        reloading::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

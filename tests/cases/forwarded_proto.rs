@@ -1,0 +1,48 @@
+//! `x-forwarded-proto` is restored from what trusted peers say, and from nothing else.
+//!
+//! What is expected stands in Markdown tables under `forwarded_proto/`, a row for each request, to be read by people; `README.md` there
+//! says how. This runs every row against a real Envoy.
+
+mod cells;
+mod client;
+mod listeners;
+mod markdown;
+mod run;
+mod slips;
+mod table;
+
+use crate::lab::{Case, Lab, case};
+use crate::support::failure::{Outcome, ensure};
+
+use self::table::{Kind, Table};
+
+/// No row may be lost without somebody noticing.
+const LEAST_ROWS: usize = 300;
+const LEAST_ATTACKS: usize = 150;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(rows_are_many_and_sound), case!(slips_in_the_tables_are_refused), case!(every_row_holds, 240)]
+}
+
+/// What can be said of the rows without an Envoy; that they can be read at all is the larger part of it.
+async fn rows_are_many_and_sound(_: &Lab) -> Outcome {
+    let table = Table::read()?;
+    let rows: Vec<_> = table.sections.iter().flat_map(|section| &section.rows).collect();
+    let attacks = rows.iter().filter(|row| row.kind == Kind::Attack).count();
+    ensure!(rows.len() >= LEAST_ROWS, "{} rows, {LEAST_ROWS} are the least", rows.len());
+    ensure!(attacks >= LEAST_ATTACKS, "{attacks} attacks, {LEAST_ATTACKS} are the least");
+    let believed = table.untrusted_that_become_https();
+    ensure!(believed.is_empty(), "nobody untrusted may become https on a plaintext connection, but these rows ask for it: {believed:?}");
+    Ok(())
+}
+
+async fn slips_in_the_tables_are_refused(_: &Lab) -> Outcome {
+    slips::all_are_refused()
+}
+
+async fn every_row_holds(lab: &Lab) -> Outcome {
+    let table = Table::read()?;
+    let mismatches = run::all(lab, &table).await?;
+    ensure!(mismatches.is_empty(), "{} mismatches:\n{}", mismatches.len(), mismatches.join("\n"));
+    Ok(())
+}

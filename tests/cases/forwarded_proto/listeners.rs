@@ -1,0 +1,171 @@
+//! The listeners of `listeners.md`, as Envoy's configuration.
+
+use serde_json::{Value, json};
+
+use super::markdown::{self, Grid};
+use crate::support::bootstrap::{Hcm, Listener, Route, filters};
+use crate::support::certificates::{Authority, Identity};
+use crate::support::failure::{Context as _, Outcome, ensure, fail};
+
+pub(super) const TO_HTTP1: &str = "app.test";
+pub(super) const TO_HTTP2: &str = "app-http2.test";
+pub(super) const TLS_ONLY: &str = "tls-only.test";
+/// Tells the client which route was chosen.
+pub(super) const ROUTE: &str = "x-route";
+
+const COLUMNS: [&str; 9] =
+    ["listener", "use_remote_address", "hops", "connection", "address", "saves", "direct peer", "appends port", "stands for"];
+
+/// A named way to set a listener up.
+pub(super) struct Setup {
+    pub(super) name: String,
+    pub(super) transport: Transport,
+    use_remote_address: bool,
+    hops: u32,
+    address: String,
+    saves: bool,
+    tells_peer: bool,
+    appends_port: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    Plain,
+    Proxied,
+    Tls,
+    ProxiedTls,
+    Mutual,
+    OptionalCertificate,
+    AnyCertificate,
+    Quic,
+}
+
+impl Transport {
+    const WORDS: [(&str, Self); 8] = [
+        ("plain", Self::Plain),
+        ("PROXY protocol", Self::Proxied),
+        ("TLS", Self::Tls),
+        ("PROXY protocol, TLS", Self::ProxiedTls),
+        ("mTLS", Self::Mutual),
+        ("TLS, certificate if any", Self::OptionalCertificate),
+        ("TLS, any certificate", Self::AnyCertificate),
+        ("QUIC", Self::Quic),
+    ];
+
+    pub(super) fn is_plaintext(self) -> bool {
+        matches!(self, Self::Plain | Self::Proxied)
+    }
+
+    pub(super) fn is_proxied(self) -> bool {
+        matches!(self, Self::Proxied | Self::ProxiedTls)
+    }
+
+    pub(super) fn asks_certificate(self) -> bool {
+        matches!(self, Self::Mutual | Self::OptionalCertificate | Self::AnyCertificate)
+    }
+}
+
+/// The text of `listeners.md`.
+pub(super) const TEXT: &str = include_str!("listeners.md");
+
+pub(super) fn read(text: &str) -> Outcome<Vec<Setup>> {
+    let sections = markdown::sections(text, &[]).context("listeners.md")?;
+    let grid = sections.iter().find_map(|section| section.table.as_ref()).context("listeners.md has no table")?;
+    grid.check_columns(&COLUMNS, &[])?;
+    let mut setups: Vec<Setup> = Vec::new();
+    for (line, row) in &grid.rows {
+        let setup = setup(grid, row).with_context(|| format!("listeners.md, line {line}"))?;
+        ensure!(setups.iter().all(|other| other.name != setup.name), "the listener `{}` is there twice", setup.name);
+        setups.push(setup);
+    }
+    Ok(setups)
+}
+
+fn setup(grid: &Grid<'_>, row: &[&str]) -> Outcome<Setup> {
+    let cell = |column: &str| grid.cell(row, column).unwrap_or_default();
+    let yes = |column: &str| match cell(column) {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        other => fail!("`{column}` is `{other}`, which is neither yes nor no"),
+    };
+    let connection = cell("connection");
+    let transport = Transport::WORDS.iter().find(|(word, _)| *word == connection).map(|(_, transport)| *transport);
+    ensure!(!cell("stands for").is_empty(), "an empty reason");
+    Ok(Setup {
+        name: super::cells::span(cell("listener"))?.into(),
+        transport: transport.with_context(|| format!("`{connection}` is no connection"))?,
+        use_remote_address: yes("use_remote_address")?,
+        hops: cell("hops").parse().context("hops")?,
+        address: cell("address").into(),
+        saves: yes("saves")?,
+        tells_peer: yes("direct peer")?,
+        appends_port: yes("appends port")?,
+    })
+}
+
+/// What the listeners show, and whose certificates they take.
+pub(super) struct Certificates {
+    pub(super) authority: Authority,
+    pub(super) server: Identity,
+}
+
+impl Setup {
+    /// A listener of that name, with the module as a filter.
+    pub(super) fn listener(&self, name: &str, module: Value, certificates: &Certificates) -> Listener {
+        let Certificates { authority, server } = certificates;
+        let hcm = self.connection_manager(name, module);
+        let mutual = |hcm| Listener::new(name, hcm).mutual_tls(server, authority);
+        let context = "/filter_chains/0/transport_socket/typed_config";
+        let optional = |listener: Listener| listener.with(&format!("{context}/require_client_certificate"), json!(false));
+        let listener = match self.transport {
+            Transport::Plain => Listener::new(name, hcm),
+            Transport::Proxied => Listener::new(name, hcm).proxy_protocol(),
+            Transport::Tls => Listener::new(name, hcm).tls(server),
+            Transport::ProxiedTls => Listener::new(name, hcm).proxy_protocol().tls(server),
+            Transport::Mutual => mutual(hcm),
+            Transport::OptionalCertificate => optional(mutual(hcm)),
+            Transport::AnyCertificate => {
+                let verification = format!("{context}/common_tls_context/validation_context/trust_chain_verification");
+                optional(mutual(hcm)).with(&verification, json!("ACCEPT_UNTRUSTED"))
+            }
+            Transport::Quic => Listener::quic(name, hcm, server),
+        };
+        let socket = "/address/socket_address";
+        let listener = listener.with(&format!("{socket}/address"), json!(self.address));
+        if self.address == "::" { listener.with(&format!("{socket}/ipv4_compat"), json!(true)) } else { listener }
+    }
+
+    fn connection_manager(&self, name: &str, module: Value) -> Hcm {
+        let mut hcm = Hcm::new(name).use_remote_address(self.use_remote_address, self.hops);
+        hcm = hcm.with("/route_config/virtual_hosts", virtual_hosts());
+        if self.saves {
+            hcm = hcm.early_mutations(saving());
+        }
+        if self.appends_port {
+            hcm = hcm.append_x_forwarded_port();
+        }
+        if self.tells_peer {
+            hcm = hcm.filter(filters::direct_peer());
+        }
+        hcm.filter(module)
+    }
+}
+
+/// Saves what the peer sent before Envoy overwrites it. An empty value is no value: without the removal a forged one would stay.
+fn saving() -> Value {
+    let header = json!({ "key": "x-laststream-forwarded-proto", "value": "%REQ(x-forwarded-proto)%" });
+    let append = json!({ "header": header, "append_action": "APPEND_IF_EXISTS_OR_ADD", "keep_empty_value": false });
+    json!([{ "remove": "x-laststream-forwarded-proto" }, { "append": append }])
+}
+
+fn virtual_hosts() -> Value {
+    let host = |domain: &str, cluster: &str, require_tls: &str| {
+        let route = |name: &str| {
+            let told = json!([{ "header": { "key": ROUTE, "value": name } }]);
+            Route::prefix("/").cluster(cluster).name(name).with("/response_headers_to_add", told)
+        };
+        let routes = [route("https").header("x-forwarded-proto", "https").build(), route("http").build()];
+        json!({ "name": domain, "domains": [domain], "require_tls": require_tls, "routes": routes })
+    };
+    json!([host(TO_HTTP1, "http1", "NONE"), host(TO_HTTP2, "http2", "NONE"), host(TLS_ONLY, "http1", "ALL")])
+}

@@ -1,0 +1,209 @@
+//! Sends every row to an Envoy that has all listeners, and compares.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use super::cells::shown;
+use super::client::{Answer, Connection, Way};
+use super::listeners::{Certificates, ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport};
+use super::table::{Expected, From, Protocol, Row, Section, Table};
+use crate::lab::Lab;
+use crate::support::bootstrap::{Bootstrap, cluster};
+use crate::support::certificates::{Authority, Identity};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Failure, Outcome};
+use crate::support::upstream::{Received, Upstream};
+
+type Counts = BTreeMap<String, u64>;
+
+/// Every mismatch: the row, its reason, and below them what was expected and what was seen.
+pub(super) async fn all(lab: &Lab, table: &Table) -> Outcome<Vec<String>> {
+    let bench = Bench::set_up(lab, table).await?;
+    let mut mismatches = Vec::new();
+    for section in &table.sections {
+        let to = bench.envoy.address(&section.name).await?;
+        let transport = table.setup(&section.setup)?.transport;
+        for row in &section.rows {
+            for &protocol in &row.over {
+                let found = bench.row(row, protocol, transport, to).await.unwrap_or_else(|failure| vec![failure.to_string()]);
+                if !found.is_empty() {
+                    mismatches.push(format!("{} over {protocol:?} ({})\n    {}", row.id, row.why, found.join("\n    ")));
+                }
+            }
+        }
+        mismatches.extend(bench.warnings(section));
+    }
+    Ok(mismatches)
+}
+
+struct Bench {
+    envoy: Envoy,
+    upstream: Upstream,
+    certificates: Certificates,
+    /// Made once for each URI and signer.
+    identities: HashMap<(String, bool), Identity>,
+}
+
+impl Bench {
+    async fn set_up(lab: &Lab, table: &Table) -> Outcome<Self> {
+        let upstream = Upstream::start().await?;
+        let authority = Authority::new()?;
+        let server = authority.server()?;
+        let certificates = Certificates { authority, server };
+        let stranger = Authority::new()?;
+        let mut config = Bootstrap::new().cluster(cluster::h1("http1", upstream.h1())).cluster(cluster::h2("http2", upstream.h2()));
+        for section in &table.sections {
+            let mut module = lab.stream(&section.configuration);
+            module.name = &section.name;
+            config = config.listener(table.setup(&section.setup)?.listener(&section.name, module.filter(), &certificates));
+        }
+        let mut identities = HashMap::new();
+        for (uri, known) in table.sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.from.identity.clone()) {
+            let signer = if known { &certificates.authority } else { &stranger };
+            let identity = signer.client(&uri)?;
+            identities.insert((uri, known), identity);
+        }
+        let options = Options { concurrency: 1, ..Options::default() };
+        let envoy = Envoy::start(&lab.envoy, config.build(), options).await?;
+        Ok(Self { envoy, upstream, certificates, identities })
+    }
+
+    /// All that is not as the row says.
+    async fn row(&self, row: &Row, protocol: Protocol, transport: Transport, to: SocketAddr) -> Outcome<Vec<String>> {
+        let path = format!("/echo/{}/{protocol:?}", row.id);
+        let mut connection = Connection::open(self.way(&row.from, protocol, transport, to)?).await?;
+        let before = self.counts().await?;
+        self.upstream.forget();
+        let answer = connection.get(TO_HTTP1, &path, &row.request).await;
+        let received = self.upstream.received().into_iter().find(|request| request.path == path);
+        let Some(expected) = &row.expected else { return Ok(refused(&answer, received.is_some())) };
+        let mut found = Found(Vec::new());
+        let answer = answer?;
+        let Some(received) = received else { return Ok(vec![format!("Envoy answered {} itself", answer.status)]) };
+        found.same("route", &expected.route, &answer.headers.get(ROUTE).unwrap_or_default());
+        found.upstream(expected, &received);
+        let answer = connection.get(TLS_ONLY, &path, &row.request).await?;
+        found.same("redirect", expected.redirect, redirected(&answer)?);
+        let mut requests = 2;
+        if let Some(scheme) = &expected.scheme {
+            connection.get(TO_HTTP2, &path, &row.request).await?;
+            let received = self.upstream.last()?;
+            found.bytes(":scheme", &[scheme], &[received.scheme.as_deref().unwrap_or_default().as_bytes()]);
+            found.upstream(expected, &received);
+            requests += 1;
+        }
+        let wanted = Counts::from([(expected.verdict.clone(), requests)]);
+        found.same("verdicts", &wanted, &counted(&before, &self.counts().await?));
+        Ok(found.0)
+    }
+
+    fn way(&self, from: &From, protocol: Protocol, transport: Transport, to: SocketAddr) -> Outcome<Way> {
+        let proxied_for = match transport.is_proxied() {
+            true => Some(from.claims.unwrap_or(Ipv4Addr::new(192, 0, 2, 77))),
+            false => None,
+        };
+        // A listener on all addresses is asked over IPv4: the interesting peers are those that it may see as mapped.
+        let to = if to.ip().is_unspecified() { SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port()) } else { to };
+        Ok(Way { to, from: from.address, protocol, proxied_for, tls: self.tls(from, protocol, transport)? })
+    }
+
+    fn tls(&self, from: &From, protocol: Protocol, transport: Transport) -> Outcome<Option<Arc<rustls::ClientConfig>>> {
+        if transport.is_plaintext() {
+            return Ok(None);
+        }
+        let identity = from.identity.as_ref().and_then(|key| self.identities.get(key));
+        let offered = match protocol {
+            Protocol::H1 => "http/1.1",
+            Protocol::H2 => "h2",
+            Protocol::H3 => "h3",
+        };
+        self.certificates.authority.client_config(&[offered], identity).map(Some)
+    }
+
+    async fn counts(&self) -> Outcome<Counts> {
+        const NAME: (&str, &str) = ("wasmcustom.laststream_forwarded_proto_", "_gateway_total");
+        let text = self.envoy.admin_get("/stats?filter=laststream_forwarded_proto").await?.expect(200)?.text();
+        let count = |line: &str| {
+            let (name, value) = line.split_once(": ")?;
+            let verdict = name.strip_prefix(NAME.0)?.strip_suffix(NAME.1)?;
+            Some((verdict.to_owned(), value.parse().ok()?))
+        };
+        Ok(text.lines().filter_map(count).collect())
+    }
+
+    /// The module warns of what the section says, and of nothing else.
+    fn warnings(&self, section: &Section) -> Vec<String> {
+        let log = self.envoy.log();
+        let ours = format!("wasm log {} ", section.name);
+        let said: Vec<&str> = log.lines().filter(|line| line.contains(&ours) && !line.contains("[info]")).collect();
+        match &section.warning {
+            Some(warning) if !said.iter().any(|line| line.contains(warning.as_str())) => {
+                vec![format!("{}: no warning of {warning:?}", section.name)]
+            }
+            Some(_) => Vec::new(),
+            None => said.into_iter().map(|line| format!("{}: an unexpected line in the log: {line}", section.name)).collect(),
+        }
+    }
+}
+
+/// What a row of a refused request has to say.
+fn refused(answer: &Outcome<Answer>, arrived: bool) -> Vec<String> {
+    match answer {
+        _ if arrived => vec!["Envoy should have refused the request, but the upstream got it".into()],
+        Ok(answer) if !(400..500).contains(&answer.status) => {
+            vec![format!("Envoy should have refused the request, but answered {}", answer.status)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn redirected(answer: &Answer) -> Outcome<bool> {
+    match (answer.status, answer.headers.get("location")) {
+        (200, _) => Ok(false),
+        (301, Some(location)) if location.starts_with("https://") => Ok(true),
+        (status, location) => Err(Failure::new(format!("neither served nor redirected to https: {status}, location {location:?}"))),
+    }
+}
+
+/// How much each verdict went up.
+fn counted(before: &Counts, after: &Counts) -> Counts {
+    let more = |(name, count): (&String, &u64)| (name.clone(), count - before.get(name).unwrap_or(&0));
+    after.iter().map(more).filter(|(_, count)| *count > 0).collect()
+}
+
+struct Found(Vec<String>);
+
+impl Found {
+    fn same<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, expected: T, seen: T) {
+        if expected != seen {
+            self.0.push(format!("{what}: expected {expected:?}, saw {seen:?}"));
+        }
+    }
+
+    fn bytes(&mut self, what: &str, expected: &[&[u8]], seen: &[&[u8]]) {
+        let list = |values: &[&[u8]]| match values {
+            [] => "none".into(),
+            values => values.iter().map(|value| shown(value)).collect::<Vec<_>>().join(" and "),
+        };
+        if expected != seen {
+            self.0.push(format!("{what} at the upstream: expected {}, saw {}", list(expected), list(seen)));
+        }
+    }
+
+    /// The headers of the row: exactly these values, or none.
+    fn upstream(&mut self, expected: &Expected, received: &Received) {
+        let seen = |name: &str| -> Vec<&[u8]> {
+            received.headers.0.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_slice()).collect()
+        };
+        self.bytes("x-forwarded-proto", &[&expected.proto], &seen("x-forwarded-proto"));
+        for name in &expected.gone {
+            self.bytes(name, &[], &seen(name));
+        }
+        for line in &expected.kept {
+            let all: Vec<&[u8]> =
+                expected.kept.iter().filter(|other| other.name == line.name).map(|other| other.value.as_slice()).collect();
+            self.bytes(&line.name, &all, &seen(&line.name));
+        }
+    }
+}

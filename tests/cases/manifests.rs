@@ -1,0 +1,52 @@
+//! What `envoyfilter-manifests/` holds runs as it is, but for ports and the module's place.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::cases::stage::SOON;
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::set;
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Context as _, Outcome, ensure_eq};
+use crate::support::h1::{Request, once};
+use crate::support::upstream::Upstream;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(plain_envoy_counts_and_restores)]
+}
+
+const MODULE: &str = "target/wasm32-unknown-unknown/wasm/laststream_filter.wasm";
+
+fn manifest(file: &str, lab: &Lab, upstream: &Upstream) -> Outcome<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoyfilter-manifests").join(file);
+    let text = std::fs::read_to_string(&path).with_context(|| file.to_owned())?;
+    let module = lab.module.display().to_string();
+    ensure_eq!(text.matches(MODULE).count(), 1, "places of the module in {file}");
+    // The tests' clients are on the loopback interface.
+    let text = text.replace(MODULE, &module).replace("10.0.0.0/8", "127.0.0.0/30");
+    let mut config: Value = serde_saphyr::from_str(&text).with_context(|| file.to_owned())?;
+    for pointer in ["/admin/address", "/static_resources/listeners/0/address"] {
+        set(&mut config, &format!("{pointer}/socket_address/port_value"), json!(0));
+    }
+    let app = "/static_resources/clusters/0/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
+    set(&mut config, app, json!(upstream.h1().port()));
+    Ok(config)
+}
+
+async fn plain_envoy_counts_and_restores(lab: &Lab) -> Outcome {
+    let upstream = Upstream::start().await?;
+    let envoy = Envoy::start(&lab.envoy, manifest("plain-envoy/envoy.yaml", lab, &upstream)?, Options::default()).await?;
+    let main = envoy.address("main").await?;
+    let forged = Request::get("/").header("x-forwarded-proto", "https").header("x-laststream-forwarded-proto", "https");
+    once(main, &forged).await?.expect(200)?;
+    let seen = upstream.last()?;
+    ensure_eq!(seen.header("x-forwarded-proto"), Some("https".into()), "from a trusted peer");
+    ensure_eq!(seen.header("x-laststream-forwarded-proto"), None, "the saved header");
+    let stranger = crate::support::h1::Connect::to(main).from([127, 0, 0, 9].into()).open().await?.request(&forged).await?;
+    stranger.expect(200)?;
+    ensure_eq!(upstream.last()?.header("x-forwarded-proto"), Some("http".into()), "from a stranger");
+    envoy.wait_for_stat("wasmcustom.laststream_streams_begun_gateway_total", |value| value == Some(2), SOON).await?;
+    envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_gateway", |value| value == Some(0), SOON).await?;
+    Ok(())
+}

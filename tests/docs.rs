@@ -1,0 +1,77 @@
+//! What the documents say is what the code does: tables are made from the types, examples are run.
+
+mod reference;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use laststream_filter::config;
+use libtest_mimic::{Failed, Trial};
+
+use crate::support::failure::{Context as _, Outcome, fail};
+
+/// Set to write the tables anew instead of comparing them.
+const BLESS: &str = "LASTSTREAM_BLESS";
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |name: &str, check: fn() -> Outcome| Trial::test(format!("docs::{name}"), move || check().map_err(Failed::from));
+    vec![
+        trial("tables_are_made_from_the_code", tables_are_made_from_the_code),
+        trial("configurations_are_taken_by_the_module", configurations_are_taken_by_the_module),
+        trial("links_lead_somewhere", links_lead_somewhere),
+    ]
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(file: &str) -> Outcome<String> {
+    fs::read_to_string(root().join(file)).with_context(|| file.to_owned())
+}
+
+/// Between `<!-- table: NAME -->` and `<!-- end -->` stands what the code says.
+fn tables_are_made_from_the_code() -> Outcome {
+    let mut text = read("README.md")?;
+    for (name, table) in reference::tables() {
+        let opening = format!("<!-- table: {name} -->\n");
+        let start = text.find(&opening).with_context(|| format!("README.md has no {opening}"))? + opening.len();
+        let length = text[start..].find("<!-- end -->").with_context(|| format!("the table {name} has no end"))?;
+        if text[start..start + length] != table {
+            if std::env::var_os(BLESS).is_none() {
+                fail!("README.md: the table {name} is not what the code says; {BLESS}=1 writes it anew. It should be\n{table}");
+            }
+            text.replace_range(start..start + length, &table);
+            fs::write(root().join("README.md"), &text).context("README.md")?;
+        }
+    }
+    Ok(())
+}
+
+/// Every block of JSON in the README is a configuration.
+fn configurations_are_taken_by_the_module() -> Outcome {
+    let text = read("README.md")?;
+    let mut blocks = 0;
+    for block in text.split("```json\n").skip(1) {
+        let json = block.split("```").next().unwrap_or_default();
+        config::parse(json.as_bytes()).with_context(|| json.to_owned())?;
+        blocks += 1;
+    }
+    if blocks == 0 {
+        fail!("README.md shows no configuration");
+    }
+    Ok(())
+}
+
+/// Relative links of all documents at the top.
+fn links_lead_somewhere() -> Outcome {
+    for document in ["README.md", "RATIONALE.md", "CHANGELOG.md"] {
+        for link in read(document)?.split("](").skip(1) {
+            let target = link.split(')').next().unwrap_or_default().split('#').next().unwrap_or_default();
+            if !target.is_empty() && !target.contains("://") && !Path::new(&root()).join(target).exists() {
+                fail!("{document} links to {target}, which is not there");
+            }
+        }
+    }
+    Ok(())
+}
