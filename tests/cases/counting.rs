@@ -170,7 +170,8 @@ async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
 /// The exclusion that costs nothing.
 async fn a_route_can_do_without(lab: &Lab) -> Outcome {
     let hcm = Hcm::new("main").filter(lab.stream("{}").filter());
-    let hcm = hcm.route(Route::prefix("/healthz").direct(200, "fine").without_filter("laststream")).route(Route::prefix("/").direct(200, "fine"));
+    let hcm =
+        hcm.route(Route::prefix("/healthz").direct(200, "fine").without_filter("laststream")).route(Route::prefix("/").direct(200, "fine"));
     let stage = Stage::with(lab, hcm).await?;
     for path in ["/healthz", "/app", "/healthz"] {
         once(stage.main, &Request::get(path)).await?.expect(200)?;

@@ -2,8 +2,8 @@
 
 use super::Config;
 use super::error::{Problem, Refused};
-use super::wire::{Configuration, Count, ForwardedProto, HeaderMatch, Source as WireSource, TextMatch, Trust as WireTrust};
-use crate::forwarded::{Peers, Policy, Ports, Range, Source, Trust, form_of, sources_of};
+use super::wire::{Configuration, Count, Fallback, ForwardedProto, HeaderMatch, Source as WireSource, TextMatch, Trust as WireTrust};
+use crate::forwarded::{FORWARDED_PROTO, Peers, Policy, Ports, Range, Source, Trust, form_of, sources_of};
 use crate::rules::Rule;
 use crate::text::Text;
 
@@ -102,7 +102,7 @@ impl Found {
             self.problem("forwarded_proto.sources", "names no header: add one, or name your load balancer in `presets`");
         }
         for source in &mut sources {
-            if source.header == "x-forwarded-proto" {
+            if source.header == FORWARDED_PROTO {
                 source.header.clone_from(&original);
             }
         }
@@ -113,6 +113,11 @@ impl Found {
                 Some(other) if *other == source => {} // two presets may share a header
                 Some(_) => self.problem("forwarded_proto.sources", format!("`{}` is there twice, read in two ways", source.header)),
             }
+        }
+        if wire.fallback == Fallback::Keep && original == FORWARDED_PROTO {
+            let message =
+                "`keep` keeps what any client claims where the peer's own `x-forwarded-proto` is the original header: take `connection`";
+            self.problem("forwarded_proto.fallback", message);
         }
         let ports = wire.ports;
         if let Some(port) = ports.https.iter().find(|port| ports.http.contains(port)) {

@@ -136,6 +136,7 @@ mod tests {
             (proto(r#""ports": {"https": [443, 80]}"#), "forwarded_proto.ports", "80 stands for both"),
             (proto(r#""ports": {"http": []}, "write_port": true"#), "forwarded_proto.ports", "at least one"),
             (proto(r#""sources": [{"header": "x-forwarded-proto", "form": "flag"}]"#), "forwarded_proto.sources", "twice"),
+            (proto(r#""fallback": "keep", "original_header": "X-Forwarded-Proto""#), "forwarded_proto.fallback", "take `connection`"),
             (proto(r#""original_header": "x y""#), "forwarded_proto.original_header", "`x y`"),
             (r#"{"scope": }"#.into(), "line 1, column 11", "not JSON"),
         ] {

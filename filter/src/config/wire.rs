@@ -116,14 +116,14 @@ object! {
         presets: Vec<Preset>,
         /// Headers that tell the original scheme, in order.
         sources: Vec<Source>,
-        /// What several sources, or several elements of one header, must do to be believed.
+        /// What several sources must do to be believed.
         decision: Decision,
         /// The header that holds the `x-forwarded-proto` which the peer sent. Envoy overwrites `x-forwarded-proto` itself at an edge, so an
         /// early header mutation saves it here. Where Envoy keeps it (`use_remote_address: false`, or trusted hops), name `x-forwarded-proto`.
         original_header: String = ORIGINAL_HEADER.into(),
         /// Which scheme a port in a header stands for.
         ports: Ports,
-        /// What `x-forwarded-proto` becomes when the peer is not trusted or its headers contradict each other.
+        /// What `x-forwarded-proto` becomes when the peer is not trusted, says nothing, or contradicts itself.
         fallback: Fallback,
         /// Which forgeable headers are removed.
         strip: Strip,
@@ -179,7 +179,7 @@ words! {
 words! {
     /// Which element of a list counts.
     Element, optional => {
-        /// All elements must say the same.
+        /// All elements must say the same; one that says nothing of a scheme contradicts one that does.
         Agree = "agree",
         /// The first, which the proxy nearest to the client wrote.
         First = "first",

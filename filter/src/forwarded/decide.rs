@@ -68,8 +68,7 @@ impl Policy {
     pub(crate) fn target(&self, finding: Finding, connection: impl FnOnce() -> Scheme) -> Option<Scheme> {
         match finding {
             Finding::Known(scheme) => Some(scheme),
-            Finding::Silent => None,
-            Finding::Conflicting | Finding::Untrusted => match self.fallback {
+            Finding::Silent | Finding::Conflicting | Finding::Untrusted => match self.fallback {
                 Fallback::Connection => Some(connection()),
                 Fallback::Keep => None,
             },
@@ -78,6 +77,6 @@ impl Policy {
 
     /// Whether an untrusted request's headers need not even be looked at.
     pub(crate) fn ignores_untrusted(&self) -> bool {
-        self.fallback == Fallback::Keep && !self.strip.untrusted && !self.strip.twins
+        self.fallback == Fallback::Keep && !self.write_scheme && !self.write_port && !self.strip.untrusted && !self.strip.twins
     }
 }

@@ -28,6 +28,8 @@ impl Policy {
             if changed {
                 write(Edit::Set(FORWARDED_PROTO.as_bytes(), scheme.name().as_bytes()));
             }
+        }
+        if let Some(scheme) = target.or_else(|| kept(headers)) {
             if self.write_scheme && !holds(headers, ":scheme", scheme.name()) {
                 write(Edit::Set(b":scheme", scheme.name().as_bytes()));
             }
@@ -82,6 +84,11 @@ impl Policy {
         let plain = name.replace('_', "-");
         is_source(&plain) || tells_scheme(&plain)
     }
+}
+
+/// The scheme that `x-forwarded-proto` tells as it is: what else is written must not contradict it.
+fn kept(headers: Headers<'_>) -> Option<Scheme> {
+    [Scheme::Http, Scheme::Https].into_iter().find(|scheme| holds(headers, FORWARDED_PROTO, scheme.name()))
 }
 
 /// Whether a header is there once, with exactly this value.

@@ -13,7 +13,7 @@ mod trust;
 pub(crate) use decide::Finding;
 pub use decide::Verdict;
 pub(crate) use edits::Edit;
-pub(crate) use known::{form_of, sources_of};
+pub(crate) use known::{FORWARDED_PROTO, form_of, sources_of};
 pub use peers::{Peers, Range, RangeError};
 pub use scheme::Scheme;
 pub(crate) use source::{Ports, Source};

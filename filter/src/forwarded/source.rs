@@ -70,29 +70,34 @@ pub(crate) struct Source {
 
 impl Source {
     pub(crate) fn read(&self, headers: Headers<'_>, ports: &Ports) -> Says {
-        headers.all(&self.header).fold(Says::Nothing, |so_far, line| self.line(so_far, line, ports))
+        headers.all(&self.header).fold(None, |so_far, line| self.line(so_far, line, ports)).unwrap_or(Says::Nothing)
     }
 
-    /// What is known after one more line of the header.
-    fn line(&self, so_far: Says, line: &[u8], ports: &Ports) -> Says {
+    /// What is known after one more line of the header; nothing as long as there was no element at all.
+    fn line(&self, so_far: Option<Says>, line: &[u8], ports: &Ports) -> Option<Says> {
         match self.form {
             Form::Forwarded => match rfc7239::protos(line) {
                 Ok(protos) => protos.into_iter().fold(so_far, |so_far, proto| self.join(so_far, forwarded(proto))),
                 // A broken line may hide an element on either side of the one that was asked for.
-                Err(rfc7239::Malformed) => Says::Unclear,
+                Err(rfc7239::Malformed) => Some(Says::Unclear),
             },
+            Form::CfVisitor | Form::Present if line.trim_ascii().is_empty() => so_far,
             Form::CfVisitor | Form::Present => self.join(so_far, whole(self.form, line.trim_ascii())),
-            form => line.split(|&byte| byte == b',').fold(so_far, |so_far, word| self.join(so_far, one(form, word.trim_ascii(), ports))),
+            form => {
+                let words = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|word| !word.is_empty());
+                words.fold(so_far, |so_far, word| self.join(so_far, one(form, word, ports)))
+            }
         }
     }
 
-    fn join(&self, so_far: Says, next: Says) -> Says {
-        match self.element {
-            Element::Agree => agreed(so_far, next),
-            Element::First if so_far != Says::Nothing => so_far,
-            Element::Last if next == Says::Nothing => so_far,
-            Element::First | Element::Last => next,
-        }
+    /// An element that says nothing is an element all the same: another must not speak in its place.
+    fn join(&self, so_far: Option<Says>, next: Says) -> Option<Says> {
+        Some(match (so_far, self.element) {
+            (None, _) | (_, Element::Last) => next,
+            (Some(so_far), Element::First) => so_far,
+            (Some(so_far), Element::Agree) if so_far == next => so_far,
+            (Some(_), Element::Agree) => Says::Unclear,
+        })
     }
 }
 
