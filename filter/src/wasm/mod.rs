@@ -10,3 +10,6 @@
 
 mod exports;
 mod imports;
+
+#[global_allocator]
+static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
