@@ -15,8 +15,8 @@ impl<'m> Headers<'m> {
     /// A view of a serialised map. A damaged one is cut short where it stops making sense, never read beyond.
     pub fn new(map: &'m [u8]) -> Self {
         let (count, rest) = take_u32(map).unwrap_or_default();
-        let room = rest.len() / 8;
-        let (lengths, texts) = rest.split_at((count as usize).min(room) * 8);
+        // A map that ends within its lengths has no texts.
+        let (lengths, texts) = (count as usize).checked_mul(8).and_then(|size| rest.split_at_checked(size)).unwrap_or_default();
         Self { lengths, texts }
     }
 

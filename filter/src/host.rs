@@ -1,4 +1,4 @@
-//! What the module may ask of Envoy. Everything that decides is written against this trait; only [`crate::wasm`] knows host calls.
+//! What the module may ask of Envoy. Everything that decides is written against this trait; only `crate::wasm` knows host calls.
 
 /// A metric, by the number that this VM knows it under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

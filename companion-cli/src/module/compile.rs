@@ -72,16 +72,17 @@ impl Compile {
                 cargo.env_remove(name);
             }
         }
-        cargo.env("CARGO_ENCODED_RUSTFLAGS", self.rustflags());
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", self.rustflags()).env("CARGO_INCREMENTAL", "0");
         cargo
     }
 
     /// Paths of the machine end up in panic messages; without them two users get the same bytes.
     fn rustflags(&self) -> OsString {
-        let mut flags = OsString::new();
         let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-        let pairs = [(Some(self.workspace.clone()), "/laststream"), (home, "/cargo")];
-        for (from, to) in pairs.into_iter().filter_map(|(from, to)| Some((from?, to))) {
+        let own = [(self.workspace.clone(), "/laststream".to_owned())];
+        let pairs = own.into_iter().chain(home.map(|home| (home, "/cargo".to_owned()))).chain(self.standard_library());
+        let mut flags = OsString::new();
+        for (from, to) in pairs {
             if !flags.is_empty() {
                 flags.push("\u{1f}");
             }
@@ -91,6 +92,14 @@ impl Compile {
             flags.push(to);
         }
         flags
+    }
+
+    /// Where the sources of the standard library are, and what the compiler calls them where they are not installed.
+    fn standard_library(&self) -> Option<(PathBuf, String)> {
+        let sysroot = self.rustc(&["--print", "sysroot"])?;
+        let version = self.rustc(&["--version", "--verbose"])?;
+        let commit = version.lines().find_map(|line| line.strip_prefix("commit-hash: "))?;
+        Some((Path::new(sysroot.trim()).join("lib/rustlib/src/rust"), ["/rustc/", commit].concat()))
     }
 
     fn ensure_target(&self) -> Result<(), String> {
@@ -113,22 +122,24 @@ impl Compile {
     }
 
     fn has_target(&self) -> bool {
+        self.rustc(&["--print", "target-libdir", "--target", TARGET]).is_some_and(|folder| Path::new(folder.trim()).is_dir())
+    }
+
+    /// What the compiler says of itself.
+    fn rustc(&self, question: &[&str]) -> Option<String> {
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-        let output = rustc.current_dir(&self.workspace).args(["--print", "target-libdir", "--target", TARGET]).output();
-        output.is_ok_and(|output| {
-            let folder = String::from_utf8_lossy(&output.stdout);
-            output.status.success() && Path::new(folder.trim()).is_dir()
-        })
+        let output = rustc.current_dir(&self.workspace).args(question).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 
+/// Of cargo's own variables, only those are for the module that say where things are and how they are fetched.
 fn is_outer(name: &OsString) -> bool {
     let Some(name) = name.to_str() else { return false };
-    let exact =
-        ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET"];
-    let prefixes =
-        ["CARGO_CFG_", "CARGO_FEATURE_", "CARGO_PROFILE_", "CARGO_LLVM_COV", "LLVM_PROFILE_", "CLIPPY_", "CARGO_MANIFEST_", "CARGO_PKG_"];
-    exact.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
+    let for_all = ["CARGO_HOME", "CARGO_MAKEFLAGS", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTR", "CARGO_SOURCE_", "CARGO_TERM_"];
+    let of_outer = ["CARGO_", "CLIPPY_", "LLVM_PROFILE_", "RUSTC_BOOTSTRAP", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS"];
+    let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    begins(&of_outer) && !begins(&for_all)
 }
 
 /// Reads the list of sources that cargo leaves beside its output: `output: source source …`, spaces escaped.

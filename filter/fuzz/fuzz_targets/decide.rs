@@ -92,10 +92,11 @@ fn begin(contexts: &mut Contexts, host: &Memory, wire: &Configuration, stream: u
     edits.iter().for_each(|edit| check_edit(edit, policy, &before));
     let is_trusted = trusts(policy, &after);
     assert_eq!(host.sum("laststream_forwarded_proto_untrusted_") - distrusted, i64::from(!is_trusted), "the wrong peer is believed");
-    if is_trusted {
-        check_silence(policy, &before, &edits);
-    } else {
-        check_untrusted(policy, &after, &edits);
+    if !is_trusted || is_silent(policy, &before) {
+        check_fallback(policy, &before, &after, &edits);
+    }
+    if !is_trusted {
+        check_stripped(policy, &after);
     }
 }
 
@@ -133,29 +134,36 @@ fn check_edit(edit: &Edit, policy: &ForwardedProto, before: &Request) {
     }
 }
 
-fn check_untrusted(policy: &ForwardedProto, after: &Request, edits: &[Edit]) {
-    let says_https = |edit: &Edit| matches!(edit, Edit::Set(name, value) if name != PORT.as_bytes() && value == b"https");
-    assert!(after.tls || !edits.iter().any(says_https), "an untrusted plain request became https");
+/// What becomes of a request of which nothing can be believed. `keep` believes the `x-forwarded-proto` that is there, and no other.
+fn check_fallback(policy: &ForwardedProto, before: &Request, after: &Request, edits: &[Edit]) {
+    let written = |header: &[u8]| edits.iter().find(|edit| matches!(edit, Edit::Set(name, _) if name == header));
     match policy.fallback {
         Fallback::Connection => {
             let expected: &[u8] = if after.tls { b"https" } else { b"http" };
             assert!(after.values(PROTO).eq([expected]), "x-forwarded-proto is not the connection's");
+            assert!(!policy.write_scheme || after.values(":scheme").eq([expected]), ":scheme is not the connection's");
         }
-        Fallback::Keep => assert!(!edits.iter().any(|edit| matches!(edit, Edit::Set(..))), "written though it is to be kept"),
+        Fallback::Keep => {
+            assert_eq!(written(PROTO.as_bytes()), None, "written though it is to be kept");
+            if let Some(Edit::Set(_, scheme)) = written(b":scheme") {
+                assert_eq!(scheme, b"http", ":scheme is raised though nobody vouches for it");
+                assert!(before.values(PROTO).eq([scheme.as_slice()]), ":scheme is not what was kept");
+            }
+        }
     }
+}
+
+fn check_stripped(policy: &ForwardedProto, after: &Request) {
     if policy.strip.untrusted {
         assert!(FORGEABLE.iter().all(|name| after.values(name).next().is_none()), "a forgeable header is left");
     }
 }
 
-/// Where no source is in the request, nothing is known and nothing is set.
-fn check_silence(policy: &ForwardedProto, before: &Request, edits: &[Edit]) {
+/// Whether nothing in the request tells a scheme, as far as can be seen from here: presets name headers, too.
+fn is_silent(policy: &ForwardedProto, request: &Request) -> bool {
     let header = |header: &str| match header.to_ascii_lowercase() {
         name if name == PROTO => policy.original_header.to_ascii_lowercase(),
         name => name,
     };
-    let is_silent = policy.sources.iter().all(|source| before.values(&header(&source.header)).next().is_none());
-    if policy.presets.is_empty() && is_silent {
-        assert!(!edits.iter().any(|edit| matches!(edit, Edit::Set(..))), "something is known of nothing");
-    }
+    policy.presets.is_empty() && policy.sources.iter().all(|source| request.values(&header(&source.header)).next().is_none())
 }

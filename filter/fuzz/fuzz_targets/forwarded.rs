@@ -58,12 +58,15 @@ fn unescaped(inner: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = inner.iter().copied();
     let mut text = Vec::new();
     while let Some(byte) = bytes.next() {
-        match byte {
+        let byte = match byte {
             b'"' => return None,
-            b'\\' => text.push(bytes.next()?),
-            byte if byte != b'\t' && byte.is_ascii_control() => return None,
-            byte => text.push(byte),
+            b'\\' => bytes.next()?,
+            byte => byte,
+        };
+        if byte != b'\t' && byte.is_ascii_control() {
+            return None;
         }
+        text.push(byte);
     }
     Some(text)
 }

@@ -40,7 +40,7 @@ fn sound(text: &[u8]) {
     let map = serialise(&headers);
     let seen: Vec<_> = Headers::new(&map).iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
     assert_eq!(seen, headers);
-    // Cut anywhere in its texts, it shows the beginning of the same.
-    let cut = Headers::new(&map[..map.len() - text.len() / 2]);
+    // Cut anywhere, it shows the beginning of the same.
+    let cut = Headers::new(&map[..text.len().min(map.len())]);
     assert!(cut.iter().zip(&headers).all(|((name, value), header)| (name, value) == (&header.0, &header.1)));
 }

@@ -1,6 +1,6 @@
 //! JSON text to a tree that borrows from it.
 //!
-//! Hand-written for two reasons: `serde_json` alone makes the module twice as large, and a tree lets [`super::read`] name the path of
+//! Hand-written for two reasons: `serde_json` alone makes the module twice as large, and a tree lets the readers name the path of
 //! every value that it refuses. Numbers are whole, which is all the configuration knows.
 
 use std::borrow::Cow;

@@ -39,7 +39,7 @@ pub fn parse(text: &[u8]) -> Result<Config, Refused> {
 /// The first thing that is wrong with the shape.
 pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Problem> {
     // Envoy hands over any message but a string or bytes in protobuf's own encoding, which has control characters.
-    if text.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()) {
+    if text.iter().any(|byte| *byte < b' ' && !byte.is_ascii_whitespace()) {
         return Err(Problem::new("", "is not text: write it as JSON in a `google.protobuf.StringValue`, not as a Struct"));
     }
     let text = std::str::from_utf8(text).map_err(|error| Problem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to())))?;

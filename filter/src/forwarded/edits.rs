@@ -29,7 +29,7 @@ impl Policy {
                 write(Edit::Set(FORWARDED_PROTO.as_bytes(), scheme.name().as_bytes()));
             }
         }
-        if let Some(scheme) = target.or_else(|| kept(headers)) {
+        if let Some(scheme) = target.or_else(|| kept_http(headers)) {
             if self.write_scheme && !holds(headers, ":scheme", scheme.name()) {
                 write(Edit::Set(b":scheme", scheme.name().as_bytes()));
             }
@@ -86,9 +86,10 @@ impl Policy {
     }
 }
 
-/// The scheme that `x-forwarded-proto` tells as it is: what else is written must not contradict it.
-fn kept(headers: Headers<'_>) -> Option<Scheme> {
-    [Scheme::Http, Scheme::Https].into_iter().find(|scheme| holds(headers, FORWARDED_PROTO, scheme.name()))
+/// Where `x-forwarded-proto` is kept and says http, nothing beside it may say https. Where it says https nobody vouches for it, and
+/// nothing follows from it.
+fn kept_http(headers: Headers<'_>) -> Option<Scheme> {
+    holds(headers, FORWARDED_PROTO, Scheme::Http.name()).then_some(Scheme::Http)
 }
 
 /// Whether a header is there once, with exactly this value.

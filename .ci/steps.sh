@@ -1,0 +1,65 @@
+# shellcheck shell=bash
+# The checks, one function each.
+
+machine() {
+    prepare_machine
+}
+
+format() {
+    cargo fmt --all --check
+    cargo fmt --manifest-path filter/fuzz/Cargo.toml --check
+}
+
+scripts() {
+    shellcheck --external-sources .ci/run .ci/fuzz .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script
+}
+
+# The module's border to Envoy is only there for wasm32; the command line turns the `schema` feature on wherever it is along.
+lint() {
+    cargo clippy --workspace --all-targets --locked -- --deny warnings
+    cargo clippy --package laststream-filter --all-targets --locked -- --deny warnings
+    cargo clippy --package laststream-filter --all-targets --locked --features schema -- --deny warnings
+    cargo clippy --package laststream-filter --lib --locked --target wasm32-unknown-unknown -- --deny warnings
+    CARGO_TARGET_DIR=$CARGO_TARGET_DIR/fuzz cargo clippy --manifest-path filter/fuzz/Cargo.toml --all-targets --locked -- --deny warnings
+}
+
+licences() {
+    local programs
+    programs=$(cargo_deny)
+    cargo fetch --locked
+    cargo fetch --locked --manifest-path filter/fuzz/Cargo.toml
+    "$programs/cargo-deny" --offline --locked --workspace check licenses bans sources
+    "$programs/cargo-deny" --offline --locked --manifest-path filter/fuzz/Cargo.toml check sources
+}
+
+# For whoever works on the project, so private items are in, and may be linked to.
+docs() {
+    RUSTDOCFLAGS='--deny warnings --allow rustdoc::private_intra_doc_links' cargo doc --workspace --no-deps --all-features --document-private-items --locked
+}
+
+pure_tests() {
+    counted cargo test --package laststream-filter --lib --locked
+    counted cargo test --package laststream-filter --lib --locked --features schema
+    counted cargo test --package laststream-filter --lib --locked --target wasm32-unknown-unknown
+}
+
+oldest_supported_rust() {
+    prepare_oldest_rust
+    local version
+    version=$(oldest_rust)
+    SKIP_WASM_BUILD=1 cargo "+$version" check --workspace --all-targets --all-features --locked
+    cargo "+$version" check --package laststream-filter --lib --locked --target wasm32-unknown-unknown
+}
+
+build_script() {
+    tests/tools/build-script
+}
+
+fuzz() {
+    .ci/fuzz 8
+}
+
+# What the README says, with the end-to-end tests on real Envoys.
+tests() {
+    counted cargo test --workspace --locked
+}
