@@ -1,41 +1,26 @@
-//! Several processes at once, and processes that are killed in the middle. The others are this test program, started again.
+//! Several processes at once, and processes that are killed in the middle. The others are the command line itself.
 
 use crate::server::{Reply, Server, published};
-use crate::support::{Heard, Home, envoy, wanted};
+use crate::support::{Heard, Home, envoy};
 use laststream::envoy::{Origin, find_or_get};
 use laststream::progress::Silent;
-use std::io::Read;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Tells [`child`] what to do: the home and the address of the server.
-const HOME: &str = "LASTSTREAM_TEST_HOME";
-const MIRROR: &str = "LASTSTREAM_TEST_MIRROR";
-
-/// What the other processes run; no test by itself.
-#[test]
-#[ignore = "is started by the tests of this file"]
-#[expect(clippy::print_stdout, reason = "what the other process found is read from its output")]
-fn child() {
-    // With `--include-ignored` it is started without a task.
-    let (Ok(home), Ok(mirror)) = (std::env::var(HOME), std::env::var(MIRROR)) else { return };
-    let found = find_or_get(&wanted(Path::new(&home), &mirror), &Silent).unwrap();
-    println!("found {:?}", found.origin);
-}
-
 fn start(home: &Home, server: &Server) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "processes::child", "--ignored", "--nocapture"]);
-    command.env(HOME, home.path("")).env(MIRROR, &server.url);
-    command.stdout(Stdio::piped()).spawn().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
+    command.args(["envoy", "get", "1.40.0"]).env_clear().env("HOME", home.path("")).env("PATH", home.path("bin"));
+    command.env("LASTSTREAM_CACHE", home.path("cache")).env("LASTSTREAM_ENVOY_MIRROR", &server.url);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn said(mut child: Child) -> String {
-    let mut text = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-    assert!(child.wait().unwrap().success(), "{text}");
-    text
+/// What it told people; the path of the binary must be what it printed.
+fn said(home: &Home, child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    let people = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{people}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), home.path("cache/envoy/1.40.0/envoy").to_str().unwrap());
+    people
 }
 
 /// A server that takes its time for the first download of the binary.
@@ -60,9 +45,8 @@ fn until(what: &str, condition: impl Fn() -> bool) {
 fn of_many_processes_one_fetches_and_all_have_it() {
     let (home, server) = (Home::new(), slow(Duration::from_millis(300)));
     let children: Vec<Child> = (0..4).map(|_| start(&home, &server)).collect();
-    let heard: Vec<String> = children.into_iter().map(said).collect();
-    assert_eq!(heard.iter().filter(|text| text.contains("found Release")).count(), 1, "{heard:?}");
-    assert_eq!(heard.iter().filter(|text| text.contains("found Cache")).count(), 3, "{heard:?}");
+    let heard: Vec<String> = children.into_iter().map(|child| said(&home, child)).collect();
+    assert_eq!(heard.iter().filter(|text| text.contains("fetching Envoy 1.40.0")).count(), 1, "{heard:?}");
     assert_eq!(server.downloads(), 1);
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
 }
@@ -75,7 +59,7 @@ fn who_waits_says_so() {
     let heard = Heard::default();
     assert_eq!(find_or_get(&home.wanted(&server.url), &heard).unwrap().origin, Origin::Cache);
     assert_eq!(heard.all()[0], "waiting for another process that fetches Envoy 1.40.0");
-    said(other);
+    said(&home, other);
 }
 
 #[test]
