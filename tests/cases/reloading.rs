@@ -13,6 +13,7 @@ use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Request};
 use crate::support::upstream::Upstream;
+use crate::support::wire::free_port;
 use crate::support::xds::{Verdict, Xds};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -115,13 +116,13 @@ async fn counts_through_a_replaced_listener(lab: &Lab) -> Outcome {
     let listener = |configuration: &str, prefix: &str| {
         Listener::new("main", routes(Hcm::new("main").filter(lab.stream(configuration).filter())).with("/server_name", prefix.into()))
     };
-    xds.write_listeners(&[listener("{}", "one")])?;
+    let port = free_port()?;
+    xds.write_listeners(&[listener("{}", "one").port(port)])?;
     let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
     let options = Options { drain_time_s: Some(600), ..Options::default() };
     let envoy = Envoy::start(&lab.envoy, config, options).await?;
     let mut held = Held::new(&upstream);
     held.more(&envoy, 10).await?;
-    let port = envoy.port("main").await?;
     for (name, configuration) in [("two", "{}"), ("three", r#"{"count": {"long_lived": {"grpc": true}}}"#), ("four", "")] {
         xds.replace_listeners(&envoy, &[listener(configuration, name).port(port)]).await?.accepted()?;
         held.counted(&envoy, name).await?;
@@ -152,13 +153,13 @@ async fn counts_through_a_removed_listener(lab: &Lab) -> Outcome {
 async fn counts_through_a_filter_that_is_taken_out(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
-    xds.write_listeners(&[Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))])?;
+    let port = free_port()?;
+    xds.write_listeners(&[Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).port(port)])?;
     let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
     let options = Options { drain_time_s: Some(600), ..Options::default() };
     let envoy = Envoy::start(&lab.envoy, config, options).await?;
     let mut held = Held::new(&upstream);
     held.more(&envoy, 6).await?;
-    let port = envoy.port("main").await?;
     xds.replace_listeners(&envoy, &[Listener::new("main", routes(Hcm::new("main"))).port(port)]).await?.accepted()?;
     held.counted(&envoy, "after the filter was taken out").await?;
     let mut other = Client::connect(envoy.address("main").await?).await?;

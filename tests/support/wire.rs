@@ -236,3 +236,10 @@ impl Wire {
 pub(crate) fn local(port: u16) -> SocketAddr {
     SocketAddr::V4(SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port))
 }
+
+/// A port that nobody listens on. A listener that keeps its address hands its socket on when it is replaced; one that changes it, and be
+/// it from any port to this very one, loses whoever connects in between.
+pub(crate) fn free_port() -> Outcome<u16> {
+    let listener = std::net::TcpListener::bind(local(0)).context("looking for a free port")?;
+    Ok(listener.local_addr().context("a free port")?.port())
+}
