@@ -4,6 +4,7 @@
 //! every value that it refuses. Numbers are whole, which is all the configuration knows.
 
 use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 
 use super::error::Problem;
 
@@ -22,6 +23,50 @@ pub enum Value<'t> {
     List(Vec<Value<'t>>),
     /// An object.
     Object(Vec<(Cow<'t, str>, Value<'t>)>),
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(value) => f.write_str(if *value { "true" } else { "false" }),
+            Self::Number(value) => value.fmt(f),
+            Self::Text(text) => quoted(text, f),
+            Self::List(items) => {
+                f.write_char('[')?;
+                for (index, item) in items.iter().enumerate() {
+                    f.write_str(if index > 0 { ", " } else { "" })?;
+                    item.fmt(f)?;
+                }
+                f.write_char(']')
+            }
+            Self::Object(members) => {
+                f.write_char('{')?;
+                for (index, (name, value)) in members.iter().enumerate() {
+                    f.write_str(if index > 0 { ", " } else { "" })?;
+                    quoted(name, f)?;
+                    f.write_str(": ")?;
+                    value.fmt(f)?;
+                }
+                f.write_char('}')
+            }
+        }
+    }
+}
+
+fn quoted(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_char('"')?;
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => {
+                f.write_char('\\')?;
+                f.write_char(character)?;
+            }
+            '\0'..' ' => write!(f, "\\u{:04x}", u32::from(character))?,
+            _ => f.write_char(character)?,
+        }
+    }
+    f.write_char('"')
 }
 
 /// Deeper than any configuration, shallow enough for a small stack.
@@ -314,6 +359,13 @@ mod tests {
             fn reads_what_serde_json_writes(value in any_value(), pretty: bool) {
                 let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.expect("it is JSON");
                 prop_assert!(same(&parse(&text).expect("it is JSON"), &value));
+            }
+
+            #[test]
+            fn writes_what_it_reads(value in any_value()) {
+                let text = value.to_string();
+                let ours = parse(&text).expect("it is JSON").to_string();
+                prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&ours).expect("it is JSON"), value);
             }
 
             #[test]

@@ -21,8 +21,7 @@ pub trait Wire: Sized {
     fn read(value: &Value<'_>) -> Result<Self, Problem>;
 
     /// How it is written.
-    #[cfg(feature = "schema")]
-    fn write(&self) -> serde_json::Value;
+    fn write(&self) -> Value<'static>;
 
     /// The JSON schema of what may be written.
     #[cfg(feature = "schema")]
@@ -56,10 +55,8 @@ macro_rules! object {
                 Ok(object)
             }
 
-            #[cfg(feature = "schema")]
-            fn write(&self) -> serde_json::Value {
-                let members = [$( (stringify!($field), $crate::config::object::Wire::write(&self.$field)) ),*];
-                members.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
+            fn write(&self) -> $crate::config::json::Value<'static> {
+                $crate::config::object::object_of(vec![$( (stringify!($field), $crate::config::object::Wire::write(&self.$field)) ),*])
             }
 
             #[cfg(feature = "schema")]
@@ -70,7 +67,7 @@ macro_rules! object {
                     about: &[$( $doc ),*],
                     schema: <$type as $crate::config::object::Wire>::schema(),
                     required: object!(@required $type $(= $default)?),
-                    default: $crate::config::object::Wire::write(&unwritten.$field),
+                    default: $crate::config::object::Wire::write(&unwritten.$field).to_string(),
                 } ),*])
             }
         }
@@ -104,9 +101,9 @@ macro_rules! words {
                 Ok(Self::ALL.get(index).copied().unwrap_or_else(Self::unwritten))
             }
 
-            #[cfg(feature = "schema")]
-            fn write(&self) -> serde_json::Value {
-                match self { $( Self::$variant => $word.into(), )* }
+            fn write(&self) -> $crate::config::json::Value<'static> {
+                let word = match self { $( Self::$variant => $word, )* };
+                $crate::config::json::Value::Text(word.into())
             }
 
             #[cfg(feature = "schema")]
@@ -119,10 +116,16 @@ macro_rules! words {
     (@required) => { true };
 }
 
-pub(super) use {object, words};
+pub(crate) use {object, words};
+
+/// Members that say nothing are left out.
+pub(crate) fn object_of(members: Vec<(&'static str, Value<'static>)>) -> Value<'static> {
+    let telling = members.into_iter().filter(|(_, value)| *value != Value::Null);
+    Value::Object(telling.map(|(name, value)| (name.into(), value)).collect())
+}
 
 /// Hands over the members of an object by name. None comes twice, none is unknown, and all that are required (`true`) are there.
-pub(super) fn members(
+pub(crate) fn members(
     value: &Value<'_>,
     fields: &[(&'static str, bool)],
     take: &mut dyn FnMut(&'static str, &Value<'_>) -> Result<(), Problem>,
@@ -155,7 +158,7 @@ fn items(value: &Value<'_>, take: &mut dyn FnMut(&Value<'_>) -> Result<(), Probl
 }
 
 /// Finds which of the words it is.
-pub(super) fn word(value: &Value<'_>, known: &[&str]) -> Result<usize, Problem> {
+pub(crate) fn word(value: &Value<'_>, known: &[&str]) -> Result<usize, Problem> {
     let Value::Text(given) = value else { return Err(unfit(value, "a word in quotes")) };
     let index = known.iter().position(|known| known == given);
     index.ok_or_else(|| Problem::new("", unknown(&["`", given, "` is not known"].concat(), given, known)))
@@ -200,9 +203,8 @@ impl Wire for bool {
         if let Value::Bool(value) = value { Ok(*value) } else { Err(unfit(value, "true or false")) }
     }
 
-    #[cfg(feature = "schema")]
-    fn write(&self) -> serde_json::Value {
-        (*self).into()
+    fn write(&self) -> Value<'static> {
+        Value::Bool(*self)
     }
 
     #[cfg(feature = "schema")]
@@ -223,14 +225,35 @@ impl Wire for u16 {
         number.ok_or_else(|| unfit(value, "a whole number from 0 to 65535"))
     }
 
-    #[cfg(feature = "schema")]
-    fn write(&self) -> serde_json::Value {
-        (*self).into()
+    fn write(&self) -> Value<'static> {
+        Value::Number((*self).into())
     }
 
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value {
         serde_json::json!({ "type": "integer", "minimum": 0, "maximum": 65535 })
+    }
+}
+
+impl Wire for u64 {
+    const REQUIRED: bool = true;
+
+    fn unwritten() -> Self {
+        0
+    }
+
+    fn read(value: &Value<'_>) -> Result<Self, Problem> {
+        let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
+        number.ok_or_else(|| unfit(value, "a whole number from 0 on"))
+    }
+
+    fn write(&self) -> Value<'static> {
+        Value::Number(i64::try_from(*self).unwrap_or(i64::MAX))
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> serde_json::Value {
+        serde_json::json!({ "type": "integer", "minimum": 0 })
     }
 }
 
@@ -245,9 +268,8 @@ impl Wire for String {
         if let Value::Text(text) = value { Ok(text.clone().into_owned()) } else { Err(unfit(value, "a text in quotes")) }
     }
 
-    #[cfg(feature = "schema")]
-    fn write(&self) -> serde_json::Value {
-        self.as_str().into()
+    fn write(&self) -> Value<'static> {
+        Value::Text(self.clone().into())
     }
 
     #[cfg(feature = "schema")]
@@ -272,9 +294,8 @@ impl<T: Wire> Wire for Vec<T> {
         Ok(list)
     }
 
-    #[cfg(feature = "schema")]
-    fn write(&self) -> serde_json::Value {
-        self.iter().map(T::write).collect()
+    fn write(&self) -> Value<'static> {
+        Value::List(self.iter().map(T::write).collect())
     }
 
     #[cfg(feature = "schema")]
@@ -295,9 +316,8 @@ impl<T: Wire> Wire for Option<T> {
         if *value == Value::Null { Ok(None) } else { T::read(value).map(Some) }
     }
 
-    #[cfg(feature = "schema")]
-    fn write(&self) -> serde_json::Value {
-        self.as_ref().map_or(serde_json::Value::Null, T::write)
+    fn write(&self) -> Value<'static> {
+        self.as_ref().map_or(Value::Null, T::write)
     }
 
     #[cfg(feature = "schema")]

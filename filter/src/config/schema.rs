@@ -14,21 +14,24 @@ pub fn schema() -> Value {
 }
 
 /// A field of an object.
-pub(super) struct Field {
-    pub(super) name: &'static str,
-    pub(super) about: &'static [&'static str],
-    pub(super) schema: Value,
-    pub(super) required: bool,
-    /// What it is where it is left out.
-    pub(super) default: Value,
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static [&'static str],
+    pub(crate) schema: Value,
+    pub(crate) required: bool,
+    /// What it is where it is left out, as JSON.
+    pub(crate) default: String,
 }
 
-pub(super) fn object(about: &[&str], fields: Vec<Field>) -> Value {
+pub(crate) fn object(about: &[&str], fields: Vec<Field>) -> Value {
     let required: Vec<_> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
     let property = |mut field: Field| {
         field.schema["description"] = text(field.about).into();
-        if !field.required && !field.default.is_null() {
-            field.schema["default"] = field.default;
+        if let Ok(default) = serde_json::from_str::<Value>(&field.default)
+            && !field.required
+            && !default.is_null()
+        {
+            field.schema["default"] = default;
         }
         (field.name.to_owned(), field.schema)
     };
@@ -40,7 +43,7 @@ pub(super) fn object(about: &[&str], fields: Vec<Field>) -> Value {
     schema
 }
 
-pub(super) fn words(about: &[&str], words: &[(&str, &[&str])]) -> Value {
+pub(crate) fn words(about: &[&str], words: &[(&str, &[&str])]) -> Value {
     let word = |(word, about): &(&str, &[&str])| json!({ "const": word, "description": text(about) });
     json!({ "description": text(about), "oneOf": words.iter().map(word).collect::<Vec<_>>() })
 }
