@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
-use crate::host::{Host, Level};
+use crate::config::{self, Config, Problem, Refused};
+use crate::gate::root::Gate;
+use crate::host::{Control, Level};
 use crate::plugin::Plugin;
 use crate::stream::Stream;
 
@@ -12,26 +14,50 @@ use crate::stream::Stream;
 #[derive(Debug, Default)]
 pub struct Contexts {
     /// A handful at most.
-    roots: Vec<(u32, Rc<Plugin>)>,
-    streams: HashMap<u32, Stream, BuildHasherDefault<Spread>>,
+    roots: Vec<(u32, Root)>,
+    streams: HashMap<u32, Child, BuildHasherDefault<Spread>>,
+}
+
+#[derive(Debug)]
+enum Root {
+    Stream(Rc<Plugin>),
+    Gate(Box<Gate>),
+}
+
+#[derive(Debug)]
+enum Child {
+    Stream(Stream),
+    /// A request to the gate of that root.
+    Asking(u32),
+}
+
+/// How the request goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// To the next filter.
+    Continue,
+    /// Not: it was answered, or will be.
+    Stop,
 }
 
 impl Contexts {
     /// A context without parent is a root, of which there is nothing to know before it is configured. A stream of a root that never was
     /// is not counted.
     pub fn create(&mut self, context: u32, parent: u32) {
-        if let Some((_, plugin)) = self.roots.iter().find(|(root, _)| *root == parent) {
-            self.streams.insert(context, Stream::new(Rc::clone(plugin)));
-        }
+        let child = match self.roots.iter().find(|(root, _)| *root == parent) {
+            Some((_, Root::Stream(plugin))) => Child::Stream(Stream::new(Rc::clone(plugin))),
+            Some((_, Root::Gate(_))) => Child::Asking(parent),
+            None => return,
+        };
+        self.streams.insert(context, child);
     }
 
     /// A root's configuration. False: Envoy refuses it, and the old one goes on.
-    pub fn configure(&mut self, root: u32, host: &impl Host, text: &[u8]) -> bool {
-        match Plugin::configure(host, text) {
-            Ok(plugin) => {
-                host.log(Level::Info, &plugin.config.summary());
+    pub fn configure(&mut self, root: u32, host: &impl Control, text: &[u8]) -> bool {
+        match config::parse(text).and_then(|config| Root::new(host, config)) {
+            Ok(fresh) => {
                 self.roots.retain(|(other, _)| *other != root);
-                self.roots.push((root, Rc::new(plugin)));
+                self.roots.push((root, fresh));
                 true
             }
             Err(refused) => {
@@ -42,20 +68,102 @@ impl Contexts {
     }
 
     /// A stream's request headers are here.
-    pub fn begin(&mut self, stream: u32, host: &impl Host) {
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            stream.begin(host);
+    pub fn begin(&mut self, stream: u32, host: &impl Control) -> Flow {
+        let goes_on = match self.streams.get_mut(&stream) {
+            None => true,
+            Some(Child::Stream(stream)) => stream.begin(host),
+            Some(Child::Asking(root)) => {
+                let root = *root;
+                if let Some(gate) = self.gate(root) {
+                    gate.request(host, stream, &host.request_headers());
+                }
+                return Flow::Stop;
+            }
+        };
+        if goes_on {
+            return Flow::Continue;
         }
+        host.answer(stream, 503, &[("retry-after", "1")], "the proxy is closing\n");
+        Flow::Stop
     }
 
     /// The context is over: Envoy calls this once for each, whatever became of it.
-    pub fn done(&mut self, context: u32, host: &impl Host) {
+    pub fn done(&mut self, context: u32, host: &impl Control) {
         match self.streams.remove(&context) {
-            Some(mut stream) => stream.end(host),
-            None => self.roots.retain(|(root, _)| *root != context),
+            Some(Child::Stream(mut stream)) => stream.end(host),
+            Some(Child::Asking(root)) => {
+                if let Some(gate) = self.gate(root) {
+                    gate.gone(context);
+                }
+            }
+            None => {
+                for (_, root) in self.roots.extract_if(.., |(root, _)| *root == context) {
+                    if let Root::Stream(plugin) = root {
+                        plugin.member.leave(host);
+                    }
+                }
+            }
         }
     }
+
+    /// Time has passed.
+    pub fn tick(&mut self, root: u32, host: &impl Control) {
+        match self.root(root) {
+            Some(Root::Stream(plugin)) => {
+                plugin.member.enter(host, plugin.config.scope);
+                host.tick_every(0);
+            }
+            Some(Root::Gate(gate)) => gate.tick(host),
+            None => {}
+        }
+    }
+
+    /// A message is on a queue of this root's.
+    pub fn message(&mut self, root: u32, queue: u32, host: &impl Control) {
+        match self.root(root) {
+            Some(Root::Stream(plugin)) => plugin.member.answer_all(host),
+            Some(Root::Gate(gate)) => gate.heard(host, queue),
+            None => {}
+        }
+    }
+
+    /// An answer to a call of this root's is here.
+    pub fn called(&mut self, root: u32, call: u32, length: usize, host: &impl Control) {
+        if let Some(gate) = self.gate(root) {
+            gate.called(host, call, length);
+        }
+    }
+
+    fn root(&mut self, root: u32) -> Option<&mut Root> {
+        self.roots.iter_mut().find(|(other, _)| *other == root).map(|(_, root)| root)
+    }
+
+    fn gate(&mut self, root: u32) -> Option<&mut Gate> {
+        if let Some(Root::Gate(gate)) = self.root(root) { Some(gate) } else { None }
+    }
 }
+
+impl Root {
+    /// The first tick comes soon: then a counting root enters the census.
+    fn new(host: &impl Control, config: Config) -> Result<Self, Refused> {
+        for warning in config.warnings() {
+            host.log(Level::Warning, &warning);
+        }
+        let summary = config.summary();
+        let root = match config.gate {
+            Some(policy) => Self::Gate(Box::new(Gate::new(host, policy).map_err(|message| Problem::new("", message))?)),
+            None => {
+                host.tick_every(ENTER_AFTER);
+                Self::Stream(Rc::new(Plugin::new(host, config)?))
+            }
+        };
+        host.log(Level::Info, &summary);
+        Ok(root)
+    }
+}
+
+/// Milliseconds.
+const ENTER_AFTER: u32 = 10;
 
 /// Envoy numbers contexts one after the other; a multiplication spreads them, and nobody outside chooses them.
 #[derive(Debug, Default)]

@@ -1,10 +1,10 @@
 //! An Envoy that fits into a test: metrics by name, properties, the headers of one request.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::headers::serialise;
-use crate::host::{Host, Kind, Level, Metric};
+use crate::host::{Control, Host, Kind, Level, Metric};
 
 #[derive(Default)]
 pub(crate) struct Fake {
@@ -18,6 +18,13 @@ pub(crate) struct Fake {
     pub(crate) lines: RefCell<Vec<String>>,
     pub(crate) reads: Cell<usize>,
     pub(crate) writes: Cell<usize>,
+    /// Milliseconds.
+    pub(crate) clock: Cell<u64>,
+    shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
+    queues: RefCell<BTreeMap<u32, VecDeque<Vec<u8>>>>,
+    pub(crate) period: Cell<u32>,
+    pub(crate) calls: RefCell<Vec<String>>,
+    pub(crate) answers: RefCell<Vec<(u32, u16, String)>>,
 }
 
 impl Fake {
@@ -84,7 +91,7 @@ impl Host for Fake {
 
     fn request_headers(&self) -> Vec<u8> {
         self.reads.set(self.reads.get() + 1);
-        serialise(self.headers.borrow().iter().map(|(name, value)| (name.as_str(), value.as_slice())))
+        serialise(&self.headers.borrow())
     }
 
     fn set_request_header(&self, name: &[u8], value: &[u8]) {
@@ -95,5 +102,69 @@ impl Host for Fake {
     fn remove_request_header(&self, name: &[u8]) {
         self.writes.set(self.writes.get() + 1);
         self.headers.borrow_mut().retain(|(other, _)| other.as_bytes() != name);
+    }
+}
+
+impl Control for Fake {
+    fn now(&self) -> u64 {
+        self.clock.get()
+    }
+
+    fn set(&self, gauge: Metric, value: u64) {
+        self.values.borrow_mut().insert(self.name(gauge), value as i64);
+    }
+
+    fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)> {
+        self.shared.borrow().get(key).cloned()
+    }
+
+    fn share(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
+        let mut shared = self.shared.borrow_mut();
+        let now = shared.get(key).map(|(_, generation)| *generation);
+        if now == generation {
+            shared.insert(key.into(), (value.to_vec(), now.unwrap_or_default() + 1));
+        }
+        now == generation
+    }
+
+    fn queue(&self, _name: &str) -> Option<u32> {
+        let mut queues = self.queues.borrow_mut();
+        let queue = queues.len() as u32 + 1;
+        queues.insert(queue, VecDeque::new());
+        Some(queue)
+    }
+
+    fn send(&self, queue: u32, message: &[u8]) -> bool {
+        self.queues.borrow_mut().get_mut(&queue).map(|queue| queue.push_back(message.to_vec())).is_some()
+    }
+
+    fn receive(&self, queue: u32) -> Option<Vec<u8>> {
+        self.queues.borrow_mut().get_mut(&queue)?.pop_front()
+    }
+
+    fn tick_every(&self, period: u32) {
+        self.period.set(period);
+    }
+
+    fn call(&self, cluster: &str, method: &str, path: &str, _patience: u64) -> Option<u32> {
+        let mut calls = self.calls.borrow_mut();
+        calls.push(format!("{cluster} {method} {path}"));
+        Some(calls.len() as u32)
+    }
+
+    fn called_status(&self) -> Option<u16> {
+        Some(200)
+    }
+
+    fn called_body(&self, _length: usize) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn answer(&self, stream: u32, status: u16, _headers: &[(&str, &str)], body: &str) {
+        self.answers.borrow_mut().push((stream, status, body.into()));
+    }
+
+    fn enter(&self, _stream: u32) -> bool {
+        true
     }
 }

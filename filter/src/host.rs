@@ -49,3 +49,50 @@ pub trait Host {
     /// Removes all values of a request header.
     fn remove_request_header(&self, name: &[u8]);
 }
+
+/// What the parts that talk to each other and to the outside may ask of Envoy, beyond what a request needs.
+pub trait Control: Host {
+    /// Milliseconds of Envoy's clock.
+    fn now(&self) -> u64;
+    /// Sets a gauge.
+    fn set(&self, gauge: Metric, value: u64);
+    /// Data under a key that all VMs of this VM id see, and its generation.
+    fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)>;
+    /// Replaces it if nobody else did since that generation.
+    fn share(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool;
+    /// A queue of this root's own, under a name that nobody else uses.
+    fn queue(&self, name: &str) -> Option<u32>;
+    /// Puts a message on any queue; false when the queue is gone.
+    fn send(&self, queue: u32, message: &[u8]) -> bool;
+    /// Takes a message off a queue of one's own.
+    fn receive(&self, queue: u32) -> Option<Vec<u8>>;
+    /// From now on a tick so often, in milliseconds; 0 for none.
+    fn tick_every(&self, period: u32);
+    /// Sends a request to a cluster; the answer comes under the number that this gives.
+    fn call(&self, cluster: &str, method: &str, path: &str, patience: u64) -> Option<u32>;
+    /// The status of the answer at hand; none where there was no answer.
+    fn called_status(&self) -> Option<u16>;
+    /// The body of the answer at hand.
+    fn called_body(&self, length: usize) -> Vec<u8>;
+    /// Answers a stream that is held, or the one at hand. One answer for each stream and call of the VM: two end Envoy.
+    fn answer(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str);
+    /// Makes a stream the one whose properties are read.
+    fn enter(&self, stream: u32) -> bool;
+}
+
+/// Changes shared data; tries again when another VM was quicker. `change` gives nothing to leave it as it is.
+pub(crate) fn change(host: &impl Control, key: &str, mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> bool {
+    for _ in 0..TRIES {
+        let shared = host.shared(key);
+        let (value, generation) = shared.map_or((None, None), |(value, generation)| (Some(value), Some(generation)));
+        match change(value.as_deref()) {
+            None => return true,
+            Some(fresh) if host.share(key, &fresh, generation) => return true,
+            Some(_) => {}
+        }
+    }
+    false
+}
+
+/// More than there are workers to be quicker.
+const TRIES: usize = 1_000;

@@ -9,11 +9,13 @@
 //! | [`host`] | what may be asked of Envoy |
 //! | `wasm` | the border to Envoy, the only part that is not plain Rust |
 
+mod census;
 pub mod config;
 pub mod contexts;
 #[cfg(test)]
 mod fake;
 pub mod forwarded;
+pub mod gate;
 pub mod headers;
 pub mod host;
 pub mod metrics;

@@ -4,6 +4,9 @@ use crate::config::wire::Scope;
 use crate::forwarded::Verdict;
 use crate::host::{Host, Kind, Metric};
 
+/// Gauge: until when, in milliseconds of Envoy's clock, no new stream may begin because a signal passes. It runs out by itself.
+pub(crate) const CLOSING: &str = "laststream_gate_closing_until";
+
 /// The metrics of one scope.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -11,6 +14,7 @@ pub(crate) struct Metrics {
     pub(crate) long_lived: Metric,
     pub(crate) begun: Metric,
     pub(crate) excluded: Metric,
+    pub(crate) closing: Metric,
     verdicts: Option<[Metric; Verdict::ALL.len()]>,
 }
 
@@ -36,6 +40,7 @@ impl Metrics {
             long_lived: gauge(long_lived(scope))?,
             begun: counter(begun(scope))?,
             excluded: counter(excluded(scope))?,
+            closing: host.metric(Kind::Gauge, CLOSING).ok_or_else(|| undefined(CLOSING))?,
             verdicts: if with_verdicts {
                 Some([verdict(overridden)?, verdict(kept)?, verdict(conflicting)?, verdict(silent)?, verdict(untrusted)?])
             } else {
@@ -76,6 +81,14 @@ fn rejected(name: &str) -> String {
 }
 
 impl Scope {
+    /// All of them.
+    const NAMED: [Self; 3] = [Self::Gateway, Self::Inbound, Self::Outbound];
+
+    /// The scope of that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::NAMED.into_iter().find(|scope| scope.name() == name)
+    }
+
     /// Its name in metrics and configuration.
     pub const fn name(self) -> &'static str {
         match self {

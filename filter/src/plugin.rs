@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use crate::config::{self, Config, Problem, Refused};
+use crate::census::Member;
+use crate::config::{Config, Problem, Refused};
 use crate::forwarded::Policy;
 use crate::host::{Host, Level};
 use crate::metrics::Metrics;
@@ -12,21 +13,18 @@ use crate::metrics::Metrics;
 pub(crate) struct Plugin {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
+    pub(crate) member: Member,
     peer_missed: Cell<bool>,
 }
 
 impl Plugin {
-    /// Checks the configuration and defines the metrics.
+    /// Defines the metrics.
     ///
     /// # Errors
-    /// Everything that is wrong with the configuration, or with this Envoy for it.
-    pub(crate) fn configure(host: &impl Host, text: &[u8]) -> Result<Self, Refused> {
-        let config = config::parse(text)?;
+    /// What is wrong with this Envoy for the configuration.
+    pub(crate) fn new(host: &impl Host, config: Config) -> Result<Self, Refused> {
         let metrics = Metrics::define(host, config.scope, config.forwarded_proto.is_some()).map_err(|message| Problem::new("", message))?;
-        for warning in config.warnings() {
-            host.log(Level::Warning, &warning);
-        }
-        Ok(Self { config, metrics, peer_missed: Cell::new(false) })
+        Ok(Self { config, metrics, member: Member::default(), peer_missed: Cell::new(false) })
     }
 
     /// Whether the policy believes the peer at the other end of this stream's connection.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::forwarded::{Edit, Finding, Policy, Scheme};
 use crate::headers::Headers;
-use crate::host::Host;
+use crate::host::{Control, Host};
 use crate::plugin::Plugin;
 use crate::rules;
 
@@ -30,8 +30,8 @@ impl Stream {
         Self { plugin, counted: Counted::No }
     }
 
-    /// The request headers are here.
-    pub(crate) fn begin(&mut self, host: &impl Host) {
+    /// The request headers are here. False: the gate is closing, and the stream must not go on.
+    pub(crate) fn begin(&mut self, host: &impl Control) -> bool {
         let map = OnceCell::new();
         let headers = || Headers::new(map.get_or_init(|| host.request_headers()));
         if self.counted == Counted::No {
@@ -40,26 +40,38 @@ impl Stream {
         if let Some(policy) = &self.plugin.config.forwarded_proto {
             self.restore_scheme(policy, host, headers);
         }
+        self.counted == Counted::No || !self.gate_is_closing(host)
+    }
+
+    /// Asked only while a drain goes on, and only for as long as the gate keeps saying so.
+    fn gate_is_closing(&self, host: &impl Control) -> bool {
+        let guards_until = self.plugin.member.guards_until.get();
+        guards_until > 0 && {
+            let now = host.now();
+            now < guards_until && host.value(self.plugin.metrics.closing).is_some_and(|until| until > now)
+        }
     }
 
     /// The stream is over, in whatever way. Does nothing the second time.
     pub(crate) fn end(&mut self, host: &impl Host) {
-        let metrics = &self.plugin.metrics;
-        match std::mem::replace(&mut self.counted, Counted::No) {
-            Counted::No => {}
-            Counted::Plain => host.add(metrics.in_flight, -1),
-            Counted::LongLived => {
-                host.add(metrics.long_lived, -1);
-                host.add(metrics.in_flight, -1);
-            }
+        let Plugin { metrics, member, .. } = &*self.plugin;
+        let counted = std::mem::replace(&mut self.counted, Counted::No);
+        if counted == Counted::LongLived {
+            host.add(metrics.long_lived, -1);
+            member.long.update(|long| long - 1);
+        }
+        if counted != Counted::No {
+            host.add(metrics.in_flight, -1);
+            member.live.update(|live| live - 1);
         }
     }
 
     /// In flight goes up before begun, and who reads takes them in that order, too: if in flight is zero and begun is what it was, no
     /// stream has been there in between. Long-lived goes up last and down first: whoever reads it after in flight, with begun standing
     /// still, never subtracts too much.
-    fn count<'m>(&self, host: &impl Host, headers: impl Fn() -> Headers<'m>) -> Counted {
-        let Plugin { config, metrics, .. } = &*self.plugin;
+    fn count<'m>(&self, host: &impl Control, headers: impl Fn() -> Headers<'m>) -> Counted {
+        let Plugin { config, metrics, member, .. } = &*self.plugin;
+        member.enter(host, config.scope);
         let route = || host.property(b"xds\0route_name").unwrap_or_default();
         if !config.exclude.is_empty() && rules::any(&config.exclude, headers(), route) {
             host.add(metrics.excluded, 1);
@@ -67,8 +79,10 @@ impl Stream {
         }
         host.add(metrics.in_flight, 1);
         host.add(metrics.begun, 1);
+        member.live.update(|live| live + 1);
         if !config.long_lived.is_empty() && rules::any(&config.long_lived, headers(), route) {
             host.add(metrics.long_lived, 1);
+            member.long.update(|long| long + 1);
             return Counted::LongLived;
         }
         Counted::Plain
@@ -111,10 +125,14 @@ mod tests {
     use crate::fake::Fake;
     use crate::plugin::Plugin;
 
+    fn configured(host: &Fake, text: &str) -> Plugin {
+        Plugin::new(host, crate::config::parse(text.as_bytes()).expect(text)).expect(text)
+    }
+
     /// Runs one request through a policy for peers in 10.0.0.0/8, and says what became of it.
     fn verdict(host: &Fake, policy: &str) -> String {
         let text = format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {policy}}}}}"#);
-        let plugin = Plugin::configure(host, text.as_bytes()).expect(&text);
+        let plugin = configured(host, &text);
         Stream::new(Rc::new(plugin)).begin(host);
         let verdicts = ["overridden", "kept", "conflicting", "silent", "untrusted"];
         let counted: Vec<_> = verdicts.into_iter().filter(|verdict| host.metric_of(verdict) > 0).collect();
@@ -168,8 +186,8 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn says_once_that_the_peer_is_missing() {
         let host = Fake::with_headers(&[("x-forwarded-proto", "https")]);
-        let text = br#"{"forwarded_proto": {"trust": {"peers": ["0.0.0.0/0"]}, "presets": ["gcp"]}}"#;
-        let plugin = Rc::new(Plugin::configure(&host, text).expect("fine"));
+        let text = r#"{"forwarded_proto": {"trust": {"peers": ["0.0.0.0/0"]}, "presets": ["gcp"]}}"#;
+        let plugin = Rc::new(configured(&host, text));
         for _ in 0..3 {
             Stream::new(Rc::clone(&plugin)).begin(&host);
         }
@@ -191,7 +209,7 @@ mod tests {
             let trust =
                 r#"{"peers": ["10.0.0.0/8"], "identities": [{"prefix": "spiffe://mesh/ns/edge/"}, {"exact": "spiffe://mesh/ns/a/sa/b"}]}"#;
             let text = format!(r#"{{"forwarded_proto": {{"trust": {trust}, {policy}}}}}"#);
-            let plugin = Plugin::configure(&host, text.as_bytes()).expect(&text);
+            let plugin = configured(&host, &text);
             Stream::new(Rc::new(plugin)).begin(&host);
             assert_eq!(host.metric_of(expected), 1, "{uri}");
         }

@@ -4,6 +4,7 @@ mod border;
 mod configuration;
 mod counting;
 mod forwarded_proto;
+mod gate;
 mod hostile;
 mod load;
 mod manifests;
@@ -18,6 +19,7 @@ pub(crate) fn all() -> Vec<Case> {
         configuration::cases(),
         counting::cases(),
         forwarded_proto::cases(),
+        gate::cases(),
         hostile::cases(),
         load::cases(),
         manifests::cases(),

@@ -2,16 +2,21 @@
 
 use super::Config;
 use super::error::{Problem, Refused};
-use super::wire::{Configuration, Count, Fallback, ForwardedProto, HeaderMatch, Source as WireSource, TextMatch, Trust as WireTrust};
-use crate::forwarded::{FORWARDED_PROTO, Peers, Policy, Ports, Range, Source, Trust, form_of, sources_of};
+use super::object::Wire as _;
+use super::wire::{
+    BeginCall, Configuration, Count, Fallback, ForwardedProto, Gate, HeaderMatch, Role, Source as WireSource, TextMatch, Trust as WireTrust,
+};
+use crate::forwarded::{FORWARDED_PROTO, Peers, Policy as ForwardedPolicy, Ports, Range, Source, Trust, form_of, sources_of};
+use crate::gate::policy::Policy;
 use crate::rules::Rule;
 use crate::text::Text;
 
 pub(super) fn check(wire: Configuration) -> Result<Config, Refused> {
     let mut found = Found(Vec::new());
+    let gate = found.gate(&wire);
     let (exclude, long_lived) = found.count(wire.count);
     let forwarded_proto = wire.forwarded_proto.map(|wire| found.forwarded_proto(wire));
-    if found.0.is_empty() { Ok(Config { scope: wire.scope, exclude, long_lived, forwarded_proto }) } else { Err(Refused(found.0)) }
+    if found.0.is_empty() { Ok(Config { scope: wire.scope, exclude, long_lived, forwarded_proto, gate }) } else { Err(Refused(found.0)) }
 }
 
 /// The problems found so far. What is wrong is left out of the result, which is then not used.
@@ -20,6 +25,51 @@ struct Found(Vec<Problem>);
 impl Found {
     fn problem(&mut self, path: &str, message: impl Into<String>) {
         self.0.push(Problem::new(path, message));
+    }
+
+    /// One role for each instance: what belongs to the other one would silently do nothing.
+    fn gate(&mut self, wire: &Configuration) -> Option<Policy> {
+        if wire.role == Role::Stream {
+            if wire.gate.is_some() {
+                self.problem("gate", "belongs to an instance with `\"role\": \"gate\"`");
+            }
+            return None;
+        }
+        if wire.forwarded_proto.is_some() {
+            self.problem("forwarded_proto", "belongs to an instance with `\"role\": \"stream\"`");
+        }
+        if wire.count != Count::unwritten() {
+            self.problem("count", "belongs to an instance with `\"role\": \"stream\"`");
+        }
+        let gate = wire.gate.clone().unwrap_or_else(Gate::unwritten);
+        self.check_gate(&gate);
+        Some(Policy::new(gate))
+    }
+
+    fn check_gate(&mut self, gate: &Gate) {
+        if gate.scopes.is_empty() {
+            self.problem("gate.scopes", "names no scope: the gate would be open at once");
+        }
+        if gate.quiet_ms < 200 {
+            self.problem("gate.quiet_ms", format!("{} is less than two looks: take 200 or more", gate.quiet_ms));
+        }
+        if gate.deadline_ms <= gate.quiet_ms.saturating_add(gate.begin.delay_ms) {
+            let message =
+                format!("{} is over before {} of delay and {} of quiet are", gate.deadline_ms, gate.begin.delay_ms, gate.quiet_ms);
+            self.problem("gate.deadline_ms", message);
+        }
+        if gate.begin.inbound_only && gate.begin.call == BeginCall::FailHealthChecks {
+            self.problem("gate.begin.inbound_only", "`fail_health_checks` knows no directions");
+        }
+        if !(50..=60_000).contains(&gate.admin.timeout_ms) {
+            self.problem("gate.admin.timeout_ms", format!("{} is not a time from 50 to 60000", gate.admin.timeout_ms));
+        }
+        if gate.secret.as_ref().is_some_and(|secret| secret.len() < 16) {
+            self.problem("gate.secret", "is shorter than 16 characters");
+        }
+        if gate.app.as_ref().is_some_and(|app| !app.path.starts_with('/')) {
+            self.problem("gate.app.path", "does not begin with `/`");
+        }
     }
 
     fn count(&mut self, wire: Count) -> (Vec<Rule>, Vec<Rule>) {
@@ -90,7 +140,7 @@ impl Found {
         name.to_ascii_lowercase()
     }
 
-    fn forwarded_proto(&mut self, wire: ForwardedProto) -> Policy {
+    fn forwarded_proto(&mut self, wire: ForwardedProto) -> ForwardedPolicy {
         const HERE: &str = "forwarded_proto";
         let original = self.header_name(HERE, "original_header", &wire.original_header);
         let mut sources: Vec<Source> = wire.presets.into_iter().flat_map(sources_of).collect();
@@ -126,7 +176,7 @@ impl Found {
         if wire.write_port && (ports.https.is_empty() || ports.http.is_empty()) {
             self.problem("forwarded_proto.ports", "`write_port` needs at least one port for https and one for http");
         }
-        Policy {
+        ForwardedPolicy {
             trust: self.trust(wire.trust),
             sources: kept,
             decision: wire.decision,

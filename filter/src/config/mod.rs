@@ -4,7 +4,7 @@
 mod check;
 mod error;
 pub mod json;
-mod object;
+pub(crate) mod object;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod wire;
@@ -23,6 +23,7 @@ pub struct Config {
     pub(crate) exclude: Vec<Rule>,
     pub(crate) long_lived: Vec<Rule>,
     pub(crate) forwarded_proto: Option<Policy>,
+    pub(crate) gate: Option<crate::gate::policy::Policy>,
 }
 
 /// Reads and checks a configuration. No text at all is the empty configuration.
@@ -67,6 +68,10 @@ impl Config {
 
     /// One line for the log.
     pub fn summary(&self) -> String {
+        if let Some(gate) = &self.gate {
+            let scopes: Vec<&str> = gate.scopes.iter().map(|scope| scope.name()).collect();
+            return format!("laststream {}: gate for {}", env!("CARGO_PKG_VERSION"), scopes.join(" and "));
+        }
         let proto = match &self.forwarded_proto {
             Some(policy) => format!("{} sources for x-forwarded-proto", policy.sources.len()),
             None => "x-forwarded-proto untouched".into(),

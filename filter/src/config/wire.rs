@@ -20,6 +20,8 @@ object! {
         scope: Scope,
         /// Which streams are counted, and which of them are long-lived.
         count: Count,
+        /// What the gate waits for and how it makes traffic leave; only with `"role": "gate"`.
+        gate: Option<Gate>,
         /// How `x-forwarded-proto` is restored. Without it no header is read or written for that purpose.
         forwarded_proto: Option<ForwardedProto>,
     }
@@ -30,6 +32,8 @@ words! {
     Role, optional => {
         /// Sits in the path of the requests: counts streams, restores the scheme.
         Stream = "stream",
+        /// Answers on a listener of its own: refuses to drain and quit until the last stream is out.
+        Gate = "gate",
     }
 }
 
@@ -257,5 +261,102 @@ words! {
         Nginx = "nginx",
         /// HAProxy, with `http-request set-header X-Forwarded-Proto`.
         Haproxy = "haproxy",
+    }
+}
+
+object! {
+    /// What the gate waits for and how it makes traffic leave.
+    Gate {
+        /// Whose streams it waits for.
+        scopes: Vec<Scope> = vec![Scope::Gateway],
+        /// How long nothing may be in flight, and nothing begin, before it is believed; milliseconds.
+        quiet_ms: u64 = 1000,
+        /// How long zero must last where Envoy does not tell whether bytes still wait to be written; milliseconds.
+        linger_ms: u64 = 500,
+        /// When it is over whatever happens, from the beginning of the drain; milliseconds. The usual grace period of a pod, less what
+        /// Istio's agent and kubelet need after the hook.
+        deadline_ms: u64 = 23_000,
+        /// What long-lived streams do to the drain.
+        long_lived: LongLivedPolicy,
+        /// How the drain begins.
+        begin: Begin,
+        /// The last call, once the last stream is out.
+        finish: Finish,
+        /// How Envoy's admin interface is reached.
+        admin: Admin,
+        /// Also wait until the app has gone: nobody answers there any more.
+        app: Option<App>,
+        /// What state-changing requests must carry in `x-laststream-secret`; required when the listener is not on the loopback interface.
+        secret: Option<String>,
+    }
+}
+
+words! {
+    /// What long-lived streams do to the drain.
+    LongLivedPolicy, optional => {
+        /// They hold it like all others.
+        Wait = "wait",
+        /// They do not hold it, and are reported apart.
+        Exempt = "exempt",
+    }
+}
+
+object! {
+    /// How the drain begins.
+    Begin {
+        /// What is asked of Envoy.
+        call: BeginCall,
+        /// Only listeners of inbound traffic are drained. For sidecars; it does nothing on a gateway.
+        inbound_only: bool,
+        /// How long to wait before, while the endpoint's removal spreads; milliseconds.
+        delay_ms: u64 = 0,
+    }
+}
+
+words! {
+    /// What makes traffic leave.
+    BeginCall, optional => {
+        /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. It cannot be taken back.
+        DrainListeners = "drain_listeners",
+        /// `/healthcheck/fail`: the same for both directions; it can be taken back.
+        FailHealthChecks = "fail_health_checks",
+        /// Nothing; somebody else sees to it.
+        Nothing = "nothing",
+    }
+}
+
+words! {
+    /// The last call, made at zero and never at the deadline.
+    Finish, optional => {
+        /// None.
+        Nothing = "nothing",
+        /// `POST /drain` to Istio's agent: at SIGTERM it then ends at once.
+        DrainAgent = "drain_agent",
+        /// `POST /quitquitquit` to Envoy.
+        Quit = "quit",
+    }
+}
+
+object! {
+    /// How Envoy's admin interface, and Istio's agent, are reached.
+    Admin {
+        /// The cluster of the admin interface; Istio's bootstrap has this one.
+        cluster: String = "prometheus_stats".into(),
+        /// The cluster of Istio's agent.
+        agent_cluster: String = "agent".into(),
+        /// How long an answer may take; milliseconds.
+        timeout_ms: u64 = 1000,
+        /// Stat prefixes of connection managers whose requests do not hold the drain.
+        ignore: Vec<String> = vec!["admin".into(), "stats".into(), "laststream".into()],
+    }
+}
+
+object! {
+    /// The app beside the proxy.
+    App {
+        /// Its cluster.
+        cluster: String,
+        /// What is asked of it. Any answer means that it is still there.
+        path: String = "/".into(),
     }
 }

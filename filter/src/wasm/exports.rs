@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use super::imports::Envoy;
-use crate::contexts::Contexts;
+use crate::contexts::{Contexts, Flow};
 use crate::host::{Host, Level};
 
 thread_local! {
@@ -13,6 +13,9 @@ thread_local! {
 
 /// Goes on with the next filter.
 const CONTINUE: u32 = 0;
+
+/// Stays at this filter.
+const STOP: u32 = 1;
 
 /// The version of the ABI. With this one Envoy chooses the route again by itself after a request header was written.
 #[unsafe(no_mangle)]
@@ -42,8 +45,25 @@ extern "C" fn proxy_on_configure(root: u32, length: usize) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_headers(stream: u32, _headers: u32, _end_of_stream: u32) -> u32 {
-    CONTEXTS.with_borrow_mut(|contexts| contexts.begin(stream, &Envoy));
-    CONTINUE
+    match CONTEXTS.with_borrow_mut(|contexts| contexts.begin(stream, &Envoy)) {
+        Flow::Continue => CONTINUE,
+        Flow::Stop => STOP,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_tick(root: u32) {
+    CONTEXTS.with_borrow_mut(|contexts| contexts.tick(root, &Envoy));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_queue_ready(root: u32, queue: u32) {
+    CONTEXTS.with_borrow_mut(|contexts| contexts.message(root, queue, &Envoy));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn proxy_on_http_call_response(root: u32, call: u32, _headers: u32, length: usize, _trailers: u32) {
+    CONTEXTS.with_borrow_mut(|contexts| contexts.called(root, call, length, &Envoy));
 }
 
 /// True: nothing is left to do for the context.

@@ -1,0 +1,158 @@
+//! Who counts: every counting VM has a queue and stands in an index; whoever wants to know asks them all, and the living answer.
+//!
+//! A gauge alone does not tell whether anybody counts, nor whether a VM died with streams in its count. The answers do.
+
+use std::cell::Cell;
+
+use crate::config::wire::Scope;
+use crate::host::{Control, change};
+
+/// How long a member minds the gate after it was asked to; milliseconds.
+const GUARD: u64 = 3_000;
+/// Where the index is.
+const INDEX: &str = "laststream.index";
+/// Where the last number given away is.
+const NUMBERS: &str = "laststream.number";
+
+/// One who counts, as the index has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) queue: u32,
+    pub(crate) scope: Scope,
+    /// Since when this scope is counted without a gap.
+    pub(crate) since: u64,
+}
+
+impl Entry {
+    fn line(&self) -> String {
+        format!("{} {} {}\n", self.queue, self.scope.name(), self.since)
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        Some(Self { queue: words.next()?.parse().ok()?, scope: Scope::named(words.next()?)?, since: words.next()?.parse().ok()? })
+    }
+}
+
+pub(crate) fn index(host: &impl Control) -> Vec<Entry> {
+    host.shared(INDEX).map_or_else(Vec::new, |(text, _)| entries(&text))
+}
+
+fn entries(text: &[u8]) -> Vec<Entry> {
+    String::from_utf8_lossy(text).lines().filter_map(Entry::read).collect()
+}
+
+/// Takes entries out of the index.
+pub(crate) fn strike(host: &impl Control, gone: &[u32]) {
+    change(host, INDEX, |text| {
+        let entries = entries(text.unwrap_or_default());
+        let stay = || entries.iter().filter(|entry| !gone.contains(&entry.queue));
+        (stay().count() < entries.len()).then(|| stay().map(Entry::line).collect::<String>().into_bytes())
+    });
+}
+
+/// A queue that nobody else has.
+pub(crate) fn own_queue(host: &impl Control) -> Option<u32> {
+    let mut own = 0_u64;
+    let numbered = change(host, NUMBERS, |text| {
+        let last: u64 = text.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or_default();
+        own = last + 1;
+        Some(own.to_string().into_bytes())
+    });
+    numbered.then(|| host.queue(&format!("laststream.queue.{own}"))).flatten()
+}
+
+/// What a counting root tells of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Member {
+    queue: Cell<Option<u32>>,
+    /// Streams that it has counted and that have not ended.
+    pub(crate) live: Cell<u64>,
+    /// Those of them that are long-lived.
+    pub(crate) long: Cell<u64>,
+    /// Until when each stream must ask whether the gate is closing. It runs out by itself: a gate that dies must not refuse for ever.
+    pub(crate) guards_until: Cell<u64>,
+}
+
+impl Member {
+    /// Enters the index, once. Called from the first tick, because a VM that Envoy makes only to try a configuration never ticks; and
+    /// from the first stream, which may come before that.
+    pub(crate) fn enter(&self, host: &impl Control, scope: Scope) {
+        if self.queue.get().is_some() {
+            return;
+        }
+        let Some(queue) = own_queue(host) else { return };
+        self.queue.set(Some(queue));
+        let now = host.now();
+        change(host, INDEX, |text| {
+            let text = text.unwrap_or_default();
+            let since = entries(text).iter().filter(|entry| entry.scope == scope).map(|entry| entry.since).min().unwrap_or(now);
+            Some([text, Entry { queue, scope, since }.line().as_bytes()].concat())
+        });
+    }
+
+    /// Leaves the index: nothing is counted here any more.
+    pub(crate) fn leave(&self, host: &impl Control) {
+        if let Some(queue) = self.queue.take() {
+            strike(host, &[queue]);
+        }
+    }
+
+    /// Answers whoever asked.
+    pub(crate) fn answer_all(&self, host: &impl Control) {
+        let Some(queue) = self.queue.get() else { return };
+        while let Some(message) = host.receive(queue) {
+            if let Some(ask) = Ask::read(&message) {
+                self.guards_until.set(if ask.guard { host.now() + GUARD } else { 0 });
+                let here = Here { queue, live: self.live.get(), long: self.long.get(), guard: ask.guard, round: ask.round };
+                host.send(ask.back, here.write().as_bytes());
+            }
+        }
+    }
+}
+
+/// "Who is there?"
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ask {
+    pub(crate) back: u32,
+    pub(crate) round: u64,
+    pub(crate) guard: bool,
+}
+
+impl Ask {
+    pub(crate) fn write(self) -> String {
+        format!("ask {} {} {}", self.back, self.round, u8::from(self.guard))
+    }
+
+    fn read(message: &[u8]) -> Option<Self> {
+        let [back, round, guard] = numbers("ask ", message)?;
+        Some(Self { back: u32::try_from(back).ok()?, round, guard: guard == 1 })
+    }
+}
+
+/// "I am."
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Here {
+    pub(crate) queue: u32,
+    pub(crate) live: u64,
+    pub(crate) long: u64,
+    pub(crate) guard: bool,
+    pub(crate) round: u64,
+}
+
+impl Here {
+    fn write(self) -> String {
+        format!("here {} {} {} {} {}", self.queue, self.live, self.long, u8::from(self.guard), self.round)
+    }
+
+    pub(crate) fn read(message: &[u8]) -> Option<Self> {
+        let [queue, live, long, guard, round] = numbers("here ", message)?;
+        Some(Self { queue: u32::try_from(queue).ok()?, live, long, guard: guard == 1, round })
+    }
+}
+
+fn numbers<const N: usize>(kind: &str, message: &[u8]) -> Option<[u64; N]> {
+    let rest = std::str::from_utf8(message).ok()?.strip_prefix(kind)?;
+    let numbers: Vec<u64> = rest.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+    numbers.try_into().ok()
+}

@@ -1,0 +1,71 @@
+//! The checked configuration of a gate. Times are milliseconds.
+
+use crate::config::wire::{App, BeginCall, Finish, Gate, LongLivedPolicy, Scope};
+
+/// See the configuration's own descriptions.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    pub(crate) scopes: Vec<Scope>,
+    pub(crate) quiet: u64,
+    pub(crate) linger: u64,
+    pub(crate) deadline: u64,
+    pub(crate) delay: u64,
+    pub(crate) patience: u64,
+    pub(crate) exempts: bool,
+    pub(crate) begin: BeginCall,
+    pub(crate) inbound_only: bool,
+    pub(crate) finish: Finish,
+    pub(crate) admin: String,
+    pub(crate) agent: String,
+    pub(crate) ignore: Vec<String>,
+    pub(crate) app: Option<App>,
+    pub(crate) secret: Option<String>,
+}
+
+impl Policy {
+    pub(crate) fn new(wire: Gate) -> Self {
+        Self {
+            scopes: wire.scopes,
+            quiet: wire.quiet_ms,
+            linger: wire.linger_ms,
+            deadline: wire.deadline_ms,
+            delay: wire.begin.delay_ms,
+            patience: wire.admin.timeout_ms,
+            exempts: wire.long_lived == LongLivedPolicy::Exempt,
+            begin: wire.begin.call,
+            inbound_only: wire.begin.inbound_only,
+            finish: wire.finish,
+            admin: wire.admin.cluster,
+            agent: wire.admin.agent_cluster,
+            ignore: wire.admin.ignore,
+            app: wire.app,
+            secret: wire.secret,
+        }
+    }
+
+    pub(crate) fn begins(&self) -> bool {
+        self.begin != BeginCall::Nothing
+    }
+
+    pub(crate) fn finishes(&self) -> bool {
+        self.finish != Finish::Nothing
+    }
+
+    pub(crate) fn waits_for_app(&self) -> bool {
+        self.app.is_some()
+    }
+
+    /// The call that makes traffic leave.
+    pub(crate) fn begin_path(&self) -> &'static str {
+        match (self.begin, self.inbound_only) {
+            (BeginCall::FailHealthChecks, _) => "/healthcheck/fail",
+            (_, true) => "/drain_listeners?inboundonly&graceful&skip_exit",
+            (_, false) => "/drain_listeners?graceful&skip_exit",
+        }
+    }
+
+    /// The call that takes it back, where there is one.
+    pub(crate) fn undo_path(&self) -> Option<&'static str> {
+        (self.begin == BeginCall::FailHealthChecks).then_some("/healthcheck/ok")
+    }
+}

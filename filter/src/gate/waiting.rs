@@ -1,0 +1,62 @@
+//! Requests that are held until there is something to say.
+
+/// What a held request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// Fresh counts, for a status.
+    Counts,
+    /// The gate to open.
+    Opening,
+    /// Everybody to mind the gate, so that a signal may pass.
+    Signal,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) stream: u32,
+    pub(crate) what: For,
+    /// When it is answered at the latest.
+    pub(crate) until: u64,
+    /// What to pass on.
+    pub(crate) path: String,
+}
+
+/// More answers in one call of the VM nest deeper than its stack allows.
+const AT_ONCE: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Waiting(Vec<Waiter>);
+
+impl Waiting {
+    pub(crate) fn hold(&mut self, waiter: Waiter) {
+        self.0.push(waiter);
+    }
+
+    /// The client has gone, or was answered.
+    pub(crate) fn forget(&mut self, stream: u32) -> bool {
+        let before = self.0.len();
+        self.0.retain(|waiter| waiter.stream != stream);
+        self.0.len() < before
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn any(&self, what: For) -> bool {
+        self.0.iter().any(|waiter| waiter.what == what)
+    }
+
+    /// Takes out those that are ready, the oldest first, as many as may be answered at once.
+    pub(crate) fn ready(&mut self, mut ready: impl FnMut(&Waiter) -> bool) -> Vec<Waiter> {
+        let mut taken = Vec::new();
+        self.0.retain(|waiter| {
+            let takes = taken.len() < AT_ONCE && ready(waiter);
+            if takes {
+                taken.push(waiter.clone());
+            }
+            !takes
+        });
+        taken
+    }
+}

@@ -1,0 +1,81 @@
+//! An Envoy with the module and a gate, and somebody who asks it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cases::stage::{clusters, routes};
+use crate::lab::Lab;
+use crate::support::admin_cluster::admin_cluster;
+use crate::support::bootstrap::filters::Wasm;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Outcome, ensure_eq, fail};
+use crate::support::h1::{Request, Response, once};
+use crate::support::trial::wait_for;
+use crate::support::upstream::Upstream;
+
+pub(super) const SOON: Duration = Duration::from_secs(20);
+
+pub(super) struct Bench {
+    pub(super) upstream: Upstream,
+    pub(super) envoy: Envoy,
+    pub(super) main: SocketAddr,
+    pub(super) gate: SocketAddr,
+}
+
+impl Bench {
+    /// The module on `main`, a gate with this configuration beside it.
+    pub(super) async fn set(lab: &Lab, gate: &str) -> Outcome<Self> {
+        Self::with(lab, gate, routes(Hcm::new("main").filter(lab.stream("{}").filter()))).await
+    }
+
+    pub(super) async fn with(lab: &Lab, gate: &str, main: Hcm) -> Outcome<Self> {
+        let upstream = Upstream::start().await?;
+        let bootstrap = clusters(Bootstrap::new(), &upstream)
+            .cluster(admin_cluster("prometheus_stats"))
+            .listener(Listener::new("main", main).direction("INBOUND"))
+            .listener(gate_listener(lab, gate));
+        let options = Options { drain_time_s: Some(600), extra: vec!["--drain-strategy".into(), "immediate".into()], ..Options::default() };
+        let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
+        let (main, gate) = (envoy.address("main").await?, envoy.address("gate").await?);
+        Ok(Self { upstream, envoy, main, gate })
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Outcome<Response> {
+        once(self.gate, &Request::get(path)).await
+    }
+
+    pub(super) async fn post(&self, path: &str) -> Outcome<Response> {
+        once(self.gate, &Request::post(path, "")).await
+    }
+
+    pub(super) async fn status(&self) -> Outcome<Value> {
+        self.get("/status").await?.expect(200)?.json()
+    }
+
+    /// Waits until a field of the status has this value.
+    pub(super) async fn until(&self, field: &str, expected: impl Into<Value>) -> Outcome<Value> {
+        let expected = expected.into();
+        wait_for(SOON, &format!("{field} to be {expected}"), async || {
+            let status = self.status().await?;
+            if status[field] == expected { Ok(status) } else { fail!("{status}") }
+        })
+        .await
+    }
+}
+
+/// A gate in a VM of its own, with 503 behind it: whatever goes wrong there does not say that one may go.
+pub(super) fn gate_listener(lab: &Lab, gate: &str) -> Listener {
+    let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
+    let wasm = Wasm { name: "gate", vm_configuration: "gate", ..lab.stream(&configuration) };
+    let hcm = Hcm::new("laststream").filter(wasm.filter()).route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
+    Listener::new("gate", hcm).direction("OUTBOUND")
+}
+
+pub(super) fn same(status: &Value, field: &str, expected: impl Into<Value>) -> Outcome {
+    let expected = expected.into();
+    ensure_eq!(status[field], expected, "{field} in {status}");
+    Ok(())
+}
