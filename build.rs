@@ -1,5 +1,6 @@
 //! Compiles the module once, for the tests: they read its path from `LASTSTREAM_MODULE`, or the reason why there is none from
-//! `LASTSTREAM_MODULE_ERROR`, so that a missing toolchain is a clear test failure and not a broken build.
+//! `LASTSTREAM_MODULE_ERROR`, so that a missing toolchain is a clear test failure and not a broken build. `LASTSTREAM_MORTAL` is the same
+//! module with the feature `test-deaths`.
 //!
 //! `SKIP_WASM_BUILD=1` compiles nothing; `CARGO_NET_OFFLINE=true` never reaches for the network.
 
@@ -12,15 +13,16 @@ fn main() {
     for variable in ["SKIP_WASM_BUILD", "CARGO_NET_OFFLINE"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
-    let (module, error) = match build() {
-        Ok(compiled) => (compiled.wasm.display().to_string(), String::new()),
-        Err(error) => (String::new(), error),
+    let (module, mortal, error) = match build() {
+        Ok([module, mortal]) => (module.wasm.display().to_string(), mortal.wasm.display().to_string(), String::new()),
+        Err(error) => (String::new(), String::new(), error),
     };
     println!("cargo::rustc-env=LASTSTREAM_MODULE={module}");
+    println!("cargo::rustc-env=LASTSTREAM_MORTAL={mortal}");
     println!("cargo::rustc-env=LASTSTREAM_MODULE_ERROR={}", error.replace('\n', " | "));
 }
 
-fn build() -> Result<compile::Compiled, String> {
+fn build() -> Result<[compile::Compiled; 2], String> {
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
     for file in ["build.rs", "companion-cli/src/module/compile.rs", "Cargo.toml", "Cargo.lock", "filter/Cargo.toml"] {
         rerun_if_changed(&root.join(file));
@@ -28,25 +30,26 @@ fn build() -> Result<compile::Compiled, String> {
     if std::env::var_os("SKIP_WASM_BUILD").is_some_and(|value| value != "0") {
         return Err("SKIP_WASM_BUILD was set when the tests were built".into());
     }
-    let compiled = compile(&root);
+    let compiled = compile(&root, "module", &[]).and_then(|module| Ok([module, compile(&root, "mortal", &["test-deaths"])?]));
     match &compiled {
-        Ok(compiled) => compiled.sources.iter().for_each(|source| rerun_if_changed(source)),
+        Ok(modules) => modules.iter().flat_map(|module| &module.sources).for_each(|source| rerun_if_changed(source)),
         Err(_) => rerun_if_changed(&root.join("filter/src")), // which file it was is not known
+    }
+    if let Ok([module, _]) = &compiled {
+        let size = std::fs::metadata(&module.wasm).map_err(|error| error.to_string())?.len();
+        println!("cargo::warning=module: {size} bytes");
     }
     compiled
 }
 
-fn compile(root: &Path) -> Result<compile::Compiled, String> {
-    let compiled = compile::Compile {
+fn compile(root: &Path, folder: &str, features: &[&str]) -> Result<compile::Compiled, String> {
+    compile::Compile {
         workspace: root.to_owned(),
-        target_dir: PathBuf::from(variable("OUT_DIR")?).join("module"),
-        features: Vec::new(),
+        target_dir: PathBuf::from(variable("OUT_DIR")?).join(folder),
+        features: features.iter().map(ToString::to_string).collect(),
         offline: std::env::var("CARGO_NET_OFFLINE").is_ok_and(|value| value == "true" || value == "1"),
     }
-    .run()?;
-    let size = std::fs::metadata(&compiled.wasm).map_err(|error| error.to_string())?.len();
-    println!("cargo::warning=module: {size} bytes");
-    Ok(compiled)
+    .run()
 }
 
 fn rerun_if_changed(file: &Path) {

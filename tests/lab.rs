@@ -101,6 +101,14 @@ pub(crate) fn module() -> Outcome<PathBuf> {
     }
 }
 
+/// The same with the feature `test-deaths`: a request with `x-laststream-die` makes its VM die.
+pub(crate) fn mortal_module() -> Outcome<PathBuf> {
+    match env!("LASTSTREAM_MORTAL") {
+        "" => fail!("there is no module to test: {}", env!("LASTSTREAM_MODULE_ERROR")),
+        path => Ok(Path::new(path).to_owned()),
+    }
+}
+
 /// Says on standard error what takes a while, such as a download.
 struct Spoken;
 

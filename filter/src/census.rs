@@ -19,18 +19,22 @@ const NUMBERS: &str = "laststream.number";
 pub(crate) struct Entry {
     pub(crate) queue: u32,
     pub(crate) scope: Scope,
-    /// Since when this scope is counted without a gap.
+    /// Since when it counts. Streams that began before may be counted by nobody, whoever else counted then.
     pub(crate) since: u64,
+    /// Of which configuration it is: a worker whose VM died comes back with the same.
+    pub(crate) configuration: u32,
 }
 
 impl Entry {
     fn line(&self) -> String {
-        format!("{} {} {}\n", self.queue, self.scope.name(), self.since)
+        format!("{} {} {} {}\n", self.queue, self.scope.name(), self.since, self.configuration)
     }
 
     fn read(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
-        Some(Self { queue: words.next()?.parse().ok()?, scope: Scope::named(words.next()?)?, since: words.next()?.parse().ok()? })
+        let queue = words.next()?.parse().ok()?;
+        let scope = Scope::named(words.next()?)?;
+        Some(Self { queue, scope, since: words.next()?.parse().ok()?, configuration: words.next()?.parse().ok()? })
     }
 }
 
@@ -44,7 +48,7 @@ fn entries(text: &[u8]) -> Vec<Entry> {
 
 /// Takes entries out of the index.
 pub(crate) fn strike(host: &impl Control, gone: &[u32]) {
-    change(host, INDEX, |text| {
+    change(host, INDEX, &mut |text| {
         let entries = entries(text.unwrap_or_default());
         let stay = || entries.iter().filter(|entry| !gone.contains(&entry.queue));
         (stay().count() < entries.len()).then(|| stay().map(Entry::line).collect::<String>().into_bytes())
@@ -54,7 +58,7 @@ pub(crate) fn strike(host: &impl Control, gone: &[u32]) {
 /// A queue that nobody else has.
 pub(crate) fn own_queue(host: &impl Control) -> Option<u32> {
     let mut own = 0_u64;
-    let numbered = change(host, NUMBERS, |text| {
+    let numbered = change(host, NUMBERS, &mut |text| {
         let last: u64 = text.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or_default();
         own = last + 1;
         Some(own.to_string().into_bytes())
@@ -70,6 +74,8 @@ pub(crate) struct Member {
     pub(crate) live: Cell<u64>,
     /// Those of them that are long-lived.
     pub(crate) long: Cell<u64>,
+    /// Streams that are not counted, by rule, and that have not ended.
+    pub(crate) excluded: Cell<u64>,
     /// Until when each stream must ask whether the gate is closing. It runs out by itself: a gate that dies must not refuse for ever.
     pub(crate) guards_until: Cell<u64>,
 }
@@ -77,18 +83,17 @@ pub(crate) struct Member {
 impl Member {
     /// Enters the index, once. Called from the first tick, because a VM that Envoy makes only to try a configuration never ticks; and
     /// from the first stream, which may come before that.
-    pub(crate) fn enter(&self, host: &impl Control, scope: Scope) {
+    pub(crate) fn enter(&self, host: &impl Control, scope: Scope, configuration: u32) {
         if self.queue.get().is_some() {
             return;
         }
         let Some(queue) = own_queue(host) else { return };
         self.queue.set(Some(queue));
         let now = host.now();
-        change(host, INDEX, |text| {
-            let text = text.unwrap_or_default();
-            let since = entries(text).iter().filter(|entry| entry.scope == scope).map(|entry| entry.since).min().unwrap_or(now);
-            Some([text, Entry { queue, scope, since }.line().as_bytes()].concat())
-        });
+        // A signal may be on its way, by who was not yet to be asked.
+        self.guards_until.set(now + GUARD);
+        let line = Entry { queue, scope, since: now, configuration }.line();
+        change(host, INDEX, &mut |text| Some([text.unwrap_or_default(), line.as_bytes()].concat()));
     }
 
     /// Leaves the index: nothing is counted here any more.
@@ -103,8 +108,12 @@ impl Member {
         let Some(queue) = self.queue.get() else { return };
         while let Some(message) = host.receive(queue) {
             if let Some(ask) = Ask::read(&message) {
-                self.guards_until.set(if ask.guard { host.now() + GUARD } else { 0 });
-                let here = Here { queue, live: self.live.get(), long: self.long.get(), guard: ask.guard, round: ask.round };
+                // Never earlier than another worker's gate has asked for.
+                if ask.guard {
+                    self.guards_until.set(host.now() + GUARD);
+                }
+                let [live, long, excluded] = [&self.live, &self.long, &self.excluded].map(Cell::get);
+                let here = Here { queue, live, long, excluded, round: ask.round, asked: ask.at };
                 host.send(ask.back, here.write().as_bytes());
             }
         }
@@ -117,37 +126,40 @@ pub(crate) struct Ask {
     pub(crate) back: u32,
     pub(crate) round: u64,
     pub(crate) guard: bool,
+    /// When it was asked.
+    pub(crate) at: u64,
 }
 
 impl Ask {
     pub(crate) fn write(self) -> String {
-        format!("ask {} {} {}", self.back, self.round, u8::from(self.guard))
+        format!("ask {} {} {} {}", self.back, self.round, u8::from(self.guard), self.at)
     }
 
     fn read(message: &[u8]) -> Option<Self> {
-        let [back, round, guard] = numbers("ask ", message)?;
-        Some(Self { back: u32::try_from(back).ok()?, round, guard: guard == 1 })
+        let [back, round, guard, at] = numbers("ask ", message)?;
+        Some(Self { back: u32::try_from(back).ok()?, round, guard: guard == 1, at })
     }
 }
 
 /// "I am."
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Here {
     pub(crate) queue: u32,
     pub(crate) live: u64,
     pub(crate) long: u64,
-    pub(crate) guard: bool,
+    pub(crate) excluded: u64,
     pub(crate) round: u64,
+    pub(crate) asked: u64,
 }
 
 impl Here {
     fn write(self) -> String {
-        format!("here {} {} {} {} {}", self.queue, self.live, self.long, u8::from(self.guard), self.round)
+        format!("here {} {} {} {} {} {}", self.queue, self.live, self.long, self.excluded, self.round, self.asked)
     }
 
     pub(crate) fn read(message: &[u8]) -> Option<Self> {
-        let [queue, live, long, guard, round] = numbers("here ", message)?;
-        Some(Self { queue: u32::try_from(queue).ok()?, live, long, guard: guard == 1, round })
+        let [queue, live, long, excluded, round, asked] = numbers("here ", message)?;
+        Some(Self { queue: u32::try_from(queue).ok()?, live, long, excluded, round, asked })
     }
 }
 

@@ -54,7 +54,7 @@ impl Contexts {
 
     /// A root's configuration. False: Envoy refuses it, and the old one goes on.
     pub fn configure(&mut self, root: u32, host: &impl Control, text: &[u8]) -> bool {
-        match config::parse(text).and_then(|config| Root::new(host, config)) {
+        match config::parse(text).and_then(|config| Root::new(host, root, config)) {
             Ok(fresh) => {
                 self.roots.retain(|(other, _)| *other != root);
                 self.roots.push((root, fresh));
@@ -71,9 +71,16 @@ impl Contexts {
     pub fn begin(&mut self, stream: u32, host: &impl Control) -> Flow {
         let goes_on = match self.streams.get_mut(&stream) {
             None => true,
-            Some(Child::Stream(stream)) => stream.begin(host),
+            Some(Child::Stream(stream)) => {
+                let goes_on = stream.begin(host);
+                #[cfg(feature = "test-deaths")]
+                crate::death::come(host);
+                goes_on
+            }
             Some(Child::Asking(root)) => {
                 let root = *root;
+                #[cfg(feature = "test-deaths")]
+                crate::death::come(host);
                 if let Some(gate) = self.gate(root) {
                     gate.request(host, stream, &host.request_headers());
                 }
@@ -110,7 +117,7 @@ impl Contexts {
     pub fn tick(&mut self, root: u32, host: &impl Control) {
         match self.root(root) {
             Some(Root::Stream(plugin)) => {
-                plugin.member.enter(host, plugin.config.scope);
+                plugin.member.enter(host, plugin.config.scope, plugin.config.fingerprint);
                 host.tick_every(0);
             }
             Some(Root::Gate(gate)) => gate.tick(host),
@@ -145,13 +152,13 @@ impl Contexts {
 
 impl Root {
     /// The first tick comes soon: then a counting root enters the census.
-    fn new(host: &impl Control, config: Config) -> Result<Self, Refused> {
+    fn new(host: &impl Control, root: u32, config: Config) -> Result<Self, Refused> {
         for warning in config.warnings() {
             host.log(Level::Warning, &warning);
         }
         let summary = config.summary();
         let root = match config.gate {
-            Some(policy) => Self::Gate(Box::new(Gate::new(host, policy).map_err(|message| Problem::new("", message))?)),
+            Some(policy) => Self::Gate(Box::new(Gate::new(host, root, policy).map_err(|message| Problem::new("", message))?)),
             None => {
                 host.tick_every(ENTER_AFTER);
                 Self::Stream(Rc::new(Plugin::new(host, config)?))

@@ -66,6 +66,7 @@ fn take_text(bytes: &[u8], length: u32) -> Option<(&[u8], &[u8])> {
 }
 
 /// Serialises headers the way the host does.
+#[cfg(any(test, target_arch = "wasm32"))]
 pub(crate) fn serialise<N: AsRef<[u8]>, V: AsRef<[u8]>>(headers: &[(N, V)]) -> Vec<u8> {
     let length = |text: &[u8]| u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes();
     let mut map = u32::try_from(headers.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();

@@ -80,8 +80,11 @@ pub trait Control: Host {
     fn enter(&self, stream: u32) -> bool;
 }
 
-/// Changes shared data; tries again when another VM was quicker. `change` gives nothing to leave it as it is.
-pub(crate) fn change(host: &impl Control, key: &str, mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> bool {
+/// From what is there to what shall be there; nothing leaves it as it is.
+pub(crate) type Change<'c> = &'c mut dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>>;
+
+/// Changes shared data; tries again when another VM was quicker.
+pub(crate) fn change(host: &impl Control, key: &str, change: Change<'_>) -> bool {
     for _ in 0..TRIES {
         let shared = host.shared(key);
         let (value, generation) = shared.map_or((None, None), |(value, generation)| (Some(value), Some(generation)));

@@ -12,6 +12,8 @@
 mod census;
 pub mod config;
 pub mod contexts;
+#[cfg(feature = "test-deaths")]
+mod death;
 #[cfg(test)]
 mod fake;
 pub mod forwarded;

@@ -21,6 +21,7 @@ pub(crate) struct Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counted {
     No,
+    Excluded,
     Plain,
     LongLived,
 }
@@ -40,7 +41,7 @@ impl Stream {
         if let Some(policy) = &self.plugin.config.forwarded_proto {
             self.restore_scheme(policy, host, headers);
         }
-        self.counted == Counted::No || !self.gate_is_closing(host)
+        matches!(self.counted, Counted::No | Counted::Excluded) || !self.gate_is_closing(host)
     }
 
     /// Asked only while a drain goes on, and only for as long as the gate keeps saying so.
@@ -60,9 +61,13 @@ impl Stream {
             host.add(metrics.long_lived, -1);
             member.long.update(|long| long - 1);
         }
-        if counted != Counted::No {
-            host.add(metrics.in_flight, -1);
-            member.live.update(|live| live - 1);
+        match counted {
+            Counted::No => {}
+            Counted::Excluded => member.excluded.update(|excluded| excluded - 1),
+            Counted::Plain | Counted::LongLived => {
+                host.add(metrics.in_flight, -1);
+                member.live.update(|live| live - 1);
+            }
         }
     }
 
@@ -71,11 +76,12 @@ impl Stream {
     /// still, never subtracts too much.
     fn count<'m>(&self, host: &impl Control, headers: impl Fn() -> Headers<'m>) -> Counted {
         let Plugin { config, metrics, member, .. } = &*self.plugin;
-        member.enter(host, config.scope);
+        member.enter(host, config.scope, config.fingerprint);
         let route = || host.property(b"xds\0route_name").unwrap_or_default();
         if !config.exclude.is_empty() && rules::any(&config.exclude, headers(), route) {
             host.add(metrics.excluded, 1);
-            return Counted::No;
+            member.excluded.update(|excluded| excluded + 1);
+            return Counted::Excluded;
         }
         host.add(metrics.in_flight, 1);
         host.add(metrics.begun, 1);

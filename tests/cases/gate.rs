@@ -1,10 +1,30 @@
 //! The gate: what it says, when it opens, what it does to Envoy.
 
 mod bench;
+mod deaths;
 mod drains;
+mod hooks;
+mod signals;
+mod states;
+mod traffic;
+mod truth;
+mod waiters;
+mod watch;
 
 use crate::lab::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
-    drains::cases()
+    [
+        deaths::cases(),
+        drains::cases(),
+        truth::cases(),
+        hooks::cases(),
+        signals::cases(),
+        states::cases(),
+        traffic::cases(),
+        waiters::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

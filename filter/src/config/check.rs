@@ -16,7 +16,11 @@ pub(super) fn check(wire: Configuration) -> Result<Config, Refused> {
     let gate = found.gate(&wire);
     let (exclude, long_lived) = found.count(wire.count);
     let forwarded_proto = wire.forwarded_proto.map(|wire| found.forwarded_proto(wire));
-    if found.0.is_empty() { Ok(Config { scope: wire.scope, exclude, long_lived, forwarded_proto, gate }) } else { Err(Refused(found.0)) }
+    if found.0.is_empty() {
+        Ok(Config { scope: wire.scope, exclude, long_lived, forwarded_proto, gate, fingerprint: 0 })
+    } else {
+        Err(Refused(found.0))
+    }
 }
 
 /// The problems found so far. What is wrong is left out of the result, which is then not used.

@@ -24,6 +24,8 @@ pub struct Config {
     pub(crate) long_lived: Vec<Rule>,
     pub(crate) forwarded_proto: Option<Policy>,
     pub(crate) gate: Option<crate::gate::policy::Policy>,
+    /// Tells it from others.
+    pub(crate) fingerprint: u32,
 }
 
 /// Reads and checks a configuration. No text at all is the empty configuration.
@@ -31,7 +33,8 @@ pub struct Config {
 /// # Errors
 /// The first thing that is wrong with the shape; or everything that is wrong with the values.
 pub fn parse(text: &[u8]) -> Result<Config, Refused> {
-    check::check(read_wire(text)?)
+    let fingerprint = text.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    check::check(read_wire(text)?).map(|config| Config { fingerprint, ..config })
 }
 
 /// Reads a configuration without checking its values.

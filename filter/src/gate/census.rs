@@ -1,7 +1,5 @@
 //! The gate's side of the census: rounds of asking, and what the answers are worth.
 
-use std::collections::BTreeMap;
-
 use crate::census::{Ask, Entry, Here, index, own_queue, strike};
 use crate::config::wire::Scope;
 use crate::host::Control;
@@ -14,18 +12,21 @@ const PATIENCE: u64 = 1_000;
 /// Of one who counts, what is known.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
-    asked_first: u64,
+    /// Since when an answer is waited for; 0 when none is.
+    owes: u64,
     answered: u64,
-    round: u64,
-    live: u64,
-    guard: bool,
+    /// What it answered last.
+    here: Here,
 }
+
+/// One of the same configuration that began to count so much later than one that was never heard did so in its place; milliseconds.
+const LATER: u64 = 5_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     queue: Option<u32>,
     round: u64,
-    known: BTreeMap<u32, Known>,
+    known: Vec<(u32, Known)>,
 }
 
 /// What the answers are worth.
@@ -33,16 +34,37 @@ pub(crate) struct Census {
 pub(crate) struct Result {
     pub(crate) trust: Trust,
     pub(crate) living: u64,
+    /// Those of them that are long-lived, and beside them those that are not counted by rule.
+    pub(crate) long: u64,
+    pub(crate) excluded: u64,
     pub(crate) members: u64,
     /// Those that do not answer any more.
     pub(crate) lost: Vec<u32>,
-    /// Since when all scopes are counted without a gap.
+    /// Those of them in whose place others count now.
+    pub(crate) replaced: Vec<u32>,
+    /// Since when all of them count.
     pub(crate) since: u64,
+    /// Up to when all the living are known to have lived.
+    pub(crate) seen: u64,
 }
 
 impl Census {
     pub(crate) fn is_mine(&self, queue: u32) -> bool {
         self.queue == Some(queue)
+    }
+
+    fn find(&self, queue: u32) -> Option<Known> {
+        self.known.iter().find(|(other, _)| *other == queue).map(|(_, known)| *known)
+    }
+
+    /// The round that was asked last.
+    pub(crate) fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// What tells this gate from those of other workers.
+    pub(crate) fn me(&self) -> Option<u32> {
+        self.queue
     }
 
     /// Asks everybody, and tells them whether their streams must mind the gate.
@@ -54,13 +76,14 @@ impl Census {
         self.round += 1;
         let now = host.now();
         let entries = index(host);
-        self.known.retain(|queue, _| entries.iter().any(|entry| entry.queue == *queue));
+        self.known.retain(|(queue, _)| entries.iter().any(|entry| entry.queue == *queue));
         for entry in entries {
-            let known = self.known.entry(entry.queue).or_default();
-            if known.asked_first == 0 {
-                known.asked_first = now;
+            match self.known.iter_mut().find(|(queue, _)| *queue == entry.queue) {
+                None => self.known.push((entry.queue, Known { owes: now, ..Known::default() })),
+                Some((_, known)) if known.owes == 0 => known.owes = now,
+                Some(_) => {}
             }
-            host.send(entry.queue, Ask { back, round: self.round, guard }.write().as_bytes());
+            host.send(entry.queue, Ask { back, round: self.round, guard, at: now }.write().as_bytes());
         }
     }
 
@@ -70,32 +93,35 @@ impl Census {
         let now = host.now();
         while let Some(message) = host.receive(queue) {
             if let Some(here) = Here::read(&message)
-                && let Some(known) = self.known.get_mut(&here.queue)
+                && let Some((_, known)) = self.known.iter_mut().find(|(queue, _)| *queue == here.queue)
             {
-                *known = Known { answered: now, round: here.round, live: here.live, guard: here.guard, ..*known };
+                *known = Known { owes: 0, answered: now, here };
             }
         }
     }
 
-    /// Whether everybody has answered the last round, and minds the gate as that round asked.
-    pub(crate) fn is_complete(&self, host: &impl Control, guard: bool) -> bool {
-        self.round > 0
-            && index(host)
-                .iter()
-                .all(|entry| self.known.get(&entry.queue).is_some_and(|known| known.round == self.round && known.guard == guard))
+    /// The last round that everybody has answered, and minds the gate as it asked. None: nobody was asked.
+    pub(crate) fn completed(&self, host: &impl Control) -> Option<u64> {
+        let answered = |entry: &Entry| self.find(entry.queue).map_or(0, |known| known.here.round);
+        (self.round > 0).then(|| index(host).iter().map(answered).min().unwrap_or(self.round))
     }
 
     /// What is known now of those who count these scopes.
     pub(crate) fn result(&self, host: &impl Control, scopes: &[Scope]) -> Result {
         let now = host.now();
         let entries: Vec<Entry> = index(host).into_iter().filter(|entry| scopes.contains(&entry.scope)).collect();
-        let known = |entry: &Entry| self.known.get(&entry.queue).copied().unwrap_or_default();
-        let fresh = |entry: &&Entry| now.saturating_sub(known(entry).answered) < PATIENCE;
-        let late = |entry: &&Entry| {
-            let known = known(entry);
-            known.asked_first > 0 && now.saturating_sub(known.asked_first.max(known.answered)) >= PATIENCE
+        let known = |entry: &Entry| self.find(entry.queue).unwrap_or_default();
+        let late = |entry: &Entry| matches!(known(entry).owes, owes if owes > 0 && now.saturating_sub(owes) >= PATIENCE);
+        let fresh = |entry: &&Entry| now.saturating_sub(known(entry).answered) < PATIENCE && !late(entry);
+        let lost: Vec<Entry> = entries.iter().filter(|entry| late(entry)).copied().collect();
+        let living: Vec<Here> = entries.iter().filter(fresh).map(|entry| known(entry).here).collect();
+        let replaced = |gone: &Entry| {
+            let died = known(gone).answered.max(gone.since + LATER);
+            let same = |entry: &&Entry| entry.configuration == gone.configuration && entry.scope == gone.scope;
+            let others = entries.iter().filter(fresh).filter(same);
+            let (all, newer) = others.fold((0, 0), |(all, newer), entry| (all + 1, newer + usize::from(entry.since >= died)));
+            all == 0 && !living.is_empty() || newer >= lost.iter().filter(same).count()
         };
-        let lost: Vec<u32> = entries.iter().filter(late).map(|entry| entry.queue).collect();
         let everywhere = scopes.iter().all(|scope| entries.iter().any(|entry| entry.scope == *scope));
         let trust = if !lost.is_empty() {
             Trust::Leaking
@@ -108,16 +134,20 @@ impl Census {
         };
         Result {
             trust,
-            living: entries.iter().filter(fresh).map(|entry| known(entry).live).sum(),
-            members: entries.iter().filter(fresh).count() as u64,
-            lost,
+            living: living.iter().map(|here| here.live).sum(),
+            long: living.iter().map(|here| here.long).sum(),
+            excluded: living.iter().map(|here| here.excluded).sum(),
+            members: living.len() as u64,
+            replaced: lost.iter().filter(|gone| replaced(gone)).map(|gone| gone.queue).collect(),
+            lost: lost.iter().map(|gone| gone.queue).collect(),
             since: entries.iter().map(|entry| entry.since).max().unwrap_or(now),
+            seen: living.iter().map(|here| here.asked).min().unwrap_or(now),
         }
     }
 
-    /// Forgets those whose count was put right.
-    pub(crate) fn bury(&mut self, host: &impl Control, lost: &[u32]) {
-        strike(host, lost);
-        self.known.retain(|queue, _| !lost.contains(queue));
+    /// Forgets those whose count was put right, and in whose place others count. A worker where nobody does is not forgotten.
+    pub(crate) fn bury(&mut self, host: &impl Control, replaced: &[u32]) {
+        strike(host, replaced);
+        self.known.retain(|(queue, _)| !replaced.contains(queue));
     }
 }

@@ -17,8 +17,13 @@ pub enum Command {
     Cancel,
     /// Open the gate; why.
     Force(String),
-    /// Pass it to Envoy's admin interface, at zero only.
-    Pass(String),
+    /// Pass it to Envoy's admin interface: at zero only, unless Envoy itself acts gracefully.
+    Pass {
+        /// With its query.
+        path: String,
+        /// Whether nobody in flight is hurt.
+        gracefully: bool,
+    },
 }
 
 /// A request that does not.
@@ -58,11 +63,15 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
         "/drain" if method == "DELETE" => Ok(Command::Cancel),
         "/drain" => only(method == "POST", "POST, DELETE", Command::Drain),
         "/force" if method == "POST" => match parameter(query, "reason").map(decoded) {
-            Some(reason) if !reason.trim().is_empty() => Ok(Command::Force(reason)),
+            Some(reason) if !reason.trim_ascii().is_empty() => Ok(Command::Force(reason)),
             _ => Err(Wrong::Query("say why: POST /force?reason=…")),
         },
         "/force" => Err(Wrong::Method("POST")),
-        "/quitquitquit" | "/drain_listeners" => only(method == "POST", "POST", Command::Pass(path.into())),
+        "/quitquitquit" => only(method == "POST", "POST", Command::Pass { path: path.into(), gracefully: false }),
+        "/drain_listeners" => {
+            let gracefully = parameter(query, "graceful").is_some();
+            only(method == "POST", "POST", Command::Pass { path: path.into(), gracefully })
+        }
         _ => Err(Wrong::Path),
     }
 }
@@ -74,8 +83,8 @@ fn hold(query: &str) -> Result<u64, Wrong> {
         None => Ok(0),
         Some("") => Ok(UNTIL_OPEN),
         Some(time) => {
-            let (digits, unit) = time.split_at(time.bytes().take_while(u8::is_ascii_digit).count());
-            let number: u64 = digits.parse().map_err(|_| HELP)?;
+            let unit = time.trim_start_matches(|character: char| character.is_ascii_digit());
+            let number: u64 = time.strip_suffix(unit).and_then(|digits| digits.parse().ok()).ok_or(HELP)?;
             match unit {
                 "ms" => Ok(number),
                 "" | "s" => number.checked_mul(1_000).ok_or(HELP),
@@ -111,7 +120,7 @@ fn decoded(text: &str) -> String {
         });
     }
     let text = String::from_utf8_lossy(&bytes);
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).take(200).collect()
+    text.chars().map(|character| if character.is_ascii_control() { ' ' } else { character }).take(200).collect()
 }
 
 fn digit(byte: u8) -> Option<u8> {
@@ -143,7 +152,12 @@ mod tests {
             ("POST", "/drain", Command::Drain),
             ("DELETE", "/drain", Command::Cancel),
             ("POST", "/force?reason=a+b%20%e2%82%ac%zz%0a", Command::Force("a b €%zz ".into())),
-            ("POST", "/drain_listeners?inboundonly", Command::Pass("/drain_listeners?inboundonly".into())),
+            ("POST", "/drain_listeners?inboundonly", Command::Pass { path: "/drain_listeners?inboundonly".into(), gracefully: false }),
+            (
+                "POST",
+                "/drain_listeners?graceful&skip_exit",
+                Command::Pass { path: "/drain_listeners?graceful&skip_exit".into(), gracefully: true },
+            ),
         ] {
             assert_eq!(command(method, path), Ok(expected), "{method} {path}");
         }

@@ -38,6 +38,11 @@ impl Phase {
         }
     }
 
+    /// Whether streams in flight do not matter any more.
+    pub const fn lets_go(self) -> bool {
+        matches!(self, Self::Expired | Self::Forced)
+    }
+
     /// Whether whoever waits may go.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Drained | Self::Expired | Self::Forced)
@@ -143,13 +148,15 @@ impl Trust {
 pub struct Sight {
     /// How far `holding` can be believed.
     pub trust: Trust,
+    /// Up to when everything here is known to hold: every source was alive and complete when it was asked then.
+    pub seen: u64,
     /// Streams that hold the drain.
     pub holding: u64,
     /// Streams in flight of the VMs that answered.
     pub living: u64,
     /// Streams ever begun.
     pub begun: u64,
-    /// Envoy's own count of requests in flight, where it is known and fresh.
+    /// Envoy's own count of requests in flight, less those that need not be waited for, where it is known and fresh.
     pub active: Option<u64>,
     /// Bytes that wait to be written to clients, where that is known and fresh.
     pub buffered: Option<u64>,
@@ -244,8 +251,9 @@ impl Record {
             self.ended = now;
             return (Reason::Open(self.phase), None);
         }
+        let begin = self.begin_once(policy, now);
         let reason = self.held_by(policy, now, sight);
-        let act = self.begin_once(policy, now).or_else(|| heals(sight).then_some(Act::Heal));
+        let act = begin.or_else(|| heals(sight).then_some(Act::Heal));
         if reason == Reason::Open(Phase::Drained) {
             self.phase = Phase::Drained;
             self.ended = now;
@@ -254,12 +262,12 @@ impl Record {
         (reason, act)
     }
 
-    /// Why it is not over; [`Reason::Open`] when it is.
+    /// Why it is not over; [`Reason::Open`] when it is. Zero is believed for the time up to which all sources were heard, not for now:
+    /// a worker that dies takes its word for what came after with it.
     fn held_by(&mut self, policy: &Policy, now: u64, sight: &Sight) -> Reason {
         let streams = match (sight.trust, sight.active) {
-            (Trust::Exact, _) if sight.holding > 0 => Some(Reason::Streams(sight.holding)),
-            (Trust::Exact, _) => None,
-            (Trust::Asking, _) => Some(Reason::Asking),
+            (Trust::Exact | Trust::Asking, _) if sight.holding > 0 => Some(Reason::Streams(sight.holding)),
+            (Trust::Exact | Trust::Asking, _) => None,
             (trust, Some(active)) if active > 0 => Some(Reason::Requests(trust, active)),
             (_, Some(_)) => None,
             (Trust::Unknown, None) => Some(Reason::NobodyCounts),
@@ -275,10 +283,13 @@ impl Record {
         if self.quiet_since == 0 || begun != sight.begun {
             self.quiet_since = now;
         }
+        if sight.trust == Trust::Asking {
+            return Reason::Asking;
+        }
         if !matches!(self.begin, Step::Done | Step::Failed) {
             return Reason::Beginning;
         }
-        if now.saturating_sub(self.quiet_since) < policy.quiet.max(if sight.buffered.is_none() { policy.linger } else { 0 }) {
+        if sight.seen.saturating_sub(self.quiet_since) < policy.quiet.max(if sight.buffered.is_none() { policy.linger } else { 0 }) {
             return Reason::Quiet { since: self.quiet_since };
         }
         Reason::Open(Phase::Drained)
@@ -320,12 +331,18 @@ fn take(step: &mut Step, policy: &Policy, now: u64) -> bool {
 }
 
 impl Step {
-    /// The call was answered; a failure is tried again at once, as long as it may be.
+    /// The call was answered; a failure is tried again at once, as long as it may be. An answer to a call of a drain that was taken back
+    /// is none to this one, and a late failure does not undo another try's success.
     pub fn answered(&mut self, well: bool) {
         *self = match (well, *self) {
-            (true, _) => Self::Done,
+            (_, Self::Due) => Self::Due,
+            (true, _) | (_, Self::Done) => Self::Done,
             (false, Self::Under { tries, .. }) if tries < TRIES => Self::Under { since: 0, tries },
             _ => Self::Failed,
         };
     }
 }
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[path = "machine_properties.rs"]
+mod properties;

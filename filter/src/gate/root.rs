@@ -3,11 +3,13 @@
 use super::answers::{Outcome, ScopeStatus, Status, sentence, step_name};
 use super::census::{Census, Result as Counted};
 use super::http::{Command, Wrong, command, same_secret};
+use super::latch::Latch;
 use super::machine::{Act, Phase, Record, Sight, Step, Trust};
 use super::policy::Policy;
 use super::record;
 use super::stats::{self, Stats};
 use super::waiting::{For, Waiter, Waiting};
+use super::witness::{Before, Witness};
 use crate::config::object::Wire as _;
 use crate::config::wire::{Finish, Scope};
 use crate::headers::Headers;
@@ -15,7 +17,6 @@ use crate::host::{Control, Kind, Level, Metric, change};
 use crate::metrics;
 
 const RECORD: &str = "laststream.gate";
-const PASSING: &str = "laststream.passing";
 pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
 
 /// Between two looks; milliseconds.
@@ -26,14 +27,11 @@ const SHORT_TICK: u32 = 10;
 const FRESH: u64 = 50;
 /// How long a signal waits for everybody to mind the gate.
 const MINDING: u64 = 1_000;
-/// Envoy's own counts are asked for so often, and believed for so long.
-const STATS_EVERY: u64 = 250;
-const STATS_GOOD: u64 = 1_500;
-/// A counter that came later than this after Envoy's start may have missed streams, until they are this old.
-const START_TAKES: u64 = 3_000;
+/// Envoy's own counts, and the app, are asked for so often.
+const STATS_EVERY: u64 = 100;
+const OLDER: &str = "streams may be older than the counter";
+/// Who has counted for so long has missed no stream that is still there; where Envoy can be asked, it is asked before.
 const LONGEST_STREAM: u64 = 60_000;
-/// After so many failures there is no admin interface.
-const MISSING_AFTER: u32 = 3;
 
 /// A call that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,16 +39,15 @@ enum Call {
     Begin,
     Finish,
     Cancel(u32),
-    Pass(u32),
+    /// For that stream; whether the latch is closed for it.
+    Pass(u32, bool),
     Stats,
-    Info,
     App,
 }
 
 #[derive(Debug)]
 struct Metrics {
-    scopes: Vec<(Scope, [Metric; 3])>,
-    closing: Metric,
+    scopes: Vec<(Scope, [Metric; 4])>,
     state: Metric,
     seconds: Metric,
     late: Metric,
@@ -62,15 +59,19 @@ struct Metrics {
 
 #[derive(Debug)]
 pub(crate) struct Gate {
+    root: u32,
     policy: Policy,
     metrics: Metrics,
     census: Census,
     waiting: Waiting,
+    latch: Latch,
     calls: Vec<(u32, Call)>,
-    stats: Option<(u64, Stats)>,
+    witness: Witness,
     stats_asked: u64,
-    stats_failed: u32,
-    started: Option<u64>,
+    /// How often a leaked count had been put right then.
+    heals_before: u64,
+    /// The time since when all count, of which Envoy has shown that it left no stream behind.
+    cleared: Option<u64>,
     app: Option<(u64, bool)>,
     app_asked: u64,
     period: u32,
@@ -79,21 +80,21 @@ pub(crate) struct Gate {
 impl Gate {
     /// # Errors
     /// Which metric Envoy does not define.
-    pub(crate) fn new(host: &impl Control, policy: Policy) -> Result<Self, String> {
+    pub(crate) fn new(host: &impl Control, root: u32, policy: Policy) -> Result<Self, String> {
         let define = |kind: Kind, name: &str| host.metric(kind, name).ok_or_else(|| format!("Envoy does not define the metric `{name}`"));
         let counter = |name: &str| -> Result<Metric, String> {
             let metric = define(Kind::Counter, name)?;
             host.show(metric);
             Ok(metric)
         };
-        let scope = |scope: &Scope| -> Result<(Scope, [Metric; 3]), String> {
+        let scope = |scope: &Scope| -> Result<(Scope, [Metric; 4]), String> {
             let in_flight = define(Kind::Gauge, &metrics::in_flight(*scope))?;
             let long_lived = define(Kind::Gauge, &metrics::long_lived(*scope))?;
-            Ok((*scope, [in_flight, long_lived, define(Kind::Counter, &metrics::begun(*scope))?]))
+            let begun = define(Kind::Counter, &metrics::begun(*scope))?;
+            Ok((*scope, [in_flight, long_lived, begun, define(Kind::Counter, &metrics::excluded(*scope))?]))
         };
         let metrics = Metrics {
             scopes: policy.scopes.iter().map(scope).collect::<Result<_, _>>()?,
-            closing: define(Kind::Gauge, metrics::CLOSING)?,
             state: define(Kind::Gauge, "laststream_gate_state")?,
             seconds: define(Kind::Gauge, "laststream_gate_drain_seconds")?,
             late: define(Kind::Gauge, "laststream_gate_late_streams")?,
@@ -102,16 +103,19 @@ impl Gate {
             expired: counter("laststream_gate_expired_total")?,
             forced: counter("laststream_gate_forced_total")?,
         };
+        let latch = Latch::new(define(Kind::Gauge, metrics::CLOSING)?);
         let mut gate = Self {
+            root,
             policy,
             metrics,
             census: Census::default(),
             waiting: Waiting::default(),
+            latch,
             calls: Vec::new(),
-            stats: None,
+            witness: Witness::default(),
             stats_asked: 0,
-            stats_failed: 0,
-            started: None,
+            heals_before: 0,
+            cleared: None,
             app: None,
             app_asked: 0,
             period: 0,
@@ -168,7 +172,7 @@ impl Gate {
             Command::Ready => self.tell_ready(host, stream),
             Command::PreStop(wait) => {
                 self.drain(host);
-                if wait == 0 || read_record(host).phase.is_open() {
+                if wait == 0 || self.opens(&read_record(host)) {
                     self.tell_ready(host, stream);
                 } else {
                     self.hold(host, stream, For::Opening, now.saturating_add(wait), "");
@@ -186,15 +190,19 @@ impl Gate {
                 self.opened(host);
                 self.outcome(host, stream, 200, "the gate is open");
             }
-            Command::Pass(path) if path.contains("graceful") => self.pass(host, stream, &path),
-            Command::Pass(path) => self.hold(host, stream, For::Signal, now + MINDING, &path),
+            Command::Pass { path, gracefully } if gracefully || read_record(host).phase.lets_go() => self.pass(host, stream, &path, false),
+            Command::Pass { .. } if self.holding(host) > 0 => self.refuse(host, stream, "streams are in flight"),
+            Command::Pass { path, .. } => self.hold(host, stream, For::Signal, now + MINDING, &path),
         }
     }
 
     fn hold(&mut self, host: &impl Control, stream: u32, what: For, until: u64, path: &str) {
-        self.waiting.hold(Waiter { stream, what, until, path: path.into() });
+        // A signal that waits makes everybody mind the gate, so it waits before they are asked.
+        let round = self.census.round() + 1;
+        self.waiting.hold(Waiter { stream, what, until, round, path: path.into() });
         if what != For::Opening {
             self.ask(host);
+            self.seek_witness(host, host.now(), &self.census.result(host, &self.policy.scopes));
         }
         self.pace(host, read_record(host).phase);
     }
@@ -225,7 +233,8 @@ impl Gate {
         match (record.phase, record.begin, self.policy.undo_path()) {
             (Phase::Serving, ..) => self.outcome(host, stream, 200, "there is no drain"),
             (Phase::Draining, Step::Due, _) => self.serve_again(host, stream),
-            (_, _, Some(path)) => match host.call(&self.policy.admin, "POST", path, self.policy.patience) {
+            _ if !self.policy.begins() => self.serve_again(host, stream),
+            (_, _, Some(path)) => match self.call(host, &self.policy.admin, "POST", path) {
                 Some(call) => self.calls.push((call, Call::Cancel(stream))),
                 None => self.outcome(host, stream, 409, "Envoy's admin interface cannot be reached"),
             },
@@ -248,7 +257,7 @@ impl Gate {
 
     /// A tick: look, act, answer.
     pub(crate) fn tick(&mut self, host: &impl Control) {
-        if read_record(host).phase == Phase::Draining || !self.waiting.is_empty() {
+        if self.period > 0 {
             self.ask(host);
         }
         self.look(host);
@@ -260,8 +269,16 @@ impl Gate {
     pub(crate) fn heard(&mut self, host: &impl Control, queue: u32) {
         if self.census.is_mine(queue) {
             self.census.hear(host);
-            self.settle(host);
+            self.look_again(host);
         }
+    }
+
+    /// Something new is known: what follows need not wait for the tick.
+    fn look_again(&mut self, host: &impl Control) {
+        if read_record(host).phase == Phase::Draining {
+            self.look(host);
+        }
+        self.settle(host);
     }
 
     fn ask(&mut self, host: &impl Control) {
@@ -272,13 +289,14 @@ impl Gate {
 
     /// Whether streams must mind the gate: it costs them a read each.
     fn minds(&self, host: &impl Control) -> bool {
-        self.waiting.any(For::Signal) || !matches!(read_record(host).phase, Phase::Serving)
+        self.waiting.any(For::Signal) || self.latch.is_mine() || !matches!(read_record(host).phase, Phase::Serving)
     }
 
     fn look(&mut self, host: &impl Control) {
         let now = host.now();
         let counted = self.census.result(host, &self.policy.scopes);
         self.seek_witness(host, now, &counted);
+        self.seek_app(host, now);
         let sight = self.sight(host, now, &counted);
         let before = read_record(host).phase;
         let (reason, act, speaks, phase, late) = update(host, |record| {
@@ -315,19 +333,22 @@ impl Gate {
     }
 
     fn act(&mut self, host: &impl Control, act: Act, counted: &Counted) {
-        let patience = self.policy.patience;
         let call = match act {
-            Act::Begin => host.call(&self.policy.admin, "POST", self.policy.begin_path(), patience).map(|call| (call, Call::Begin)),
-            Act::Finish => match self.policy.finish {
-                Finish::DrainAgent => host.call(&self.policy.agent, "POST", "/drain", patience),
-                _ => host.call(&self.policy.admin, "POST", "/quitquitquit", patience),
+            Act::Begin => self.call(host, &self.policy.admin, "POST", self.policy.begin_path()).map(|call| (call, Call::Begin)),
+            Act::Finish if self.policy.finish == Finish::DrainAgent => {
+                self.call(host, &self.policy.agent, "POST", "/drain").map(|call| (call, Call::Finish))
             }
-            .map(|call| (call, Call::Finish)),
+            Act::Finish if self.nothing_can_begin(host) => {
+                self.call(host, &self.policy.admin, "POST", "/quitquitquit").map(|call| (call, Call::Finish))
+            }
+            // A stream came late; it is waited for, too.
+            Act::Finish => return update(host, |record| record.finish = Step::Due),
             Act::Heal => return self.heal(host, counted),
         };
         match call {
             Some(call) => self.calls.push(call),
-            None => self.stepped(host, act == Act::Begin, false),
+            None if act == Act::Finish => self.finished(host, None),
+            None => self.stepped(host, true, false),
         }
     }
 
@@ -338,32 +359,42 @@ impl Gate {
         }
     }
 
-    /// Nobody living has a stream and Envoy has no request: what the gauges still say are streams of the dead.
+    /// Nobody living has a stream and Envoy has no request: what the gauges said then are streams of the dead. Exactly that is taken off,
+    /// not what they say now, and by one worker only: a stream that has begun since is not among them.
     fn heal(&mut self, host: &impl Control, counted: &Counted) {
-        let mut leaked = 0;
-        for (_, [in_flight, long_lived, _]) in &self.metrics.scopes {
-            for (gauge, counts) in [(in_flight, true), (long_lived, false)] {
-                let value = host.value(*gauge).and_then(|value| i64::try_from(value).ok()).unwrap_or_default();
-                host.add(*gauge, -value);
-                leaked += if counts { value } else { 0 };
+        let Some(leaked) = self.witness.leaked(host.now()) else { return };
+        let gauges = || self.metrics.scopes.iter().flat_map(|(_, [in_flight, long_lived, ..])| [*in_flight, *long_lived]);
+        let still = gauges().zip(leaked).all(|(gauge, leaked)| host.value(gauge).is_some_and(|value| value >= *leaked));
+        let streams: u64 = leaked.iter().step_by(2).sum();
+        if streams > 0 {
+            let heals = self.heals_before;
+            let mine = |record: &mut Record| {
+                let mine = record.heals == heals;
+                record.heals += u64::from(mine);
+                mine
+            };
+            if !still || !update(host, mine) {
+                return;
             }
+            for (gauge, leaked) in gauges().zip(leaked) {
+                host.add(gauge, i64::try_from(*leaked).unwrap_or_default().wrapping_neg());
+            }
+            host.add(self.metrics.heals, 1);
+            host.log(Level::Warning, &format!("healed: {streams} streams were counted by workers' VMs that have died; Envoy has none"));
         }
-        self.census.bury(host, &counted.lost);
-        update(host, |record| record.heals += 1);
-        host.add(self.metrics.heals, 1);
-        host.log(Level::Warning, &format!("healed: {leaked} streams were counted by workers' VMs that have died; Envoy has none"));
+        self.census.bury(host, &counted.replaced);
     }
 
     // === what is seen
 
     fn begun(&self, host: &impl Control) -> u64 {
-        self.metrics.scopes.iter().map(|(_, [_, _, begun])| host.value(*begun).unwrap_or_default()).sum()
+        self.metrics.scopes.iter().map(|(_, [_, _, begun, _])| host.value(*begun).unwrap_or_default()).sum()
     }
 
     /// In flight is read first, begun last; see `stream::Stream::count`. More than there can be is an error of accounting, not zero.
     fn holding(&self, host: &impl Control) -> u64 {
         let value = |metric: Metric| host.value(metric).unwrap_or(u64::MAX);
-        let one = |[in_flight, long_lived, _]: &[Metric; 3]| {
+        let one = |[in_flight, long_lived, ..]: &[Metric; 4]| {
             let all = value(*in_flight);
             if self.policy.exempts { all.saturating_sub(value(*long_lived)) } else { all }
         };
@@ -371,60 +402,109 @@ impl Gate {
     }
 
     fn sight(&self, host: &impl Control, now: u64, counted: &Counted) -> Sight {
-        let draining = read_record(host).phase == Phase::Draining;
         let holding = self.holding(host);
         let begun = self.begun(host);
-        let stats = self.stats.filter(|(at, _)| now.saturating_sub(*at) < STATS_GOOD).map(|(_, stats)| stats);
-        let trust = if draining { self.trust(now, counted, holding) } else { counted.trust };
-        let total = stats.and_then(|stats| stats.total).filter(|_| trust != Trust::Exact).unwrap_or_default();
+        let stats = self.witness.stats(now);
+        let active = self.witness.active(now, self.moved(host), self.idle(counted));
+        let trust = self.trust(now, counted, holding, active);
+        let total = stats.and_then(|(_, stats)| stats.total).filter(|_| trust != Trust::Exact).unwrap_or_default();
         Sight {
             trust,
+            seen: stats.map_or(counted.seen, |(at, _)| at.min(counted.seen)),
             holding,
             living: counted.living,
             begun: begun.saturating_add(total),
-            active: stats.and_then(|stats| stats.active),
-            buffered: stats.and_then(|stats| stats.buffered),
+            active,
+            buffered: stats.and_then(|(_, stats)| stats.buffered),
             app_is_there: self.app.is_none_or(|(_, there)| there),
         }
     }
 
-    /// Exact counters may still have come too late for streams that were there before.
-    fn trust(&self, now: u64, counted: &Counted, holding: u64) -> Trust {
-        let age = now.saturating_sub(counted.since);
-        if counted.trust != Trust::Exact || holding > 0 || age >= LONGEST_STREAM {
+    /// Streams ever begun, counted or not.
+    fn moved(&self, host: &impl Control) -> u64 {
+        let excluded = |(_, [.., excluded]): &(Scope, [Metric; 4])| host.value(*excluded).unwrap_or_default();
+        self.metrics.scopes.iter().map(excluded).fold(self.begun(host), u64::saturating_add)
+    }
+
+    /// Streams in flight that need not be waited for.
+    fn idle(&self, counted: &Counted) -> u64 {
+        counted.excluded + if self.policy.exempts { counted.long } else { 0 }
+    }
+
+    /// Counters that all answer may have come too late for streams that were there before, or stand in listeners that were replaced by
+    /// others without them. When there is that doubt, Envoy must show that it has no stream that they do not know.
+    fn trust(&self, now: u64, counted: &Counted, holding: u64, active: Option<u64>) -> Trust {
+        if counted.trust != Trust::Exact || holding > 0 {
             return counted.trust;
         }
-        match self.started {
-            Some(started) if counted.since <= started + START_TAKES => Trust::Exact,
-            None if self.stats_failed < MISSING_AFTER => Trust::Asking,
-            _ => Trust::Partial,
+        let young = now.saturating_sub(counted.since) < LONGEST_STREAM && self.cleared != Some(counted.since);
+        let doubt = match self.witness.stats(now) {
+            None if !self.witness.is_missing() => return Trust::Asking,
+            None => young,
+            Some((_, stats)) => {
+                // One for each worker and the main thread; a VM that never came to enter itself may be dead.
+                let each = stats.workers.unwrap_or(0) + 1;
+                let missing = counted.members < each.saturating_mul(self.policy.scopes.len() as u64);
+                young || missing || stats.draining.map_or(active.is_some(), |draining| draining > 0)
+            }
+        };
+        if doubt && active != Some(0) { Trust::Partial } else { Trust::Exact }
+    }
+
+    /// Asks Envoy what it counts, when that matters.
+    fn seek_witness(&mut self, host: &impl Control, now: u64, counted: &Counted) {
+        let wanted = read_record(host).phase == Phase::Draining || self.waiting.any(For::Counts) || self.waiting.any(For::Signal);
+        let matters = wanted && (counted.trust != Trust::Exact || self.holding(host) == 0);
+        if !matters || self.asks_envoy() || now.saturating_sub(self.stats_asked) < STATS_EVERY {
+            return;
+        }
+        self.stats_asked = now;
+        self.heals_before = read_record(host).heals;
+        let gauges = self.metrics.scopes.iter().flat_map(|(_, [in_flight, long_lived, ..])| [in_flight, long_lived]);
+        let gauges = gauges.map(|gauge| host.value(*gauge).unwrap_or_default()).collect();
+        self.witness.ask(Before { at: now, moved: self.moved(host), idle: self.idle(counted), gauges });
+        match self.call(host, &self.policy.admin, "GET", stats::PATH) {
+            Some(number) => self.calls.push((number, Call::Stats)),
+            None => self.witness.answered(None),
         }
     }
 
-    /// Asks Envoy what it counts, when that matters; and the app whether it is there.
-    fn seek_witness(&mut self, host: &impl Control, now: u64, counted: &Counted) {
+    fn asks_envoy(&self) -> bool {
+        self.calls.iter().any(|(_, call)| *call == Call::Stats)
+    }
+
+    /// What Envoy counts is here.
+    fn testified(&mut self, host: &impl Control, stats: Option<Stats>) {
+        self.witness.answered(stats);
+        let now = host.now();
+        let counted = self.census.result(host, &self.policy.scopes);
+        let active = self.witness.active(now, self.moved(host), self.idle(&counted));
+        if counted.trust == Trust::Exact && active == Some(0) && stats.is_some_and(|stats| stats.draining.unwrap_or(0) == 0) {
+            self.cleared = Some(counted.since);
+        }
+        self.look_again(host);
+    }
+
+    /// Asks the app whether it is there.
+    fn seek_app(&mut self, host: &impl Control, now: u64) {
         if read_record(host).phase != Phase::Draining {
             return;
-        }
-        let matters = counted.trust != Trust::Exact || self.holding(host) == 0;
-        let under_way = |call: &Call| self.calls.iter().any(|(_, other)| other == call);
-        if matters && !under_way(&Call::Stats) && !under_way(&Call::Info) && now.saturating_sub(self.stats_asked) >= STATS_EVERY {
-            self.stats_asked = now;
-            let (path, call) = if self.started.is_none() { ("/server_info", Call::Info) } else { (stats::PATH, Call::Stats) };
-            match host.call(&self.policy.admin, "GET", path, self.policy.patience) {
-                Some(number) => self.calls.push((number, call)),
-                None => self.stats_failed += 1,
-            }
         }
         if let Some(app) = &self.policy.app
             && !self.calls.iter().any(|(_, other)| *other == Call::App)
             && now.saturating_sub(self.app_asked) >= STATS_EVERY
         {
             self.app_asked = now;
-            if let Some(number) = host.call(&app.cluster, "GET", &app.path, self.policy.patience) {
+            if let Some(number) = self.call(host, &app.cluster, "GET", &app.path) {
                 self.calls.push((number, Call::App));
             }
         }
+    }
+
+    /// As the root: an answer to a call of a stream's would come to that stream, if it is still there.
+    fn call(&self, host: &impl Control, cluster: &str, method: &str, path: &str) -> Option<u32> {
+        host.enter(self.root);
+        host.call(cluster, method, path, self.policy.patience)
     }
 
     /// An answer to a call is here.
@@ -439,10 +519,11 @@ impl Gate {
             Call::Finish => self.finished(host, status),
             Call::Cancel(stream) if well => self.serve_again(host, stream),
             Call::Cancel(stream) => self.outcome(host, stream, 409, "Envoy's admin interface did not take the drain back"),
-            Call::Pass(stream) => self.passed(host, stream, status, &body()),
-            Call::Stats if well => self.stats = Some((host.now(), Stats::read(&body(), &self.policy.ignore))),
-            Call::Info if well && self.info(host.now(), &body()) => {}
-            Call::Stats | Call::Info => self.stats_failed += 1,
+            Call::Pass(stream, latched) => {
+                self.passed(host, stream, latched, status, &body());
+                self.settle(host); // the next signal's turn
+            }
+            Call::Stats => self.testified(host, well.then(|| Stats::read(&body(), &self.policy.ignore))),
             Call::App => {
                 let gone = status.is_none() || (status == Some(503) && body().starts_with("upstream connect error"));
                 self.app = Some((host.now(), !gone));
@@ -451,62 +532,72 @@ impl Gate {
         true
     }
 
-    fn info(&mut self, now: u64, body: &str) -> bool {
-        let uptime = body.split("\"uptime_current_epoch\":").nth(1).and_then(|rest| rest.split('"').nth(1));
-        let seconds = uptime.and_then(|uptime| uptime.strip_suffix('s')).and_then(|seconds| seconds.parse::<u64>().ok());
-        self.started = seconds.map(|seconds| now.saturating_sub(seconds * 1_000));
-        self.started.is_some()
-    }
-
     // === signals
 
     /// Passes at once; the answer is Envoy's.
-    fn pass(&mut self, host: &impl Control, stream: u32, path: &str) {
-        match host.call(&self.policy.admin, "POST", path, self.policy.patience) {
-            Some(call) => self.calls.push((call, Call::Pass(stream))),
-            None => self.passed(host, stream, None, ""),
+    fn pass(&mut self, host: &impl Control, stream: u32, path: &str, latched: bool) {
+        match self.call(host, &self.policy.admin, "POST", path) {
+            Some(call) => self.calls.push((call, Call::Pass(stream, latched))),
+            None => self.passed(host, stream, latched, None, ""),
         }
     }
 
     /// Closes the gate to new streams, looks again, and passes the signal only if nothing is in flight. A stream counts itself before it
     /// looks at the gate, and the gate closes before it looks at the count: one of the two sees the other.
-    fn signal(&mut self, host: &impl Control, waiter: &Waiter) {
-        let now = host.now();
+    fn signal(&mut self, host: &impl Control, waiter: Waiter) {
         let phase = read_record(host).phase;
-        if matches!(phase, Phase::Expired | Phase::Forced) {
-            return self.pass(host, waiter.stream, &waiter.path);
+        if phase.lets_go() {
+            return self.pass(host, waiter.stream, &waiter.path, false);
         }
-        let trust = self.trust_of_signal(host, phase);
-        if let Err(why) = trust {
-            return self.refuse(host, waiter.stream, why);
+        match self.trust_of_signal(host, phase, &waiter) {
+            Ok(()) => {}
+            // Envoy's count was of a moment ago; the next one may be zero.
+            Err(OLDER) if host.now() < waiter.until => return self.waiting.hold(waiter),
+            Err(why) => return self.refuse(host, waiter.stream, why),
         }
-        let until = now + self.policy.patience;
-        let mine = change(host, PASSING, |text| {
-            let taken = text.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok()).is_some_and(|until| until > now);
-            (!taken).then(|| until.to_string().into_bytes())
-        });
-        host.set(self.metrics.closing, until);
-        if !mine || self.holding(host) > 0 {
+        let closed = self.census.me().is_some_and(|me| self.latch.close(host, me, self.policy.patience));
+        if !closed && host.now() < waiter.until {
+            return self.waiting.hold(waiter);
+        }
+        if !closed {
+            return self.refuse(host, waiter.stream, "another signal is being passed");
+        }
+        if self.holding(host) > 0 {
             self.reopen(host);
             return self.refuse(host, waiter.stream, "streams are in flight");
         }
-        self.pass(host, waiter.stream, &waiter.path);
+        self.pass(host, waiter.stream, &waiter.path, true);
     }
 
-    fn trust_of_signal(&self, host: &impl Control, phase: Phase) -> Result<(), &'static str> {
+    /// Whether the latch is closed now, and nothing in flight.
+    fn nothing_can_begin(&mut self, host: &impl Control) -> bool {
+        let closed = self.census.me().is_some_and(|me| self.latch.close(host, me, self.policy.patience));
+        let nothing = closed && self.holding(host) == 0;
+        if closed && !nothing {
+            self.reopen(host);
+        }
+        nothing
+    }
+
+    fn trust_of_signal(&self, host: &impl Control, phase: Phase, waiter: &Waiter) -> Result<(), &'static str> {
+        let mind = self.census.completed(host).is_some_and(|round| round >= waiter.round);
         let counted = self.census.result(host, &self.policy.scopes);
-        match counted.trust {
+        let now = host.now();
+        let active = self.witness.active(now, self.moved(host), self.idle(&counted));
+        match self.trust(now, &counted, 0, active) {
             _ if phase == Phase::Drained => Ok(()),
-            Trust::Exact => Ok(()),
+            Trust::Exact if mind => Ok(()),
+            Trust::Partial => Err(OLDER),
             Trust::Unknown => Err("nobody counts streams here"),
             Trust::Leaking => Err("a worker's counter has died"),
-            Trust::Partial | Trust::Asking => Err("not all who count streams have answered"),
+            Trust::Exact | Trust::Asking => Err("not all who count streams have answered"),
         }
     }
 
-    fn reopen(&self, host: &impl Control) {
-        host.set(self.metrics.closing, 0);
-        change(host, PASSING, |_| Some(b"0".to_vec()));
+    fn reopen(&mut self, host: &impl Control) {
+        if let Some(me) = self.census.me() {
+            self.latch.open(host, me);
+        }
     }
 
     fn refuse(&mut self, host: &impl Control, stream: u32, why: &str) {
@@ -514,16 +605,21 @@ impl Gate {
         self.outcome(host, stream, 503, why);
     }
 
-    fn passed(&mut self, host: &impl Control, stream: u32, status: Option<u16>, body: &str) {
-        self.reopen(host);
+    fn passed(&mut self, host: &impl Control, stream: u32, latched: bool, status: Option<u16>, body: &str) {
+        if latched {
+            self.reopen(host);
+        }
         match status {
             Some(status) => host.answer(stream, status, &[("content-type", "text/plain")], body),
             None => self.outcome(host, stream, 502, "Envoy's admin interface did not answer"),
         }
     }
 
-    fn finished(&self, host: &impl Control, status: Option<u16>) {
+    fn finished(&mut self, host: &impl Control, status: Option<u16>) {
         self.stepped(host, false, status == Some(200));
+        if self.policy.finish == Finish::Quit {
+            self.reopen(host);
+        }
     }
 
     // === answers
@@ -532,12 +628,13 @@ impl Gate {
     fn settle(&mut self, host: &impl Control) {
         let now = host.now();
         let record = read_record(host);
-        let opens = record.phase.is_open() && (record.phase != Phase::Drained || self.may_leave(&record));
-        let counts = self.census.is_complete(host, self.minds(host));
+        let opens = self.opens(&record);
+        let completed = self.census.completed(host).unwrap_or_default();
+        let asking = self.asks_envoy();
         let ready = self.waiting.ready(|waiter| {
             now >= waiter.until
                 || match waiter.what {
-                    For::Counts | For::Signal => counts,
+                    For::Counts | For::Signal => completed >= waiter.round && !asking,
                     For::Opening => opens,
                 }
         });
@@ -545,19 +642,20 @@ impl Gate {
             match waiter.what {
                 For::Counts => self.tell_status(host, waiter.stream),
                 For::Opening => self.tell_ready(host, waiter.stream),
-                For::Signal => self.signal(host, &waiter),
+                For::Signal => self.signal(host, waiter),
             }
         }
     }
 
-    /// SIGTERM may follow at once, so the agent must know before.
-    fn may_leave(&self, record: &Record) -> bool {
-        self.policy.finish != Finish::DrainAgent || matches!(record.finish, Step::Done | Step::Failed)
+    /// Whether who waits may go. SIGTERM may follow at once, so the agent must know before.
+    fn opens(&self, record: &Record) -> bool {
+        let agent_knows = self.policy.finish != Finish::DrainAgent || matches!(record.finish, Step::Done | Step::Failed);
+        record.phase.is_open() && (record.phase != Phase::Drained || agent_knows)
     }
 
     fn tell_ready(&self, host: &impl Control, stream: u32) {
         let record = read_record(host);
-        let open = record.phase.is_open() && (record.phase != Phase::Drained || self.may_leave(&record));
+        let open = self.opens(&record);
         let why = self.sentence(host);
         self.outcome(host, stream, if open { 200 } else { 503 }, &why);
     }
@@ -591,8 +689,8 @@ impl Gate {
         let counted = self.census.result(host, &self.policy.scopes);
         let sight = self.sight(host, now, &counted);
         let draining = record.phase != Phase::Serving;
-        let scope = |(scope, metrics): &(Scope, [Metric; 3])| {
-            let [in_flight, long_lived, begun] = metrics.map(|metric| host.value(metric).unwrap_or_default());
+        let scope = |(scope, metrics): &(Scope, [Metric; 4])| {
+            let [in_flight, long_lived, begun, _] = metrics.map(|metric| host.value(metric).unwrap_or_default());
             ScopeStatus { scope: scope.name().into(), in_flight, long_lived, begun }
         };
         let since = |from: u64, to: u64| if from == 0 { 0 } else { to.saturating_sub(from) };
@@ -604,7 +702,7 @@ impl Gate {
             scopes: self.metrics.scopes.iter().map(scope).collect(),
             counters: counted.members,
             lost_counters: counted.lost.len() as u64,
-            envoy_active: sight.active,
+            envoy_active: self.witness.stats(now).and_then(|(_, stats)| stats.active),
             buffered_bytes: sight.buffered,
             quiet_ms: since(record.quiet_since, now),
             quiet_needed_ms: self.policy.quiet,
@@ -625,7 +723,7 @@ impl Gate {
         let finishing = phase == Phase::Drained && self.policy.finishes() && !matches!(read_record(host).finish, Step::Done | Step::Failed);
         let period = if self.waiting.any(For::Counts) || self.waiting.any(For::Signal) {
             SHORT_TICK
-        } else if phase == Phase::Draining || finishing || !self.waiting.is_empty() {
+        } else if phase == Phase::Draining || finishing || !self.waiting.is_empty() || self.latch.is_mine() {
             TICK
         } else {
             0
@@ -648,11 +746,15 @@ fn read_record(host: &impl Control) -> Record {
 /// Changes the record, also if another worker was quicker: then the change is made again, on what the other left.
 fn update<T>(host: &impl Control, mut work: impl FnMut(&mut Record) -> T) -> T {
     let mut result = None;
-    change(host, RECORD, |text| {
+    update_record(host, &mut |record| result = Some(work(record)));
+    result.unwrap_or_else(|| work(&mut Record::default()))
+}
+
+fn update_record(host: &impl Control, work: &mut dyn FnMut(&mut Record)) {
+    change(host, RECORD, &mut |text| {
         let before = text.and_then(record::read).unwrap_or_default();
         let mut after = before.clone();
-        result = Some(work(&mut after));
+        work(&mut after);
         (after != before || text.is_none()).then(|| record::write(&after).into_bytes())
     });
-    result.unwrap_or_else(|| work(&mut Record::default()))
 }

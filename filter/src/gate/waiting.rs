@@ -17,6 +17,8 @@ pub(crate) struct Waiter {
     pub(crate) what: For,
     /// When it is answered at the latest.
     pub(crate) until: u64,
+    /// The round of the census that it needs.
+    pub(crate) round: u64,
     /// What to pass on.
     pub(crate) path: String,
 }

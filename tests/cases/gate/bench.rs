@@ -1,5 +1,6 @@
 //! An Envoy with the module and a gate, and somebody who asks it.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -12,11 +13,14 @@ use crate::support::bootstrap::filters::Wasm;
 use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Outcome, ensure_eq, fail};
-use crate::support::h1::{Request, Response, once};
+use crate::support::h1::{Client, Request, Response, once};
 use crate::support::trial::wait_for;
 use crate::support::upstream::Upstream;
 
 pub(super) const SOON: Duration = Duration::from_secs(20);
+
+/// Requests to the gate that are in flight.
+pub(super) const WAITING: &str = "http.laststream.downstream_rq_active";
 
 pub(super) struct Bench {
     pub(super) upstream: Upstream,
@@ -32,10 +36,20 @@ impl Bench {
     }
 
     pub(super) async fn with(lab: &Lab, gate: &str, main: Hcm) -> Outcome<Self> {
+        Self::upon(Bootstrap::new(), lab, gate, main).await
+    }
+
+    /// With more around it than there usually is.
+    pub(super) async fn upon(bootstrap: Bootstrap, lab: &Lab, gate: &str, main: Hcm) -> Outcome<Self> {
+        Self::behind(Listener::new("main", main), bootstrap, lab, gate).await
+    }
+
+    /// With another listener.
+    pub(super) async fn behind(main: Listener, bootstrap: Bootstrap, lab: &Lab, gate: &str) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
-        let bootstrap = clusters(Bootstrap::new(), &upstream)
+        let bootstrap = clusters(bootstrap, &upstream)
             .cluster(admin_cluster("prometheus_stats"))
-            .listener(Listener::new("main", main).direction("INBOUND"))
+            .listener(main.direction("INBOUND"))
             .listener(gate_listener(lab, gate));
         let options = Options { drain_time_s: Some(600), extra: vec!["--drain-strategy".into(), "immediate".into()], ..Options::default() };
         let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
@@ -55,6 +69,14 @@ impl Bench {
         self.get("/status").await?.expect(200)?.json()
     }
 
+    /// A request that is in flight until the key is released.
+    pub(super) async fn held(&self, key: &str) -> Outcome<Client> {
+        let mut client = Client::connect(self.main).await?;
+        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
+        self.upstream.wait_held(key, 1, SOON).await?;
+        Ok(client)
+    }
+
     /// Waits until a field of the status has this value.
     pub(super) async fn until(&self, field: &str, expected: impl Into<Value>) -> Outcome<Value> {
         let expected = expected.into();
@@ -68,10 +90,20 @@ impl Bench {
 
 /// A gate in a VM of its own, with 503 behind it: whatever goes wrong there does not say that one may go.
 pub(super) fn gate_listener(lab: &Lab, gate: &str) -> Listener {
-    let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
-    let wasm = Wasm { name: "gate", vm_configuration: "gate", ..lab.stream(&configuration) };
-    let hcm = Hcm::new("laststream").filter(wasm.filter()).route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
+    let hcm =
+        Hcm::new("laststream").filter(gate_filter(lab, gate)).route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
     Listener::new("gate", hcm).direction("OUTBOUND")
+}
+
+/// The gate as a filter.
+pub(super) fn gate_filter(lab: &Lab, gate: &str) -> Value {
+    let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
+    Wasm { name: "gate", vm_configuration: "gate", ..lab.stream(&configuration) }.filter()
+}
+
+/// Figures for who reads the run's output.
+pub(super) fn say(what: &str) {
+    let _ = writeln!(std::io::stderr(), "{what}"); // nobody to tell when standard error is closed
 }
 
 pub(super) fn same(status: &Value, field: &str, expected: impl Into<Value>) -> Outcome {

@@ -1,0 +1,26 @@
+//! Deaths on demand, so that tests can see what becomes of a count whose VM dies. Never in the module that is shipped.
+
+use crate::headers::Headers;
+use crate::host::Host;
+
+/// Dies as the request's `x-laststream-die` says: `panic`, `abort`, `memory` or `stack`.
+#[allow(clippy::panic, reason = "it is what is asked for")]
+pub(crate) fn come(host: &impl Host) {
+    match Headers::new(&host.request_headers()).first("x-laststream-die") {
+        Some(b"panic") => panic!("asked to"),
+        Some(b"abort") => std::process::abort(),
+        Some(b"memory") => loop {
+            std::mem::forget(std::hint::black_box(Vec::<u8>::with_capacity(64 << 20)));
+        },
+        Some(b"stack") => {
+            deeper(0);
+        }
+        _ => {}
+    }
+}
+
+#[allow(unconditional_recursion, reason = "it is what is asked for")]
+fn deeper(depth: u64) -> u64 {
+    let here = std::hint::black_box([depth; 64]);
+    deeper(depth + 1) + here[(depth % 64) as usize]
+}

@@ -1,0 +1,89 @@
+//! The latch: closed while a signal passes, so that no stream begins meanwhile. One worker's gate has it at a time, and it opens by
+//! itself when that one has died.
+
+use crate::host::{Control, Metric, change};
+
+/// Who has it, and until when.
+const HOLDER: &str = "laststream.passing";
+/// So much longer than the call itself may take; milliseconds.
+const SLACK: u64 = 1_000;
+
+#[derive(Debug)]
+pub(crate) struct Latch {
+    /// Until when new streams are refused, for the streams to read. Only who has the latch touches it.
+    closing: Metric,
+    held_by_me: bool,
+}
+
+impl Latch {
+    pub(crate) fn new(closing: Metric) -> Self {
+        Self { closing, held_by_me: false }
+    }
+
+    pub(crate) fn is_mine(&self) -> bool {
+        self.held_by_me
+    }
+
+    /// Refuses new streams from now on. False: another signal has the latch, of this worker or of another.
+    pub(crate) fn close(&mut self, host: &impl Control, me: u32, patience: u64) -> bool {
+        let now = host.now();
+        let until = now.saturating_add(patience).saturating_add(SLACK);
+        let mut free = false;
+        let changed = change(host, HOLDER, &mut |text| {
+            free = text.and_then(read).is_none_or(|(_, until)| until <= now);
+            free.then(|| format!("{me} {until}").into_bytes())
+        });
+        let closed = free && changed;
+        if closed {
+            self.held_by_me = true;
+            host.set(self.closing, until);
+        }
+        closed
+    }
+
+    /// The gauge first: once the latch is free, the gauge is somebody else's.
+    pub(crate) fn open(&mut self, host: &impl Control, me: u32) {
+        if !std::mem::replace(&mut self.held_by_me, false) {
+            return;
+        }
+        let still_mine = |text: Option<&[u8]>| text.and_then(read).is_some_and(|(holder, _)| holder == me);
+        if still_mine(host.shared(HOLDER).as_ref().map(|(text, _)| text.as_slice())) {
+            host.set(self.closing, 0);
+        }
+        change(host, HOLDER, &mut |text| still_mine(text).then(|| b"0 0".to_vec()));
+    }
+}
+
+fn read(text: &[u8]) -> Option<(u32, u64)> {
+    let (holder, until) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+    Some((holder.parse().ok()?, until.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::Latch;
+    use crate::fake::Fake;
+    use crate::host::{Host as _, Kind};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn one_has_it_until_it_runs_out() {
+        let host = Fake::default();
+        let gauge = host.metric(Kind::Gauge, "closing").expect("a gauge");
+        let [mut one, mut other] = [Latch::new(gauge), Latch::new(gauge)];
+        host.clock.set(100);
+        assert!(one.close(&host, 1, 500));
+        assert!(!other.close(&host, 2, 500));
+        other.open(&host, 2);
+        assert_eq!(host.value(gauge), Some(1_600), "who does not have it does not open it");
+        assert!(!one.close(&host, 1, 500), "one signal at a time");
+        one.open(&host, 1);
+        assert_eq!(host.value(gauge), Some(0));
+        assert!(other.close(&host, 2, 500));
+        host.clock.set(1_600);
+        assert!(one.close(&host, 1, 500), "the other died");
+        other.open(&host, 2);
+        assert_eq!(host.value(gauge), Some(3_100), "late, the other opens nothing");
+    }
+}

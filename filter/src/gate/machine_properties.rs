@@ -1,0 +1,214 @@
+//! What holds for every sequence of events: the machine is driven by chance, and watched by one that knows only the rules.
+
+use proptest::prelude::*;
+
+use super::{Act, Phase, Reason, Record, Sight, Step, TRIES, Trust};
+use crate::config::object::Wire as _;
+use crate::config::wire::{BeginCall, Finish, Gate};
+use crate::gate::policy::Policy;
+use crate::gate::record;
+
+/// What happens to a machine.
+#[derive(Debug, Clone)]
+enum Event {
+    Look(Sight),
+    Drain,
+    Cancel,
+    Force,
+    /// The oldest call that is under way ends; whether the answer is good.
+    Answer(bool),
+    /// The configuration has another deadline from here on.
+    Deadline(u64),
+}
+
+fn trust() -> impl Strategy<Value = Trust> {
+    prop_oneof![6 => Just(Trust::Exact), 1 => Just(Trust::Asking), 2 => Just(Trust::Unknown), 2 => Just(Trust::Partial), 2 => Just(Trust::Leaking)]
+}
+
+fn few() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => Just(0_u64), 1 => 1..4_u64, 1 => Just(u64::MAX)]
+}
+
+/// `begun` is how many more began, `seen` how long ago that was sure.
+fn sight() -> impl Strategy<Value = Sight> {
+    let known = || prop_oneof![1 => Just(None), 4 => few().prop_map(Some)];
+    (trust(), 0..400_u64, few(), 0..3_u64, prop_oneof![12 => Just(0_u64), 1 => 1..3_u64], known(), known(), any::<bool>()).prop_map(
+        |(trust, seen, holding, living, begun, active, buffered, app_is_there)| Sight {
+            trust,
+            seen,
+            holding,
+            living,
+            begun,
+            active,
+            buffered,
+            app_is_there,
+        },
+    )
+}
+
+fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
+    let event = prop_oneof![
+        30 => sight().prop_map(Event::Look),
+        2 => Just(Event::Drain),
+        1 => Just(Event::Cancel),
+        1 => Just(Event::Force),
+        4 => any::<bool>().prop_map(Event::Answer),
+        1 => (1_000..6_000_u64).prop_map(Event::Deadline),
+    ];
+    let step = prop_oneof![8 => 0..150_u64, 1 => 150..3_000_u64];
+    proptest::collection::vec((step, event), 1..150)
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let begin = prop_oneof![Just(BeginCall::DrainListeners), Just(BeginCall::Nothing)];
+    let finish = prop_oneof![Just(Finish::Nothing), Just(Finish::DrainAgent)];
+    (200..900_u64, 0..600_u64, 1_000..6_000_u64, 0..500_u64, begin, finish).prop_map(|(quiet, linger, deadline, delay, begin, finish)| {
+        let mut policy = Policy::new(Gate::unwritten());
+        (policy.quiet, policy.linger, policy.deadline, policy.delay) = (quiet, linger, deadline, delay);
+        (policy.begin, policy.finish, policy.patience) = (begin, finish, 100);
+        policy
+    })
+}
+
+/// Knows the rules, and what has happened.
+#[derive(Default)]
+struct Watch {
+    /// When the last look was that saw something hold, or something begin.
+    busy_at: u64,
+    /// The tightest deadline of this drain so far.
+    deadline: u64,
+    /// Calls handed out in this drain, and when the last one was: begin, finish.
+    tries: [u64; 2],
+    under_way: [Option<u64>; 2],
+}
+
+impl Watch {
+    fn began(&mut self, now: u64, policy: &Policy) {
+        *self = Self { busy_at: now, deadline: now + policy.deadline, ..Self::default() };
+    }
+
+    /// An act was handed out: not while another of its kind may still come back, and not too often.
+    fn acted(&mut self, act: Act, now: u64, patience: u64) {
+        let kind = match act {
+            Act::Begin => 0,
+            Act::Finish => 1,
+            Act::Heal => return,
+        };
+        self.tries[kind] += 1;
+        assert!(self.tries[kind] <= TRIES, "{act:?} for the {}th time", self.tries[kind]);
+        if let Some(since) = self.under_way[kind] {
+            assert!(now >= since + 2 * patience, "{act:?} while another is under way");
+        }
+        self.under_way[kind] = Some(now);
+    }
+
+    fn looked(&mut self, now: u64, policy: &Policy, sight: &Sight, moved: bool, (before, after): (Phase, &Record)) {
+        self.deadline = self.deadline.min(after.began + policy.deadline);
+        let believed = match sight.trust {
+            Trust::Exact => sight.holding == 0,
+            Trust::Asking => false,
+            Trust::Unknown | Trust::Partial | Trust::Leaking => sight.active == Some(0),
+        };
+        let asking = sight.trust == Trust::Asking && sight.holding == 0;
+        let clear = sight.buffered.unwrap_or(0) == 0 && (policy.app.is_none() || !sight.app_is_there);
+        if before == Phase::Draining && now >= self.deadline {
+            assert!(after.phase.is_open(), "closed at its deadline");
+        }
+        if before == Phase::Draining && after.phase == Phase::Drained {
+            assert!(believed && clear, "drained at {sight:?}");
+            assert!(!moved, "drained although a stream began");
+            assert!(sight.seen >= self.busy_at + policy.quiet, "quiet since {} only, sure up to {}", self.busy_at, sight.seen);
+            assert!(matches!(after.begin, Step::Done | Step::Failed), "drained before traffic was told to leave");
+        }
+        if !((believed || asking) && clear) || moved {
+            self.busy_at = now;
+        }
+    }
+}
+
+fn start() -> (Record, Watch) {
+    (Record::default(), Watch { deadline: u64::MAX, ..Watch::default() })
+}
+
+fn look(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begun: u64, sight: Sight) {
+    let moved = sight.begun > 0;
+    let sight = Sight { begun, seen: now.saturating_sub(sight.seen), ..sight };
+    let before = record.phase;
+    let (reason, act) = record.look(policy, now, &sight);
+    assert_eq!(reason == Reason::NotDraining, record.phase == Phase::Serving, "{reason:?}");
+    assert_eq!(matches!(reason, Reason::Open(_)), record.phase.is_open(), "{reason:?}");
+    if let Some(act) = act {
+        watch.acted(act, now, policy.patience);
+        assert!(act != Act::Finish || record.phase == Phase::Drained, "the last call at {:?}", record.phase);
+        assert!(act != Act::Heal || sight.active == Some(0), "healed without a witness");
+    }
+    watch.looked(now, policy, &sight, moved, (before, record));
+    again(record, policy, now, &sight, reason);
+}
+
+/// The same look at the same moment changes nothing more, and hands nothing out a second time.
+fn again(record: &Record, policy: &Policy, now: u64, sight: &Sight, reason: Reason) {
+    let mut twin = record.clone();
+    let (second, act) = twin.look(policy, now, sight);
+    assert_eq!(second, reason);
+    assert!(!matches!(act, Some(Act::Begin | Act::Finish)), "{act:?} twice");
+    assert_eq!(&twin, record, "a second look is not the same");
+}
+
+fn answer(record: &mut Record, watch: &mut Watch, well: bool) {
+    for (kind, step) in [&mut record.begin, &mut record.finish].into_iter().enumerate() {
+        if watch.under_way[kind].take().is_some() {
+            step.answered(well);
+            return;
+        }
+    }
+}
+
+fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begun: u64) {
+    let before = record.clone();
+    if record.drain(policy, now, begun) {
+        assert_eq!(before.phase, Phase::Serving);
+        watch.began(now, policy);
+    } else {
+        assert_eq!(&before, record, "a second drain changed something");
+    }
+    let once = record.clone();
+    assert!(!record.drain(policy, now + 1, begun + 1));
+    assert_eq!(&once, record, "draining is idempotent");
+}
+
+fn force(record: &mut Record, now: u64) {
+    record.force(now, "by hand  twice");
+    let once = record.clone();
+    record.force(now + 1, "again");
+    assert_eq!(&once, record, "forcing is idempotent");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn never_a_false_zero(mut policy in policy(), events in events()) {
+        let (mut record, mut watch) = start();
+        let (mut now, mut begun) = (1_000_000, 0);
+        for (step, event) in events {
+            now += step;
+            let before = record.phase;
+            match event {
+                Event::Look(sight) => {
+                    begun += sight.begun;
+                    look(&mut record, &mut watch, &policy, now, begun, sight);
+                }
+                Event::Drain => drain(&mut record, &mut watch, &policy, now, begun),
+                Event::Cancel => (record, watch) = start(),
+                Event::Force => force(&mut record, now),
+                Event::Answer(well) => answer(&mut record, &mut watch, well),
+                Event::Deadline(deadline) => policy.deadline = deadline,
+            }
+            if matches!(before, Phase::Expired | Phase::Drained) {
+                prop_assert!(record.phase == before || matches!(record.phase, Phase::Serving | Phase::Forced), "{before:?} to {record:?}");
+            }
+            prop_assert_eq!(record::read(record::write(&record).as_bytes()), Some(record.clone()), "as text");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Workers' VMs die, with streams in flight on both workers: the gate does not take what they leave behind for the truth.
+
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, routes};
+use crate::lab::{Case, Lab, case, mortal_module};
+use crate::support::bootstrap::Hcm;
+use crate::support::bootstrap::filters::Wasm;
+use crate::support::failure::{Outcome, ensure, ensure_eq, fail};
+use crate::support::h1::{Client, Request, Response, once};
+use crate::support::trial::wait_for;
+
+use super::bench::{Bench, SOON, same};
+use super::watch::{opens_only_at_zero, stays_closed};
+
+/// The default of `quiet_ms` is longer than the tests need; the deadline is never what ends them.
+const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(streams_of_the_dead_are_taken_off),
+        case!(a_dead_vm_that_stays_dead_is_not_forgotten),
+        case!(a_bypassed_filter_is_no_zero),
+        case!(a_gate_that_dies_says_nothing_false),
+    ]
+}
+
+/// The module that can be made to die.
+pub(super) fn mortal(lab: &Lab) -> Outcome<Lab> {
+    Ok(Lab { envoy: lab.envoy.clone(), module: mortal_module()? })
+}
+
+async fn bench(lab: &Lab, failure_policy: &str) -> Outcome<Bench> {
+    bench_with(lab, failure_policy, GATE).await
+}
+
+async fn bench_with(lab: &Lab, failure_policy: &str, gate: &str) -> Outcome<Bench> {
+    let lab = mortal(lab)?;
+    let wasm = Wasm { failure_policy, ..lab.stream("{}") };
+    Bench::with(&lab, gate, routes(Hcm::new("main").filter(wasm.filter()))).await
+}
+
+/// Enough connections for both workers.
+async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<Client>> {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        let mut client = Client::connect(bench.main).await?;
+        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
+        clients.push(client);
+    }
+    bench.upstream.wait_held(key, count, SOON).await?;
+    Ok(clients)
+}
+
+/// Kills the stream role's VM of one worker. What the client of that request gets is Envoy's business.
+async fn kill(bench: &Bench, how: &str) -> Outcome {
+    let mut client = Client::connect(bench.main).await?;
+    client.send(&Request::get("/echo").header("x-laststream-die", how).bytes()).await?;
+    bench.envoy.wait_for_log("Function: proxy_on_request_headers failed", SOON).await?;
+    Ok(())
+}
+
+/// Panic, abort, exhausted memory, overflown stack: one Envoy each, side by side.
+async fn streams_of_the_dead_are_taken_off(lab: &Lab) -> Outcome {
+    tokio::try_join!(dies_by(lab, "panic"), dies_by(lab, "abort"), dies_by(lab, "memory"), dies_by(lab, "stack"))?;
+    Ok(())
+}
+
+async fn dies_by(lab: &Lab, how: &str) -> Outcome {
+    let bench = bench(lab, "FAIL_RELOAD").await?;
+    let held = hold(&bench, "a", 12).await?;
+    kill(&bench, how).await?;
+    bench.post("/drain").await?.expect(202)?;
+    let status = bench.until("count", "leaking").await?;
+    ensure!(status["lost_counters"].as_u64() > Some(0), "{how}: {status}");
+    ensure!(bench.envoy.stat(ACTIVE).await? > Some(0), "{how}: the living hold");
+    stays_closed(&bench, 10).await?;
+    bench.post("/quitquitquit").await?.expect(503)?;
+    bench.upstream.release("a");
+    opens_only_at_zero(&bench).await?;
+    drop(held);
+    let status = bench.status().await?;
+    same(&status, "heals", 1)?;
+    same(&status, "holding", 0)?;
+    ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "{how}: in flight");
+    ensure_eq!(bench.envoy.stat("wasmcustom.laststream_gate_heals_total").await?, Some(1), "{how}: heals");
+    bench.envoy.wait_for_log("streams were counted by workers' VMs that have died", SOON).await?;
+    Ok(())
+}
+
+async fn a_dead_vm_that_stays_dead_is_not_forgotten(lab: &Lab) -> Outcome {
+    let bench = bench(lab, "FAIL_CLOSED").await?;
+    let held = hold(&bench, "a", 12).await?;
+    kill(&bench, "abort").await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("count", "leaking").await?;
+    stays_closed(&bench, 5).await?;
+    bench.upstream.release("a");
+    opens_only_at_zero(&bench).await?;
+    drop(held);
+    let status = bench.until("count", "leaking").await?;
+    same(&status, "heals", 1)?;
+    same(&status, "lost_counters", 1)
+}
+
+/// With FAIL_OPEN new streams on that worker pass the filter by. When the leak was healed and all who still count say zero, too, they hold
+/// the drain.
+async fn a_bypassed_filter_is_no_zero(lab: &Lab) -> Outcome {
+    let bench = bench_with(lab, "FAIL_OPEN", r#"{"quiet_ms": 2000, "deadline_ms": 90000}"#).await?;
+    let held = hold(&bench, "a", 12).await?;
+    kill(&bench, "abort").await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("count", "leaking").await?;
+    bench.upstream.release("a");
+    bench.until("heals", 1).await?;
+    let mut uncounted = uncounted(&bench).await?;
+    drop(held);
+    bench.envoy.wait_for_stat(ACTIVE, |active| active == Some(1), SOON).await?;
+    stays_closed(&bench, 25).await?;
+    bench.upstream.release("u");
+    uncounted.response("GET").await?.expect(200)?;
+    opens_only_at_zero(&bench).await?;
+    same(&bench.status().await?, "heals", 1)
+}
+
+/// A request that is held and that the module does not count.
+async fn uncounted(bench: &Bench) -> Outcome<Client> {
+    for _ in 0..100 {
+        let before = bench.envoy.stat(BEGUN).await?;
+        let client = bench.held("u").await?;
+        if bench.envoy.stat(BEGUN).await? == before {
+            return Ok(client);
+        }
+        bench.upstream.release("u");
+        bench.upstream.wait_held("u", 0, SOON).await?;
+    }
+    fail!("every stream is counted")
+}
+
+/// Hooks that wait on a dead gate get no answer, and none that is not true; who asks again is told by the gate that came after it, which
+/// goes on with the same drain.
+async fn a_gate_that_dies_says_nothing_false(lab: &Lab) -> Outcome {
+    let bench = bench(lab, "FAIL_RELOAD").await?;
+    let held = bench.held("a").await?;
+    let address = bench.gate;
+    let waiters: Vec<_> = (0..10)
+        .map(|_| tokio::spawn(async move { Client::connect(address).await?.patience(SOON * 3).get("/prestop?wait").await }))
+        .collect();
+    let left = bench.until("state", "draining").await?["deadline_in_ms"].as_u64();
+    for _ in 0..4 {
+        for how in ["abort", "panic"] {
+            let request = Request::get("/ready").header("x-laststream-die", how);
+            ensure!(once(address, &request).await?.status >= 500, "the dead gate let a request through");
+        }
+        let status = patient(&bench).await?;
+        same(&status, "state", "draining")?;
+        ensure!(status["deadline_in_ms"].as_u64() <= left, "another deadline than {left:?}: {status}");
+        stays_closed_for_pollers(&bench).await?;
+    }
+    ensure!(!answered_well(&waiters), "a hook was answered before the last stream had ended");
+    bench.upstream.release("a");
+    let mut client = held;
+    client.response("GET").await?.expect(200)?;
+    wait_for(SOON, "the poller's 200", async || bench.get("/prestop").await?.expect(200)).await?;
+    same(&patient(&bench).await?, "state", "drained")?;
+    waiters.iter().for_each(JoinHandle::abort);
+    Ok(())
+}
+
+/// A gate that has just died is back only after a moment.
+async fn patient(bench: &Bench) -> Outcome<Value> {
+    wait_for(SOON, "a status", async || bench.status().await).await
+}
+
+async fn stays_closed_for_pollers(bench: &Bench) -> Outcome {
+    for _ in 0..5 {
+        bench.get("/prestop?wait=100ms").await?.expect(503)?;
+    }
+    Ok(())
+}
+
+fn answered_well(waiters: &[JoinHandle<Outcome<Response>>]) -> bool {
+    waiters.iter().any(JoinHandle::is_finished)
+}

@@ -1,0 +1,276 @@
+//! Whoever stops a pod: pollers and single calls that hold, the last call to the agent or to Envoy, and how much anybody may ask.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::bench::{Bench, SOON, WAITING, same, say};
+use crate::cases::stage::routes;
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request, Response, once};
+use crate::support::wire::{Framing, Io, Wire, local};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(holds_pollers_and_single_calls),
+        case!(tells_the_agent_once_and_before_anybody_goes),
+        case!(tells_the_agent_nothing_at_the_deadline),
+        case!(quits_at_zero),
+        case!(answers_whatever_is_asked),
+        case!(answers_ten_thousand),
+        case!(keeps_its_secret),
+    ]
+}
+
+/// Like `pilot-agent wait`: tries of half a second, and nothing but 200 ends it.
+fn polls(gate: SocketAddr, path: &'static str) -> JoinHandle<Outcome<usize>> {
+    tokio::spawn(async move {
+        let until = Instant::now() + SOON;
+        let mut tries = 0;
+        while Instant::now() < until {
+            tries += 1;
+            if let Ok(Ok(answer)) = timeout(Duration::from_millis(500), once(gate, &Request::get(path))).await
+                && answer.status == 200
+            {
+                break;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok(tries)
+    })
+}
+
+/// Like kubelet: one call, and whatever comes ends it.
+fn hook(gate: SocketAddr) -> JoinHandle<Outcome<Response>> {
+    tokio::spawn(async move { Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await })
+}
+
+async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+    let mut client = bench.held("a").await?;
+    let pollers = [polls(bench.gate, "/prestop"), polls(bench.gate, "/ready"), polls(bench.gate, "/prestop?wait")];
+    let single = hook(bench.gate);
+    sleep(Duration::from_secs(2)).await;
+    ensure!(!single.is_finished() && pollers.iter().all(|poller| !poller.is_finished()), "all are held");
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    for poller in pollers {
+        ensure!(poller.await?? >= 3, "several tries");
+    }
+    single.await??;
+    same(&bench.status().await?, "state", "drained")?;
+    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    Ok(())
+}
+
+/// In the place of Istio's agent; it answers when it is told to.
+struct Agent {
+    address: SocketAddr,
+    asked: Arc<AtomicUsize>,
+    wrong: Arc<AtomicBool>,
+    answers: Arc<Notify>,
+}
+
+impl Agent {
+    async fn start() -> Outcome<Self> {
+        let listener = TcpListener::bind(local(0)).await?;
+        let agent = Self { address: listener.local_addr()?, asked: Arc::default(), wrong: Arc::default(), answers: Arc::default() };
+        let (asked, wrong, answers) = (Arc::clone(&agent.asked), Arc::clone(&agent.wrong), Arc::clone(&agent.answers));
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                tokio::spawn(agent_answers(tcp, Arc::clone(&asked), Arc::clone(&wrong), Arc::clone(&answers)));
+            }
+        });
+        Ok(agent)
+    }
+
+    async fn bench(&self, lab: &Lab, deadline: u64) -> Outcome<Bench> {
+        let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+        let gate = format!(r#"{{"quiet_ms": 300, "deadline_ms": {deadline}, "finish": "drain_agent", "admin": {{"timeout_ms": 20000}}}}"#);
+        Bench::upon(Bootstrap::new().cluster(cluster::h1("agent", self.address)), lab, &gate, main).await
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+async fn agent_answers(tcp: TcpStream, asked: Arc<AtomicUsize>, wrong: Arc<AtomicBool>, answers: Arc<Notify>) -> Outcome {
+    let mut wire = Wire::new(Io::Plain(tcp));
+    while let Some(head) = wire.head().await? {
+        wire.body(Framing::of_request(&head)).await?;
+        wrong.fetch_or(!head.start.starts_with("POST /drain "), Ordering::Relaxed);
+        asked.fetch_add(1, Ordering::Relaxed);
+        answers.notified().await;
+        wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await?;
+    }
+    Ok(())
+}
+
+async fn tells_the_agent_once_and_before_anybody_goes(lab: &Lab) -> Outcome {
+    let agent = Agent::start().await?;
+    let bench = agent.bench(lab, 60_000).await?;
+    let mut client = bench.held("a").await?;
+    let hooks: Vec<_> = (0..6).map(|_| hook(bench.gate)).collect();
+    bench.until("begin", "done").await?;
+    sleep(Duration::from_secs(1)).await;
+    ensure_eq!(agent.asked(), 0, "calls to the agent while a stream is in flight");
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    bench.until("finish", "under way").await?;
+    let late = hook(bench.gate);
+    sleep(Duration::from_millis(700)).await;
+    bench.get("/ready").await?.expect(503)?;
+    ensure!(!late.is_finished() && hooks.iter().all(|hook| !hook.is_finished()), "nobody goes before the agent knows");
+    agent.answers.notify_one();
+    for hook in hooks.into_iter().chain([late]) {
+        same(&hook.await??.expect(200)?.json()?, "state", "drained")?;
+    }
+    same(&bench.status().await?, "finish", "done")?;
+    ensure_eq!((agent.asked(), agent.wrong.load(Ordering::Relaxed)), (1, false), "calls to the agent");
+    Ok(())
+}
+
+async fn tells_the_agent_nothing_at_the_deadline(lab: &Lab) -> Outcome {
+    let agent = Agent::start().await?;
+    let bench = agent.bench(lab, 1_500).await?;
+    let mut client = bench.held("a").await?;
+    same(&hook(bench.gate).await??.expect(200)?.json()?, "state", "expired")?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    bench.get("/prestop?wait").await?.expect(200)?;
+    sleep(Duration::from_secs(1)).await;
+    ensure_eq!(agent.asked(), 0, "calls to the agent");
+    Ok(())
+}
+
+async fn quits_at_zero(lab: &Lab) -> Outcome {
+    let mut bench = Bench::set(lab, r#"{"quiet_ms": 300, "finish": "quit"}"#).await?;
+    let mut client = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    sleep(Duration::from_secs(1)).await;
+    ensure!(bench.envoy.is_alive(), "Envoy lives as long as a stream does");
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    bench.envoy.exited(SOON).await?;
+    Ok(())
+}
+
+/// What is asked and what it gets; `…` is longer than makes sense.
+const QUESTIONS: [(&str, &str, u16); 19] = [
+    ("POST", "/status", 405),
+    ("PUT", "/prestop", 405),
+    ("GET", "/force", 405),
+    ("DELETE", "/quitquitquit", 405),
+    ("OPTIONS", "/ready", 405),
+    ("PATCH", "/drain", 405),
+    ("GET", "/", 404),
+    ("GET", "//status", 404),
+    ("GET", "/status/", 404),
+    ("POST", "/config_dump", 404),
+    ("GET", "/STATUS", 404),
+    ("GET", "/prestop?wait=soon", 400),
+    ("GET", "/prestop?wait=99999999999999999999", 400),
+    ("GET", "/prestop?wait=-1", 400),
+    ("POST", "/force?reason=", 400),
+    ("POST", "/force?reason=%20", 400),
+    ("GET", "/status?a=%ff%00&&==&wait", 200),
+    ("GET", "/ready?%", 503),
+    ("GET", "/status?…", 404),
+];
+
+async fn answers_whatever_is_asked(lab: &Lab) -> Outcome {
+    let mut bench = Bench::set(lab, "{}").await?;
+    let long = "x=%zz&".repeat(2_000);
+    for (method, path, expected) in QUESTIONS {
+        let path = &path.replace('…', &long);
+        let answer = once(bench.gate, &Request::new(method, path)).await?;
+        let told = path.chars().take(40).collect::<String>();
+        ensure_eq!(answer.status, expected, "{method} {told}: {}", answer.text());
+        ensure!(answer.json()?["state"] == "serving", "{method} {told}: {}", answer.text());
+        ensure!(expected != 405 || answer.header("allow").is_some(), "{method} {told} says what is allowed");
+    }
+    let head = once(bench.gate, &Request::new("HEAD", "/status")).await?.expect(200)?;
+    ensure!(head.body.is_empty(), "HEAD has no body");
+    same(&bench.status().await?, "state", "serving")?;
+    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    ensure!(bench.envoy.is_alive(), "Envoy lives");
+    Ok(())
+}
+
+async fn answers_ten_thousand(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, "{}").await?;
+    bench.until("count", "exact").await?;
+    let over = Arc::new(AtomicBool::new(false));
+    let (main, seen) = (bench.main, Arc::clone(&over));
+    let data = tokio::spawn(async move {
+        let mut client = Client::connect(main).await?;
+        let (mut count, mut slowest) = (0, Duration::ZERO);
+        while !seen.load(Ordering::Relaxed) {
+            let at = Instant::now();
+            client.get("/echo").await?.expect(200)?;
+            (count, slowest) = (count + 1, slowest.max(at.elapsed()));
+        }
+        Outcome::Ok((count, slowest))
+    });
+    let mut askers = JoinSet::new();
+    let began = Instant::now();
+    for _ in 0..200 {
+        let gate = bench.gate;
+        askers.spawn(async move {
+            let mut client = Client::connect(gate).await?;
+            for _ in 0..50 {
+                same(&client.get("/status").await?.expect(200)?.json()?, "state", "serving")?;
+            }
+            Outcome::Ok(())
+        });
+    }
+    while let Some(asked) = askers.join_next().await {
+        asked??;
+    }
+    over.store(true, Ordering::Relaxed);
+    let (requests, slowest) = data.await??;
+    say(&format!("10,000 statuses in {:?}; meanwhile {requests} requests, the slowest {slowest:?}", began.elapsed()));
+    ensure!(requests > 0, "the data path goes on");
+    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    bench.until("count", "exact").await?;
+    Ok(())
+}
+
+async fn keeps_its_secret(lab: &Lab) -> Outcome {
+    const SECRET: &str = "open-sesame-0123456789";
+    let bench = Bench::set(lab, &format!(r#"{{"quiet_ms": 300, "secret": "{SECRET}"}}"#)).await?;
+    let with = |method: &str, path: &str, secret: &str| Request::new(method, path).header("x-laststream-secret", secret);
+    let wrong = &SECRET[..SECRET.len() - 1];
+    for (method, path) in [
+        ("POST", "/drain"),
+        ("GET", "/prestop"),
+        ("DELETE", "/drain"),
+        ("POST", "/force?reason=x"),
+        ("POST", "/quitquitquit"),
+        ("POST", "/drain_listeners?graceful"),
+    ] {
+        refuses(&bench, &Request::new(method, path)).await?;
+        refuses(&bench, &with(method, path, wrong)).await?;
+        refuses(&bench, &with(method, path, "")).await?;
+    }
+    let status = bench.get("/status").await?.expect(200)?;
+    same(&status.json()?, "state", "serving")?;
+    bench.get("/ready").await?.expect(503)?;
+    once(bench.gate, &with("POST", "/drain", SECRET)).await?.expect(202)?;
+    let after = bench.until("state", "drained").await?.to_string();
+    ensure!(![status.text(), after, bench.envoy.log()].iter().any(|text| text.contains(wrong)), "the secret was told");
+    Ok(())
+}
+
+async fn refuses(bench: &Bench, request: &Request) -> Outcome {
+    once(bench.gate, request).await?.expect(403).map(drop)
+}

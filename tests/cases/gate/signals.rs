@@ -1,0 +1,194 @@
+//! Signals to quit and to drain at once: refused while streams are in flight, and passed when no stream can be hurt.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::bench::{Bench, SOON, same, say};
+use crate::cases::stage::routes;
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::filters::Wasm;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
+use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request};
+use crate::support::trial::wait_for;
+use crate::support::wire::{Framing, Io, Wire, local};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(refuses_signals_until_zero), case!(no_stream_is_there_when_a_signal_passes), case!(without_the_latch_streams_are_there)]
+}
+
+async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
+    let mut bench = Bench::set(lab, "{}").await?;
+    bench.until("count", "exact").await?;
+    let mut client = bench.held("a").await?;
+    for path in ["/quitquitquit", "/drain_listeners", "/drain_listeners?inboundonly"] {
+        let answer = bench.post(path).await?.expect(503)?;
+        ensure_eq!(answer.header("retry-after"), Some("1".into()), "retry-after of {path}");
+        let body = answer.json()?;
+        same(&body, "holding", 1)?;
+        same(&body, "reason", "streams are in flight")?;
+        same(&body, "state", "serving")?;
+        bench.get(path).await?.expect(405)?;
+    }
+    same(&bench.status().await?, "refused", 3)?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    let answer = wait_for(SOON, "the signal to pass", async || bench.post("/drain_listeners?inboundonly").await?.expect(200)).await?;
+    ensure_eq!(answer.text(), "OK\n", "Envoy's own answer");
+    match bench.post("/quitquitquit").await {
+        Ok(answer) => drop(answer.expect(200)?),
+        Err(_empty) => {}
+    }
+    bench.envoy.exited(SOON).await?;
+    Ok(())
+}
+
+const PASSES: u64 = 3_000;
+
+async fn no_stream_is_there_when_a_signal_passes(lab: &Lab) -> Outcome {
+    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let tally = pass_many(lab, main, PASSES, Duration::ZERO).await?;
+    ensure_eq!((tally.passed.load(Ordering::Relaxed) >= PASSES, tally.hurt.load(Ordering::Relaxed)), (true, 0), "passes, streams there");
+    Ok(())
+}
+
+/// Who has just begun to count minds the gate unasked, for so long.
+const FRESH_ONES_MIND: Duration = Duration::from_millis(3_500);
+
+/// Streams that are counted and do not mind the gate, since their VM cannot be asked to: then the test above must see the race.
+async fn without_the_latch_streams_are_there(lab: &Lab) -> Outcome {
+    let deaf = Wasm { vm_id: "elsewhere", ..lab.stream("{}") };
+    let tally = pass_many(lab, routes(Hcm::new("main").filter(deaf.filter())), PASSES / 5, FRESH_ONES_MIND).await?;
+    ensure!(tally.hurt.load(Ordering::Relaxed) > 0, "no stream was there, although none minds the gate");
+    Ok(())
+}
+
+#[derive(Default)]
+struct Tally {
+    passed: AtomicU64,
+    hurt: AtomicU64,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    over: AtomicBool,
+}
+
+/// Signals and requests at once, until so many signals have passed.
+async fn pass_many(lab: &Lab, main: Hcm, passes: u64, pause: Duration) -> Outcome<Arc<Tally>> {
+    let tally = Arc::new(Tally::default());
+    let witness = Witness::start(Arc::clone(&tally)).await?;
+    // Whoever counts on `main` in another VM, here is one that answers.
+    let quiet = Hcm::new("quiet").filter(lab.stream("{}").filter()).route(Route::prefix("/").direct(200, "quiet"));
+    let bootstrap = Bootstrap::new().cluster(cluster::h1("witness", witness.address)).listener(Listener::new("quiet", quiet));
+    let bench = Bench::upon(bootstrap, lab, r#"{"admin": {"cluster": "witness"}}"#, main).await?;
+    *witness.envoy.lock().await = Some(Client::connect(bench.envoy.admin()).await?);
+    bench.until("count", "exact").await?;
+    sleep(pause).await;
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        tasks.spawn(traffic(bench.main, Arc::clone(&tally)));
+        tasks.spawn(signals(bench.gate, Arc::clone(&tally), passes));
+    }
+    let began = Instant::now();
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    let [passed, hurt, accepted, refused] =
+        [&tally.passed, &tally.hurt, &tally.accepted, &tally.refused].map(|n| n.load(Ordering::Relaxed));
+    say(&format!(
+        "{passed} passes in {:?}, {hurt} with streams there; {accepted} requests went on, {refused} were refused",
+        began.elapsed()
+    ));
+    ensure!(accepted > passes / 10, "only {accepted} requests went on");
+    let status = bench.status().await?;
+    same(&status, "holding", 0)?;
+    Ok(tally)
+}
+
+/// Requests that take a few milliseconds, with pauses; a refused one is sent again.
+async fn traffic(main: SocketAddr, tally: Arc<Tally>) -> Outcome {
+    let mut client = Client::connect(main).await?;
+    while !tally.over.load(Ordering::Relaxed) {
+        match client.get("/delay/4").await?.status {
+            200 => {
+                tally.accepted.fetch_add(1, Ordering::Relaxed);
+                sleep(Duration::from_millis(fastrand::u64(0..40))).await;
+            }
+            503 => {
+                tally.refused.fetch_add(1, Ordering::Relaxed);
+                sleep(Duration::from_millis(1)).await;
+            }
+            other => ensure_eq!(other, 200, "status"),
+        }
+    }
+    Ok(())
+}
+
+async fn signals(gate: SocketAddr, tally: Arc<Tally>, passes: u64) -> Outcome {
+    let mut client = Client::connect(gate).await?;
+    let until = Instant::now() + Duration::from_secs(60);
+    while tally.passed.load(Ordering::Relaxed) < passes && Instant::now() < until {
+        let answer = client.request(&Request::post("/drain_listeners", "")).await?;
+        ensure!(matches!(answer.status, 200 | 503), "{} {}", answer.status, answer.text());
+        sleep(Duration::from_millis(fastrand::u64(1..6))).await;
+    }
+    tally.over.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// In the place of Envoy's admin interface: when a signal comes, it asks the real one at once what is in flight to the app. The
+/// rest is the real one's.
+struct Witness {
+    address: SocketAddr,
+    envoy: Arc<Mutex<Option<Client>>>,
+}
+
+impl Witness {
+    async fn start(tally: Arc<Tally>) -> Outcome<Self> {
+        let listener = TcpListener::bind(local(0)).await?;
+        let address = listener.local_addr()?;
+        let envoy = Arc::new(Mutex::new(None));
+        let asked = Arc::clone(&envoy);
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                tokio::spawn(testify(tcp, Arc::clone(&asked), Arc::clone(&tally)));
+            }
+        });
+        Ok(Self { address, envoy })
+    }
+}
+
+async fn testify(tcp: TcpStream, envoy: Arc<Mutex<Option<Client>>>, tally: Arc<Tally>) -> Outcome {
+    tcp.set_nodelay(true)?;
+    let mut wire = Wire::new(Io::Plain(tcp));
+    while let Some(head) = wire.head().await? {
+        wire.body(Framing::of_request(&head)).await?;
+        let mut envoy = envoy.lock().await;
+        let envoy = envoy.as_mut().context("Envoy has started")?;
+        let body = if head.word(0) == "POST" {
+            let live = live(envoy).await?;
+            tally.passed.fetch_add(1, Ordering::Relaxed);
+            tally.hurt.fetch_add(u64::from(live > 0), Ordering::Relaxed);
+            b"OK\n".to_vec()
+        } else {
+            envoy.get(head.word(1)).await?.expect(200)?.body
+        };
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        wire.send(&[head.as_bytes(), &body].concat()).await?;
+    }
+    Ok(())
+}
+
+/// Requests that were let through and have not ended.
+async fn live(envoy: &mut Client) -> Outcome<u64> {
+    let text = envoy.get("/stats?filter=%5Ecluster%5C.app%5C.upstream_rq_%28pending_%29%3Factive$").await?.expect(200)?.text();
+    let values: Vec<u64> = text.lines().filter_map(|line| line.rsplit_once(": ")?.1.parse().ok()).collect();
+    ensure_eq!(values.len(), 2, "gauges in {text}");
+    Ok(values.iter().sum())
+}

@@ -1,0 +1,194 @@
+//! How a drain goes on and ends: twice begun, taken back, delayed, forced, expired, reconfigured; and what is exempt from it.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::bench::{Bench, SOON, WAITING, gate_filter, same};
+use crate::cases::stage::{clusters, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::admin_cluster::admin_cluster;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, filters};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request, Response, once};
+use crate::support::upstream::Upstream;
+use crate::support::websocket::WebSocket;
+use crate::support::xds::Xds;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(takes_a_drain_back_and_begins_again),
+        case!(keeps_what_cannot_be_taken_back),
+        case!(opens_by_force_and_says_why),
+        case!(opens_at_the_deadline),
+        case!(keeps_a_drain_over_a_new_configuration),
+        case!(lets_long_lived_streams_be_exempt),
+    ]
+}
+
+/// Somebody who waits at the gate.
+fn waits(bench: &Bench) -> JoinHandle<Outcome<Response>> {
+    let gate = bench.gate;
+    tokio::spawn(async move { Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await })
+}
+
+async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#).await?;
+    let mut client = bench.held("a").await?;
+    let waiter = waits(&bench);
+    bench.until("begin", "done").await?;
+    let first = bench.status().await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.get("/prestop").await?.expect(503)?;
+    let second = bench.status().await?;
+    ensure!(second["draining_ms"].as_u64() >= first["draining_ms"].as_u64(), "the second drain is the first: {second}");
+    ensure_eq!(once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"), Some("close".into()), "while draining");
+    delete(&bench).await?.expect(200)?;
+    same(&bench.status().await?, "state", "serving")?;
+    ensure_eq!(once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"), None, "after it was taken back");
+    delete(&bench).await?.expect(200)?;
+    sleep(Duration::from_millis(500)).await;
+    ensure!(!waiter.is_finished(), "who waits still does");
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "done").await?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    same(&waiter.await??.expect(200)?.json()?, "state", "drained")?;
+    delete(&bench).await?.expect(200)?;
+    same(&bench.status().await?, "state", "serving")?;
+    bench.get("/ready").await?.expect(503)?;
+    Ok(())
+}
+
+async fn keeps_what_cannot_be_taken_back(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"delay_ms": 1500}}"#).await?;
+    let mut client = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    same(&bench.status().await?, "begin", "due")?;
+    ensure_eq!(once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"), None, "while the delay lasts");
+    delete(&bench).await?.expect(200)?;
+    same(&bench.status().await?, "state", "serving")?;
+    bench.post("/drain").await?.expect(202)?;
+    let status = bench.until("begin", "done").await?;
+    ensure!(status["draining_ms"].as_u64() >= Some(1_500), "begun after the delay: {status}");
+    let answer = delete(&bench).await?.expect(409)?.json()?;
+    same(&answer, "state", "draining")?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    bench.until("state", "drained").await?;
+    let nothing = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "nothing"}}"#).await?;
+    nothing.post("/drain").await?.expect(202)?;
+    delete(&nothing).await?.expect(200)?;
+    same(&nothing.status().await?, "state", "serving")
+}
+
+async fn opens_by_force_and_says_why(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, "{}").await?;
+    let mut client = bench.held("a").await?;
+    let waiters: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
+    bench.envoy.wait_for_stat(WAITING, |value| value == Some(6), SOON).await?;
+    bench.post("/force").await?.expect(400)?;
+    bench.post("/force?reason=the+app+is+gone%0Aand+so+on").await?.expect(200)?;
+    for waiter in waiters {
+        let body = waiter.await??.expect(200)?.json()?;
+        same(&body, "state", "forced")?;
+        same(&body, "reason", "forced: the app is gone and so on")?;
+        same(&body, "holding", 1)?;
+    }
+    same(&bench.status().await?, "state", "forced")?;
+    let line = bench.envoy.wait_for_log("forced open: the app is gone and so on", SOON).await?;
+    ensure!(line.contains("[critical]"), "{line}");
+    bench.post("/drain_listeners?inboundonly").await?.expect(200)?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    Ok(())
+}
+
+async fn opens_at_the_deadline(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 2000, "finish": "quit"}"#).await?;
+    let mut client = bench.held("a").await?;
+    let waiters: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
+    for waiter in waiters {
+        same(&waiter.await??.expect(200)?.json()?, "state", "expired")?;
+    }
+    kept(&bench, 2_000).await?;
+    sleep(Duration::from_millis(500)).await;
+    same(&bench.status().await?, "finish", "due")?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    Ok(())
+}
+
+/// The end came within 200 ms of the deadline, by the gate's own clock.
+pub(super) async fn kept(bench: &Bench, deadline: u64) -> Outcome {
+    let status = bench.until("state", "expired").await?;
+    let took = status["draining_ms"].as_u64().unwrap_or_default();
+    ensure!((deadline..deadline + 200).contains(&took), "{took} ms for a deadline of {deadline}: {status}");
+    Ok(())
+}
+
+async fn keeps_a_drain_over_a_new_configuration(lab: &Lab) -> Outcome {
+    let xds = Xds::new()?;
+    let gate = |gate: &str| gate_filter(lab, gate)["typed_config"].take();
+    xds.write_filter("gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 60000}"#))?;
+    let upstream = Upstream::start().await?;
+    let hcm = Hcm::new("laststream").filter(filters::discovered("gate", &xds)).route(Route::prefix("/").direct(503, "no gate"));
+    let bootstrap = clusters(Bootstrap::new(), &upstream)
+        .cluster(admin_cluster("prometheus_stats"))
+        .listener(Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).direction("INBOUND"))
+        .listener(Listener::new("gate", hcm.stream_idle_timeout("0s")).direction("OUTBOUND"));
+    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options { drain_time_s: Some(600), ..Options::default() }).await?;
+    let (main, gate_at) = (envoy.address("main").await?, envoy.address("gate").await?);
+    let bench = Bench { upstream, envoy, main, gate: gate_at };
+    let mut client = bench.held("a").await?;
+    let before: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
+    bench.envoy.wait_for_stat(WAITING, |value| value == Some(6), SOON).await?;
+    let longer = gate(r#"{"quiet_ms": 300, "deadline_ms": 90000}"#);
+    xds.replace_filter(&bench.envoy, "gate", &longer).await?.accepted()?;
+    let status = bench.until("state", "draining").await?;
+    ensure!(status["deadline_in_ms"].as_u64() <= Some(60_000), "not moved away: {status}");
+    let after: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
+    bench.envoy.wait_for_stat(WAITING, |value| value == Some(12), SOON).await?;
+    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 5000}"#)).await?.accepted()?;
+    for waiter in before.into_iter().chain(after) {
+        same(&waiter.await??.expect(200)?.json()?, "state", "expired")?;
+    }
+    let status = bench.until("state", "expired").await?;
+    ensure!(status["draining_ms"].as_u64() < Some(30_000), "shortened: {status}");
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    Ok(())
+}
+
+async fn lets_long_lived_streams_be_exempt(lab: &Lab) -> Outcome {
+    let rules = r#"{"count": {"long_lived": {"upgrades": true}}}"#;
+    for (policy, ends) in [("exempt", true), ("wait", false)] {
+        let main = routes(Hcm::new("main").filter(lab.stream(rules).filter()));
+        let gate = format!(r#"{{"quiet_ms": 300, "long_lived": "{policy}"}}"#);
+        let bench = Bench::with(lab, &gate, main).await?;
+        let mut socket = WebSocket::open(bench.main, "/ws").await?;
+        socket.echo("before").await?;
+        let waiter = waits(&bench);
+        if ends {
+            same(&waiter.await??.expect(200)?.json()?, "state", "drained")?;
+            let status = bench.status().await?;
+            same(&status["scopes"][0], "long_lived", 1)?;
+            same(&status, "holding", 0)?;
+            socket.echo("still").await?;
+            continue;
+        }
+        bench.until("holding", 1).await?;
+        sleep(Duration::from_secs(1)).await;
+        same(&bench.status().await?, "state", "draining")?;
+        ensure!(!waiter.is_finished(), "the hook is held");
+        socket.close(1000).await?;
+        same(&waiter.await??.expect(200)?.json()?, "state", "drained")?;
+    }
+    Ok(())
+}
+
+async fn delete(bench: &Bench) -> Outcome<Response> {
+    once(bench.gate, &Request::new("DELETE", "/drain")).await
+}

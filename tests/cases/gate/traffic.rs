@@ -1,0 +1,164 @@
+//! Drains under traffic: clients that leave when they are told to, clients that never do, light traffic, and a slow reader.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::bench::{Bench, SOON, same, say};
+use super::states::kept;
+use crate::cases::stage::{ACTIVE, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
+use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request, once};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(empties_of_clients_that_leave),
+        case!(keeps_the_deadline_when_clients_stay),
+        case!(is_not_fooled_by_light_traffic),
+        case!(waits_for_a_slow_reader),
+    ]
+}
+
+#[derive(Default)]
+struct Tally {
+    requests: AtomicU64,
+    over: AtomicBool,
+}
+
+/// One request after the other on one connection, until it is told to close.
+async fn obeys(main: SocketAddr, tally: Arc<Tally>) -> Outcome {
+    let mut client = Client::connect(main).await?;
+    loop {
+        let answer = client.get("/delay/5").await?.expect(200)?;
+        tally.requests.fetch_add(1, Ordering::Relaxed);
+        if answer.header("connection").as_deref() == Some("close") {
+            return Ok(());
+        }
+    }
+}
+
+/// The same, and it comes back at once.
+async fn stays(main: SocketAddr, tally: Arc<Tally>) -> Outcome {
+    while !tally.over.load(Ordering::Relaxed) {
+        obeys(main, Arc::clone(&tally)).await?;
+    }
+    Ok(())
+}
+
+async fn empties_of_clients_that_leave(lab: &Lab) -> Outcome {
+    for begin in ["drain_listeners", "fail_health_checks"] {
+        let bench = Bench::set(lab, &format!(r#"{{"quiet_ms": 300, "deadline_ms": 60000, "begin": {{"call": "{begin}"}}}}"#)).await?;
+        let tally = Arc::new(Tally::default());
+        let mut clients = JoinSet::new();
+        (0..16).for_each(|_| drop(clients.spawn(obeys(bench.main, Arc::clone(&tally)))));
+        sleep(Duration::from_millis(500)).await;
+        let before = tally.requests.load(Ordering::Relaxed);
+        let hook = bench.get("/prestop?wait").await?.expect(200)?;
+        same(&hook.json()?, "state", "drained")?;
+        while let Some(client) = clients.join_next().await {
+            client??;
+        }
+        let status = bench.status().await?;
+        say(&format!("{begin}: {before} requests before, drained after {} ms, {} late", status["draining_ms"], status["late"]));
+        ensure!(before > 100, "{before} requests before the drain");
+    }
+    Ok(())
+}
+
+async fn keeps_the_deadline_when_clients_stay(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 3000}"#).await?;
+    let tally = Arc::new(Tally::default());
+    let mut clients = JoinSet::new();
+    (0..8).for_each(|_| drop(clients.spawn(stays(bench.main, Arc::clone(&tally)))));
+    let hook = bench.get("/prestop?wait").await?.expect(200)?;
+    same(&hook.json()?, "state", "expired")?;
+    kept(&bench, 3_000).await?;
+    tally.over.store(true, Ordering::Relaxed);
+    while let Some(client) = clients.join_next().await {
+        client??;
+    }
+    Ok(())
+}
+
+/// Nearly always nothing is in flight; but never for long enough.
+async fn is_not_fooled_by_light_traffic(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 1500, "deadline_ms": 60000}"#).await?;
+    bench.post("/drain").await?.expect(202)?;
+    for number in 0..15 {
+        once(bench.main, &Request::get("/echo")).await?.expect(200)?;
+        sleep(Duration::from_millis(300)).await;
+        ensure_eq!(bench.get("/ready").await?.status, 503, "after request {number}");
+    }
+    let status = bench.status().await?;
+    same(&status, "state", "draining")?;
+    same(&status, "late", 15)?;
+    let status = bench.until("state", "drained").await?;
+    ensure!(status["quiet_ms"].as_u64() >= Some(1_500), "{status}");
+    Ok(())
+}
+
+/// More than kernels keep; Envoy takes it whole.
+const BODY: u32 = 8_000_000;
+
+/// The stream is over for the module while Envoy still has bytes of it: only Envoy's own count of them tells.
+async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
+    let main = Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).buffer_limit(2 * BODY);
+    let mut bench = Bench::behind(main, Bootstrap::new(), lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
+    let mut reader = slow_reader(bench.main).await?;
+    let mut got = Vec::with_capacity(BODY as usize);
+    read_up_to(&mut reader, &mut got, 1_000).await?;
+    bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
+    let gate = bench.gate;
+    let hook = tokio::spawn(async move { Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await });
+    let status = bench.until("state", "draining").await?;
+    same(&status, "holding", 0)?;
+    sleep(Duration::from_secs(2)).await;
+    let status = bench.status().await?;
+    same(&status, "state", "draining")?;
+    ensure!(status["reason"].as_str().is_some_and(|reason| reason.contains("bytes wait to be written")), "{status}");
+    ensure!(status["buffered_bytes"].as_u64() >= Some(100_000), "{status}");
+    for _ in 0..2_000 {
+        if hook.is_finished() {
+            break;
+        }
+        read_up_to(&mut reader, &mut got, 50_000).await?;
+        sleep(Duration::from_millis(10)).await;
+    }
+    same(&hook.await??.expect(200)?.json()?, "state", "drained")?;
+    bench.envoy.terminate()?;
+    bench.envoy.exited(SOON).await?;
+    while timeout(SOON, reader.read_buf(&mut got)).await?? > 0 {}
+    let head = got.windows(4).position(|window| window == b"\r\n\r\n").context("a head")?;
+    ensure_eq!(got.len() - head - 4, BODY as usize, "bytes of the body");
+    Ok(())
+}
+
+/// A small window of its own keeps the bytes on the other side. Not `connection: close`: such a connection Envoy itself cuts when nothing
+/// moves for its `delayed_close_timeout` of a second.
+async fn slow_reader(to: SocketAddr) -> Outcome<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(32 * 1024)?;
+    let mut reader = socket.connect(to).await?;
+    reader.write_all(&Request::get(&format!("/bytes/{BODY}")).bytes()).await?;
+    Ok(reader)
+}
+
+/// So many bytes, or what there is.
+async fn read_up_to(reader: &mut TcpStream, got: &mut Vec<u8>, count: usize) -> Outcome {
+    let end = got.len() + count;
+    while got.len() < end {
+        match timeout(Duration::from_millis(100), reader.read_buf(got)).await {
+            Ok(Ok(0)) | Err(_) => return Ok(()),
+            Ok(read) => drop(read?),
+        }
+    }
+    Ok(())
+}

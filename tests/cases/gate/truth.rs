@@ -1,0 +1,291 @@
+//! Zero is believed only when it is known that somebody counts, and that nobody was there before: filters that come, go, and never were;
+//! an Envoy that does not say what it counts.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::cases::stage::{clusters, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::admin_cluster::admin_cluster;
+use crate::support::bootstrap::filters::Wasm;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, cluster, extension, filters, only_stats_with_prefixes};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request};
+use crate::support::upstream::Upstream;
+use crate::support::xds::Xds;
+
+use super::bench::{Bench, SOON, gate_listener, same};
+use super::watch::{opens_only_at_zero, stays_closed};
+
+const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
+const SHORT: &str = r#"{"quiet_ms": 300, "deadline_ms": 2500, "admin": {"timeout_ms": 400}}"#;
+
+/// Two workers and the main thread.
+const COUNTERS: u64 = 3;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(a_listener_replaced_by_one_with_the_filter_is_not_empty),
+        case!(a_listener_replaced_by_one_without_the_filter_is_not_empty),
+        case!(a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out),
+        case!(without_the_filter_envoy_is_believed),
+        case!(without_any_source_the_deadline_decides),
+        case!(rejected_metrics_are_no_zero),
+        case!(a_drain_goes_on_through_other_configurations),
+        case!(hundreds_of_configurations_leave_no_dead_entry),
+        case!(an_admin_interface_that_hangs_does_not_move_the_deadline),
+        case!(a_worker_that_is_busy_is_not_dead),
+    ]
+}
+
+/// `main` comes from discovery: of listeners, or of the filter called `laststream`.
+async fn bench(lab: &Lab, xds: &Xds, gate: Listener, main: Option<Hcm>) -> Outcome<Bench> {
+    let upstream = Upstream::start().await?;
+    let mut bootstrap = clusters(Bootstrap::new(), &upstream).cluster(admin_cluster("prometheus_stats")).listener(gate);
+    bootstrap = match main {
+        Some(hcm) => bootstrap.listener(Listener::new("main", hcm).direction("INBOUND")),
+        None => bootstrap.listeners_from(xds),
+    };
+    start(lab, bootstrap, upstream).await
+}
+
+async fn start(lab: &Lab, bootstrap: Bootstrap, upstream: Upstream) -> Outcome<Bench> {
+    let options = Options { drain_time_s: Some(600), extra: vec!["--drain-strategy".into(), "immediate".into()], ..Options::default() };
+    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
+    let (main, gate) = (envoy.address("main").await?, envoy.address("gate").await?);
+    Ok(Bench { upstream, envoy, main, gate })
+}
+
+fn with(lab: &Lab) -> Hcm {
+    routes(Hcm::new("main").filter(lab.stream("{}").filter()))
+}
+
+fn without() -> Hcm {
+    routes(Hcm::new("main"))
+}
+
+fn discovered(xds: &Xds) -> Hcm {
+    routes(Hcm::new("main").filter(filters::discovered("laststream", xds)))
+}
+
+fn allow_all() -> Value {
+    json!({ "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC" })
+}
+
+/// Lets a request go, which lives to its end.
+async fn release(bench: &Bench, key: &str, mut client: Client) -> Outcome {
+    bench.upstream.release(key);
+    client.response("GET").await?.expect(200)?;
+    Ok(())
+}
+
+async fn a_listener_replaced_by_one_with_the_filter_is_not_empty(lab: &Lab) -> Outcome {
+    let xds = Xds::new()?;
+    xds.write_listeners(&[Listener::new("main", without())])?;
+    let bench = bench(lab, &xds, gate_listener(lab, GATE), None).await?;
+    let old = bench.held("old").await?;
+    xds.replace_listeners(&bench.envoy, &[Listener::new("main", with(lab)).port(bench.main.port())]).await?.accepted()?;
+    bench.until("count", "partial").await?;
+    bench.post("/quitquitquit").await?.expect(503)?;
+    bench.post("/drain").await?.expect(202)?;
+    stays_closed(&bench, 15).await?;
+    release(&bench, "old", old).await?;
+    opens_only_at_zero(&bench).await
+}
+
+/// The old listener drains for ten minutes, so its filter is still there and counts; and where new requests come nobody does.
+async fn a_listener_replaced_by_one_without_the_filter_is_not_empty(lab: &Lab) -> Outcome {
+    let xds = Xds::new()?;
+    xds.write_listeners(&[Listener::new("main", with(lab))])?;
+    let bench = bench(lab, &xds, gate_listener(lab, GATE), None).await?;
+    bench.until("count", "exact").await?;
+    let counted = bench.held("counted").await?;
+    xds.replace_listeners(&bench.envoy, &[Listener::new("main", without()).port(bench.main.port())]).await?.accepted()?;
+    let uncounted = bench.held("uncounted").await?;
+    bench.post("/drain").await?.expect(202)?;
+    stays_closed(&bench, 3).await?;
+    release(&bench, "counted", counted).await?;
+    stays_closed(&bench, 15).await?;
+    release(&bench, "uncounted", uncounted).await?;
+    opens_only_at_zero(&bench).await
+}
+
+/// Nothing, the module, nothing, the module: every time with a request that stays.
+async fn a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out(lab: &Lab) -> Outcome {
+    let xds = Xds::new()?;
+    xds.write_filter("laststream", &allow_all())?;
+    let bench = bench(lab, &xds, gate_listener(lab, GATE), Some(discovered(&xds))).await?;
+    let mut held = Vec::new();
+    for (key, next) in [("a", lab.stream("{}").typed_config()), ("b", allow_all()), ("c", lab.stream("{}").typed_config())] {
+        held.push((key, bench.held(key).await?));
+        xds.replace_filter(&bench.envoy, "laststream", &next).await?.accepted()?;
+    }
+    bench.post("/drain").await?.expect(202)?;
+    // The one that was counted goes first: from here on nobody counts those that are left.
+    let (key, counted) = held.remove(1);
+    release(&bench, key, counted).await?;
+    for (key, client) in held {
+        stays_closed(&bench, 8).await?;
+        release(&bench, key, client).await?;
+    }
+    opens_only_at_zero(&bench).await
+}
+
+async fn without_the_filter_envoy_is_believed(lab: &Lab) -> Outcome {
+    let bench = Bench::with(lab, GATE, without()).await?;
+    let held = bench.held("a").await?;
+    let status = bench.until("count", "unknown").await?;
+    same(&status, "counters", 0)?;
+    bench.post("/quitquitquit").await?.expect(503)?;
+    bench.post("/drain").await?.expect(202)?;
+    stays_closed(&bench, 10).await?;
+    release(&bench, "a", held).await?;
+    opens_only_at_zero(&bench).await?;
+    same(&bench.status().await?, "count", "unknown")
+}
+
+/// No admin cluster, and one whose statistics are not kept.
+async fn without_any_source_the_deadline_decides(lab: &Lab) -> Outcome {
+    let no_cluster = async {
+        let upstream = Upstream::start().await?;
+        let main = Listener::new("main", without()).direction("INBOUND");
+        let bootstrap = clusters(Bootstrap::new(), &upstream).listener(main).listener(gate_listener(lab, SHORT));
+        expires(&start(lab, bootstrap, upstream).await?, &["unknown"]).await
+    };
+    let no_stats = async {
+        let kept = only_stats_with_prefixes(&["wasmcustom.laststream_", "listener", "server", "cluster"]);
+        expires(&Bench::upon(Bootstrap::new().stats_matcher(kept), lab, SHORT, without()).await?, &["unknown"]).await
+    };
+    tokio::try_join!(no_cluster, no_stats)?;
+    Ok(())
+}
+
+/// Nothing is in flight, and nobody knows it.
+async fn expires(bench: &Bench, counts: &[&str]) -> Outcome {
+    bench.post("/drain").await?.expect(202)?;
+    let waiter = bench.get("/prestop?wait").await?.expect(200)?;
+    ensure_eq!(waiter.json()?["state"], "expired", "{}", waiter.text());
+    let status = bench.status().await?;
+    ensure!(status["count"].as_str().is_some_and(|count| counts.contains(&count)), "{status}");
+    let took = status["draining_ms"].as_u64().unwrap_or_default();
+    ensure!((2_500..4_500).contains(&took), "the deadline of 2500 ms: {status}");
+    Ok(())
+}
+
+/// The module refuses to count in metrics that stay zero; and the gate does not read them as zero.
+async fn rejected_metrics_are_no_zero(lab: &Lab) -> Outcome {
+    let xds = Xds::new()?;
+    xds.write_filter("laststream", &allow_all())?;
+    let upstream = Upstream::start().await?;
+    let bootstrap = clusters(Bootstrap::new(), &upstream)
+        .stats_matcher(json!({ "exclusion_list": { "patterns": [{ "prefix": "wasmcustom." }] } }))
+        .cluster(admin_cluster("prometheus_stats"))
+        .listener(Listener::new("main", discovered(&xds)).direction("INBOUND"))
+        .listener(gate_listener(lab, GATE));
+    let bench = start(lab, bootstrap, upstream).await?;
+    let verdict = xds.replace_filter(&bench.envoy, "laststream", &lab.stream("{}").typed_config()).await?;
+    ensure!(verdict.accepted().is_err(), "counts in gauges that do not count");
+    let held = bench.held("a").await?;
+    bench.until("count", "unknown").await?;
+    bench.post("/drain").await?.expect(202)?;
+    stays_closed(&bench, 10).await?;
+    release(&bench, "a", held).await?;
+    opens_only_at_zero(&bench).await
+}
+
+/// Both roles get another configuration while the drain goes on, and somebody waits.
+async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
+    let xds = Xds::new()?;
+    let gate = |gate: &str| {
+        let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
+        Wasm { name: "gate", vm_configuration: "gate", ..lab.stream(&configuration) }.typed_config()
+    };
+    xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
+    xds.write_filter("gate", &gate(GATE))?;
+    let hcm = Hcm::new("laststream").filter(filters::discovered("gate", &xds)).stream_idle_timeout("0s");
+    let bench = bench(lab, &xds, Listener::new("gate", hcm).direction("OUTBOUND"), Some(discovered(&xds))).await?;
+    let held = bench.held("a").await?;
+    let address = bench.gate;
+    let waiter = tokio::spawn(async move { Client::connect(address).await?.patience(SOON * 3).get("/prestop?wait").await });
+    let left = bench.until("state", "draining").await?["deadline_in_ms"].as_u64();
+    let excluding = r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#;
+    xds.replace_filter(&bench.envoy, "laststream", &lab.stream(excluding).typed_config()).await?.accepted()?;
+    stays_closed(&bench, 3).await?;
+    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 900000}"#)).await?.accepted()?;
+    stays_closed(&bench, 3).await?;
+    ensure!(bench.status().await?["deadline_in_ms"].as_u64() < left, "a longer deadline moves nothing away");
+    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 60000}"#)).await?.accepted()?;
+    stays_closed(&bench, 3).await?;
+    ensure!(bench.status().await?["deadline_in_ms"].as_u64() < Some(60_000), "a shorter deadline counts");
+    release(&bench, "a", held).await?;
+    let answer = waiter.await??.expect(200)?;
+    ensure_eq!(answer.json()?["state"], "drained", "{}", answer.text());
+    opens_only_at_zero(&bench).await
+}
+
+/// Old configurations are struck off when their last stream has ended, and not before.
+async fn hundreds_of_configurations_leave_no_dead_entry(lab: &Lab) -> Outcome {
+    let xds = Xds::new()?;
+    xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
+    let bench = bench(lab, &xds, gate_listener(lab, GATE), Some(discovered(&xds))).await?;
+    bench.until("counters", COUNTERS).await?;
+    let held = bench.held("a").await?;
+    for round in 0..200 {
+        let configuration = format!(r#"{{"count": {{"exclude": {{"paths": [{{"prefix": "/nowhere{round}"}}]}}}}}}"#);
+        xds.write_filter("laststream", &lab.stream(&configuration).typed_config())?;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    xds.replace_filter(&bench.envoy, "laststream", &lab.stream(r#"{"scope": "gateway"}"#).typed_config()).await?.accepted()?;
+    release(&bench, "a", held).await?;
+    let status = bench.until("counters", COUNTERS).await?;
+    same(&status, "lost_counters", 0)?;
+    let status = bench.until("count", "exact").await?;
+    same(&status, "holding", 0)?;
+    bench.post("/drain").await?.expect(202)?;
+    opens_only_at_zero(&bench).await?;
+    same(&bench.status().await?, "heals", 0)
+}
+
+async fn an_admin_interface_that_hangs_does_not_move_the_deadline(lab: &Lab) -> Outcome {
+    let silent = TcpListener::bind("127.0.0.1:0").await?;
+    let upstream = Upstream::start().await?;
+    let bootstrap = clusters(Bootstrap::new(), &upstream)
+        .cluster(cluster::h1("prometheus_stats", silent.local_addr()?))
+        .listener(Listener::new("main", with(lab)).direction("INBOUND"))
+        .listener(gate_listener(lab, SHORT));
+    let bench = start(lab, bootstrap, upstream).await?;
+    expires(&bench, &["asking", "partial"]).await
+}
+
+/// A filter keeps one worker busy for three seconds. The other one keeps the deadline; the busy one's streams are not given up, and when
+/// it comes back it counts again.
+async fn a_worker_that_is_busy_is_not_dead(lab: &Lab) -> Outcome {
+    let busy = "function envoy_on_request(handle) local over = os.clock() + (tonumber(handle:headers():get('x-busy')) or 0) \
+                while os.clock() < over do end end";
+    let lua = extension(
+        "envoy.filters.http.lua",
+        "envoy.extensions.filters.http.lua.v3.Lua",
+        json!({ "default_source_code": { "inline_string": busy } }),
+    );
+    let bench = Bench::with(lab, SHORT, routes(Hcm::new("main").filter(lab.stream("{}").filter()).filter(lua))).await?;
+    let held = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    for _ in 0..20 {
+        same(&bench.status().await?, "state", "draining")?; // both workers know of it, and look
+    }
+    let mut client = Client::connect(bench.main).await?;
+    client.send(&Request::get("/echo").header("x-busy", "3").bytes()).await?;
+    client.response("GET").await?.expect(200)?;
+    let status = bench.status().await?;
+    same(&status, "state", "expired")?;
+    let took = status["draining_ms"].as_u64().unwrap_or_default();
+    ensure!((2_500..3_300).contains(&took), "the deadline of 2500 ms: {status}");
+    let status = bench.until("count", "exact").await?;
+    same(&status, "holding", 1)?;
+    same(&status, "lost_counters", 0)?;
+    same(&status, "heals", 0)?;
+    release(&bench, "a", held).await
+}

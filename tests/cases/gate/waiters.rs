@@ -1,0 +1,133 @@
+//! Many who wait at once, over both protocols and on both workers: everybody who stays gets one answer, soon after the end.
+
+use std::time::{Duration, Instant};
+
+use ::h2::Reason;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::bench::{Bench, SOON, WAITING, say};
+use crate::lab::{Case, Lab, case};
+use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request};
+use crate::support::h2;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(answers_fifty_waiters), case!(answers_five_hundred_waiters), case!(answers_two_thousand_waiters)]
+}
+
+/// Not how fast it is, which is printed, but that nobody is forgotten for a while.
+const AT_LATEST: Duration = Duration::from_secs(5);
+const QUIET: Duration = Duration::from_millis(300);
+const STREAMS_ON_A_CONNECTION: usize = 50;
+
+async fn answers_fifty_waiters(lab: &Lab) -> Outcome {
+    answers(lab, 50).await
+}
+
+async fn answers_five_hundred_waiters(lab: &Lab) -> Outcome {
+    answers(lab, 500).await
+}
+
+async fn answers_two_thousand_waiters(lab: &Lab) -> Outcome {
+    answers(lab, 2_000).await
+}
+
+async fn answers(lab: &Lab, count: usize) -> Outcome {
+    let mut bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
+    let mut client = bench.held("a").await?;
+    let mut crowd = Crowd::gather(&bench, count).await?;
+    bench.envoy.wait_for_stat(WAITING, |value| value == Some(count as u64), SOON).await?;
+    let left = crowd.lose_some()?;
+    bench.envoy.wait_for_stat(WAITING, |value| value == Some(left as u64), SOON).await?;
+    for worker in ["worker_0", "worker_1"] {
+        let stats = bench.envoy.stats().await?;
+        let connections: u64 =
+            stats.iter().filter(|(name, _)| name.ends_with(&format!("{worker}.downstream_cx_total"))).map(|(_, n)| n).sum();
+        ensure!(connections >= 3, "{worker} has {connections} connections");
+    }
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    let ended = Instant::now();
+    let (answered, latest) = crowd.answers(ended).await?;
+    ensure_eq!(answered, left, "answers");
+    say(&format!("{count} waiters, {left} stay: the last answer {} ms after the quiet period", latest.saturating_sub(QUIET).as_millis()));
+    ensure!(latest < QUIET + AT_LATEST, "the last answer came after {latest:?}");
+    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    bench.get("/ready").await?.expect(200)?;
+    ensure!(bench.envoy.is_alive(), "Envoy lives");
+    Ok(())
+}
+
+#[derive(Default)]
+struct Crowd {
+    one: Vec<Client>,
+    two: Vec<h2::Stream>,
+    connections: Vec<h2::Client>,
+}
+
+impl Crowd {
+    /// Half of them over each protocol.
+    async fn gather(bench: &Bench, count: usize) -> Outcome<Self> {
+        let mut crowd = Self::default();
+        for number in 0..count / 2 {
+            let mut client = Client::connect(bench.gate).await?;
+            client.send(&Request::get("/prestop?wait").bytes()).await?;
+            crowd.one.push(client);
+            if number % STREAMS_ON_A_CONNECTION == 0 || crowd.connections.len() < 4 {
+                crowd.connections.push(h2::Client::connect(bench.gate).await?);
+            }
+            let turn = number % crowd.connections.len();
+            let connection = crowd.connections.get_mut(turn).context("a connection")?;
+            crowd.two.push(connection.open(h2::get("/prestop?wait"), true).await?);
+        }
+        Ok(crowd)
+    }
+
+    /// Every fifth leaves, half of those over HTTP/1 with RST. How many stay?
+    fn lose_some(&mut self) -> Outcome<usize> {
+        for (number, client) in self.one.extract_if(.., fifth()).enumerate() {
+            if number % 2 == 0 {
+                client.reset()?;
+            }
+        }
+        self.two.extract_if(.., fifth()).for_each(|stream| stream.reset(Reason::CANCEL));
+        Ok(self.one.len() + self.two.len())
+    }
+
+    /// How many answers came, and how long after this instant the last.
+    async fn answers(self, from: Instant) -> Outcome<(usize, Duration)> {
+        let mut answers = JoinSet::new();
+        for mut client in self.one {
+            answers.spawn(async move {
+                let body = client.response("GET").await?.expect(200)?.json()?;
+                let took = from.elapsed();
+                let more = timeout(Duration::from_millis(200), client.wire.fill()).await;
+                ensure!(!matches!(more, Ok(Ok(true))), "an answer after the answer");
+                ensure_eq!(body["state"], "drained", "{body}");
+                Ok(took)
+            });
+        }
+        for stream in self.two {
+            answers.spawn(async move {
+                let body = stream.response().await?.expect(200)?.json()?;
+                ensure_eq!(body["state"], "drained", "{body}");
+                Ok(from.elapsed())
+            });
+        }
+        let (mut count, mut latest) = (0, Duration::ZERO);
+        while let Some(answer) = answers.join_next().await {
+            latest = latest.max(answer??);
+            count += 1;
+        }
+        Ok((count, latest))
+    }
+}
+
+fn fifth<T>() -> impl FnMut(&mut T) -> bool {
+    let mut number = 0;
+    move |_| {
+        number += 1;
+        number % 5 == 0
+    }
+}
