@@ -5,8 +5,6 @@
 pub enum Command {
     /// How things are.
     Status,
-    /// Which streams hold.
-    Streams,
     /// Whether one may go.
     Ready,
     /// Begin, and hold for so many milliseconds at most.
@@ -56,7 +54,6 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
     let only = |fits: bool, allow: &'static str, command: Command| if fits { Ok(command) } else { Err(Wrong::Method(allow)) };
     match plain {
         "/status" => only(get, "GET, HEAD", Command::Status),
-        "/streams" => only(get, "GET, HEAD", Command::Streams),
         "/ready" => only(get, "GET, HEAD", Command::Ready),
         "/prestop" if get || method == "POST" => Ok(Command::PreStop(hold(query)?)),
         "/prestop" => Err(Wrong::Method("GET, HEAD, POST")),

@@ -7,17 +7,22 @@
 //! | `policy`, `answers`, `stats`, `record` | the checked configuration; bodies; Envoy's own counts; the record as text |
 //! | `census` | who counts, and who does not any more |
 //! | `latch` | no stream begins while a signal passes |
-//! | `root` | all of it together, in one worker |
+//! | `witness` | what Envoy itself counts, and how far that goes |
 //! | `waiting` | requests that are held |
+//! | `root` | one worker's gate; `requests`, `sight`, `drive` and `signals` are what it is asked, sees, does, and lets pass |
 
 pub mod answers;
 mod census;
+mod drive;
 pub mod http;
 mod latch;
 pub mod machine;
 pub(crate) mod policy;
 mod record;
+mod requests;
 pub(crate) mod root;
+mod sight;
+mod signals;
 mod stats;
 mod waiting;
 mod witness;

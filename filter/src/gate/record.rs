@@ -1,6 +1,10 @@
 //! The record as text, for the shared data that all workers' VMs see. A record that cannot be read, of another version, is none.
 
 use super::machine::{Phase, Record, Step};
+use crate::host::{Control, change};
+
+/// Where it is.
+const RECORD: &str = "laststream.gate";
 
 const VERSION: &str = "1";
 
@@ -69,4 +73,24 @@ fn step(kind: u64, since: u64, tries: u64) -> Option<Step> {
         3 => Some(Step::Failed),
         _ => None,
     }
+}
+
+pub(super) fn read_record(host: &impl Control) -> Record {
+    host.shared(RECORD).and_then(|(text, _)| read(&text)).unwrap_or_default()
+}
+
+/// Changes the record, also if another worker was quicker: then the change is made again, on what the other left.
+pub(super) fn update<T>(host: &impl Control, mut work: impl FnMut(&mut Record) -> T) -> T {
+    let mut result = None;
+    update_record(host, &mut |record| result = Some(work(record)));
+    result.unwrap_or_else(|| work(&mut Record::default()))
+}
+
+fn update_record(host: &impl Control, work: &mut dyn FnMut(&mut Record)) {
+    change(host, RECORD, &mut |text| {
+        let before = text.and_then(read).unwrap_or_default();
+        let mut after = before.clone();
+        work(&mut after);
+        (after != before || text.is_none()).then(|| write(&after).into_bytes())
+    });
 }

@@ -15,6 +15,7 @@ use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Request};
 use crate::support::upstream::Upstream;
+use crate::support::wire::free_port;
 use crate::support::xds::Xds;
 
 use super::bench::{Bench, SOON, gate_listener, same};
@@ -84,10 +85,11 @@ async fn release(bench: &Bench, key: &str, mut client: Client) -> Outcome {
 
 async fn a_listener_replaced_by_one_with_the_filter_is_not_empty(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
-    xds.write_listeners(&[Listener::new("main", without())])?;
+    let port = free_port()?;
+    xds.write_listeners(&[Listener::new("main", without()).port(port)])?;
     let bench = bench(lab, &xds, gate_listener(lab, GATE), None).await?;
     let old = bench.held("old").await?;
-    xds.replace_listeners(&bench.envoy, &[Listener::new("main", with(lab)).port(bench.main.port())]).await?.accepted()?;
+    xds.replace_listeners(&bench.envoy, &[Listener::new("main", with(lab)).port(port)]).await?.accepted()?;
     bench.until("count", "partial").await?;
     bench.post("/quitquitquit").await?.expect(503)?;
     bench.post("/drain").await?.expect(202)?;
@@ -99,11 +101,12 @@ async fn a_listener_replaced_by_one_with_the_filter_is_not_empty(lab: &Lab) -> O
 /// The old listener drains for ten minutes, so its filter is still there and counts; and where new requests come nobody does.
 async fn a_listener_replaced_by_one_without_the_filter_is_not_empty(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
-    xds.write_listeners(&[Listener::new("main", with(lab))])?;
+    let port = free_port()?;
+    xds.write_listeners(&[Listener::new("main", with(lab)).port(port)])?;
     let bench = bench(lab, &xds, gate_listener(lab, GATE), None).await?;
     bench.until("count", "exact").await?;
     let counted = bench.held("counted").await?;
-    xds.replace_listeners(&bench.envoy, &[Listener::new("main", without()).port(bench.main.port())]).await?.accepted()?;
+    xds.replace_listeners(&bench.envoy, &[Listener::new("main", without()).port(port)]).await?.accepted()?;
     let uncounted = bench.held("uncounted").await?;
     bench.post("/drain").await?.expect(202)?;
     stays_closed(&bench, 3).await?;

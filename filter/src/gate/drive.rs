@@ -1,0 +1,184 @@
+//! What the gate does: begins the drain, looks, takes it back, calls Envoy and the agent, puts leaked counts right.
+
+use super::answers::sentence;
+use super::census::Result as Counted;
+use super::machine::{Act, Phase, Record, Step};
+use super::record::{read_record, update};
+use super::root::{Call, Gate, phase_number};
+use super::stats::Stats;
+use crate::config::wire::Finish;
+use crate::host::{Control, Level};
+
+impl Gate {
+    pub(super) fn drain(&mut self, host: &impl Control) {
+        let (now, begun) = (host.now(), self.begun(host));
+        let began = update(host, |record| record.drain(&self.policy, now, begun));
+        if began {
+            host.log(
+                Level::Warning,
+                &format!("the drain begins: deadline in {} ms, quiet for {} ms", self.policy.deadline, self.policy.quiet),
+            );
+            host.set(self.metrics.state, phase_number(Phase::Draining));
+            self.look(host);
+        }
+        self.pace(host, Phase::Draining);
+    }
+
+    pub(super) fn cancel(&mut self, host: &impl Control, stream: u32) {
+        let record = read_record(host);
+        match (record.phase, record.begin, self.policy.undo_path()) {
+            (Phase::Serving, ..) => self.outcome(host, stream, 200, "there is no drain"),
+            (Phase::Draining, Step::Due, _) => self.serve_again(host, stream),
+            _ if !self.policy.begins() => self.serve_again(host, stream),
+            (_, _, Some(path)) => match self.call(host, &self.policy.admin, "POST", path) {
+                Some(call) => self.calls.push((call, Call::Cancel(stream))),
+                None => self.outcome(host, stream, 409, "Envoy's admin interface cannot be reached"),
+            },
+            _ => self.outcome(
+                host,
+                stream,
+                409,
+                "drained listeners cannot be undrained; begin with `fail_health_checks` where this is wanted",
+            ),
+        }
+    }
+
+    pub(super) fn serve_again(&mut self, host: &impl Control, stream: u32) {
+        update(host, |record| *record = Record { heals: record.heals, ..Record::default() });
+        host.set(self.metrics.state, phase_number(Phase::Serving));
+        host.log(Level::Warning, "the drain was taken back");
+        self.ask(host);
+        self.outcome(host, stream, 200, "the drain was taken back");
+    }
+
+    pub(super) fn look(&mut self, host: &impl Control) {
+        let now = host.now();
+        let counted = self.census.result(host, &self.policy.scopes);
+        self.seek_witness(host, now, &counted);
+        self.seek_app(host, now);
+        let sight = self.sight(host, now, &counted);
+        let before = read_record(host).phase;
+        let (reason, act, speaks, phase, late) = update(host, |record| {
+            let (reason, act) = record.look(&self.policy, now, &sight);
+            let speaks = record.phase == Phase::Draining && now.saturating_sub(record.said) >= 1_000;
+            if speaks {
+                record.said = now;
+            }
+            (reason, act, speaks, record.phase, record.late(sight.begun))
+        });
+        if speaks {
+            let sentence = sentence(&reason, &read_record(host), now, self.policy.quiet);
+            host.log(Level::Info, &["draining: ", &sentence].concat());
+        }
+        if let Some(act) = act {
+            self.act(host, act, &counted);
+        }
+        host.set(self.metrics.late, late);
+        if before == Phase::Draining && phase.is_open() {
+            if phase == Phase::Expired {
+                host.add(self.metrics.expired, 1);
+            }
+            self.opened(host);
+        }
+    }
+
+    pub(super) fn opened(&self, host: &impl Control) {
+        let record = read_record(host);
+        let took = record.ended.saturating_sub(record.began);
+        host.set(self.metrics.state, phase_number(record.phase));
+        host.set(self.metrics.seconds, took / 1_000);
+        let totals = format!("{} after {took} ms; {} streams came late", record.phase.name(), record.late(self.begun(host)));
+        host.log(Level::Warning, &["the drain ends: ", &totals].concat());
+    }
+
+    pub(super) fn act(&mut self, host: &impl Control, act: Act, counted: &Counted) {
+        let call = match act {
+            Act::Begin => self.call(host, &self.policy.admin, "POST", self.policy.begin_path()).map(|call| (call, Call::Begin)),
+            Act::Finish if self.policy.finish == Finish::DrainAgent => {
+                self.call(host, &self.policy.agent, "POST", "/drain").map(|call| (call, Call::Finish))
+            }
+            Act::Finish if self.nothing_can_begin(host) => {
+                self.call(host, &self.policy.admin, "POST", "/quitquitquit").map(|call| (call, Call::Finish))
+            }
+            // A stream came late; it is waited for, too.
+            Act::Finish => return update(host, |record| record.finish = Step::Due),
+            Act::Heal => return self.heal(host, counted),
+        };
+        match call {
+            Some(call) => self.calls.push(call),
+            None if act == Act::Finish => self.finished(host, None),
+            None => self.stepped(host, true, false),
+        }
+    }
+
+    pub(super) fn stepped(&self, host: &impl Control, begin: bool, well: bool) {
+        update(host, |record| if begin { record.begin.answered(well) } else { record.finish.answered(well) });
+        if !well {
+            host.log(Level::Warning, if begin { "the call that makes traffic leave failed" } else { "the last call failed" });
+        }
+    }
+
+    pub(super) fn finished(&mut self, host: &impl Control, status: Option<u16>) {
+        self.stepped(host, false, status == Some(200));
+        if self.policy.finish == Finish::Quit {
+            self.reopen(host);
+        }
+    }
+
+    /// Nobody living has a stream and Envoy has no request: what the gauges said then are streams of the dead. Exactly that is taken off,
+    /// not what they say now, and by one worker only: a stream that has begun since is not among them.
+    pub(super) fn heal(&mut self, host: &impl Control, counted: &Counted) {
+        let Some(leaked) = self.witness.leaked(host.now()) else { return };
+        let gauges = || self.metrics.scopes.iter().flat_map(|(_, [in_flight, long_lived, ..])| [*in_flight, *long_lived]);
+        let still = gauges().zip(leaked).all(|(gauge, leaked)| host.value(gauge).is_some_and(|value| value >= *leaked));
+        let streams: u64 = leaked.iter().step_by(2).sum();
+        if streams > 0 {
+            let heals = self.heals_before;
+            let mine = |record: &mut Record| {
+                let mine = record.heals == heals;
+                record.heals += u64::from(mine);
+                mine
+            };
+            if !still || !update(host, mine) {
+                return;
+            }
+            for (gauge, leaked) in gauges().zip(leaked) {
+                host.add(gauge, i64::try_from(*leaked).unwrap_or_default().wrapping_neg());
+            }
+            host.add(self.metrics.heals, 1);
+            host.log(Level::Warning, &format!("healed: {streams} streams were counted by workers' VMs that have died; Envoy has none"));
+        }
+        self.census.bury(host, &counted.replaced);
+    }
+
+    /// As the root: an answer to a call of a stream's would come to that stream, if it is still there.
+    pub(super) fn call(&self, host: &impl Control, cluster: &str, method: &str, path: &str) -> Option<u32> {
+        host.enter(self.root);
+        host.call(cluster, method, path, self.policy.patience)
+    }
+
+    /// An answer to a call is here.
+    pub(crate) fn called(&mut self, host: &impl Control, number: u32, length: usize) -> bool {
+        let Some(index) = self.calls.iter().position(|(other, _)| *other == number) else { return false };
+        let (_, call) = self.calls.swap_remove(index);
+        let status = host.called_status();
+        let well = status == Some(200);
+        let body = || String::from_utf8_lossy(&host.called_body(length)).into_owned();
+        match call {
+            Call::Begin => self.stepped(host, true, well),
+            Call::Finish => self.finished(host, status),
+            Call::Cancel(stream) if well => self.serve_again(host, stream),
+            Call::Cancel(stream) => self.outcome(host, stream, 409, "Envoy's admin interface did not take the drain back"),
+            Call::Pass(stream, latched) => {
+                self.passed(host, stream, latched, status, &body());
+                self.settle(host); // the next signal's turn
+            }
+            Call::Stats => self.testified(host, well.then(|| Stats::read(&body(), &self.policy.ignore))),
+            Call::App => {
+                let gone = status.is_none() || (status == Some(503) && body().starts_with("upstream connect error"));
+                self.app = Some((host.now(), !gone));
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,199 @@
+//! What the gate is asked, and what it answers.
+
+use super::answers::{Outcome, ScopeStatus, Status, sentence, step_name};
+use super::http::{Command, Wrong, command, same_secret};
+use super::machine::{Phase, Record, Step};
+use super::record::{read_record, update};
+use super::root::Gate;
+use super::waiting::{For, Waiter};
+use crate::config::object::Wire as _;
+use crate::config::wire::{Finish, Scope};
+use crate::headers::Headers;
+use crate::host::{Control, Level, Metric};
+
+pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
+/// How long a status waits for the counters.
+const FRESH: u64 = 50;
+/// How long a signal waits for everybody to mind the gate.
+const MINDING: u64 = 1_000;
+
+impl Gate {
+    /// A request is here. It is answered now or held.
+    pub(crate) fn request(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
+        let headers = Headers::new(map);
+        let text = |name: &str| String::from_utf8_lossy(headers.first(name).unwrap_or_default()).into_owned();
+        match command(&text(":method"), &text(":path")) {
+            Ok(asked) => {
+                if let Some(why) = self.forbidden(host, &asked, headers) {
+                    return self.outcome(host, stream, 403, why);
+                }
+                self.run(host, stream, asked);
+            }
+            Err(Wrong::Path) => self.outcome(host, stream, 404, "there is no such path; see /status"),
+            Err(Wrong::Query(why)) => self.outcome(host, stream, 400, why),
+            Err(Wrong::Method(allow)) => {
+                let body = self.body(host, "this path takes other methods", None);
+                host.answer(stream, 405, &[("content-type", "application/json"), ("allow", allow)], &body);
+            }
+        }
+    }
+
+    /// State changes need the secret, if there is one; and there must be one where others than this pod can connect.
+    pub(super) fn forbidden(&self, host: &impl Control, asked: &Command, headers: Headers<'_>) -> Option<&'static str> {
+        if matches!(asked, Command::Status | Command::Ready) {
+            return None;
+        }
+        match &self.policy.secret {
+            Some(secret) => {
+                let given = headers.first(SECRET_HEADER).unwrap_or_default();
+                (!same_secret(given, secret.as_bytes())).then_some("x-laststream-secret is missing or wrong")
+            }
+            None => {
+                let here = host.property(b"destination\0address").unwrap_or_default();
+                let local = here.starts_with(b"127.") || here.starts_with(b"[::1]");
+                (!local).then_some("this listener is not on the loopback interface: changes need a secret, see `gate.secret`")
+            }
+        }
+    }
+
+    pub(super) fn run(&mut self, host: &impl Control, stream: u32, asked: Command) {
+        let now = host.now();
+        match asked {
+            Command::Status => self.hold(host, stream, For::Counts, now + FRESH, ""),
+            Command::Ready => self.tell_ready(host, stream),
+            Command::PreStop(wait) => {
+                self.drain(host);
+                if wait == 0 || self.opens(&read_record(host)) {
+                    self.tell_ready(host, stream);
+                } else {
+                    self.hold(host, stream, For::Opening, now.saturating_add(wait), "");
+                }
+            }
+            Command::Drain => {
+                self.drain(host);
+                self.outcome(host, stream, 202, "the drain has begun");
+            }
+            Command::Cancel => self.cancel(host, stream),
+            Command::Force(why) => {
+                update(host, |record| record.force(now, &why));
+                host.add(self.metrics.forced, 1);
+                host.log(Level::Critical, &["the gate was forced open: ", &why].concat());
+                self.opened(host);
+                self.outcome(host, stream, 200, "the gate is open");
+            }
+            Command::Pass { path, gracefully } if gracefully || read_record(host).phase.lets_go() => self.pass(host, stream, &path, false),
+            Command::Pass { .. } if self.holding(host) > 0 => self.refuse(host, stream, "streams are in flight"),
+            Command::Pass { path, .. } => self.hold(host, stream, For::Signal, now + MINDING, &path),
+        }
+    }
+
+    pub(super) fn hold(&mut self, host: &impl Control, stream: u32, what: For, until: u64, path: &str) {
+        // A signal that waits makes everybody mind the gate, so it waits before they are asked.
+        let round = self.census.round() + 1;
+        self.waiting.hold(Waiter { stream, what, until, round, path: path.into() });
+        if what != For::Opening {
+            self.ask(host);
+            self.seek_witness(host, host.now(), &self.census.result(host, &self.policy.scopes));
+        }
+        self.pace(host, read_record(host).phase);
+    }
+
+    /// The client of a held request has gone.
+    pub(crate) fn gone(&mut self, stream: u32) {
+        self.waiting.forget(stream);
+    }
+
+    /// Answers whoever can be answered now.
+    pub(super) fn settle(&mut self, host: &impl Control) {
+        let now = host.now();
+        let record = read_record(host);
+        let opens = self.opens(&record);
+        let completed = self.census.completed(host).unwrap_or_default();
+        let asking = self.asks_envoy();
+        let ready = self.waiting.ready(|waiter| {
+            now >= waiter.until
+                || match waiter.what {
+                    For::Counts | For::Signal => completed >= waiter.round && !asking,
+                    For::Opening => opens,
+                }
+        });
+        for waiter in ready {
+            match waiter.what {
+                For::Counts => self.tell_status(host, waiter.stream),
+                For::Opening => self.tell_ready(host, waiter.stream),
+                For::Signal => self.signal(host, waiter),
+            }
+        }
+    }
+
+    /// Whether who waits may go. SIGTERM may follow at once, so the agent must know before.
+    pub(super) fn opens(&self, record: &Record) -> bool {
+        let agent_knows = self.policy.finish != Finish::DrainAgent || matches!(record.finish, Step::Done | Step::Failed);
+        record.phase.is_open() && (record.phase != Phase::Drained || agent_knows)
+    }
+
+    pub(super) fn tell_ready(&self, host: &impl Control, stream: u32) {
+        let record = read_record(host);
+        let open = self.opens(&record);
+        let why = self.sentence(host);
+        self.outcome(host, stream, if open { 200 } else { 503 }, &why);
+    }
+
+    pub(super) fn sentence(&self, host: &impl Control) -> String {
+        let now = host.now();
+        let mut record = read_record(host);
+        let counted = self.census.result(host, &self.policy.scopes);
+        let sight = self.sight(host, now, &counted);
+        let (reason, _) = record.look(&self.policy, now, &sight);
+        sentence(&reason, &record, now, self.policy.quiet)
+    }
+
+    pub(super) fn outcome(&self, host: &impl Control, stream: u32, status: u16, why: &str) {
+        let body = self.body(host, why, Some(self.holding(host)));
+        let json = ("content-type", "application/json");
+        match status {
+            503 => host.answer(stream, status, &[json, ("retry-after", "1")], &body),
+            _ => host.answer(stream, status, &[json], &body),
+        }
+    }
+
+    pub(super) fn body(&self, host: &impl Control, why: &str, holding: Option<u64>) -> String {
+        let state = read_record(host).phase.name().into();
+        Outcome { state, reason: why.into(), holding }.write().to_string()
+    }
+
+    pub(super) fn tell_status(&self, host: &impl Control, stream: u32) {
+        let now = host.now();
+        let record = read_record(host);
+        let counted = self.census.result(host, &self.policy.scopes);
+        let sight = self.sight(host, now, &counted);
+        let draining = record.phase != Phase::Serving;
+        let scope = |(scope, metrics): &(Scope, [Metric; 4])| {
+            let [in_flight, long_lived, begun, _] = metrics.map(|metric| host.value(metric).unwrap_or_default());
+            ScopeStatus { scope: scope.name().into(), in_flight, long_lived, begun }
+        };
+        let since = |from: u64, to: u64| if from == 0 { 0 } else { to.saturating_sub(from) };
+        let status = Status {
+            state: record.phase.name().into(),
+            reason: self.sentence(host),
+            count: sight.trust.name().into(),
+            holding: sight.holding,
+            scopes: self.metrics.scopes.iter().map(scope).collect(),
+            counters: counted.members,
+            lost_counters: counted.lost.len() as u64,
+            envoy_active: self.witness.stats(now).and_then(|(_, stats)| stats.active),
+            buffered_bytes: sight.buffered,
+            quiet_ms: since(record.quiet_since, now),
+            quiet_needed_ms: self.policy.quiet,
+            draining_ms: since(record.began, if record.ended == 0 { now } else { record.ended }),
+            deadline_in_ms: (record.phase == Phase::Draining).then(|| record.deadline.saturating_sub(now)),
+            late: record.late(self.begun(host)),
+            begin: if draining { step_name(record.begin).into() } else { String::new() },
+            finish: if draining { step_name(record.finish).into() } else { String::new() },
+            refused: host.value(self.metrics.refused).unwrap_or_default(),
+            heals: record.heals,
+            ..Status::unwritten()
+        };
+        host.answer(stream, 200, &[("content-type", "application/json")], &status.write().to_string());
+    }
+}

@@ -1,0 +1,132 @@
+//! What the gate sees: its counters, their keepers, and what Envoy itself counts.
+
+use super::census::Result as Counted;
+use super::machine::{Phase, Sight, Trust};
+use super::record::read_record;
+use super::root::{Call, Gate};
+use super::stats::{self, Stats};
+use super::waiting::For;
+use super::witness::Before;
+use crate::config::wire::Scope;
+use crate::host::{Control, Metric};
+
+/// Envoy's own counts, and the app, are asked for so often.
+const STATS_EVERY: u64 = 100;
+/// Who has counted for so long has missed no stream that is still there; where Envoy can be asked, it is asked before.
+const LONGEST_STREAM: u64 = 60_000;
+
+impl Gate {
+    pub(super) fn begun(&self, host: &impl Control) -> u64 {
+        self.metrics.scopes.iter().map(|(_, [_, _, begun, _])| host.value(*begun).unwrap_or_default()).sum()
+    }
+
+    /// In flight is read first, begun last; see `stream::Stream::count`. More than there can be is an error of accounting, not zero.
+    pub(super) fn holding(&self, host: &impl Control) -> u64 {
+        let value = |metric: Metric| host.value(metric).unwrap_or(u64::MAX);
+        let one = |[in_flight, long_lived, ..]: &[Metric; 4]| {
+            let all = value(*in_flight);
+            if self.policy.exempts { all.saturating_sub(value(*long_lived)) } else { all }
+        };
+        self.metrics.scopes.iter().map(|(_, metrics)| one(metrics)).fold(0, u64::saturating_add)
+    }
+
+    /// Streams ever begun, counted or not.
+    pub(super) fn moved(&self, host: &impl Control) -> u64 {
+        let excluded = |(_, [.., excluded]): &(Scope, [Metric; 4])| host.value(*excluded).unwrap_or_default();
+        self.metrics.scopes.iter().map(excluded).fold(self.begun(host), u64::saturating_add)
+    }
+
+    /// Streams in flight that need not be waited for.
+    pub(super) fn idle(&self, counted: &Counted) -> u64 {
+        counted.excluded + if self.policy.exempts { counted.long } else { 0 }
+    }
+
+    pub(super) fn sight(&self, host: &impl Control, now: u64, counted: &Counted) -> Sight {
+        let holding = self.holding(host);
+        let begun = self.begun(host);
+        let stats = self.witness.stats(now);
+        let active = self.witness.active(now, self.moved(host), self.idle(counted));
+        let trust = self.trust(now, counted, holding, active);
+        let total = stats.and_then(|(_, stats)| stats.total).filter(|_| trust != Trust::Exact).unwrap_or_default();
+        Sight {
+            trust,
+            seen: stats.map_or(counted.seen, |(at, _)| at.min(counted.seen)),
+            holding,
+            living: counted.living,
+            begun: begun.saturating_add(total),
+            active,
+            buffered: stats.and_then(|(_, stats)| stats.buffered),
+            app_is_there: self.app.is_none_or(|(_, there)| there),
+        }
+    }
+
+    /// Counters that all answer may have come too late for streams that were there before, or stand in listeners that were replaced by
+    /// others without them. When there is that doubt, Envoy must show that it has no stream that they do not know.
+    pub(super) fn trust(&self, now: u64, counted: &Counted, holding: u64, active: Option<u64>) -> Trust {
+        if counted.trust != Trust::Exact || holding > 0 {
+            return counted.trust;
+        }
+        let young = now.saturating_sub(counted.since) < LONGEST_STREAM && self.cleared != Some(counted.since);
+        let doubt = match self.witness.stats(now) {
+            None if !self.witness.is_missing() => return Trust::Asking,
+            None => young,
+            Some((_, stats)) => {
+                // One for each worker and the main thread; a VM that never came to enter itself may be dead.
+                let each = stats.workers.unwrap_or(0) + 1;
+                let missing = counted.members < each.saturating_mul(self.policy.scopes.len() as u64);
+                young || missing || stats.draining.map_or(active.is_some(), |draining| draining > 0)
+            }
+        };
+        if doubt && active != Some(0) { Trust::Partial } else { Trust::Exact }
+    }
+
+    /// Asks Envoy what it counts, when that matters.
+    pub(super) fn seek_witness(&mut self, host: &impl Control, now: u64, counted: &Counted) {
+        let wanted = read_record(host).phase == Phase::Draining || self.waiting.any(For::Counts) || self.waiting.any(For::Signal);
+        let matters = wanted && (counted.trust != Trust::Exact || self.holding(host) == 0);
+        if !matters || self.asks_envoy() || now.saturating_sub(self.stats_asked) < STATS_EVERY {
+            return;
+        }
+        self.stats_asked = now;
+        self.heals_before = read_record(host).heals;
+        let gauges = self.metrics.scopes.iter().flat_map(|(_, [in_flight, long_lived, ..])| [in_flight, long_lived]);
+        let gauges = gauges.map(|gauge| host.value(*gauge).unwrap_or_default()).collect();
+        self.witness.ask(Before { at: now, moved: self.moved(host), idle: self.idle(counted), gauges });
+        match self.call(host, &self.policy.admin, "GET", stats::PATH) {
+            Some(number) => self.calls.push((number, Call::Stats)),
+            None => self.witness.answered(None),
+        }
+    }
+
+    pub(super) fn asks_envoy(&self) -> bool {
+        self.calls.iter().any(|(_, call)| *call == Call::Stats)
+    }
+
+    /// What Envoy counts is here.
+    pub(super) fn testified(&mut self, host: &impl Control, stats: Option<Stats>) {
+        self.witness.answered(stats);
+        let now = host.now();
+        let counted = self.census.result(host, &self.policy.scopes);
+        let active = self.witness.active(now, self.moved(host), self.idle(&counted));
+        if counted.trust == Trust::Exact && active == Some(0) && stats.is_some_and(|stats| stats.draining.unwrap_or(0) == 0) {
+            self.cleared = Some(counted.since);
+        }
+        self.look_again(host);
+    }
+
+    /// Asks the app whether it is there.
+    pub(super) fn seek_app(&mut self, host: &impl Control, now: u64) {
+        if read_record(host).phase != Phase::Draining {
+            return;
+        }
+        if let Some(app) = &self.policy.app
+            && !self.calls.iter().any(|(_, other)| *other == Call::App)
+            && now.saturating_sub(self.app_asked) >= STATS_EVERY
+        {
+            self.app_asked = now;
+            if let Some(number) = self.call(host, &app.cluster, "GET", &app.path) {
+                self.calls.push((number, Call::App));
+            }
+        }
+    }
+}
