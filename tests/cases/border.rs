@@ -15,7 +15,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// Callbacks, and what every Rust module has: two addresses and its memory.
-const EXPORTS: [&str; 10] = [
+const EXPORTS: [&str; 13] = [
     "__data_end",
     "__heap_base",
     "_initialize",
@@ -24,8 +24,11 @@ const EXPORTS: [&str; 10] = [
     "proxy_on_configure",
     "proxy_on_context_create",
     "proxy_on_done",
+    "proxy_on_http_call_response",
     "proxy_on_memory_allocate",
+    "proxy_on_queue_ready",
     "proxy_on_request_headers",
+    "proxy_on_tick",
 ];
 
 /// The most that the module may weigh, in bytes.

@@ -6,14 +6,15 @@ use serde_json::{Value, json};
 
 use crate::cases::stage::SOON;
 use crate::lab::{Case, Lab, case};
+use crate::support::admin_cluster::admin_cluster;
 use crate::support::bootstrap::set;
 use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure_eq};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
 use crate::support::h1::{Request, once};
 use crate::support::upstream::Upstream;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(plain_envoy_counts_and_restores)]
+    vec![case!(plain_envoy_does_it_all)]
 }
 
 const MODULE: &str = "target/wasm32-unknown-unknown/wasm/laststream_filter.wasm";
@@ -22,21 +23,26 @@ fn manifest(file: &str, lab: &Lab, upstream: &Upstream) -> Outcome<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoyfilter-manifests").join(file);
     let text = std::fs::read_to_string(&path).with_context(|| file.to_owned())?;
     let module = lab.module.display().to_string();
-    ensure_eq!(text.matches(MODULE).count(), 1, "places of the module in {file}");
+    ensure!(text.contains(MODULE), "{file} names the module");
     // The tests' clients are on the loopback interface.
     let text = text.replace(MODULE, &module).replace("10.0.0.0/8", "127.0.0.0/30");
     let mut config: Value = serde_saphyr::from_str(&text).with_context(|| file.to_owned())?;
-    for pointer in ["/admin/address", "/static_resources/listeners/0/address"] {
+    for pointer in ["/admin/address", "/static_resources/listeners/0/address", "/static_resources/listeners/1/address"] {
         set(&mut config, &format!("{pointer}/socket_address/port_value"), json!(0));
     }
-    let app = "/static_resources/clusters/0/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
+    ensure_eq!(config["static_resources"]["clusters"][0]["name"], "admin", "the first cluster");
+    set(&mut config, "/static_resources/clusters/0", admin_cluster("admin"));
+    let app = "/static_resources/clusters/1/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
     set(&mut config, app, json!(upstream.h1().port()));
     Ok(config)
 }
 
-async fn plain_envoy_counts_and_restores(lab: &Lab) -> Outcome {
+async fn plain_envoy_does_it_all(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
-    let envoy = Envoy::start(&lab.envoy, manifest("plain-envoy/envoy.yaml", lab, &upstream)?, Options::default()).await?;
+    // The harness tells Envoy its own admin port through discovery, which wants a node.
+    let extra = ["--service-node", "node", "--service-cluster", "cluster"].map(String::from).to_vec();
+    let options = Options { extra, ..Options::default() };
+    let envoy = Envoy::start(&lab.envoy, manifest("plain-envoy/envoy.yaml", lab, &upstream)?, options).await?;
     let main = envoy.address("main").await?;
     let forged = Request::get("/").header("x-forwarded-proto", "https").header("x-laststream-forwarded-proto", "https");
     once(main, &forged).await?.expect(200)?;
@@ -48,5 +54,9 @@ async fn plain_envoy_counts_and_restores(lab: &Lab) -> Outcome {
     ensure_eq!(upstream.last()?.header("x-forwarded-proto"), Some("http".into()), "from a stranger");
     envoy.wait_for_stat("wasmcustom.laststream_streams_begun_gateway_total", |value| value == Some(2), SOON).await?;
     envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_gateway", |value| value == Some(0), SOON).await?;
+    let gate = envoy.address("gate").await?;
+    once(gate, &Request::get("/ready")).await?.expect(503)?;
+    let held = once(gate, &Request::get("/prestop?wait")).await?.expect(200)?;
+    ensure_eq!(held.json()?["state"], "drained", "{}", held.text());
     Ok(())
 }

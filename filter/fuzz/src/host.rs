@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use laststream_filter::host::{Host, Kind, Level, Metric};
+use laststream_filter::host::{Control, Host, Kind, Level, Metric};
 
 use crate::map::serialise;
 use crate::request::Request;
@@ -97,5 +97,58 @@ impl Host for Memory {
     fn remove_request_header(&self, name: &[u8]) {
         self.edits.borrow_mut().push(Edit::Remove(name.into()));
         self.request.borrow_mut().headers.retain(|(other, _)| other != name);
+    }
+}
+
+/// Nobody else is there: no other VM, no time, no cluster.
+impl Control for Memory {
+    fn now(&self) -> u64 {
+        0
+    }
+
+    fn set(&self, gauge: Metric, value: u64) {
+        if let Some((_, old)) = self.metrics.borrow_mut().get_mut(gauge.0 as usize) {
+            *old = i64::try_from(value).unwrap_or(i64::MAX);
+        }
+    }
+
+    fn shared(&self, _key: &str) -> Option<(Vec<u8>, u32)> {
+        None
+    }
+
+    fn share(&self, _key: &str, _value: &[u8], _generation: Option<u32>) -> bool {
+        true
+    }
+
+    fn queue(&self, _name: &str) -> Option<u32> {
+        None
+    }
+
+    fn send(&self, _queue: u32, _message: &[u8]) -> bool {
+        false
+    }
+
+    fn receive(&self, _queue: u32) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn tick_every(&self, _period: u32) {}
+
+    fn call(&self, _cluster: &str, _method: &str, _path: &str, _patience: u64) -> Option<u32> {
+        None
+    }
+
+    fn called_status(&self) -> Option<u16> {
+        None
+    }
+
+    fn called_body(&self, _length: usize) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn answer(&self, _stream: u32, _status: u16, _headers: &[(&str, &str)], _body: &str) {}
+
+    fn enter(&self, _stream: u32) -> bool {
+        true
     }
 }
