@@ -6,7 +6,7 @@
 
 use arbitrary::Unstructured;
 use laststream_filter::config::read_wire;
-use laststream_filter::config::wire::{Configuration, Fallback, ForwardedProto, TextMatch};
+use laststream_filter::config::wire::{Configuration, Fallback, ForwardedProto, Role, TextMatch};
 use laststream_filter::contexts::Contexts;
 use laststream_fuzz::host::{Edit, Memory};
 use laststream_fuzz::request::Request;
@@ -29,7 +29,11 @@ fuzz_target!(|data: &[u8]| {
     let mut contexts = Contexts::default();
     contexts.create(ROOT, 0);
     if contexts.configure(ROOT, &host, &configuration) {
-        serve(&mut contexts, &host, &wire, sections.map(Request::read).collect());
+        let requests = sections.map(Request::read).collect();
+        match wire.role {
+            Role::Stream => serve(&mut contexts, &host, &wire, requests),
+            Role::Gate => ask(&mut contexts, &host, requests),
+        }
     }
 });
 
@@ -51,6 +55,18 @@ fn configuration(section: &[u8]) -> Vec<u8> {
 
 fn peer_key(wire: &Configuration) -> Vec<u8> {
     wire.forwarded_proto.as_ref().map(|policy| policy.trust.peer_key.clone().into_bytes()).unwrap_or_default()
+}
+
+/// A gate counts nothing; whatever it is asked, it must not panic.
+fn ask(contexts: &mut Contexts, host: &Memory, requests: Vec<Request>) {
+    for (stream, request) in (2..).zip(requests) {
+        host.serve(request);
+        contexts.create(stream, ROOT);
+        contexts.begin(stream, host);
+        contexts.tick(ROOT, host);
+        contexts.done(stream, host);
+    }
+    assert_eq!(host.sum(IN_FLIGHT), 0, "a gate counts streams");
 }
 
 /// Every other stream ends at once; the others outlive the configuration, and a new one.
