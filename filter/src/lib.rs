@@ -1,9 +1,10 @@
-//! laststream, the module: counts the HTTP streams in flight over all of Envoy's workers, and restores `x-forwarded-proto`.
+//! laststream, the module: counts the HTTP streams in flight over all of Envoy's workers, restores `x-forwarded-proto`, and gates the drain.
 //!
 //! | where | what |
 //! |---|---|
 //! | [`config`] | the configuration, from text to checked types; shared with the command line |
 //! | [`forwarded`] | the original scheme: whom to believe, what headers say, what is written |
+//! | [`gate`], `census` | the drain: how long to wait, and who counts |
 //! | [`rules`] | which streams are not counted, which are long-lived |
 //! | [`contexts`], `plugin`, `stream` | the life of a stream, of a configuration, of the VM |
 //! | [`host`] | what may be asked of Envoy |
