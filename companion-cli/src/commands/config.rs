@@ -1,13 +1,31 @@
 //! `laststream config …`
 
-use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::PathBuf;
 
+use clap::{Args, Subcommand};
 use laststream_filter::config;
 
-use crate::cli::{Check, Config};
 use crate::commands::Exit;
+use crate::commands::input::read;
 use crate::printer::Printer;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Prints the JSON schema of the module's configuration.
+    #[command(after_help = "Example:\n  laststream config schema > laststream.schema.json")]
+    Schema,
+    /// Checks a configuration exactly as the module does.
+    #[command(
+        after_help = "Examples:\n  laststream config check policy.json\n  echo '{\"scope\": \"inbound\"}' | laststream config check -"
+    )]
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The file with the configuration as JSON; `-` for standard input.
+    pub(crate) file: PathBuf,
+}
 
 pub(super) fn run(command: &Config, printer: &Printer) -> Exit {
     match command {
@@ -41,15 +59,5 @@ fn run_check(check: &Check, printer: &Printer) -> Exit {
             }
             Exit::Found
         }
-    }
-}
-
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    if file == Path::new("-") {
-        let mut text = Vec::new();
-        io::stdin().lock().read_to_end(&mut text)?;
-        Ok(text)
-    } else {
-        std::fs::read(file)
     }
 }

@@ -1,7 +1,8 @@
 //! The commands, a file each: they do their work, hand their results to the printer, and say how it ended.
 
-mod config;
-mod envoy;
+pub(crate) mod config;
+pub(crate) mod envoy;
+mod input;
 
 use crate::cli::{Arguments, Command};
 use crate::printer::Printer;
