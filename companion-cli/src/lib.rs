@@ -4,4 +4,7 @@
 pub mod env_vars;
 pub mod envoy;
 pub mod module;
+pub mod policy;
 pub mod progress;
+pub mod render;
+pub mod yaml;

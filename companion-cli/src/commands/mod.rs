@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod envoy;
 mod input;
+pub(crate) mod render;
 
 use crate::cli::{Arguments, Command};
 use crate::printer::Printer;
@@ -24,5 +25,6 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
     match arguments.command {
         Command::Config(command) => config::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
+        Command::Render(command) => render::run(&command, printer),
     }
 }

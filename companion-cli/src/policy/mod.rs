@@ -1,0 +1,186 @@
+//! The policy file: one YAML text from which everything is rendered. Text → [`file::File`] (its shape) → [`Policy`] (checked).
+//!
+//! What the module itself is told is checked by the module's own types, so what is rendered here is never refused there.
+
+mod check;
+pub mod file;
+mod places;
+mod problem;
+mod sizing;
+mod source;
+mod span;
+
+use std::collections::BTreeMap;
+
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use file::{App, Begin, FailurePolicy, File, Finish, LongLived, Placement, Retries};
+pub use problem::{Problem, Refused};
+pub use sizing::{KUBELET, LATE, Sizing};
+pub use source::{Resolve, Source};
+pub use span::Span;
+
+/// A policy that makes sense.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// The resources' name.
+    pub name: String,
+    /// Their namespace, where there is one.
+    pub namespace: Option<String>,
+    /// Their labels.
+    pub labels: BTreeMap<String, String>,
+    /// Which proxies; defaults filled in.
+    pub placement: Placement,
+    /// The pull secret's name.
+    pub pull_secret: Option<String>,
+    /// What happens to requests without the module.
+    pub failure_policy: FailurePolicy,
+    /// `count` of the module's configuration, as it was written.
+    pub count: Option<Value>,
+    /// `forwarded_proto` of the module's configuration, as it was written.
+    pub forwarded_proto: Option<ForwardedProto>,
+    /// The gate's port, if there is a gate.
+    pub gate_port: Option<u16>,
+    /// How the drain begins.
+    pub begin: Begin,
+    /// How it ends.
+    pub finish: Finish,
+    /// What long-lived streams do to it.
+    pub long_lived: LongLived,
+    /// The app that it also waits for.
+    pub app: Option<App>,
+    /// How long everything takes.
+    pub sizing: Sizing,
+    /// Istio's own setting is kept.
+    pub exit_on_zero: bool,
+    /// Retries at the caller's side.
+    pub retries: Option<Retries>,
+    /// What is allowed, but worth a word.
+    pub warnings: Vec<String>,
+    module: Option<String>,
+    digest: Option<String>,
+}
+
+/// What rendering must know of `forwarded_proto` besides its text.
+#[derive(Debug, Clone)]
+pub struct ForwardedProto {
+    /// The text.
+    pub json: Value,
+    /// The header that an early mutation saves `x-forwarded-proto` in; nothing where the header itself is read.
+    pub saved_in: Option<String>,
+    /// The filter state key of the direct peer's address; nothing where no address is trusted.
+    pub peer_key: Option<String>,
+}
+
+/// What the command line says instead of the file.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// Instead of `module`; the file's `digest` does not count then.
+    pub module: Option<String>,
+    /// Instead of `digest`.
+    pub digest: Option<String>,
+    /// Instead of `namespace`.
+    pub namespace: Option<String>,
+    /// Instead of `name`.
+    pub name: Option<String>,
+}
+
+/// Longer than any policy; shorter than what a mistaken file name may lead to.
+const LONGEST: usize = 1 << 20;
+
+impl Policy {
+    /// Reads and checks a policy. No text at all is a policy without any wishes.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with its shape; or everything that is wrong with its values.
+    pub fn read(text: &[u8], overrides: &Overrides) -> Result<Self, Refused> {
+        let text = text_of(text).map_err(|problem| Refused(vec![problem]))?;
+        let file = shape(text).map_err(|problem| Refused(vec![problem]))?;
+        check::check(apply(file, overrides)).map_err(|problems| {
+            let placed = |problem: Problem| Problem { place: place(text, &problem, overrides), ..problem };
+            Refused(problems.into_iter().map(placed).collect())
+        })
+    }
+
+    /// Where the module comes from, pinned. Asks the registry only where no digest was given.
+    ///
+    /// # Errors
+    /// No module, one that makes no sense, or no digest to be had.
+    pub fn source(&self, resolve: Resolve<'_>) -> Result<Source, Problem> {
+        let Some(module) = &self.module else {
+            return Err(Problem::new(
+                "module",
+                "is required: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that the proxy can read",
+            ));
+        };
+        source::read(module, self.digest.as_deref(), resolve).map_err(|(field, message)| Problem::new(field, message))
+    }
+
+    /// What the policy file may look like (JSON Schema, draft 2020-12).
+    #[must_use]
+    pub fn schema() -> Value {
+        let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<File>().to_value();
+        schema["title"] = "laststream policy".into();
+        schema
+    }
+}
+
+fn text_of(text: &[u8]) -> Result<&str, Problem> {
+    if text.len() > LONGEST {
+        return Err(Problem::new("", format!("is no policy: {} bytes, and {LONGEST} are more than enough", text.len())));
+    }
+    std::str::from_utf8(text).map_err(|error| Problem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to())))
+}
+
+/// Comments alone are a policy without any wishes, too.
+fn shape(text: &str) -> Result<File, Problem> {
+    let says_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#') || line.trim_end() == "---";
+    if text.lines().all(says_nothing) {
+        return Ok(File::default());
+    }
+    serde_saphyr::from_str(text).map_err(|error| {
+        let place = error.location().filter(|place| place.line() > 0).map(|place| (place.line(), place.column()));
+        Problem { path: String::new(), message: bare(&error), place }
+    })
+}
+
+/// The reader's words without the snippet and the place around them.
+fn bare(error: &serde_saphyr::Error) -> String {
+    let words = error.without_snippet().to_string();
+    let end = words.find(" at line ").or_else(|| words.find("\n")).unwrap_or(words.len());
+    words.get(..end).unwrap_or(&words).trim_end_matches([',', ':']).to_owned()
+}
+
+fn apply(mut file: File, overrides: &Overrides) -> File {
+    let over = |mine: &mut Option<String>, theirs: &Option<String>| {
+        if theirs.is_some() {
+            mine.clone_from(theirs);
+        }
+    };
+    if overrides.module.is_some() {
+        file.digest = None;
+    }
+    over(&mut file.module, &overrides.module);
+    over(&mut file.digest, &overrides.digest);
+    over(&mut file.namespace, &overrides.namespace);
+    over(&mut file.name, &overrides.name);
+    file
+}
+
+/// What the command line said has no place in the file.
+fn place(text: &str, problem: &Problem, overrides: &Overrides) -> Option<(u64, u64)> {
+    let from_flag = match problem.path.as_str() {
+        "module" => overrides.module.is_some(),
+        "digest" => overrides.digest.is_some(),
+        "namespace" => overrides.namespace.is_some(),
+        "name" => overrides.name.is_some(),
+        _ => false,
+    };
+    if from_flag { None } else { places::find(text, &problem.path) }
+}
+
+#[cfg(test)]
+mod tests;

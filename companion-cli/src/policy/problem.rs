@@ -1,0 +1,51 @@
+//! What is wrong with a policy: where, and the way out.
+
+use std::fmt;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The field, such as `drain.deadline`; nothing where the text is no policy at all.
+    pub path: String,
+    /// What is there, what is expected, and the way out.
+    pub message: String,
+    /// Line and column, where they are known.
+    pub place: Option<(u64, u64)>,
+}
+
+impl Problem {
+    /// A problem with a field.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into(), place: None }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((line, column)) = self.place {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// A policy that is not taken, with everything that is known to be wrong with it. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused(pub Vec<Problem>);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Refused {}

@@ -1,0 +1,170 @@
+//! The times of a drain, so that they fit together: given some, the others follow; what contradicts is refused with all numbers named.
+//!
+//! ```text
+//! ├─ delay ─┼──── longest request ────┼ late ┼ quiet ┤
+//! ├──────────────────── deadline ────────────────────┼─ agent ─┼ kubelet ┤
+//! ├───────────────────────────── grace period ─────────────────────────┤
+//! ```
+
+use super::file::Drain;
+use super::problem::Problem;
+use super::span::Span;
+
+/// What kubelet leaves at least after the hook.
+pub const KUBELET: Span = Span::seconds(2);
+/// How long after the drain has begun a request may still arrive, before everybody knows.
+pub const LATE: Span = Span::seconds(2);
+/// Kubernetes' own grace period.
+const USUAL_GRACE: Span = Span::seconds(30);
+
+/// Times that fit together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizing {
+    /// The longest request that is sure to finish.
+    pub longest_request: Span,
+    /// The pod's grace period, in whole seconds.
+    pub grace_period: Span,
+    /// When the gate lets go.
+    pub deadline: Span,
+    /// How long zero must last.
+    pub quiet: Span,
+    /// What goes before the drain.
+    pub delay: Span,
+    /// What comes after it.
+    pub agent: Span,
+}
+
+/// `has_agent`: Istio's agent is there, and takes its time after SIGTERM when the deadline was reached.
+pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, Problem> {
+    let quiet = drain.quiet.unwrap_or(Span::seconds(1));
+    let delay = drain.delay.unwrap_or_default();
+    let agent = if has_agent { drain.agent.unwrap_or(Span::seconds(5)) } else { Span::default() };
+    let after = agent + KUBELET;
+    let around = delay + LATE + quiet;
+    let words = Words { quiet, delay, agent };
+    let deadline = match (drain.deadline, drain.grace_period, drain.longest_request) {
+        (Some(deadline), _, _) => deadline,
+        (None, Some(grace), _) => grace - after,
+        (None, None, Some(longest)) => longest + around,
+        (None, None, None) => USUAL_GRACE - after,
+    };
+    let grace_period = drain.grace_period.unwrap_or((deadline + after).rounded_up());
+    if grace_period != grace_period.rounded_up() {
+        return Err(Problem::new(
+            "drain.grace_period",
+            format!("{grace_period} is no whole number of seconds: write `{}`", grace_period.rounded_up()),
+        ));
+    }
+    let needed = drain.longest_request.map_or(deadline, |longest| longest + around);
+    if deadline + after > grace_period || (drain.deadline.is_none() && needed > deadline) {
+        let deadline = drain.deadline.unwrap_or(needed);
+        return Err(words.too_short(grace_period, deadline, drain.longest_request));
+    }
+    if needed > deadline {
+        return Err(words.too_early(deadline, drain.longest_request.unwrap_or_default()));
+    }
+    if deadline <= around {
+        return Err(words.too_little(deadline, grace_period));
+    }
+    let longest_request = drain.longest_request.unwrap_or(deadline - around);
+    Ok(Sizing { longest_request, grace_period, deadline, quiet, delay, agent })
+}
+
+/// The numbers that every complaint names.
+struct Words {
+    quiet: Span,
+    delay: Span,
+    agent: Span,
+}
+
+impl Words {
+    fn around(&self) -> String {
+        format!("{} of delay, {LATE} for requests that arrive late, {} of quiet", self.delay, self.quiet)
+    }
+
+    fn after(&self) -> String {
+        if self.agent == Span::default() {
+            format!("{KUBELET} for kubelet")
+        } else {
+            format!("{} for Istio's agent and {KUBELET} for kubelet", self.agent)
+        }
+    }
+
+    fn too_short(&self, grace: Span, deadline: Span, longest: Option<Span>) -> Problem {
+        let needs = (deadline + self.agent + KUBELET).rounded_up();
+        let why = longest.map_or(String::new(), |longest| format!(" (a request of {longest}, {})", self.around()));
+        let message = format!(
+            "{grace} is too short: a deadline of {deadline}{why}, and {} after it, need {needs}: write `{needs}` or more",
+            self.after()
+        );
+        Problem::new("drain.grace_period", message)
+    }
+
+    fn too_early(&self, deadline: Span, longest: Span) -> Problem {
+        let needs = longest + self.delay + LATE + self.quiet;
+        let message = format!("{deadline} cuts a request of {longest}: with {} it takes {needs}: write `{needs}` or more", self.around());
+        Problem::new("drain.deadline", message)
+    }
+
+    fn too_little(&self, deadline: Span, grace: Span) -> Problem {
+        let message = format!(
+            "a deadline of {deadline} in a grace period of {grace} leaves no time for any request: {}, and {} after the deadline",
+            self.around(),
+            self.after()
+        );
+        Problem::new("drain", message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Drain, Span, fit};
+
+    fn seconds(text: &str) -> Option<Span> {
+        (!text.is_empty()).then(|| text.parse().expect(text))
+    }
+
+    fn drain(longest: &str, grace: &str, deadline: &str) -> Drain {
+        Drain { longest_request: seconds(longest), grace_period: seconds(grace), deadline: seconds(deadline), ..Drain::default() }
+    }
+
+    #[test]
+    fn what_is_left_out_follows() {
+        for (longest, grace, deadline, expected) in [
+            ("", "", "", ("20s", "30s", "23s")),
+            ("60s", "", "", ("60s", "70s", "63s")),
+            ("", "70s", "", ("60s", "70s", "63s")),
+            ("", "", "63s", ("60s", "70s", "63s")),
+            ("10s", "70s", "", ("10s", "70s", "63s")),
+            ("10s", "", "30s", ("10s", "37s", "30s")),
+            ("10s", "60s", "30s", ("10s", "60s", "30s")),
+            ("500ms", "", "", ("500ms", "11s", "3500ms")),
+        ] {
+            let sizing = fit(&drain(longest, grace, deadline), true).expect("fits");
+            let found = (sizing.longest_request.to_string(), sizing.grace_period.to_string(), sizing.deadline.to_string());
+            assert_eq!((found.0.as_str(), found.1.as_str(), found.2.as_str()), expected, "{longest} {grace} {deadline}");
+        }
+        let alone = fit(&drain("60s", "", ""), false).expect("fits");
+        assert_eq!((alone.deadline.to_string(), alone.grace_period.to_string()), ("63s".into(), "65s".into()));
+    }
+
+    #[test]
+    fn what_contradicts_is_refused_with_its_numbers() {
+        for (longest, grace, deadline, path, words) in [
+            ("60s", "30s", "", "drain.grace_period", &["30s", "63s", "60s", "5s", "2s", "`70s`"][..]),
+            ("", "30s", "30s", "drain.grace_period", &["30s is too short", "`37s`"]),
+            ("60s", "", "50s", "drain.deadline", &["50s", "60s", "`63s`"]),
+            ("60s", "90s", "50s", "drain.deadline", &["`63s`"]),
+            ("", "8s", "", "drain", &["8s", "no time"]),
+            ("", "5s", "", "drain.grace_period", &["5s is too short"]),
+            ("", "", "3s", "drain", &["3s"]),
+            ("", "30500ms", "", "drain.grace_period", &["`31s`"]),
+        ] {
+            let problem = fit(&drain(longest, grace, deadline), true).expect_err(path);
+            assert_eq!(problem.path, path, "{problem}");
+            for word in words {
+                assert!(problem.message.contains(word), "{problem} lacks {word}");
+            }
+        }
+    }
+}

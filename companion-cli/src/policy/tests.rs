@@ -1,0 +1,178 @@
+//! What is accepted, and what is said of everything else.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::file::{FailurePolicy, Placement};
+use super::{Overrides, Policy};
+
+const SHORT: &str = "\
+module: oci://ghcr.io/example/laststream:0.1.0
+forwarded_proto:
+  presets: [aws_alb]
+  trust:
+    peers: [10.0.0.0/16]
+";
+
+fn read(text: &str) -> Result<Policy, String> {
+    Policy::read(text.as_bytes(), &Overrides::default()).map_err(|refused| refused.to_string())
+}
+
+#[test]
+fn five_lines_are_enough_for_a_gateway() {
+    let policy = read(SHORT).expect("a policy");
+    assert_eq!((policy.name.as_str(), policy.namespace.as_deref()), ("laststream", Some("istio-system")));
+    let Placement::Gateway(gateway) = &policy.placement else { panic!("{:?}", policy.placement) };
+    assert_eq!(gateway.selector, BTreeMap::from([("istio".into(), "ingressgateway".into())]));
+    assert_eq!(policy.failure_policy, FailurePolicy::Open);
+    assert_eq!(policy.gate_port, Some(15091));
+    let proto = policy.forwarded_proto.expect("forwarded_proto");
+    assert_eq!(proto.saved_in.as_deref(), Some("x-laststream-forwarded-proto"));
+    assert_eq!(proto.peer_key.as_deref(), Some("laststream.direct_peer"));
+}
+
+#[test]
+fn nothing_is_a_policy_without_wishes() {
+    for text in ["", "# nothing\n", "---\n", "{}"] {
+        assert_eq!(read(text).expect(text).sizing.grace_period.to_string(), "30s");
+    }
+}
+
+#[test]
+fn errors_name_the_place_and_the_way_out() {
+    let sidecar = |more: &str| format!("namespace: a\nplacement:\n  sidecar: {{}}\n{more}");
+    for (text, words) in [
+        ("nam: x".into(), &["line 1, column 1", "nam", "namespace"][..]),
+        ("gate:\n  ports: 1".into(), &["line 2, column 3", "ports", "port"]),
+        ("gate: {port: 70000}".into(), &["line 1, column 14"]),
+        ("gate: {port: 15020}".into(), &["line 1, column 14", "gate.port", "Istio's own", "15091"]),
+        ("drain: {quiet: 1_000}".into(), &["line 1, column 9", "1_000", "`60s`"]),
+        ("drain: {quiet: 10}".into(), &["line 1", "`60s`"]),
+        ("drain: {quiet: 10ms}".into(), &["drain.quiet", "200"]),
+        ("drain:\n  longest_request: 60s\n  grace_period: 30s".into(), &["line 3, column 17", "drain.grace_period", "`70s`"]),
+        ("name: On".into(), &["name: `On`"]),
+        ("labels: {a b: c}".into(), &["labels.a b", "not the name of a label"]),
+        ("count: {exclude: {paths: [{exact: a}]}}".into(), &["line 1, column 27", "count.exclude.paths[0]", "begins with `/`"]),
+        ("count: {exclude: {health_checks: 1.5}}".into(), &["count: 1.5 is no whole number"]),
+        ("count:\n  exclude:\n    health_check: true".into(), &["count.exclude.health_check", "did you mean `health_checks`"]),
+        ("forwarded_proto:\n  presets: [gcp]\n  trust: {peers: [10.0.0.1/8]}".into(), &["line 3, column 19", "write `10.0.0.0/8`"]),
+        ("placement: {sidecar: {}}".into(), &["namespace: is required"]),
+        (sidecar("drain: {finish: drain}"), &["line 4", "drain_agent"]),
+        ("namespace: a\nplacement: {sidecar: {directions: [inbound, inbound]}}".into(), &["twice"]),
+        ("namespace: a\nplacement: {sidecar: {directions: [outbound]}}\nforwarded_proto: {}".into(), &["add `inbound`"]),
+        ("namespace: a\nplacement: {waypoint: {gateway: w}}\ngate: {port: 1}".into(), &["gate: can be had"]),
+        ("placement: {envoy: {listen: localhost}}".into(), &["placement.envoy.listen", "127.0.0.1:8080"]),
+        ("placement: {envoy: {}}\ndrain: {finish: drain_agent}".into(), &["drain.finish", "`quit`"]),
+        ("retries: {host: 'a b'}".into(), &["retries.host"]),
+        ("a: b\n---\nc: d".into(), &["line"]),
+        ("[1]".into(), &["line 1"]),
+        ("name: x\nname: y".into(), &["line 2", "duplicate"]),
+        ("name: [".into(), &["line"]),
+        ("a: &a [*a]".into(), &["line 1"]),
+    ] {
+        let said = read(&text).map(|_| ()).expect_err(&text);
+        for word in words {
+            assert!(said.contains(word), "{text}\nsaid: {said}\nlacks: {word}");
+        }
+        assert!(!said.contains('\n'), "one line: {said}");
+    }
+    assert!(Policy::read(b"\xff", &Overrides::default()).expect_err("bytes").to_string().contains("UTF-8"));
+    assert!(Policy::read(&vec![b' '; 2 << 20], &Overrides::default()).expect_err("long").to_string().contains("bytes"));
+}
+
+#[test]
+fn the_command_line_comes_first() {
+    let overrides = Overrides { module: Some("/a.wasm".into()), name: Some("b".into()), namespace: Some("c".into()), digest: None };
+    let text = format!("digest: sha256:{}\nname: x\nmodule: oci://h/r:t", "0".repeat(64));
+    let policy = Policy::read(text.as_bytes(), &overrides).expect("a policy");
+    assert_eq!((policy.name.as_str(), policy.namespace.as_deref()), ("b", Some("c")));
+    assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
+}
+
+#[test]
+fn the_schema_knows_the_modules_fields() {
+    let schema = Policy::schema();
+    assert!(schema.pointer("/properties/forwarded_proto/properties/trust/properties/peers").is_some(), "{schema:#}");
+    assert!(schema.pointer("/properties/drain/properties/longest_request").is_some(), "{schema:#}");
+    assert_eq!(schema["additionalProperties"], false);
+}
+
+/// Cuts, doubles and replaces pieces of a real policy.
+fn damaged() -> impl Strategy<Value = String> {
+    const PIECES: &[&str] = &[
+        "",
+        ":",
+        "\n",
+        "  ",
+        "[",
+        "]",
+        "{",
+        "}",
+        "&a",
+        "*a",
+        "<<: *a",
+        "!!binary",
+        "|",
+        ">",
+        "'",
+        "\"",
+        "#",
+        "-",
+        "---\n",
+        "\t",
+        "\0",
+        "é",
+        "1e999",
+        "-1",
+        "~",
+        "60s",
+        "null",
+        "gate:",
+        "drain:",
+        "placement:",
+        "sidecar: {}",
+        "18446744073709551615",
+        "on",
+        "0x10",
+        ".nan",
+        "? ",
+        "%YAML 1.1\n",
+        "[[[[[[[[[[[[",
+        "{a: {a: {a: ",
+    ];
+    const WHOLE: &str = include_str!("tests/everything.yaml");
+    let cut = (0..WHOLE.len(), 0_usize..30, proptest::sample::select(PIECES));
+    proptest::collection::vec(cut, 1..5).prop_map(|cuts| {
+        cuts.into_iter().fold(WHOLE.to_owned(), |text, (at, length, piece)| {
+            let start = text.floor_char_boundary(at.min(text.len()));
+            let end = text.floor_char_boundary((start + length).min(text.len()));
+            format!("{}{piece}{}", &text[..start], &text[end..])
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    /// Whatever is read is rendered, or refused in words; and what is rendered is YAML.
+    #[test]
+    fn no_policy_makes_anything_panic(text in damaged()) {
+        if let Ok(policy) = read(&text) {
+            for kind in crate::render::Kind::ALL {
+                if let Ok(rendered) = crate::render::render(kind, &policy, &|_| Ok(format!("sha256:{}", "a".repeat(64)))) {
+                    for file in rendered.files {
+                        let back: Result<Vec<serde_json::Value>, _> = serde_saphyr::from_multiple(&file.text);
+                        prop_assert!(back.is_ok(), "{:?}\n{}", back.err(), file.text);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn everything_at_once_is_a_policy() {
+    let policy = read(include_str!("tests/everything.yaml")).expect("a policy");
+    assert!(policy.retries.is_some() && policy.app.is_some() && policy.exit_on_zero);
+}

@@ -1,0 +1,84 @@
+//! A whole bootstrap for an Envoy without a mesh: everything in its place, to run as it is.
+
+use std::net::SocketAddr;
+
+use super::module_json;
+use super::parts::{self, ADMIN_CLUSTER, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED, saved_header};
+use super::{File, other};
+use crate::policy::file::{Placement, PlainEnvoy};
+use crate::policy::{Policy, Problem, Source};
+use crate::yaml::{List, Map};
+
+pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
+    let Placement::Envoy(envoy) = &policy.placement else {
+        return Err(Problem::new("placement", "is not an Envoy without a mesh: write `placement: {envoy: {}}`"));
+    };
+    let Source::File(_) = source else {
+        let message = format!("`{}` is nothing that Envoy itself can load reliably: fetch it, and name the file", source.url());
+        return Err(Problem::new("module", message));
+    };
+    let [listen, app, admin] = addresses(envoy)?;
+    let mut listeners = List::new().item(main(policy, source, listen));
+    if let Some(port) = policy.gate_port {
+        let role = Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true };
+        let filter = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
+        listeners = listeners.note(format!("The gate: curl 127.0.0.1:{port}/status")).item(parts::gate_listener("gate", port, filter));
+    }
+    let mut clusters = List::new();
+    if policy.gate_port.is_some() {
+        clusters = clusters.note("Envoy's own admin interface, which the gate asks.").item(cluster(ADMIN_CLUSTER, admin));
+    }
+    let clusters = clusters.item(cluster("app", app));
+    let bootstrap = Map::new()
+        .with("admin", Map::new().with("address", address(admin)))
+        .with("static_resources", Map::new().with("listeners", listeners).with("clusters", clusters));
+    let about = [format!("An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml")];
+    Ok(other("envoy.yaml", &about, bootstrap))
+}
+
+/// They were checked when the policy was read.
+fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], Problem> {
+    let read = |address: &Option<String>| address.as_deref().unwrap_or_default().parse();
+    match (read(&envoy.listen), read(&envoy.app), read(&envoy.admin)) {
+        (Ok(listen), Ok(app), Ok(admin)) => Ok([listen, app, admin]),
+        _ => Err(Problem::new("placement.envoy", "has an address that is none")),
+    }
+}
+
+fn main(policy: &Policy, source: &Source, listen: SocketAddr) -> Map {
+    let role = Role { name: "laststream", configuration: module_json::stream(policy, "gateway", true), is_gate: false };
+    let module = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
+    let filters = parts::peer_key(policy).map(parts::direct_peer).into_iter().chain([module, parts::router()]);
+    let route =
+        Map::new().with("match", Map::new().with("prefix", "/")).with("route", Map::new().with("cluster", "app").with("timeout", "0s"));
+    let removed = saved_header(policy).map(|header| List::new().item(header));
+    let host = Map::new()
+        .with("name", "app")
+        .with("domains", List::new().item("*"))
+        .note(WHY_REMOVED)
+        .with_some("request_headers_to_remove", removed)
+        .with("routes", List::new().item(route));
+    let manager = Map::new()
+        .with("@type", HCM_TYPE)
+        .with("stat_prefix", "main")
+        .with("use_remote_address", true)
+        .note(WHY_EARLY)
+        .with_some("early_header_mutation_extensions", saved_header(policy).map(parts::early_mutation))
+        .with("http_filters", filters.collect::<List>())
+        .with("route_config", Map::new().with("name", "main").with("virtual_hosts", List::new().item(host)));
+    let chain = Map::new().with("filters", List::new().item(Map::new().with("name", HCM).with("typed_config", manager)));
+    Map::new().with("name", "main").with("address", address(listen)).with("filter_chains", List::new().item(chain))
+}
+
+fn cluster(name: &str, at: SocketAddr) -> Map {
+    let endpoint = Map::new().with("endpoint", Map::new().with("address", address(at)));
+    let endpoints = List::new().item(Map::new().with("lb_endpoints", List::new().item(endpoint)));
+    Map::new()
+        .with("name", name)
+        .with("connect_timeout", "1s")
+        .with("load_assignment", Map::new().with("cluster_name", name).with("endpoints", endpoints))
+}
+
+fn address(address: SocketAddr) -> Map {
+    parts::address(&address.ip().to_string(), address.port())
+}

@@ -1,0 +1,108 @@
+//! Envoy Gateway's policies: its own for the module, patches for what it has no word for.
+
+use super::module_json;
+use super::parts::{self, WHY_EARLY, WHY_REMOVED};
+use super::{File, metadata, objects};
+use crate::policy::file::{EnvoyGateway, FailurePolicy, Placement};
+use crate::policy::{Policy, Problem, Source};
+use crate::yaml::{List, Map, Node};
+
+const API: &str = "gateway.envoyproxy.io/v1alpha1";
+const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
+
+pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
+    let Placement::EnvoyGateway(gateway) = &policy.placement else {
+        return Err(Problem::new("placement", "is not Envoy Gateway: write `placement: {envoy_gateway: {gateway: NAME}}`"));
+    };
+    let mut about = vec![
+        "There is no gate here: its listener would need the module, and Envoy Gateway hands it to its own policies only. Its shutdown manager holds drains by connections.".to_owned(),
+    ];
+    let mut documents = vec![extension(policy, source, gateway)?];
+    let patches = patches(policy, gateway);
+    if !patches.is_empty() {
+        about.push("EnvoyPatchPolicy must be enabled in Envoy Gateway (extensionApis.enableEnvoyPatchPolicy). Without these patches nobody is trusted.".into());
+        about.push(
+            "They are for plain HTTP listeners: one with TLS has its filters in /filter_chains/0 instead of /default_filter_chain.".into(),
+        );
+        documents.push(patch_policy(policy, gateway, patches));
+    }
+    Ok(objects("envoy-gateway.yaml", &about, &documents))
+}
+
+fn extension(policy: &Policy, source: &Source, gateway: &EnvoyGateway) -> Result<Map, Problem> {
+    let why_digest = "The digest of the image's manifest, not of the module in it.";
+    let code = match source {
+        Source::Image { repository, digest, .. } => {
+            let secret = policy.pull_secret.as_deref().map(|name| Map::new().with("name", name));
+            let image = Map::new()
+                .with("url", format!("{repository}@sha256:{digest}"))
+                .note(why_digest)
+                .with("sha256", digest.as_str())
+                .with_some("pullSecretRef", secret);
+            Map::new().with("type", "Image").with("image", image)
+        }
+        Source::Download { url, checksum } => {
+            Map::new().with("type", "HTTP").with("http", Map::new().with("url", url.as_str()).with("sha256", checksum.as_str()))
+        }
+        Source::File(path) => {
+            return Err(Problem::new(
+                "module",
+                format!("`{path}` is a file, which Envoy Gateway cannot hand to its proxies: `oci://…` or `https://…`"),
+            ));
+        }
+    };
+    let wasm = Map::new()
+        .with("name", policy.name.as_str())
+        .note("The controller fetches it, and hands it to the proxies.")
+        .with("code", code)
+        .note(if policy.failure_policy == FailurePolicy::Open {
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted."
+        } else {
+            "As the policy wants it: without the module requests are refused."
+        })
+        .with("failOpen", policy.failure_policy == FailurePolicy::Open)
+        .with("config", Node::from(&module_json::stream(policy, "gateway", true)));
+    let spec = Map::new().with("targetRefs", List::new().item(target(gateway))).with("wasm", List::new().item(wasm));
+    Ok(object("EnvoyExtensionPolicy", policy, spec))
+}
+
+fn patches(policy: &Policy, gateway: &EnvoyGateway) -> Vec<(&'static str, Map)> {
+    const MANAGER: &str = "/default_filter_chain/filters/0/typed_config";
+    const NO_POLICY: &str = "ClientTrafficPolicy's earlyRequestHeaders cannot do it: it removes after it sets, so what was saved would be gone. What such a policy has put here is replaced.";
+    let mut patches = Vec::new();
+    for listener in &gateway.listeners {
+        let name = format!("{}/{}/{listener}", policy.namespace.as_deref().unwrap_or("default"), gateway.gateway);
+        let add = |kind: &str, path: String, value: Node| {
+            let operation = Map::new().with("op", "add").with("path", path).with("value", value);
+            Map::new().with("type", kind).with("name", name.as_str()).with("operation", operation)
+        };
+        if let Some(key) = parts::peer_key(policy) {
+            patches.push(("In front of the module.", add(LISTENER, format!("{MANAGER}/http_filters/0"), parts::direct_peer(key).into())));
+        }
+        if let Some(header) = parts::saved_header(policy) {
+            let path = format!("{MANAGER}/early_header_mutation_extensions");
+            patches.push((WHY_EARLY, add(LISTENER, path, parts::early_mutation(header).into())));
+            let path = "/request_headers_to_remove".to_owned();
+            patches.push((WHY_REMOVED, add(ROUTES, path, List::new().item(header).into())));
+        }
+    }
+    if let Some(first) = patches.iter_mut().find(|(why, _)| *why == WHY_EARLY) {
+        first.0 = NO_POLICY;
+    }
+    patches
+}
+
+fn patch_policy(policy: &Policy, gateway: &EnvoyGateway, patches: Vec<(&'static str, Map)>) -> Map {
+    let patches = patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
+    let spec = Map::new().with("targetRef", target(gateway)).with("type", "JSONPatch").with("jsonPatches", patches);
+    object("EnvoyPatchPolicy", policy, spec)
+}
+
+fn target(gateway: &EnvoyGateway) -> Map {
+    Map::new().with("group", "gateway.networking.k8s.io").with("kind", "Gateway").with("name", gateway.gateway.as_str())
+}
+
+fn object(kind: &str, policy: &Policy, spec: Map) -> Map {
+    Map::new().with("apiVersion", API).with("kind", kind).with("metadata", metadata(policy, &policy.name)).with("spec", spec)
+}

@@ -1,0 +1,161 @@
+//! One EnvoyFilter with all parts: the counters, the gate, and what restores the scheme.
+
+use super::module_json::{self, scopes};
+use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED, saved_header};
+use super::{File, metadata, objects};
+use crate::policy::file::Placement;
+use crate::policy::{Policy, Problem, Source};
+use crate::yaml::{List, Map};
+
+pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
+    let selector = match &policy.placement {
+        Placement::Gateway(gateway) => &gateway.selector,
+        Placement::Sidecar(sidecar) => &sidecar.selector,
+        Placement::Waypoint(_) => {
+            return Err(Problem::new(
+                "placement",
+                "a waypoint takes no listener from an EnvoyFilter, so there can be no gate: `render wasmplugin` counts there",
+            ));
+        }
+        Placement::EnvoyGateway(_) => return Err(Problem::new("placement", "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`")),
+        Placement::Envoy(_) => return Err(Problem::new("placement", "an Envoy without a mesh knows no EnvoyFilters: `render envoy`")),
+    };
+    let patches = [configurations(policy, source), filters(policy), gate(policy), scheme(policy)].into_iter().flatten();
+    let patches = patches.fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
+    let spec = Map::new();
+    let spec = if selector.is_empty() {
+        spec
+    } else {
+        let labels: Map = selector.iter().map(|(key, value)| (key, value.as_str())).collect();
+        spec.with("workloadSelector", Map::new().with("labels", labels))
+    };
+    let filter = Map::new()
+        .with("apiVersion", "networking.istio.io/v1alpha3")
+        .with("kind", "EnvoyFilter")
+        .with("metadata", metadata(policy, &policy.name))
+        .with("spec", spec.with("configPatches", patches));
+    let mut about = vec![
+        "Apply it before the proxies start, or restart them after it: on a busy proxy Istio replaces the listeners, and requests that began before are not counted.".to_owned(),
+        "Later changes of the module or of its configuration replace no listener. Delete it only together with the hook that asks the gate.".to_owned(),
+    ];
+    about.extend(policy.pull_secret.as_ref().map(|_| NO_SECRET.to_owned()));
+    Ok(objects("envoyfilter.yaml", &about, &[filter]))
+}
+
+/// A secret's content in the resource would be there for everybody to read.
+pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull with the docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull secrets, and no gate.";
+
+type Patch = (&'static str, Map);
+
+/// Names must differ over all resources on a proxy: one that is there twice makes Envoy refuse the whole update.
+pub(super) fn name_of(policy: &Policy, part: &str) -> String {
+    match &policy.namespace {
+        Some(namespace) => format!("{}.{namespace}.{part}", policy.name),
+        None => format!("{}.{part}", policy.name),
+    }
+}
+
+/// Istio's word for where a scope's listeners are.
+fn context_of(scope: &str) -> &'static str {
+    match scope {
+        "inbound" => "SIDECAR_INBOUND",
+        "outbound" => "SIDECAR_OUTBOUND",
+        _ => "GATEWAY",
+    }
+}
+
+fn configurations(policy: &Policy, source: &Source) -> Vec<Patch> {
+    const COUNTER: &str = "The module for the requests. As an extension configuration: only there does Istio's agent fetch oci://.";
+    const GATE: &str = "The module for the gate.";
+    let of_role = |role: &Role<'_>| Map::new().with("name", role.name).with("typed_config", parts::wasm(role, policy, source));
+    let mut patches: Vec<Patch> = Vec::new();
+    for (scope, with_proto) in scopes(policy) {
+        let name = name_of(policy, scope);
+        let role = Role { name: &name, configuration: module_json::stream(policy, scope, with_proto), is_gate: false };
+        patches.push((COUNTER, patch("EXTENSION_CONFIG", None, "ADD", of_role(&role))));
+    }
+    if policy.gate_port.is_some() {
+        let name = name_of(policy, "gate");
+        let role = Role { name: &name, configuration: module_json::gate(policy), is_gate: true };
+        patches.push((GATE, patch("EXTENSION_CONFIG", None, "ADD", of_role(&role))));
+    }
+    patches
+}
+
+/// Later ones end up in front: who the peer is comes after the module here, and before it in the chain.
+fn filters(policy: &Policy) -> Vec<Patch> {
+    const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It names none of them: one that is not there would silently leave it out.";
+    const PEER: &str = "In front of the module: of two that are inserted first, the later one is first.";
+    let mut patches: Vec<Patch> = Vec::new();
+    for (scope, with_proto) in scopes(policy) {
+        let context = Some(in_managers(context_of(scope)));
+        patches.push((COUNTER, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", parts::discovered(&name_of(policy, scope)))));
+        if let Some(key) = parts::peer_key(policy).filter(|_| with_proto) {
+            patches.push((PEER, patch("HTTP_FILTER", context, "INSERT_FIRST", parts::direct_peer(key))));
+        }
+    }
+    patches
+}
+
+fn gate(policy: &Policy) -> Vec<Patch> {
+    const GATE: &str = "The gate. The listener needs its name: Istio drops one without, and says nothing.";
+    let Some(port) = policy.gate_port else { return Vec::new() };
+    let context = if matches!(policy.placement, Placement::Sidecar(_)) { "SIDECAR_OUTBOUND" } else { "GATEWAY" };
+    let name = name_of(policy, "gate");
+    let listener = parts::gate_listener(&name, port, parts::discovered(&name));
+    vec![(GATE, patch("LISTENER", Some(Map::new().with("context", context)), "ADD", listener))]
+}
+
+fn scheme(policy: &Policy) -> Vec<Patch> {
+    let Some(header) = saved_header(policy) else { return Vec::new() };
+    let context = if matches!(policy.placement, Placement::Sidecar(_)) { "SIDECAR_INBOUND" } else { "GATEWAY" };
+    let manager = Map::new().with("@type", HCM_TYPE).with("early_header_mutation_extensions", parts::early_mutation(header));
+    let manager = Map::new().with("name", HCM).with("typed_config", manager);
+    let routes = Map::new().with("request_headers_to_remove", List::new().item(header));
+    vec![
+        (WHY_EARLY, patch("NETWORK_FILTER", Some(in_managers(context)), "MERGE", manager)),
+        (WHY_REMOVED, patch("ROUTE_CONFIGURATION", Some(Map::new().with("context", context)), "MERGE", routes)),
+    ]
+}
+
+fn in_managers(context: &str) -> Map {
+    let chain = Map::new().with("filter", Map::new().with("name", HCM));
+    Map::new().with("context", context).with("listener", Map::new().with("filterChain", chain))
+}
+
+fn patch(apply_to: &str, matching: Option<Map>, operation: &str, value: Map) -> Map {
+    Map::new()
+        .with("applyTo", apply_to)
+        .with_some("match", matching)
+        .with("patch", Map::new().with("operation", operation).with("value", value))
+}
+
+/// What restores the scheme, without the module: WasmPlugins cannot carry it.
+pub(super) fn around_the_module(policy: &Policy, context: &'static str) -> Option<Map> {
+    let peer = parts::peer_key(policy).map(|key| {
+        (
+            "In front of the module, whose place Istio has chosen.",
+            patch("HTTP_FILTER", Some(in_managers(context)), "INSERT_FIRST", parts::direct_peer(key)),
+        )
+    });
+    let patches: Vec<Patch> = peer.into_iter().chain(scheme(policy)).collect();
+    if patches.is_empty() {
+        return None;
+    }
+    let patches = patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
+    let selector = match &policy.placement {
+        Placement::Gateway(gateway) => Some(&gateway.selector),
+        Placement::Sidecar(sidecar) => Some(&sidecar.selector),
+        _ => None,
+    };
+    let labels = selector.filter(|selector| !selector.is_empty()).map(|selector| {
+        let labels: Map = selector.iter().map(|(key, value)| (key, value.as_str())).collect();
+        Map::new().with("labels", labels)
+    });
+    let filter = Map::new()
+        .with("apiVersion", "networking.istio.io/v1alpha3")
+        .with("kind", "EnvoyFilter")
+        .with("metadata", metadata(policy, &policy.name))
+        .with("spec", Map::new().with_some("workloadSelector", labels).with("configPatches", patches));
+    Some(filter)
+}

@@ -1,0 +1,99 @@
+//! The stop hook in each place where it can live, and what of Istio's own it replaces there.
+
+use super::hook::{self, lifecycle, why_grace};
+use super::{File, Home, other};
+use crate::policy::file::Placement;
+use crate::policy::{Policy, Problem};
+use crate::yaml::{List, Map};
+
+pub(super) fn render(policy: &Policy, home: Home) -> Result<File, Problem> {
+    let port = hook::port(policy)?;
+    match (&policy.placement, home) {
+        (Placement::Gateway(_), Home::NativeSidecar) => {
+            Err(Problem::new("placement", "a gateway has no app, so its proxy is no sidecar: `--for gateway-chart` or `--for pod`"))
+        }
+        (Placement::Sidecar(_), Home::GatewayChart) => Err(Problem::new(
+            "placement",
+            "a sidecar does not come from the gateway chart: `--for pod`, `--for native-sidecar` or `--for helm-values`",
+        )),
+        (Placement::Gateway(_) | Placement::Sidecar(_), _) => Ok(match home {
+            Home::Pod => deployment(policy, port, "containers", "lifecycle.pod.yaml"),
+            Home::NativeSidecar => deployment(policy, port, "initContainers", "lifecycle.native-sidecar.yaml"),
+            Home::HelmValues => helm_values(policy, port),
+            Home::GatewayChart => gateway_chart(policy, port),
+        }),
+        _ => Err(Problem::new(
+            "placement",
+            "has no pilot-agent that could ask the gate in a stop hook: Istio's gateways and sidecars have one",
+        )),
+    }
+}
+
+/// A patch over the Deployment; Istio's webhook merges the container over the one that it injects.
+fn deployment(policy: &Policy, port: u16, list: &'static str, file: &str) -> File {
+    let is_native = list == "initContainers";
+    let container = Map::new().with("name", "istio-proxy").note("The webhook puts the real image here.").with("image", "auto");
+    let container = if is_native {
+        container.note("What makes it a sidecar: kubelet stops it after the app has ended.").with("restartPolicy", "Always")
+    } else {
+        container
+    };
+    let container = container.with("lifecycle", lifecycle(port, policy));
+    let pod = Map::new()
+        .note(why_grace(policy))
+        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
+        .with(list, List::new().item(container));
+    let mut about = vec![format!(
+        "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file {file}, or under `patches` of a kustomization, where a `target` may name others.",
+        workload(policy)
+    )];
+    if is_native {
+        about.push("Of Istio's own hooks it replaces the native sidecar's preStop, `pilot-agent request POST drain`; the gate makes that call itself, at zero. Without any hook kubelet already keeps the proxy until the app has ended: this one makes traffic leave first, counts, and says why it waits.".into());
+        about.push(
+            "Both hooks, the app's and this one, begin at once: the app needs a hook of its own if it closes its listener at SIGTERM."
+                .into(),
+        );
+    } else {
+        about.push("Of Istio's own hooks it replaces none: an injected container has no preStop, and its postStart (holdApplicationUntilProxyStarts) stays. Where sidecars are native, take `--for native-sidecar`.".into());
+        about.push("It delays SIGTERM for the proxy only: the app gets its own at once, and must finish what it has begun.".into());
+    }
+    other(file, &about, patch(policy, Map::new().with("spec", pod)))
+}
+
+/// A patch of a Deployment's pods.
+pub(super) fn patch(policy: &Policy, template: Map) -> Map {
+    Map::new()
+        .with("apiVersion", "apps/v1")
+        .with("kind", "Deployment")
+        .with("metadata", Map::new().with("name", workload(policy)))
+        .with("spec", Map::new().with("template", template))
+}
+
+pub(super) fn workload(policy: &Policy) -> &str {
+    match &policy.placement {
+        Placement::Sidecar(sidecar) => sidecar.workload.as_deref().unwrap_or(&policy.name),
+        _ => "istio-ingressgateway",
+    }
+}
+
+fn helm_values(policy: &Policy, port: u16) -> File {
+    let about = [
+        "Values for Istio's istiod chart. They replace Istio's own hooks in every proxy that it injects or makes for a Gateway: the native sidecar's preStop (`pilot-agent request POST drain`) and the postStart `pilot-agent wait` of holdApplicationUntilProxyStarts. Waypoints have no hook at all.".to_owned(),
+        "Every proxy gets it, those without a gate, too; there it waits for its time-out. So apply the EnvoyFilter to the whole mesh first.".to_owned(),
+        format!("Grace periods are the Deployments' own: terminationGracePeriodSeconds: {} or more. {}", policy.sizing.grace_period.whole_seconds(), why_grace(policy)),
+    ];
+    let values = Map::new().with("global", Map::new().with("proxy", Map::new().with("lifecycle", lifecycle(port, policy))));
+    other("lifecycle.helm-values.yaml", &about, values)
+}
+
+fn gateway_chart(policy: &Policy, port: u16) -> File {
+    let about = [
+        "Values for Istio's gateway chart: helm upgrade istio-ingressgateway istio/gateway -f lifecycle.gateway-chart.yaml".to_owned(),
+        "They replace no hook: the chart has none. A gateway's pod has no app that would keep it; this hook, or the agent's five seconds, is all there is.".to_owned(),
+    ];
+    let values = Map::new()
+        .note(why_grace(policy))
+        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
+        .with("lifecycle", lifecycle(port, policy));
+    other("lifecycle.gateway-chart.yaml", &about, values)
+}

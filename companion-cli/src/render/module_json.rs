@@ -1,0 +1,179 @@
+//! What the module is told, as JSON: the policy's own words where there are some, and nothing that is a default anyway.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use crate::policy::Policy;
+use crate::policy::file::{Begin, Direction, Finish, LongLived, Placement};
+
+/// The scopes that are counted, and whether `x-forwarded-proto` is restored there.
+pub(crate) fn scopes(policy: &Policy) -> Vec<(&'static str, bool)> {
+    match &policy.placement {
+        Placement::Sidecar(sidecar) => {
+            sidecar.directions.iter().map(|direction| (scope(*direction), *direction == Direction::Inbound)).collect()
+        }
+        Placement::Waypoint(_) => vec![("inbound", true)],
+        Placement::Gateway(_) | Placement::EnvoyGateway(_) | Placement::Envoy(_) => vec![("gateway", true)],
+    }
+}
+
+/// A direction under its name in the module.
+pub(crate) fn scope(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Inbound => "inbound",
+        Direction::Outbound => "outbound",
+    }
+}
+
+/// The stream role.
+pub(crate) fn stream(policy: &Policy, scope: &str, with_proto: bool) -> Value {
+    let mut json = Map::new();
+    json.insert("scope".into(), scope.into());
+    if let Some(count) = &policy.count {
+        json.insert("count".into(), count.clone());
+    }
+    if let Some(proto) = policy.forwarded_proto.as_ref().filter(|_| with_proto) {
+        json.insert("forwarded_proto".into(), proto.json.clone());
+    }
+    json.into()
+}
+
+/// The gate.
+pub(crate) fn gate(policy: &Policy) -> Value {
+    let sizing = &policy.sizing;
+    let scopes: Vec<&str> = scopes(policy).into_iter().map(|(scope, _)| scope).collect();
+    let mut gate = json!({ "scopes": scopes, "quiet_ms": sizing.quiet.millis(), "deadline_ms": sizing.deadline.millis() });
+    if policy.long_lived == LongLived::Exempt {
+        gate["long_lived"] = "exempt".into();
+    }
+    if let Some(begin) = begin(policy) {
+        gate["begin"] = begin;
+    }
+    match policy.finish {
+        Finish::Nothing => {}
+        Finish::DrainAgent => gate["finish"] = "drain_agent".into(),
+        Finish::Quit => gate["finish"] = "quit".into(),
+    }
+    if matches!(policy.placement, Placement::Envoy(_)) {
+        gate["admin"] = json!({ "cluster": super::parts::ADMIN_CLUSTER });
+    }
+    if let Some(app) = &policy.app {
+        gate["app"] = json!({ "cluster": app.cluster, "path": app.path.as_deref().unwrap_or("/") });
+    }
+    json!({ "role": "gate", "gate": gate })
+}
+
+fn begin(policy: &Policy) -> Option<Value> {
+    let mut begin = Map::new();
+    match policy.begin {
+        Begin::DrainListeners => {}
+        Begin::FailHealthChecks => _ = begin.insert("call".into(), "fail_health_checks".into()),
+        Begin::Nothing => _ = begin.insert("call".into(), "nothing".into()),
+    }
+    if drains_inbound_only(policy) {
+        begin.insert("inbound_only".into(), true.into());
+    }
+    if policy.sizing.delay.millis() > 0 {
+        begin.insert("delay_ms".into(), policy.sizing.delay.millis().into());
+    }
+    (!begin.is_empty()).then(|| begin.into())
+}
+
+/// On a sidecar the app's own calls must go on; a gateway's listeners are outbound, so there it would do nothing.
+pub(crate) fn drains_inbound_only(policy: &Policy) -> bool {
+    matches!(policy.placement, Placement::Sidecar(_)) && policy.begin == Begin::DrainListeners
+}
+
+/// How long a line may be before an object is written over several.
+const WIDTH: usize = 90;
+
+/// JSON for people: what fits on a line stands on one. Only printable characters, so that any block of YAML can hold it.
+pub(crate) fn text(value: &Value) -> String {
+    let mut out = String::new();
+    write(&mut out, value, 0);
+    out
+}
+
+fn write(out: &mut String, value: &Value, indent: usize) {
+    let line = on_a_line(value);
+    if indent + line.chars().count() <= WIDTH {
+        out.push_str(&line);
+        return;
+    }
+    let (open, close, items): (char, char, Vec<(Option<&String>, &Value)>) = match value {
+        Value::Array(items) => ('[', ']', items.iter().map(|item| (None, item)).collect()),
+        Value::Object(members) => ('{', '}', members.iter().map(|(name, value)| (Some(name), value)).collect()),
+        _ => return out.push_str(&line),
+    };
+    out.push(open);
+    for (index, (name, value)) in items.into_iter().enumerate() {
+        out.push_str(if index > 0 { ",\n" } else { "\n" });
+        out.extend(std::iter::repeat_n(' ', indent + 2));
+        if let Some(name) = name {
+            quoted(out, name);
+            out.push_str(": ");
+        }
+        write(out, value, indent + 2);
+    }
+    out.push('\n');
+    out.extend(std::iter::repeat_n(' ', indent));
+    out.push(close);
+}
+
+fn on_a_line(value: &Value) -> String {
+    let mut out = String::new();
+    match value {
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(on_a_line).collect();
+            let _ = write!(out, "[{}]", items.join(", "));
+        }
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                let mut member = String::new();
+                quoted(&mut member, name);
+                member + ": " + &on_a_line(value)
+            };
+            let members: Vec<String> = members.iter().map(member).collect();
+            let _ = write!(out, "{{{}}}", members.join(", "));
+        }
+        Value::String(text) => quoted(&mut out, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => out.push_str(&value.to_string()),
+    }
+    out
+}
+
+fn quoted(out: &mut String, text: &str) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(character);
+            }
+            ' '..='~' => out.push(character),
+            _ => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::text;
+
+    #[test]
+    fn what_fits_stands_on_a_line_and_all_of_it_is_printable() {
+        assert_eq!(text(&json!({ "a": [1, "é\u{85}🦀\"\\"], "b": {} })), r#"{"a": [1, "\u00e9\u0085\ud83e\udd80\"\\"], "b": {}}"#);
+        let long = json!({ "first": { "some": "x".repeat(40), "more": "y".repeat(40) }, "second": ["z"] });
+        let written = text(&long);
+        assert!(written.lines().count() > 3 && written.lines().all(|line| line.len() < 100), "{written}");
+        assert_eq!(serde_json::from_str::<Value>(&written).expect("JSON"), long);
+    }
+}

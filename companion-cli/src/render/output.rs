@@ -1,0 +1,116 @@
+//! Rendered files and a folder: what differs, and how to make it equal.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use similar::TextDiff;
+use tempfile::NamedTempFile;
+
+use super::{MARK, Rendered};
+
+/// How a file in the folder differs from what would be rendered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    /// It is not there.
+    Missing(String),
+    /// It says something else; the text is a unified diff from the folder to what is rendered.
+    Changed(String, String),
+    /// It was rendered once, and would not be any more.
+    Stale(String),
+}
+
+/// A folder that could not be read or written, or a file in it.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} `{}`: {error}", path.display())]
+pub struct Trouble {
+    action: &'static str,
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl Trouble {
+    fn of(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self { action, path, error }
+    }
+}
+
+/// Compares. `everything`: files that were rendered once and are not part of this are stale.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn differences(folder: &Path, rendered: &Rendered, everything: bool) -> Result<Vec<Difference>, Trouble> {
+    let mut found = Vec::new();
+    for file in &rendered.files {
+        let path = folder.join(&file.name);
+        match fs::read(&path) {
+            Ok(there) if there == file.text.as_bytes() => {}
+            Ok(there) => found.push(Difference::Changed(file.name.clone(), diff(&file.name, &String::from_utf8_lossy(&there), &file.text))),
+            Err(error) if error.kind() == ErrorKind::NotFound => found.push(Difference::Missing(file.name.clone())),
+            Err(error) => return Err(Trouble::of("read", &path)(error)),
+        }
+    }
+    if everything {
+        let wanted: BTreeSet<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
+        let stale = once_rendered(folder)?.into_iter().filter(|name| !wanted.contains(name.as_str()));
+        found.extend(stale.map(Difference::Stale));
+    }
+    Ok(found)
+}
+
+fn diff(name: &str, there: &str, rendered: &str) -> String {
+    TextDiff::from_lines(there, rendered).unified_diff().context_radius(3).header(&format!("a/{name}"), &format!("b/{name}")).to_string()
+}
+
+/// The files that begin with the mark, in order of their names.
+fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, Trouble> {
+    let mut names = BTreeSet::new();
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(names),
+        Err(error) => return Err(Trouble::of("read", folder)(error)),
+    };
+    for entry in entries {
+        let path = entry.map_err(Trouble::of("read", folder))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".yaml"));
+        if let Some(name) = name.filter(|_| path.is_file()) {
+            let text = fs::read(&path).map_err(Trouble::of("read", &path))?;
+            if text.strip_prefix(b"# ").is_some_and(|text| text.starts_with(MARK.as_bytes())) {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Writes what differs, each file whole or not at all; returns the names of those written. Nothing is deleted.
+///
+/// # Errors
+/// The folder or a file cannot be written.
+pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, Trouble> {
+    fs::create_dir_all(folder).map_err(Trouble::of("make the folder", folder))?;
+    let mut written = Vec::new();
+    for file in &rendered.files {
+        let path = folder.join(&file.name);
+        if fs::read(&path).is_ok_and(|there| there == file.text.as_bytes()) {
+            continue;
+        }
+        replace(folder, &path, &file.text).map_err(Trouble::of("write", &path))?;
+        written.push(file.name.clone());
+    }
+    Ok(written)
+}
+
+fn replace(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(fs::Permissions::from_mode(0o666)); // less the umask, as any other file; the default is for secrets
+    }
+    let mut fresh: NamedTempFile = builder.prefix(".laststream-").tempfile_in(folder)?;
+    fresh.write_all(text.as_bytes())?;
+    fresh.persist(path).map(drop).map_err(|error| error.error)
+}

@@ -1,0 +1,198 @@
+//! Pieces of Envoy's configuration that several kinds share.
+
+use serde_json::Value;
+
+use super::module_json;
+use crate::policy::file::FailurePolicy;
+use crate::policy::{ForwardedProto, Policy, Source};
+use crate::yaml::{List, Map, Node};
+
+pub(super) const HCM: &str = "envoy.filters.network.http_connection_manager";
+pub(super) const HCM_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+pub(super) const WASM_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
+const RBAC_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
+const ROUTER_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+const FILTER_STATE_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config";
+const EARLY_TYPE: &str = "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation";
+const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
+
+/// The cluster of the admin interface in a bootstrap of ours.
+pub(crate) const ADMIN_CLUSTER: &str = "admin";
+
+/// Both roles must have it, or the gate hears of no counter.
+const VM_ID: &str = "laststream";
+
+/// A role of the module.
+pub(super) struct Role<'a> {
+    /// The filter's name, and the plugin's.
+    pub(super) name: &'a str,
+    /// What it is told.
+    pub(super) configuration: Value,
+    /// Whether it is the gate.
+    pub(super) is_gate: bool,
+}
+
+/// `typed_config` of the Wasm filter.
+pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &Source) -> Map {
+    let (failure_policy, why) = failure_policy(role, policy, source);
+    let vm = Map::new()
+        .with("runtime", "envoy.wasm.runtime.v8")
+        .note("The same for the counter and the gate: with another one they cannot talk to each other.")
+        .with("vm_id", VM_ID);
+    let vm = if role.is_gate {
+        vm.note("Another configuration makes it a VM of its own: what kills the counter must not answer for it.")
+            .with("configuration", string("gate".into()))
+    } else {
+        vm
+    };
+    let config = Map::new()
+        .with("name", role.name)
+        .note(why)
+        .with("failure_policy", failure_policy)
+        .with("vm_config", vm.with("code", code(source)))
+        .with("configuration", string(Node::Block(module_json::text(&role.configuration))));
+    Map::new().with("@type", WASM_TYPE).with("config", config)
+}
+
+fn failure_policy(role: &Role<'_>, policy: &Policy, source: &Source) -> (&'static str, &'static str) {
+    if role.is_gate {
+        return (
+            "FAIL_RELOAD",
+            "Never open: without the module the gate refuses, whatever the policy says of requests, and hooks run to their time-out.",
+        );
+    }
+    match (policy.failure_policy, matches!(source, Source::File(_))) {
+        (FailurePolicy::Open, _) => (
+            "FAIL_OPEN",
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted and with the scheme that Envoy wrote; the gate then says so. Closed, or reloaded, a failed fetch is 403 for everything until the next change, even where the module ran before.",
+        ),
+        (FailurePolicy::Closed, _) => {
+            ("FAIL_CLOSED", "As the policy wants it: without the module every request is refused, also when its registry is out of order.")
+        }
+        (FailurePolicy::Reload, true) => {
+            ("FAIL_RELOAD", "A VM that fails is loaded again; the code is a local file, so nothing can be in the way.")
+        }
+        (FailurePolicy::Reload, false) => (
+            "FAIL_RELOAD",
+            "As the policy wants it: a VM that fails is loaded again; a module that cannot be fetched is 403 for every request.",
+        ),
+    }
+}
+
+fn code(source: &Source) -> Map {
+    let address = |sha256: &str, why: &str, about_uri: Option<String>| {
+        let http_uri = match about_uri {
+            Some(about) => Map::new().note(about),
+            None => Map::new(),
+        };
+        let http_uri = http_uri
+            .with("uri", source.url())
+            .note("Required by Envoy, used by nobody: Istio's agent fetches.")
+            .with("cluster", "_")
+            .note("The agent's own default is 5 s.")
+            .with("timeout", "30s");
+        Map::new().with("remote", Map::new().with("http_uri", http_uri).note(why).with("sha256", sha256))
+    };
+    match source {
+        Source::Image { tag, digest, .. } => {
+            let was = tag.as_ref().map(|tag| format!("The tag {tag}, pinned: agents fetch a tag once and keep it."));
+            address(digest, "The digest of the image's manifest, not of the module in it.", was)
+        }
+        Source::Download { checksum, .. } => address(checksum, "The checksum of the file.", None),
+        Source::File(path) => Map::new().with("local", Map::new().with("filename", path.as_str())),
+    }
+}
+
+fn string(value: Node) -> Map {
+    Map::new().with("@type", STRING_TYPE).with("value", value)
+}
+
+/// A filter whose configuration comes by extension discovery, where Istio's agent replaces `oci://` by a file.
+pub(super) fn discovered(name: &str) -> Map {
+    let source = Map::new()
+        .with("ads", Map::new())
+        .note("No limit: the listener waits for the module rather than run without it.")
+        .with("initial_fetch_timeout", "0s")
+        .with("resource_api_version", "V3");
+    let types = List::new()
+        .item(WASM_TYPE)
+        .note("What the agent puts there when it cannot fetch the module: without it Envoy refuses the whole update.")
+        .item(RBAC_TYPE);
+    Map::new().with("name", name).with("config_discovery", Map::new().with("config_source", source).with("type_urls", types))
+}
+
+/// The filter that tells the module who is at the other end of the connection.
+pub(super) fn direct_peer(key: &str) -> Map {
+    let format = Map::new().with("text_format_source", Map::new().with("inline_string", "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%"));
+    let state = Map::new()
+        .note("Who is at the other end of the connection, from Envoy itself. source.address would be what x-forwarded-for claims.")
+        .with("object_key", key)
+        .with("factory_key", "envoy.string")
+        .with("format_string", format);
+    let config = Map::new().with("@type", FILTER_STATE_TYPE).with("on_request_headers", List::new().item(state));
+    Map::new().with("name", "envoy.filters.http.set_filter_state").with("typed_config", config)
+}
+
+/// `early_header_mutation_extensions`: saves what the peer sent.
+pub(super) fn early_mutation(header: &str) -> List {
+    let append = Map::new()
+        .with("header", Map::new().with("key", header).with("value", "%REQ(x-forwarded-proto)%"))
+        .with("append_action", "OVERWRITE_IF_EXISTS_OR_ADD")
+        .with("keep_empty_value", false);
+    let mutations = List::new()
+        .note("The removal comes before the append, and empty values are not kept: or a client that sends an empty x-forwarded-proto keeps a forged copy.")
+        .item(Map::new().with("remove", header))
+        .item(Map::new().with("append", append));
+    let config = Map::new().with("@type", EARLY_TYPE).with("mutations", mutations);
+    List::new().item(Map::new().with("name", "envoy.http.early_header_mutation.header_mutation").with("typed_config", config))
+}
+
+/// Why the early mutation is there.
+pub(super) const WHY_EARLY: &str = "Envoy overwrites x-forwarded-proto before any filter runs; what the peer sent is saved first.";
+/// Why the saved header is removed again.
+pub(super) const WHY_REMOVED: &str = "Only the module reads the saved header; no app and no Envoy behind may believe it.";
+
+/// The header that must not go further.
+pub(super) fn saved_header(policy: &Policy) -> Option<&str> {
+    policy.forwarded_proto.as_ref().and_then(|proto: &ForwardedProto| proto.saved_in.as_deref())
+}
+
+/// The filter state key, where addresses are trusted.
+pub(super) fn peer_key(policy: &Policy) -> Option<&str> {
+    policy.forwarded_proto.as_ref().and_then(|proto| proto.peer_key.as_deref())
+}
+
+/// The gate's listener around its filter.
+pub(super) fn gate_listener(name: &str, port: u16, filter: Map) -> Map {
+    let nobody = Map::new().with("status", 503_u16).with("body", Map::new().with("inline_string", "the gate is not there\n"));
+    let route = Map::new().with("match", Map::new().with("prefix", "/")).with("direct_response", nobody);
+    let host = Map::new()
+        .with("name", "gate")
+        .with("domains", List::new().item("*"))
+        .note("Nobody comes here while the gate works; if it does not, nothing says that one may go.")
+        .with("routes", List::new().item(route));
+    let manager = Map::new()
+        .with("@type", HCM_TYPE)
+        .note("Requests to the gate do not hold the drain: the gate leaves this name out.")
+        .with("stat_prefix", "laststream")
+        .note("A hook is held as long as it takes.")
+        .with("stream_idle_timeout", "0s")
+        .with("http_filters", List::new().item(filter).item(router()))
+        .with("route_config", Map::new().with("name", name).with("virtual_hosts", List::new().item(host)));
+    let chain = Map::new().with("filters", List::new().item(Map::new().with("name", HCM).with("typed_config", manager)));
+    Map::new()
+        .with("name", name)
+        .note("The loopback interface: only the pod itself may ask.")
+        .with("address", address("127.0.0.1", port))
+        .note("So that draining inbound listeners spares it.")
+        .with("traffic_direction", "OUTBOUND")
+        .with("filter_chains", List::new().item(chain))
+}
+
+pub(super) fn router() -> Map {
+    Map::new().with("name", "envoy.filters.http.router").with("typed_config", Map::new().with("@type", ROUTER_TYPE))
+}
+
+pub(super) fn address(host: &str, port: u16) -> Map {
+    Map::new().with("socket_address", Map::new().with("address", host).with("port_value", port))
+}

@@ -1,0 +1,64 @@
+//! What Istio's bootstrap must be told: statistics that the gate asks for, and how long Istio's own drains take.
+
+use super::{File, lifecycle, other};
+use crate::policy::file::Placement;
+use crate::policy::{Policy, Problem, Span};
+use crate::yaml::{self, Map, Node};
+
+/// Istio's default; a listener that is replaced cuts what is older than this.
+const DRAIN: Span = Span::seconds(45);
+/// Istio's default.
+const TERMINATION_DRAIN: Span = Span::seconds(5);
+
+pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
+    let annotations = annotations(policy);
+    let about = ["Part of the bootstrap: it counts from the pod's next start on.".to_owned()];
+    match &policy.placement {
+        Placement::Gateway(_) => {
+            let about = [about[0].clone() + " Values for Istio's gateway chart."];
+            Ok(other("proxy-config.yaml", &about, Map::new().with("podAnnotations", annotations)))
+        }
+        Placement::Sidecar(_) => {
+            let about = [about[0].clone() + &format!(" A patch for the Deployment `{}`.", lifecycle::workload(policy))];
+            let template = Map::new().with("metadata", Map::new().with("annotations", annotations));
+            Ok(other("proxy-config.yaml", &about, lifecycle::patch(policy, template)))
+        }
+        _ => Err(Problem::new("placement", "has no ProxyConfig that pods could bring along: Istio's gateways and sidecars have one")),
+    }
+}
+
+fn annotations(policy: &Policy) -> Map {
+    let config = config(policy).map(|config| Node::Block(yaml::write_map(&config).trim_end().to_owned()));
+    Map::new()
+        .note("Istio leaves these two out of Envoy's statistics. With them the gate has a second witness for its count, and waits for bytes that are not written yet; without them it goes by its own count, and lets zero last longer.")
+        .with("sidecar.istio.io/statsInclusionSuffixes", "downstream_rq_active,downstream_cx_tx_bytes_buffered")
+        .with_some("proxy.istio.io/config", config)
+}
+
+/// Only what differs from Istio's defaults.
+fn config(policy: &Policy) -> Option<Map> {
+    let sizing = &policy.sizing;
+    let mut config = Map::new();
+    if sizing.longest_request > DRAIN {
+        config = config
+            .note(format!("When Istio replaces a listener, what began before is cut after this time: {DRAIN} if nothing is said, and requests may take {}.", sizing.longest_request))
+            .with("drainDuration", whole(sizing.longest_request));
+    }
+    if sizing.agent != TERMINATION_DRAIN {
+        config = config
+            .note("What the agent takes after SIGTERM when the gate's deadline was reached.")
+            .with("terminationDrainDuration", whole(sizing.agent));
+    }
+    if policy.exit_on_zero {
+        let metadata = Map::new()
+            .note("Beside the gate, as the policy wants it. It counts connections, not requests: one idle keep-alive connection, or one of the app's own, holds the pod until kubelet kills it; it has no deadline, and terminationDrainDuration does not count with it. It does nothing in a native sidecar, nor once the gate has told the agent to drain.")
+            .with("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true")
+            .with("MINIMUM_DRAIN_DURATION", whole(sizing.agent));
+        config = config.with("proxyMetadata", metadata);
+    }
+    (config != Map::new()).then_some(config)
+}
+
+fn whole(span: Span) -> String {
+    span.rounded_up().to_string()
+}

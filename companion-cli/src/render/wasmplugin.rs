@@ -1,0 +1,97 @@
+//! WasmPlugins: for pull secrets, and for waypoints. They carry the module's streams; what else there is stands in the comments.
+
+use super::envoyfilter::around_the_module;
+use super::module_json::{self, scopes};
+use super::{File, metadata, objects};
+use crate::policy::file::{FailurePolicy, Placement};
+use crate::policy::{Policy, Problem, Source};
+use crate::yaml::{List, Map, Node};
+
+pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
+    let context = match &policy.placement {
+        Placement::Gateway(_) => "GATEWAY",
+        Placement::Sidecar(_) => "SIDECAR_INBOUND",
+        Placement::Waypoint(_) => "",
+        Placement::EnvoyGateway(_) => return Err(Problem::new("placement", "Envoy Gateway knows no WasmPlugins: `render envoy-gateway`")),
+        Placement::Envoy(_) => return Err(Problem::new("placement", "an Envoy without a mesh knows no WasmPlugins: `render envoy`")),
+    };
+    let scopes = scopes(policy);
+    let several = scopes.len() > 1;
+    let mut documents: Vec<Map> =
+        scopes.into_iter().map(|(scope, with_proto)| plugin(policy, source, scope, with_proto, several)).collect();
+    let mut about = vec![
+        "A WasmPlugin has no listener, so there is no gate here: streams are counted, and nothing holds a drain. `render envoyfilter` has one; it pulls with the proxy's own credentials.".to_owned(),
+        "It has no place of its own either: filters that EnvoyFilters insert first come before it, and what those answer is not counted.".to_owned(),
+    ];
+    if let Some(filter) = around_the_module(policy, context).filter(|_| !context.is_empty()) {
+        about.push("The EnvoyFilter carries what the module needs to know for x-forwarded-proto: without it nobody is trusted.".into());
+        documents.push(filter);
+    }
+    Ok(objects("wasmplugin.yaml", &about, &documents))
+}
+
+fn plugin(policy: &Policy, source: &Source, scope: &str, with_proto: bool, several: bool) -> Map {
+    let name = if several { format!("{}-{scope}", policy.name) } else { policy.name.clone() };
+    let url = match source {
+        Source::File(path) => format!("file://{path}"),
+        Source::Image { .. } | Source::Download { .. } => source.url(),
+    };
+    let (strategy, why) = match policy.failure_policy {
+        FailurePolicy::Open => (
+            "FAIL_OPEN",
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted. Else a failed fetch is 403 for everything until the next change.",
+        ),
+        FailurePolicy::Closed => {
+            ("FAIL_CLOSE", "As the policy wants it: without the module every request is refused, also when its registry is out of order.")
+        }
+        FailurePolicy::Reload => (
+            "FAIL_RELOAD",
+            "As the policy wants it: a VM that fails is loaded again; a module that cannot be fetched is 403 for every request.",
+        ),
+    };
+    let mode = match scope {
+        "inbound" if several => Some("SERVER"),
+        "outbound" => Some("CLIENT"),
+        "inbound" if matches!(policy.placement, Placement::Sidecar(_)) => Some("SERVER"),
+        _ => None,
+    };
+    let matching = mode.map(|mode| List::new().item(Map::new().with("mode", mode)));
+    let spec = target(policy)
+        .with("url", url)
+        .note("For an image the digest of its manifest, not the checksum of the module in it.")
+        .with_some("sha256", source.sha256())
+        .note("A secret of the type kubernetes.io/dockerconfigjson, in this namespace.")
+        .with_some("imagePullSecret", policy.pull_secret.as_deref())
+        .note(why)
+        .with("failStrategy", strategy)
+        .note("Before Istio's own authentication and authorization, so that what they refuse is counted and they see the restored scheme.")
+        .with("phase", "AUTHN")
+        .note("One plugin for each direction: the module is told which one it counts.")
+        .with_some("match", matching)
+        .with("pluginConfig", Node::from(&module_json::stream(policy, scope, with_proto)));
+    Map::new()
+        .with("apiVersion", "extensions.istio.io/v1alpha1")
+        .with("kind", "WasmPlugin")
+        .with("metadata", metadata(policy, &name))
+        .with("spec", spec)
+}
+
+fn target(policy: &Policy) -> Map {
+    let labels = |selector: &std::collections::BTreeMap<String, String>| {
+        if selector.is_empty() {
+            return Map::new();
+        }
+        let labels: Map = selector.iter().map(|(key, value)| (key, value.as_str())).collect();
+        Map::new().with("selector", Map::new().with("matchLabels", labels))
+    };
+    match &policy.placement {
+        Placement::Gateway(gateway) => labels(&gateway.selector),
+        Placement::Sidecar(sidecar) => labels(&sidecar.selector),
+        Placement::Waypoint(waypoint) => {
+            let gateway =
+                Map::new().with("group", "gateway.networking.k8s.io").with("kind", "Gateway").with("name", waypoint.gateway.as_str());
+            Map::new().note("A waypoint is chosen by its Gateway: selectors do not reach it.").with("targetRefs", List::new().item(gateway))
+        }
+        Placement::EnvoyGateway(_) | Placement::Envoy(_) => Map::new(),
+    }
+}

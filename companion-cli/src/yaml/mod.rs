@@ -1,0 +1,183 @@
+//! YAML with comments: a small document model and the one way in which it is written.
+//!
+//! Serializers write data and lose the reasons. Here every entry may carry one, and every scalar is written so that readers of YAML 1.1
+//! (kubectl, kustomize, Helm) and 1.2 understand the same.
+
+mod emit;
+mod scalar;
+
+/// What a value is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Node {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Number(i64),
+    /// A text, quoted where it must be.
+    Text(String),
+    /// A text over several lines, written as such. Only printable text; no line begins or ends with white space that matters.
+    Block(String),
+    /// A list.
+    List(List),
+    /// An object.
+    Map(Map),
+}
+
+/// An object, its entries in the order in which they were added.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Map {
+    entries: Vec<Noted<(String, Node)>>,
+    pending: Option<String>,
+}
+
+/// A list.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct List {
+    items: Vec<Noted<Node>>,
+    pending: Option<String>,
+}
+
+/// Something with the reason for it.
+#[derive(Debug, Clone, PartialEq)]
+struct Noted<T> {
+    note: Option<String>,
+    value: T,
+}
+
+impl Map {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The reason for the entry that is added next.
+    #[must_use]
+    pub fn note(mut self, why: impl Into<String>) -> Self {
+        self.pending = Some(why.into());
+        self
+    }
+
+    /// Adds an entry.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<Node>) -> Self {
+        let note = self.pending.take();
+        self.entries.push(Noted { note, value: (key.into(), value.into()) });
+        self
+    }
+
+    /// Adds an entry if there is a value; the reason before it goes with it.
+    #[must_use]
+    pub fn with_some(mut self, key: &str, value: Option<impl Into<Node>>) -> Self {
+        match value {
+            Some(value) => self.with(key, value),
+            None => {
+                self.pending = None;
+                self
+            }
+        }
+    }
+}
+
+impl List {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The reason for the item that is added next.
+    #[must_use]
+    pub fn note(mut self, why: impl Into<String>) -> Self {
+        self.pending = Some(why.into());
+        self
+    }
+
+    /// Adds an item.
+    #[must_use]
+    pub fn item(mut self, value: impl Into<Node>) -> Self {
+        let note = self.pending.take();
+        self.items.push(Noted { note, value: value.into() });
+        self
+    }
+}
+
+impl<T: Into<Node>> FromIterator<T> for List {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        items.into_iter().fold(Self::new(), |list, item| list.item(item))
+    }
+}
+
+impl<K: Into<String>, V: Into<Node>> FromIterator<(K, V)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        entries.into_iter().fold(Self::new(), |map, (key, value)| map.with(key, value))
+    }
+}
+
+impl From<&str> for Node {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Node {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<bool> for Node {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<u16> for Node {
+    fn from(number: u16) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<u64> for Node {
+    fn from(number: u64) -> Self {
+        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<Map> for Node {
+    fn from(map: Map) -> Self {
+        Self::Map(map)
+    }
+}
+
+impl From<List> for Node {
+    fn from(list: List) -> Self {
+        Self::List(list)
+    }
+}
+
+/// JSON as YAML. Numbers that are not whole become texts: nothing here knows any.
+impl From<&serde_json::Value> for Node {
+    fn from(value: &serde_json::Value) -> Self {
+        match value {
+            serde_json::Value::Null => Self::Text(String::new()),
+            serde_json::Value::Bool(value) => Self::Bool(*value),
+            serde_json::Value::Number(number) => number.as_i64().map_or_else(|| Self::Text(number.to_string()), Self::Number),
+            serde_json::Value::String(text) => Self::Text(text.clone()),
+            serde_json::Value::Array(items) => Self::List(items.iter().map(Self::from).collect()),
+            serde_json::Value::Object(members) => Self::Map(members.iter().map(|(key, value)| (key.as_str(), Self::from(value))).collect()),
+        }
+    }
+}
+
+/// A file: words about all of it, and documents with `---` between them.
+#[must_use]
+pub fn write(about: &[String], documents: &[Map]) -> String {
+    emit::file(about, documents)
+}
+
+/// One document, without words about it.
+#[must_use]
+pub fn write_map(map: &Map) -> String {
+    emit::file(&[], std::slice::from_ref(map))
+}
