@@ -1,5 +1,8 @@
 //! What `envoyfilter-manifests/` holds runs as it is, but for ports and the module's place.
 
+mod mesh;
+mod rendered;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -14,22 +17,37 @@ use crate::support::h1::{Request, once};
 use crate::support::upstream::Upstream;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(plain_envoy_does_it_all)]
+    vec![
+        case!(plain_envoy_does_it_all),
+        case!(rendered::a_rendered_gateway_restores_counts_and_holds),
+        case!(rendered::a_rendered_sidecar_tells_directions_apart),
+        case!(rendered::every_other_rendered_filter_runs),
+        case!(rendered::every_rendered_bootstrap_is_accepted),
+    ]
 }
 
 const MODULE: &str = "target/wasm32-unknown-unknown/wasm/laststream_filter.wasm";
 
-fn manifest(file: &str, lab: &Lab, upstream: &Upstream) -> Outcome<Value> {
+fn read(file: &str) -> Outcome<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoyfilter-manifests").join(file);
-    let text = std::fs::read_to_string(&path).with_context(|| file.to_owned())?;
+    std::fs::read_to_string(&path).with_context(|| file.to_owned())
+}
+
+/// Other Envoys run beside it.
+fn on_free_ports(config: &mut Value) {
+    let free = |address: &mut Value| set(address, "/address/socket_address/port_value", json!(0));
+    free(&mut config["admin"]);
+    config["static_resources"]["listeners"].as_array_mut().into_iter().flatten().for_each(free);
+}
+
+fn manifest(file: &str, lab: &Lab, upstream: &Upstream) -> Outcome<Value> {
+    let text = read(file)?;
     let module = lab.module.display().to_string();
     ensure!(text.contains(MODULE), "{file} names the module");
     // The tests' clients are on the loopback interface.
     let text = text.replace(MODULE, &module).replace("10.0.0.0/8", "127.0.0.0/30");
     let mut config: Value = serde_saphyr::from_str(&text).with_context(|| file.to_owned())?;
-    for pointer in ["/admin/address", "/static_resources/listeners/0/address", "/static_resources/listeners/1/address"] {
-        set(&mut config, &format!("{pointer}/socket_address/port_value"), json!(0));
-    }
+    on_free_ports(&mut config);
     ensure_eq!(config["static_resources"]["clusters"][0]["name"], "admin", "the first cluster");
     set(&mut config, "/static_resources/clusters/0", admin_cluster("admin"));
     let app = "/static_resources/clusters/1/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";

@@ -51,7 +51,7 @@ fn config(policy: &Policy) -> Option<Map> {
     }
     if policy.exit_on_zero {
         let metadata = Map::new()
-            .note("Beside the gate, as the policy wants it. It counts connections, not requests: one idle keep-alive connection, or one of the app's own, holds the pod until kubelet kills it; it has no deadline, and terminationDrainDuration does not count with it. It does nothing in a native sidecar, nor once the gate has told the agent to drain.")
+            .note("Beside the gate, as the policy wants it. It counts connections, not requests: one idle keep-alive connection, or one of the app's own, holds the pod until kubelet kills it; it has no deadline, and terminationDrainDuration does not count with it. With Istio's own hook it does nothing in a native sidecar; with this one nothing once the gate has told the agent to drain.")
             .with("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true")
             .with("MINIMUM_DRAIN_DURATION", whole(sizing.agent));
         config = config.with("proxyMetadata", metadata);

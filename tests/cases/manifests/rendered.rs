@@ -1,0 +1,120 @@
+//! What is rendered does on real Envoys what it says: EnvoyFilters as istiod would apply them, and bootstraps as they are.
+
+use laststream::policy::{Overrides, Policy};
+use laststream::render::{Kind, render};
+use serde_json::Value;
+
+use super::mesh::{GATEWAY, Proxy, SIDECAR};
+use crate::cases::stage::SOON;
+use crate::lab::Lab;
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Connect, Request, once};
+
+/// The EnvoyFilter of a folder's policy. The tests' clients are on the loopback interface.
+fn filter(folder: &str) -> Outcome<Value> {
+    let policy = super::read(&format!("{folder}/policy.yaml"))?.replace("10.0.0.0/16", "127.0.0.0/30");
+    yaml(Kind::EnvoyFilter, &policy)
+}
+
+fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
+    let policy = Policy::read(policy.as_bytes(), &Overrides::default())?;
+    let rendered = render(kind, &policy, &|_| Err("nobody asks".into())).map_err(Failure::new)?;
+    let file = rendered.files.first().context("nothing was rendered")?;
+    serde_saphyr::from_str(&file.text).with_context(|| file.text.clone())
+}
+
+pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> Outcome {
+    let proxy = Proxy::with(lab, GATEWAY, &filter("gateway-behind-alb")?).await?;
+    let main = proxy.envoy.address("main").await?;
+    let scheme = || proxy.upstream.last()?.header("x-forwarded-proto").context("no scheme");
+    let https = Request::get("/").header("x-forwarded-proto", "https");
+    once(main, &https).await?.expect(200)?;
+    ensure_eq!(scheme()?, "https", "from the load balancer");
+    ensure_eq!(proxy.upstream.last()?.header("x-laststream-forwarded-proto"), None, "the saved header");
+    let empty = Request::get("/").header("x-forwarded-proto", "").header("x-laststream-forwarded-proto", "https");
+    once(main, &empty).await?.expect(200)?;
+    ensure_eq!(scheme()?, "http", "an empty header beside a forged copy");
+    let stranger = Connect::to(main).from([127, 0, 0, 9].into()).open().await?.request(&https).await?;
+    stranger.expect(200)?;
+    ensure_eq!(scheme()?, "http", "from a stranger");
+
+    let mut client = Client::connect(main).await?;
+    client.send(&Request::get("/hold/a").bytes()).await?;
+    proxy.upstream.wait_held("a", 1, SOON).await?;
+    let gate = proxy.envoy.address("laststream.istio-system.gate").await?;
+    let refused = once(gate, &Request::get("/prestop")).await?.expect(503)?.json()?;
+    ensure_eq!(refused["state"], "draining", "{refused}");
+    ensure!(!proxy.upstream.received().iter().any(|request| request.path == "/drain"), "the agent is told at zero, not before");
+    proxy.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    let let_go = once(gate, &Request::get("/prestop?wait")).await?.expect(200)?.json()?;
+    ensure_eq!(let_go["state"], "drained", "{let_go}");
+    let told = || proxy.upstream.received().into_iter().find(|request| request.path == "/drain").context("nobody told the agent");
+    let told = crate::support::trial::wait_for(SOON, "the agent to be told", async || told()).await?;
+    ensure_eq!(told.method, "POST", "the agent takes no other method");
+    Ok(())
+}
+
+pub(super) async fn a_rendered_sidecar_tells_directions_apart(lab: &Lab) -> Outcome {
+    let proxy = Proxy::with(lab, SIDECAR, &filter("sidecar")?).await?;
+    let (inside, outside) = (proxy.envoy.address("in").await?, proxy.envoy.address("out").await?);
+    let forged = Request::get("/").header("x-forwarded-proto", "https");
+    once(inside, &forged).await?.expect(200)?;
+    ensure_eq!(proxy.upstream.last()?.header("x-forwarded-proto"), Some("http".into()), "nobody without a certificate is the gateway");
+    once(outside, &forged).await?.expect(200)?;
+    ensure_eq!(proxy.upstream.last()?.header("x-forwarded-proto"), Some("https".into()), "what the app sends stays");
+    let mut client = Client::connect(outside).await?;
+    client.send(&Request::get("/hold/a").bytes()).await?;
+    proxy.upstream.wait_held("a", 1, SOON).await?;
+    for (direction, in_flight) in [("inbound", 0), ("outbound", 1)] {
+        let stat = |what: &str| format!("wasmcustom.laststream_streams_{what}_{direction}");
+        proxy.envoy.wait_for_stat(&stat("in_flight"), |value| value == Some(in_flight), SOON).await?;
+        proxy.envoy.wait_for_stat(&(stat("begun") + "_total"), |value| value == Some(1 + in_flight), SOON).await?;
+    }
+    let gate = proxy.envoy.address("laststream.shop.gate").await?;
+    once(gate, &Request::get("/prestop")).await?.expect(503)?;
+    proxy.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    let let_go = once(gate, &Request::get("/prestop?wait")).await?.expect(200)?.json()?;
+    ensure_eq!(let_go["state"], "drained", "{let_go}");
+    Ok(())
+}
+
+pub(super) async fn every_other_rendered_filter_runs(lab: &Lab) -> Outcome {
+    let counting = Proxy::with(lab, GATEWAY, &filter("gateway-counting")?).await?;
+    once(counting.envoy.address("main").await?, &Request::get("/")).await?.expect(200)?;
+    counting.envoy.wait_for_stat("wasmcustom.laststream_streams_begun_gateway_total", |value| value == Some(1), SOON).await?;
+    let native = Proxy::with(lab, SIDECAR, &filter("native-sidecar")?).await?;
+    once(native.envoy.address("laststream.shop.gate").await?, &Request::get("/ready")).await?.expect(503)?;
+    Ok(())
+}
+
+/// `--mode validate` and running.
+pub(super) async fn every_rendered_bootstrap_is_accepted(lab: &Lab) -> Outcome {
+    let proto = "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.1]}}";
+    let identities =
+        "forwarded_proto: {trust: {identities: [{exact: a}]}, original_header: x-forwarded-proto, sources: [{header: forwarded}]}";
+    let rules = "count: {exclude: {headers: [{name: x, prefix: \"\\u0085 é: # \\\"\"}]}, long_lived: {grpc: true}}";
+    for (what, more) in [
+        ("nothing but the module", ""),
+        ("no gate", "gate: {enabled: false}"),
+        ("another port", "gate: {port: 15999}\ndrain: {finish: quit, long_lived: exempt, delay: 2s}"),
+        ("load balancers", proto),
+        ("identities", identities),
+        ("rules with odd texts", rules),
+        ("reversible drains", "drain: {begin: fail_health_checks, wait_for_app: {cluster: app}}"),
+        ("closed", "failure_policy: closed"),
+    ] {
+        let policy = format!("module: {}\nplacement: {{envoy: {{}}}}\n{more}\n", lab.module.display());
+        let mut config = yaml(Kind::Envoy, &policy).context(what)?;
+        let validation = Envoy::validate(&lab.envoy, config.clone()).await.context(what)?;
+        ensure!(validation.status.success(), "{what}: {}", validation.output);
+        super::on_free_ports(&mut config);
+        let envoy = Envoy::start(&lab.envoy, config, Options::default()).await.context(what)?;
+        envoy.address("main").await.context(what)?;
+        let refused = envoy.log().lines().find(|line| line.contains("refused") || line.contains("warning][config")).map(String::from);
+        ensure_eq!(refused, None, "{what}");
+    }
+    Ok(())
+}
