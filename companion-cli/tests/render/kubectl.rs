@@ -1,0 +1,192 @@
+//! What kubectl and its kustomize read is what was meant. Without a kubectl on this machine the tests say so and pass.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{DIGEST, folder, gateway, manifests, render, render_policy};
+
+/// Runs kubectl; nothing where there is none.
+fn kubectl(arguments: &[&str], input: &str) -> Option<Result<String, String>> {
+    let mut command = Command::new("kubectl");
+    let started = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let Ok(mut child) = started else {
+        let _ = writeln!(std::io::stderr(), "there is no kubectl here: not tested");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Some(if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) })
+}
+
+/// An object as kubectl understands it, but for the label that made kubectl read it.
+fn understood(yaml: &str) -> Option<Value> {
+    let text = kubectl(&["label", "--local", "-f", "-", "read=by-kubectl", "-o", "json"], yaml)?;
+    let mut value: Value = serde_json::from_str(&text.unwrap_or_else(|error| panic!("{error}\n{yaml}"))).unwrap();
+    value["metadata"]["labels"].as_object_mut().unwrap().remove("read").unwrap();
+    Some(value)
+}
+
+const TRAPS: &[&str] = &[
+    "on",
+    "off",
+    "yes",
+    "No",
+    "y",
+    "N",
+    "true",
+    "null",
+    "~",
+    "",
+    "1_000",
+    "0o7",
+    "012",
+    "0x1f",
+    "1e3",
+    ".inf",
+    "12:30:45",
+    "1:30",
+    "2024-01-01",
+    "=",
+    "<<",
+    "!",
+    "-",
+    "- a",
+    "a: b",
+    "a #b",
+    "'",
+    "\"",
+    "\\",
+    "a\nb",
+    "\t",
+    "é",
+    "\u{85}",
+    "\u{2028}",
+    "%a",
+    "@a",
+    "`a",
+    "{",
+    "[",
+    "&a",
+    "*a",
+    "|",
+    ">",
+    "? a",
+    "-1",
+    "+1",
+    "1.0",
+    " a ",
+];
+
+#[test]
+fn traps_are_read_as_they_were_meant() {
+    let headers: Vec<Value> = TRAPS.iter().map(|trap| json!({ "name": "x-trap", "exact": trap })).collect();
+    let labels: Value = ["on", "yes", "1_000", "012", "1e3", "2024-01-01", "null", "y", ""]
+        .iter()
+        .map(|trap| (format!("l{trap}"), json!(trap)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let policy = json!({
+        "name": "on", "namespace": "012", "labels": labels, "module": format!("oci://h/r@{DIGEST}"),
+        "placement": { "gateway": { "selector": { "istio": "1e3", "n": "no" } } },
+        "count": { "exclude": { "headers": headers } },
+    });
+    let said = render_policy(&policy.to_string(), &["wasmplugin"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let Some(plugin) = understood(&said.data) else { return };
+    assert_eq!(plugin["metadata"], json!({ "name": "on", "namespace": "012", "labels": labels }));
+    assert_eq!(plugin["spec"]["selector"]["matchLabels"], json!({ "istio": "1e3", "n": "no" }));
+    assert_eq!(plugin["spec"]["pluginConfig"]["count"]["exclude"]["headers"], json!(headers));
+
+    let said = render_policy(&policy.to_string(), &["envoyfilter"]);
+    let filter = understood(&said.data).unwrap();
+    let told = filter.pointer("/spec/configPatches/0/patch/value/typed_config/config/configuration/value").unwrap();
+    let told: Value = serde_json::from_str(told.as_str().unwrap()).unwrap();
+    assert_eq!(told["count"]["exclude"]["headers"], json!(headers), "what the module is told");
+}
+
+#[test]
+fn every_manifest_builds() {
+    for (name, path) in manifests().into_iter().filter(|(_, path)| path.join("kustomization.yaml").exists()) {
+        let Some(built) = kubectl(&["kustomize", path.to_str().unwrap()], "") else { return };
+        let built = built.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(built.contains("laststream"), "{name}: {built}");
+    }
+}
+
+/// What differs between clusters can be patched by path.
+#[test]
+fn overlays_change_selector_namespace_and_digest() {
+    let folder = folder(&gateway());
+    assert_eq!(render(folder.path(), &["all", "--policy", "policy.yaml", "--output", "base"]).code, 0);
+    let other = "f".repeat(64);
+    let remote = |index: usize| format!("/spec/configPatches/{index}/patch/value/typed_config/config/vm_config/code/remote");
+    let mut patch = vec![json!({ "op": "replace", "path": "/spec/workloadSelector/labels", "value": { "app": "edge" } })];
+    for index in [0, 1] {
+        patch.push(json!({ "op": "replace", "path": remote(index) + "/http_uri/uri", "value": format!("oci://h/r@sha256:{other}") }));
+        patch.push(json!({ "op": "replace", "path": remote(index) + "/sha256", "value": other }));
+    }
+    let patches = json!([{ "target": { "kind": "EnvoyFilter" }, "patch": json!(patch).to_string() }]);
+    overlay(folder.path(), &json!({ "resources": ["base"], "namespace": "edge", "patches": patches }));
+    let Some(built) = kubectl(&["kustomize", folder.path().to_str().unwrap()], "") else { return };
+    let built = built.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(built.matches(&other).count(), 4, "{built}");
+    assert!(!built.contains(DIGEST) && built.contains("namespace: edge") && built.contains("app: edge"), "{built}");
+}
+
+/// The patches for pods fit a Deployment, one after the other, with kustomize and with kubectl.
+#[test]
+fn patches_fit_deployments() {
+    const DEPLOYMENT: &str = r#"{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"}, "spec": {"template": {
+        "metadata": {"labels": {"app": "shop"}}, "spec": {"containers": [{"name": "app", "image": "app"}]}}}}"#;
+    for (sidecar, list, hook) in [
+        ("{workload: shop}", "containers", "lifecycle.pod.yaml"),
+        ("{workload: shop, native: true}", "initContainers", "lifecycle.native-sidecar.yaml"),
+    ] {
+        let folder = folder(&format!(
+            "namespace: shop\nmodule: /a.wasm\nplacement: {{sidecar: {sidecar}}}\ndrain: {{longest_request: 60s, exit_on_zero: true}}\n"
+        ));
+        let path = folder.path();
+        assert_eq!(render(path, &["all", "--policy", "policy.yaml", "--output", "."]).code, 0);
+        fs::write(path.join("deployment.yaml"), DEPLOYMENT).unwrap();
+        let target = json!({ "kind": "Deployment", "name": "shop" });
+        overlay(
+            path,
+            &json!({ "resources": ["envoyfilter.yaml", "deployment.yaml"], "patches": [{ "path": hook, "target": target }, { "path": "proxy-config.yaml", "target": target }] }),
+        );
+        let Some(built) = kubectl(&["kustomize", path.to_str().unwrap()], "") else { return };
+        let built = built.unwrap_or_else(|error| panic!("{error}"));
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&built).unwrap();
+        let deployment = documents.iter().find(|document| document["kind"] == "Deployment").unwrap();
+        let pod = &deployment["spec"]["template"];
+        assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 70);
+        assert_eq!(pod["spec"][list][0]["lifecycle"]["preStop"]["exec"]["command"][0], "pilot-agent", "{built}");
+        assert!(pod["spec"]["containers"].as_array().unwrap().iter().any(|container| container["name"] == "app"), "{built}");
+        let config: Value = serde_saphyr::from_str(pod["metadata"]["annotations"]["proxy.istio.io/config"].as_str().unwrap()).unwrap();
+        assert_eq!(config["drainDuration"], "60s");
+        assert_eq!(config["proxyMetadata"]["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"], "true");
+        let patched = kubectl(
+            &[
+                "patch",
+                "--local",
+                "-f",
+                path.join("deployment.yaml").to_str().unwrap(),
+                "--patch-file",
+                path.join(hook).to_str().unwrap(),
+                "-o",
+                "json",
+            ],
+            "",
+        );
+        let patched = patched.unwrap().unwrap_or_else(|error| panic!("{error}"));
+        assert!(patched.contains("pilot-agent"), "{patched}");
+    }
+}
+
+fn overlay(folder: &Path, kustomization: &Value) {
+    fs::write(folder.join("kustomization.yaml"), kustomization.to_string()).unwrap();
+}
