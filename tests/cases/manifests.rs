@@ -20,6 +20,8 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         case!(plain_envoy_does_it_all),
         case!(rendered::a_rendered_gateway_restores_counts_and_holds),
+        case!(rendered::a_rendered_wasmplugin_restores),
+        case!(rendered::rendered_envoy_gateway_patches_restore),
         case!(rendered::a_rendered_sidecar_tells_directions_apart),
         case!(rendered::every_other_rendered_filter_runs),
         case!(rendered::every_rendered_bootstrap_is_accepted),

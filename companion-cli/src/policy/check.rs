@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use laststream_filter::config::{self, Wire as _, wire};
 use serde_json::{Value, json};
 
-use super::file::{Begin, Direction, FailurePolicy, File, Finish, LongLived, Placement, Retries};
+use super::file::{Begin, Direction, Drain, FailurePolicy, File, Finish, LongLived, Placement, Retries};
 use super::{ForwardedProto, Policy, Problem, Sizing, Span, sizing};
 use crate::render::module_json;
 
@@ -40,15 +40,7 @@ impl Found {
         let in_istio = is_istio(&placement);
         let has_gate = matches!(placement, Placement::Gateway(_) | Placement::Sidecar(_) | Placement::Envoy(_));
         let gate_port = self.gate_port(file.gate.enabled, file.gate.port, has_gate, in_istio);
-        let sizing = sizing::fit(&file.drain, in_istio).unwrap_or_else(|problem| {
-            self.0.push(problem);
-            harmless()
-        });
-        let is_file = file.module.as_ref().is_some_and(|module| !module.contains("://"));
-        let failure_policy = file.failure_policy.unwrap_or(if is_file { FailurePolicy::Reload } else { FailurePolicy::Open });
-        if file.drain.finish == Some(Finish::DrainAgent) && !in_istio {
-            self.problem("drain.finish", "`drain_agent` tells Istio's agent, which is not there: write `nothing` or `quit`");
-        }
+        let sizing = self.drain(&file.drain, gate_port.is_some(), in_istio);
         let forwarded_proto = self.forwarded_proto(file.forwarded_proto, &placement);
         let retries = file.retries.map(|retries| self.retries(retries, sizing.longest_request));
         let mut policy = Policy {
@@ -57,7 +49,7 @@ impl Found {
             labels: file.labels,
             placement,
             pull_secret: file.pull_secret,
-            failure_policy,
+            failure_policy: file.failure_policy.unwrap_or_else(|| usual_failure_policy(file.module.as_deref())),
             count: file.count,
             forwarded_proto,
             gate_port,
@@ -74,6 +66,31 @@ impl Found {
         };
         self.module(&mut policy);
         policy
+    }
+
+    /// What would silently do nothing is a slip.
+    fn drain(&mut self, drain: &Drain, has_gate: bool, in_istio: bool) -> Sizing {
+        const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
+        const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
+        for (field, is_written, works, why) in [
+            ("drain.begin", drain.begin.is_some(), has_gate, OF_THE_GATE),
+            ("drain.finish", drain.finish.is_some(), has_gate, OF_THE_GATE),
+            ("drain.long_lived", drain.long_lived.is_some(), has_gate, OF_THE_GATE),
+            ("drain.wait_for_app", drain.wait_for_app.is_some(), has_gate, OF_THE_GATE),
+            ("drain.agent", drain.agent.is_some(), in_istio, OF_ISTIO),
+            ("drain.exit_on_zero", drain.exit_on_zero, in_istio, OF_ISTIO),
+        ] {
+            if is_written && !works {
+                self.problem(field, why);
+            }
+        }
+        if drain.finish == Some(Finish::DrainAgent) && has_gate && !in_istio {
+            self.problem("drain.finish", "`drain_agent` tells Istio's agent, which is not there: write `nothing` or `quit`");
+        }
+        sizing::fit(drain, in_istio).unwrap_or_else(|problem| {
+            self.0.push(problem);
+            harmless()
+        })
     }
 
     fn placement(&mut self, placement: Option<Placement>, name: &str) -> Placement {
@@ -251,6 +268,11 @@ impl Found {
             _ => self.problem(path, format!("`{address}` is not an address with a port, such as `127.0.0.1:8080` or `[::1]:8080`")),
         }
     }
+}
+
+/// A local file is always there; a registry is not, and must not take a gateway down.
+fn usual_failure_policy(module: Option<&str>) -> FailurePolicy {
+    if module.is_some_and(|module| !module.contains("://")) { FailurePolicy::Reload } else { FailurePolicy::Open }
 }
 
 fn is_istio(placement: &Placement) -> bool {

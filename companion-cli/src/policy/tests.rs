@@ -64,6 +64,11 @@ fn errors_name_the_place_and_the_way_out() {
         ("namespace: a\nplacement: {waypoint: {gateway: w}}\ngate: {port: 1}".into(), &["gate: can be had"]),
         ("placement: {envoy: {listen: localhost}}".into(), &["placement.envoy.listen", "127.0.0.1:8080"]),
         ("placement: {envoy: {}}\ndrain: {finish: drain_agent}".into(), &["drain.finish", "`quit`"]),
+        (
+            "gate: {enabled: false}\ndrain: {finish: quit, long_lived: wait}".into(),
+            &["line 2, column 17", "drain.finish", "drain.long_lived", "there is none"],
+        ),
+        ("placement: {envoy: {}}\ndrain: {exit_on_zero: true}".into(), &["drain.exit_on_zero", "Istio"]),
         ("retries: {host: 'a b'}".into(), &["retries.host"]),
         ("a: b\n---\nc: d".into(), &["line"]),
         ("[1]".into(), &["line 1"]),
@@ -145,9 +150,9 @@ fn damaged() -> impl Strategy<Value = String> {
     let cut = (0..WHOLE.len(), 0_usize..30, proptest::sample::select(PIECES));
     proptest::collection::vec(cut, 1..5).prop_map(|cuts| {
         cuts.into_iter().fold(WHOLE.to_owned(), |text, (at, length, piece)| {
-            let start = text.floor_char_boundary(at.min(text.len()));
-            let end = text.floor_char_boundary((start + length).min(text.len()));
-            format!("{}{piece}{}", &text[..start], &text[end..])
+            let whole = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let start = whole(at);
+            format!("{}{piece}{}", &text[..start], &text[whole(start + length)..])
         })
     })
 }

@@ -36,26 +36,8 @@ fn plugin(policy: &Policy, source: &Source, scope: &str, with_proto: bool, sever
         Source::File(path) => format!("file://{path}"),
         Source::Image { .. } | Source::Download { .. } => source.url(),
     };
-    let (strategy, why) = match policy.failure_policy {
-        FailurePolicy::Open => (
-            "FAIL_OPEN",
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted. Else a failed fetch is 403 for everything until the next change.",
-        ),
-        FailurePolicy::Closed => {
-            ("FAIL_CLOSE", "As the policy wants it: without the module every request is refused, also when its registry is out of order.")
-        }
-        FailurePolicy::Reload => (
-            "FAIL_RELOAD",
-            "As the policy wants it: a VM that fails is loaded again; a module that cannot be fetched is 403 for every request.",
-        ),
-    };
-    let mode = match scope {
-        "inbound" if several => Some("SERVER"),
-        "outbound" => Some("CLIENT"),
-        "inbound" if matches!(policy.placement, Placement::Sidecar(_)) => Some("SERVER"),
-        _ => None,
-    };
-    let matching = mode.map(|mode| List::new().item(Map::new().with("mode", mode)));
+    let (strategy, why) = strategy(policy.failure_policy);
+    let matching = mode(policy, scope).map(|mode| List::new().item(Map::new().with("mode", mode)));
     let spec = target(policy)
         .with("url", url)
         .note("For an image the digest of its manifest, not the checksum of the module in it.")
@@ -74,6 +56,31 @@ fn plugin(policy: &Policy, source: &Source, scope: &str, with_proto: bool, sever
         .with("kind", "WasmPlugin")
         .with("metadata", metadata(policy, &name))
         .with("spec", spec)
+}
+
+fn strategy(policy: FailurePolicy) -> (&'static str, &'static str) {
+    match policy {
+        FailurePolicy::Open => (
+            "FAIL_OPEN",
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted. Else a failed fetch is 403 for everything until the next change.",
+        ),
+        FailurePolicy::Closed => {
+            ("FAIL_CLOSE", "As the policy wants it: without the module every request is refused, also when its registry is out of order.")
+        }
+        FailurePolicy::Reload => (
+            "FAIL_RELOAD",
+            "As the policy wants it: a VM that fails is loaded again; a module that cannot be fetched is 403 for every request.",
+        ),
+    }
+}
+
+/// Istio's word for the direction, seen from the app.
+fn mode(policy: &Policy, scope: &str) -> Option<&'static str> {
+    match (&policy.placement, scope) {
+        (Placement::Sidecar(_), "inbound") => Some("SERVER"),
+        (Placement::Sidecar(_), "outbound") => Some("CLIENT"),
+        _ => None,
+    }
 }
 
 fn target(policy: &Policy) -> Map {

@@ -33,6 +33,11 @@ pub(super) const SIDECAR: &[Place] = &[("in", "SIDECAR_INBOUND"), ("out", "SIDEC
 impl Proxy {
     /// A proxy that got this EnvoyFilter.
     pub(super) async fn with(lab: &Lab, places: &[Place], filter: &Value) -> Outcome<Self> {
+        Self::holding(lab, places, filter, None).await
+    }
+
+    /// The same, where a filter is there already, such as a WasmPlugin's.
+    pub(super) async fn holding(lab: &Lab, places: &[Place], filter: &Value, there: Option<Value>) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let xds = Xds::new()?;
         let mut bootstrap = Bootstrap::new()
@@ -41,7 +46,7 @@ impl Proxy {
             .cluster(cluster::h1("inbound|8080||", upstream.refused()))
             .cluster(admin_cluster("prometheus_stats"));
         for (name, context) in places {
-            bootstrap = bootstrap.listener(listener(name, context));
+            bootstrap = bootstrap.listener(listener(name, context, there.clone()));
         }
         let mut bootstrap = bootstrap.build();
         let listeners = bootstrap["static_resources"]["listeners"].as_array_mut().context("no listeners")?;
@@ -56,8 +61,9 @@ impl Proxy {
     }
 }
 
-fn listener(name: &str, context: &str) -> Listener {
+fn listener(name: &str, context: &str, there: Option<Value>) -> Listener {
     let hcm = Hcm::new(name).route(Route::prefix("/").cluster("app").timeout("0s")).use_remote_address(context == "GATEWAY", 0);
+    let hcm = there.into_iter().fold(hcm, Hcm::filter);
     Listener::new(name, hcm).direction(if context == "SIDECAR_INBOUND" { "INBOUND" } else { "OUTBOUND" })
 }
 

@@ -1,15 +1,19 @@
 //! What is rendered does on real Envoys what it says: EnvoyFilters as istiod would apply them, and bootstraps as they are.
 
+use std::net::SocketAddr;
+
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::mesh::{GATEWAY, Proxy, SIDECAR};
 use crate::cases::stage::SOON;
 use crate::lab::Lab;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Connect, Request, once};
+use crate::support::upstream::Upstream;
 
 /// The EnvoyFilter of a folder's policy. The tests' clients are on the loopback interface.
 fn filter(folder: &str) -> Outcome<Value> {
@@ -18,33 +22,33 @@ fn filter(folder: &str) -> Outcome<Value> {
 }
 
 fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
+    all(kind, policy)?.into_iter().next().context("no document")
+}
+
+/// The documents of what is rendered.
+fn all(kind: Kind, policy: &str) -> Outcome<Vec<Value>> {
     let policy = Policy::read(policy.as_bytes(), &Overrides::default())?;
     let rendered = render(kind, &policy, &|_| Err("nobody asks".into())).map_err(Failure::new)?;
     let file = rendered.files.first().context("nothing was rendered")?;
-    serde_saphyr::from_str(&file.text).with_context(|| file.text.clone())
+    serde_saphyr::from_multiple(&file.text).with_context(|| file.text.clone())
 }
 
 pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> Outcome {
     let proxy = Proxy::with(lab, GATEWAY, &filter("gateway-behind-alb")?).await?;
     let main = proxy.envoy.address("main").await?;
-    let scheme = || proxy.upstream.last()?.header("x-forwarded-proto").context("no scheme");
-    let https = Request::get("/").header("x-forwarded-proto", "https");
-    once(main, &https).await?.expect(200)?;
-    ensure_eq!(scheme()?, "https", "from the load balancer");
-    ensure_eq!(proxy.upstream.last()?.header("x-laststream-forwarded-proto"), None, "the saved header");
-    let empty = Request::get("/").header("x-forwarded-proto", "").header("x-laststream-forwarded-proto", "https");
-    once(main, &empty).await?.expect(200)?;
-    ensure_eq!(scheme()?, "http", "an empty header beside a forged copy");
-    let stranger = Connect::to(main).from([127, 0, 0, 9].into()).open().await?.request(&https).await?;
-    stranger.expect(200)?;
-    ensure_eq!(scheme()?, "http", "from a stranger");
-
+    restores(main, &proxy.upstream).await?;
     let mut client = Client::connect(main).await?;
     client.send(&Request::get("/hold/a").bytes()).await?;
     proxy.upstream.wait_held("a", 1, SOON).await?;
     let gate = proxy.envoy.address("laststream.istio-system.gate").await?;
     let refused = once(gate, &Request::get("/prestop")).await?.expect(503)?.json()?;
     ensure_eq!(refused["state"], "draining", "{refused}");
+    crate::support::trial::wait_for(SOON, "the count to be exact", async || {
+        let status = once(gate, &Request::get("/status")).await?.expect(200)?.json()?;
+        ensure_eq!(status["count"], "exact", "{status}");
+        Ok(())
+    })
+    .await?;
     ensure!(!proxy.upstream.received().iter().any(|request| request.path == "/drain"), "the agent is told at zero, not before");
     proxy.upstream.release("a");
     client.response("GET").await?.expect(200)?;
@@ -53,6 +57,69 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     let told = || proxy.upstream.received().into_iter().find(|request| request.path == "/drain").context("nobody told the agent");
     let told = crate::support::trial::wait_for(SOON, "the agent to be told", async || told()).await?;
     ensure_eq!(told.method, "POST", "the agent takes no other method");
+    Ok(())
+}
+
+/// What a WasmPlugin cannot carry comes with it, and finds it.
+pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
+    let policy = super::read("gateway-behind-alb/policy.yaml")?.replace("10.0.0.0/16", "127.0.0.0/30");
+    let documents = all(Kind::WasmPlugin, &policy)?;
+    let plugin = lab.stream(&documents[0]["spec"]["pluginConfig"].to_string()).filter();
+    let proxy = Proxy::holding(lab, GATEWAY, &documents[1], Some(plugin)).await?;
+    restores(proxy.envoy.address("main").await?, &proxy.upstream).await
+}
+
+/// Envoy Gateway's patches find their places in a listener as it makes them.
+pub(super) async fn rendered_envoy_gateway_patches_restore(lab: &Lab) -> Outcome {
+    let policy = super::read("envoy-gateway/policy.yaml")?.replace("35.191.0.0/16", "127.0.0.0/30");
+    let documents = all(Kind::EnvoyGateway, &policy)?;
+    let upstream = Upstream::start().await?;
+    let module = lab.stream(&documents[0]["spec"]["wasm"][0]["config"].to_string()).filter();
+    let hcm = Hcm::new("main").filter(module).route(Route::prefix("/").cluster("app")).use_remote_address(true, 0);
+    let mut bootstrap = Bootstrap::new().cluster(cluster::h1("app", upstream.h1())).listener(Listener::new("main", hcm)).build();
+    let listener = &mut bootstrap["static_resources"]["listeners"][0];
+    listener["default_filter_chain"] = listener["filter_chains"][0].take();
+    listener["filter_chains"] = json!([]);
+    let routes = "/default_filter_chain/filters/0/typed_config/route_config";
+    for patch in documents[1]["spec"]["jsonPatches"].as_array().context("no patches")? {
+        ensure_eq!(patch["name"], "edge/edge/http", "whose it is");
+        let resource = match patch["type"].as_str() {
+            Some("type.googleapis.com/envoy.config.listener.v3.Listener") => &mut *listener,
+            Some("type.googleapis.com/envoy.config.route.v3.RouteConfiguration") => listener.pointer_mut(routes).context("no routes")?,
+            other => return Err(Failure::new(format!("{other:?}"))),
+        };
+        json_patch(resource, &patch["operation"])?;
+    }
+    let envoy = Envoy::start(&lab.envoy, bootstrap, Options::default()).await?;
+    restores(envoy.address("main").await?, &upstream).await
+}
+
+/// RFC 6902, as far as it is used.
+fn json_patch(resource: &mut Value, operation: &Value) -> Outcome {
+    ensure_eq!(operation["op"], "add", "the operation");
+    let path = operation["path"].as_str().context("no path")?;
+    let (parent, last) = path.rsplit_once('/').context("no parent")?;
+    match resource.pointer_mut(parent).with_context(|| format!("{parent} is not there"))? {
+        Value::Array(items) => items.insert(last.parse().context("no index")?, operation["value"].clone()),
+        Value::Object(members) => _ = members.insert(last.into(), operation["value"].clone()),
+        other => return Err(Failure::new(format!("{path} is in {other}"))),
+    }
+    Ok(())
+}
+
+/// A load balancer is believed, a stranger is not, and a forged copy is worth nothing.
+async fn restores(main: SocketAddr, upstream: &Upstream) -> Outcome {
+    let scheme = || upstream.last()?.header("x-forwarded-proto").context("no scheme");
+    let https = Request::get("/").header("x-forwarded-proto", "https");
+    once(main, &https).await?.expect(200)?;
+    ensure_eq!(scheme()?, "https", "from the load balancer");
+    ensure_eq!(upstream.last()?.header("x-laststream-forwarded-proto"), None, "the saved header");
+    let empty = Request::get("/").header("x-forwarded-proto", "").header("x-laststream-forwarded-proto", "https");
+    once(main, &empty).await?.expect(200)?;
+    ensure_eq!(scheme()?, "http", "an empty header beside a forged copy");
+    let stranger = Connect::to(main).from([127, 0, 0, 9].into()).open().await?.request(&https).await?;
+    stranger.expect(200)?;
+    ensure_eq!(scheme()?, "http", "from a stranger");
     Ok(())
 }
 
