@@ -24,7 +24,7 @@ pub(crate) struct Render {
     /// The module, instead of the policy's: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file.
     #[arg(short, long, visible_alias = "image", value_name = "MODULE")]
     pub(crate) module: Option<String>,
-    /// The image's manifest digest, or the checksum of a download; `sha256:…`. Without it a tag's digest is asked of its registry.
+    /// The image's manifest digest, or the checksum of a download; `sha256:…`. A tag needs it: tags are never rendered.
     #[arg(long, value_name = "DIGEST")]
     pub(crate) digest: Option<String>,
     /// The resources' namespace, instead of the policy's.
@@ -51,7 +51,7 @@ const EXAMPLES: &str = "\
 Examples:
   laststream render envoyfilter --policy policy.yaml | kubectl apply -f -
   laststream render all --policy policy.yaml --output deploy/gateway
-  laststream render all --policy policy.yaml --check deploy/gateway     # is git what the policy says?
+  laststream render all --policy policy.yaml --check deploy/gateway
   laststream render lifecycle --policy policy.yaml --for helm-values
   laststream render schema > policy.schema.json
 
@@ -121,7 +121,7 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
         }
         Err(problem) => {
             printer.error(&problem);
-            Exit::Found
+            Exit::Failed
         }
     }
 }
@@ -150,7 +150,7 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
         }
         Err(refused) => {
             refused.0.iter().for_each(|problem| printer.error(&format!("{name}: {problem}")));
-            Err(Exit::Found)
+            Err(Exit::Failed)
         }
     }
 }
@@ -184,8 +184,7 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
         return compare(command, folder, rendered, printer);
     }
     if command.output == Path::new("-") {
-        printer.data(&stream(rendered));
-        return Exit::Fine;
+        return print(rendered, printer);
     }
     let written = output::write(&command.output, rendered);
     let stale = output::differences(&command.output, rendered, command.kind == What::All);
@@ -202,12 +201,18 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
     }
 }
 
-/// Several files one after the other, each under its name.
-fn stream(rendered: &Rendered) -> String {
-    match rendered.files.as_slice() {
-        [file] => file.text.clone(),
-        files => files.iter().map(|file| format!("---\n# {}\n{}", file.name, file.text)).collect(),
+/// One file. Of several some are no objects, and who pipes them to `kubectl apply` must not have them half applied.
+fn print(rendered: &Rendered, printer: &Printer) -> Exit {
+    if let [file] = rendered.files.as_slice() {
+        printer.data(&file.text);
+        return Exit::Fine;
     }
+    let names: Vec<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
+    printer.error(&format!(
+        "these are several files, not all of them for `kubectl apply`: {}; name a folder: `--output DIR`",
+        names.join(", ")
+    ));
+    Exit::Usage
 }
 
 fn compare(command: &Render, folder: &Path, rendered: &Rendered, printer: &Printer) -> Exit {

@@ -43,21 +43,34 @@ fn deployment(policy: &Policy, port: u16, list: &'static str, file: &str) -> Fil
         .note(why_grace(policy))
         .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
         .with(list, List::new().item(container));
-    let mut about = vec![format!(
+    let about = std::iter::once(format!(
         "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file {file}, or under `patches` of a kustomization, where a `target` may name others.",
         workload(policy)
-    )];
-    if is_native {
-        about.push("Of Istio's own hooks it replaces the native sidecar's preStop, `pilot-agent request POST drain`; the gate makes that call itself, at zero. Without any hook kubelet already keeps the proxy until the app has ended: this one makes traffic leave first, counts, and says why it waits.".into());
-        about.push(
-            "Both hooks, the app's and this one, begin at once: the app needs a hook of its own if it closes its listener at SIGTERM."
-                .into(),
-        );
-    } else {
-        about.push("Of Istio's own hooks it replaces none: an injected container has no preStop, and its postStart (holdApplicationUntilProxyStarts) stays. Where sidecars are native, take `--for native-sidecar`.".into());
-        about.push("It delays SIGTERM for the proxy only: the app gets its own at once, and must finish what it has begun.".into());
-    }
+    ));
+    let about: Vec<String> = about.chain(replaces(policy, is_native).map(String::from)).collect();
     other(file, &about, patch(policy, Map::new().with("spec", pod)))
+}
+
+/// What of Istio's own it replaces, and what it does not do.
+fn replaces(policy: &Policy, is_native: bool) -> impl Iterator<Item = &'static str> {
+    const NATIVE: [&str; 2] = [
+        "Of Istio's own hooks it replaces the native sidecar's preStop, `pilot-agent request POST drain`; the gate makes that call itself, at zero. Without any hook kubelet already keeps the proxy until the app has ended: this one makes traffic leave first, counts, and says why it waits.",
+        "Both hooks, the app's and this one, begin at once: the app needs a hook of its own if it closes its listener at SIGTERM.",
+    ];
+    const INJECTED: [&str; 2] = [
+        "Of Istio's own hooks it replaces none: an injected container has no preStop, and its postStart (holdApplicationUntilProxyStarts) stays. Where sidecars are native, take `--for native-sidecar`.",
+        "It delays SIGTERM for the proxy only: the app gets its own at once, and must finish what it has begun.",
+    ];
+    const GATEWAY: [&str; 2] = [
+        "For a gateway that is a Deployment of its own, with a container `istio-proxy` and the image `auto`. It replaces no hook: Istio gives gateways none, unless global.proxy.lifecycle does.",
+        "A gateway's pod has no app that would keep it; this hook, or the agent's five seconds, is all there is.",
+    ];
+    match (&policy.placement, is_native) {
+        (Placement::Gateway(_), _) => GATEWAY,
+        (_, true) => NATIVE,
+        (_, false) => INJECTED,
+    }
+    .into_iter()
 }
 
 /// A patch of a Deployment's pods.

@@ -17,23 +17,24 @@ fn what_cannot_be_had_is_said() {
     let waypoint = "namespace: a\nplacement: {waypoint: {gateway: w}}\n";
     let envoy = "placement: {envoy: {}}\n";
     for (kind, policy, code, words) in [
-        ("envoyfilter", String::new(), 1, "module: is required"),
-        ("envoyfilter", "module: oci://ghcr.io/example/laststream:latest".into(), 1, "--digest"),
-        ("envoyfilter", format!("{waypoint}module: /a.wasm"), 1, "wasmplugin"),
-        ("envoyfilter", format!("{envoy}module: /a.wasm"), 1, "render envoy"),
-        ("envoy", gateway(), 1, "placement: {envoy: {}}"),
-        ("envoy", format!("{envoy}module: https://h/a.wasm\ndigest: {DIGEST}"), 1, "name the file"),
-        ("envoy-gateway", gateway(), 1, "envoy_gateway"),
-        ("lifecycle", waypoint.into(), 1, "gate"),
-        ("lifecycle", "gate: {enabled: false}".into(), 1, "gate"),
-        ("lifecycle --for gateway-chart", sidecar.into(), 1, "--for pod"),
-        ("lifecycle --for native-sidecar", String::new(), 1, "--for gateway-chart"),
-        ("proxy-config", envoy.into(), 1, "placement"),
-        ("virtualservice", String::new(), 1, "retries: {host"),
+        ("envoyfilter", String::new(), 2, "module: is required"),
+        ("envoyfilter", "module: oci://ghcr.io/example/laststream:latest".into(), 2, "--digest"),
+        ("envoyfilter", format!("{waypoint}module: /a.wasm"), 2, "wasmplugin"),
+        ("envoyfilter", format!("{envoy}module: /a.wasm"), 2, "render envoy"),
+        ("envoy", gateway(), 2, "placement: {envoy: {}}"),
+        ("envoy", format!("{envoy}module: https://h/a.wasm\ndigest: {DIGEST}"), 2, "name the file"),
+        ("envoy-gateway", gateway(), 2, "envoy_gateway"),
+        ("lifecycle", waypoint.into(), 2, "gate"),
+        ("lifecycle", "gate: {enabled: false}".into(), 2, "gate"),
+        ("lifecycle --for gateway-chart", sidecar.into(), 2, "--for pod"),
+        ("lifecycle --for native-sidecar", String::new(), 2, "--for gateway-chart"),
+        ("proxy-config", envoy.into(), 2, "placement"),
+        ("virtualservice", String::new(), 2, "retries: {host"),
         ("envoyfilter --for pod", gateway(), 64, "--for"),
         ("lifecycles", String::new(), 64, "lifecycle"),
+        ("all", gateway(), 64, "--output DIR"),
         ("all --check a --output b", String::new(), 64, "--output"),
-        ("envoyfilter", "nam: x".into(), 1, "-: line 1, column 1"),
+        ("envoyfilter", "nam: x".into(), 2, "-: line 1, column 1"),
     ] {
         let said = render_policy(&policy, &kind.split(' ').collect::<Vec<_>>());
         assert_eq!(said.code, code, "{kind} {policy}: {said:?}");
