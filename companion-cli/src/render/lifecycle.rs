@@ -17,8 +17,8 @@ pub(super) fn render(policy: &Policy, home: Home) -> Result<File, Problem> {
             "a sidecar does not come from the gateway chart: `--for pod`, `--for native-sidecar` or `--for helm-values`",
         )),
         (Placement::Gateway(_) | Placement::Sidecar(_), _) => Ok(match home {
-            Home::Pod => deployment(policy, port, "containers", "lifecycle.pod.yaml"),
-            Home::NativeSidecar => deployment(policy, port, "initContainers", "lifecycle.native-sidecar.yaml"),
+            Home::Pod => deployment(policy, port, false, "lifecycle.pod.yaml"),
+            Home::NativeSidecar => deployment(policy, port, true, "lifecycle.native-sidecar.yaml"),
             Home::HelmValues => helm_values(policy, port),
             Home::GatewayChart => gateway_chart(policy, port),
         }),
@@ -30,19 +30,21 @@ pub(super) fn render(policy: &Policy, home: Home) -> Result<File, Problem> {
 }
 
 /// A patch over the Deployment; Istio's webhook merges the container over the one that it injects.
-fn deployment(policy: &Policy, port: u16, list: &'static str, file: &str) -> File {
-    let is_native = list == "initContainers";
-    let container = Map::new().with("name", "istio-proxy").note("The webhook puts the real image here.").with("image", "auto");
-    let container = if is_native {
-        container.note("What makes it a sidecar: kubelet stops it after the app has ended.").with("restartPolicy", "Always")
+fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
+    let container = Map::new()
+        .with("name", "istio-proxy")
+        .note("Istio's webhook puts the real image here; where it does not inject, the pod cannot start.")
+        .with("image", "auto")
+        .with("lifecycle", lifecycle(port, policy));
+    let pod = Map::new().note(why_grace(policy)).with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
+    let pod = if is_native {
+        pod.note(
+            "Here, although it becomes an init container: the webhook looks for customizations among the containers, and moves this one.",
+        )
     } else {
-        container
+        pod
     };
-    let container = container.with("lifecycle", lifecycle(port, policy));
-    let pod = Map::new()
-        .note(why_grace(policy))
-        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
-        .with(list, List::new().item(container));
+    let pod = pod.with("containers", List::new().item(container));
     let about = std::iter::once(format!(
         "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file {file}, or under `patches` of a kustomization, where a `target` may name others.",
         workload(policy)
@@ -58,7 +60,7 @@ fn replaces(policy: &Policy, is_native: bool) -> impl Iterator<Item = &'static s
         "Both hooks, the app's and this one, begin at once: the app needs a hook of its own if it closes its listener at SIGTERM.",
     ];
     const INJECTED: [&str; 2] = [
-        "Of Istio's own hooks it replaces none: an injected container has no preStop, and its postStart (holdApplicationUntilProxyStarts) stays. Where sidecars are native, take `--for native-sidecar`.",
+        "Of Istio's own hooks it replaces none: an injected container has no preStop, and its postStart (holdApplicationUntilProxyStarts) stays. Where sidecars are native, it replaces their preStop: see `--for native-sidecar`.",
         "It delays SIGTERM for the proxy only: the app gets its own at once, and must finish what it has begun.",
     ];
     const GATEWAY: [&str; 2] = [

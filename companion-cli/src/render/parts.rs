@@ -182,7 +182,7 @@ pub(super) fn gate_listener(name: &str, port: u16, filter: Map) -> Map {
     let chain = Map::new().with("filters", List::new().item(Map::new().with("name", HCM).with("typed_config", manager)));
     Map::new()
         .with("name", name)
-        .note("The loopback interface: only the pod itself may ask.")
+        .note("The loopback interface: nobody from outside may ask.")
         .with("address", address("127.0.0.1", port))
         .note("So that draining inbound listeners spares it.")
         .with("traffic_direction", "OUTBOUND")

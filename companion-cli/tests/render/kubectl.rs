@@ -143,10 +143,8 @@ fn overlays_change_selector_namespace_and_digest() {
 fn patches_fit_deployments() {
     const DEPLOYMENT: &str = r#"{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"}, "spec": {"template": {
         "metadata": {"labels": {"app": "shop"}}, "spec": {"containers": [{"name": "app", "image": "app"}]}}}}"#;
-    for (sidecar, list, hook) in [
-        ("{workload: shop}", "containers", "lifecycle.pod.yaml"),
-        ("{workload: shop, native: true}", "initContainers", "lifecycle.native-sidecar.yaml"),
-    ] {
+    for (sidecar, hook) in [("{workload: shop}", "lifecycle.pod.yaml"), ("{workload: shop, native: true}", "lifecycle.native-sidecar.yaml")]
+    {
         let folder = folder(&format!(
             "namespace: shop\nmodule: /a.wasm\nplacement: {{sidecar: {sidecar}}}\ndrain: {{longest_request: 60s, exit_on_zero: true}}\n"
         ));
@@ -164,8 +162,10 @@ fn patches_fit_deployments() {
         let deployment = documents.iter().find(|document| document["kind"] == "Deployment").unwrap();
         let pod = &deployment["spec"]["template"];
         assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 70);
-        assert_eq!(pod["spec"][list][0]["lifecycle"]["preStop"]["exec"]["command"][0], "pilot-agent", "{built}");
-        assert!(pod["spec"]["containers"].as_array().unwrap().iter().any(|container| container["name"] == "app"), "{built}");
+        let containers = pod["spec"]["containers"].as_array().unwrap();
+        let named = |name: &str| containers.iter().find(|container| container["name"] == name).unwrap();
+        assert_eq!(named("istio-proxy")["lifecycle"]["preStop"]["exec"]["command"][0], "pilot-agent", "{built}");
+        assert_eq!(named("app")["image"], "app", "{built}");
         let config: Value = serde_saphyr::from_str(pod["metadata"]["annotations"]["proxy.istio.io/config"].as_str().unwrap()).unwrap();
         assert_eq!(config["drainDuration"], "60s");
         assert_eq!(config["proxyMetadata"]["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"], "true");
