@@ -23,6 +23,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case!(rendered::a_rendered_wasmplugin_restores),
         case!(rendered::rendered_envoy_gateway_patches_restore),
         case!(rendered::a_rendered_sidecar_tells_directions_apart),
+        case!(rendered::what_the_agent_replaces_is_well_formed),
         case!(rendered::every_other_rendered_filter_runs),
         case!(rendered::every_rendered_bootstrap_is_accepted),
     ]

@@ -172,3 +172,6 @@ fn metadata(policy: &Policy, name: &str) -> Map {
     let labels: Option<Map> = (!policy.labels.is_empty()).then(|| policy.labels.iter().map(|(key, value)| (key, value.as_str())).collect());
     Map::new().with("name", name).with_some("namespace", policy.namespace.as_deref()).with_some("labels", labels)
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,14 +81,18 @@ impl Mesh<'_> {
             ("EXTENSION_CONFIG", "ADD") => self.fetch(value),
             ("HTTP_FILTER", "INSERT_FIRST") => {
                 let filter = self.discovering(value)?;
-                let insert = |manager: &mut Value| manager["http_filters"].as_array_mut().map(|filters| filters.insert(0, filter.clone()));
+                let insert = |manager: &mut Value| {
+                    if let Some(filters) = manager["http_filters"].as_array_mut() {
+                        filters.insert(0, filter.clone());
+                    }
+                };
                 self.managers(patch, listeners, insert)
             }
             ("NETWORK_FILTER", "MERGE") => {
                 ensure_eq!(value["name"], HCM, "the filter's name");
-                self.managers(patch, listeners, |manager| Some(merge(manager, &value["typed_config"])))
+                self.managers(patch, listeners, |manager| merge(manager, &value["typed_config"]))
             }
-            ("ROUTE_CONFIGURATION", "MERGE") => self.managers(patch, listeners, |manager| Some(merge(&mut manager["route_config"], value))),
+            ("ROUTE_CONFIGURATION", "MERGE") => self.managers(patch, listeners, |manager| merge(&mut manager["route_config"], value)),
             ("LISTENER", "ADD") => self.add(patch, listeners),
             (what, operation) => fail!("istiod has not been taught {operation} for {what}"),
         }
@@ -121,7 +125,7 @@ impl Mesh<'_> {
         Ok(filter)
     }
 
-    fn managers<T>(&self, patch: &Value, listeners: &mut [Value], mut change: impl FnMut(&mut Value) -> Option<T>) -> Outcome {
+    fn managers(&self, patch: &Value, listeners: &mut [Value], mut change: impl FnMut(&mut Value)) -> Outcome {
         let matching = &patch["match"];
         let context = matching["context"].as_str().context("no context")?;
         if let Some(name) = matching.pointer("/listener/filterChain/filter/name") {
@@ -131,7 +135,7 @@ impl Mesh<'_> {
         for listener in listeners {
             let here = self.places.iter().any(|(name, place)| listener["name"] == *name && *place == context);
             if here && let Some(manager) = listener.pointer_mut("/filter_chains/0/filters/0/typed_config") {
-                change(manager).context("nothing to change")?;
+                change(manager);
                 found += 1;
             }
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::mesh::{GATEWAY, Proxy, SIDECAR};
 use crate::cases::stage::SOON;
 use crate::lab::Lab;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, set};
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Connect, Request, once};
@@ -154,6 +154,24 @@ pub(super) async fn every_other_rendered_filter_runs(lab: &Lab) -> Outcome {
     counting.envoy.wait_for_stat("wasmcustom.laststream_streams_begun_gateway_total", |value| value == Some(1), SOON).await?;
     let native = Proxy::with(lab, SIDECAR, &filter("native-sidecar")?).await?;
     once(native.envoy.address("laststream.shop.gate").await?, &Request::get("/ready")).await?.expect(503)?;
+    Ok(())
+}
+
+/// The part that Istio's agent takes away before Envoy sees it is Envoy's own, too: every field is known.
+pub(super) async fn what_the_agent_replaces_is_well_formed(lab: &Lab) -> Outcome {
+    let filter = filter("gateway-behind-alb")?;
+    let told = |index: usize| filter["spec"]["configPatches"][index]["patch"]["value"].clone();
+    for (known, status) in [(true, true), (false, false)] {
+        let (mut counter, gate) = (told(0), told(1));
+        if !known {
+            set(&mut counter, "/typed_config/config/vm_config/code/remote/http_uri/url", json!("oci://h/r"));
+        }
+        let hcm = Hcm::new("main").filter(counter).filter(gate).route(Route::prefix("/").direct(200, ""));
+        let nowhere = cluster::h1("_", ([127, 0, 0, 1], 1).into());
+        let config = Bootstrap::new().cluster(nowhere).listener(Listener::new("main", hcm)).build();
+        let validation = Envoy::validate(&lab.envoy, config).await?;
+        ensure_eq!(validation.status.success(), status, "{}", validation.output);
+    }
     Ok(())
 }
 
