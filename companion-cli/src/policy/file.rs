@@ -63,7 +63,8 @@ pub enum Placement {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateways {
-    /// Labels of its pods; `istio: ingressgateway` if there are none.
+    /// Labels of its pods; `istio: ingressgateway` if there are none. Pods that Istio makes for a Gateway of the Gateway API have
+    /// `gateway.networking.k8s.io/gateway-name`.
     pub selector: BTreeMap<String, String>,
 }
 

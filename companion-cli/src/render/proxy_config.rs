@@ -11,7 +11,7 @@ const DRAIN: Span = Span::seconds(45);
 const TERMINATION_DRAIN: Span = Span::seconds(5);
 
 pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
-    let annotations = annotations(policy);
+    let annotations = annotations(policy)?;
     let about = ["Part of the bootstrap: it counts from the pod's next start on.".to_owned()];
     match &policy.placement {
         Placement::Gateway(_) => {
@@ -27,12 +27,21 @@ pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
     }
 }
 
-fn annotations(policy: &Policy) -> Map {
+/// Without a gate nobody asks for the statistics.
+fn annotations(policy: &Policy) -> Result<Map, Problem> {
     let config = config(policy).map(|config| Node::Block(yaml::write_map(&config).trim_end().to_owned()));
-    Map::new()
+    if policy.gate_port.is_none() && config.is_none() {
+        return Err(Problem::new(
+            "drain",
+            "says nothing that Istio does not do by itself, and without a gate there is nothing else to tell it",
+        ));
+    }
+    let statistics = policy.gate_port.map(|_| "downstream_rq_active,downstream_cx_tx_bytes_buffered");
+    let annotations = Map::new()
         .note("Istio leaves these two out of Envoy's statistics. With them the gate has a second witness for its count, and waits for bytes that are not written yet; without them it goes by its own count, and lets zero last longer.")
-        .with("sidecar.istio.io/statsInclusionSuffixes", "downstream_rq_active,downstream_cx_tx_bytes_buffered")
-        .with_some("proxy.istio.io/config", config)
+        .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics)
+        .with_some("proxy.istio.io/config", config);
+    Ok(annotations)
 }
 
 /// Only what differs from Istio's defaults.
@@ -51,7 +60,7 @@ fn config(policy: &Policy) -> Option<Map> {
     }
     if policy.exit_on_zero {
         let metadata = Map::new()
-            .note("Beside the gate, as the policy wants it. It counts connections, not requests: one idle keep-alive connection, or one of the app's own, holds the pod until kubelet kills it; it has no deadline, and terminationDrainDuration does not count with it. With Istio's own hook it does nothing in a native sidecar; with this one nothing once the gate has told the agent to drain.")
+            .note("As the policy wants it. It counts connections, not requests: one idle keep-alive connection, or one of the app's own, holds the pod until kubelet kills it; it has no deadline, and terminationDrainDuration does not count with it. It does nothing once somebody has told the agent to drain: Istio's own hook in native sidecars, or the gate at zero.")
             .with("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true")
             .with("MINIMUM_DRAIN_DURATION", whole(sizing.agent));
         config = config.with("proxyMetadata", metadata);

@@ -34,7 +34,7 @@ pub(crate) fn render_policy(policy: &str, arguments: &[&str]) -> Said {
     let mut command = laststream();
     command.arg("render").args(arguments).args(["--policy", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(policy.as_bytes()).unwrap();
+    let _ = child.stdin.take().unwrap().write_all(policy.as_bytes()); // who has heard enough need not read it all
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Said { code: output.status.code().unwrap(), data: text(output.stdout), people: text(output.stderr) }

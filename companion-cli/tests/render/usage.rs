@@ -29,6 +29,7 @@ fn what_cannot_be_had_is_said() {
         ("lifecycle --for gateway-chart", sidecar.into(), 2, "--for pod"),
         ("lifecycle --for native-sidecar", String::new(), 2, "--for gateway-chart"),
         ("proxy-config", envoy.into(), 2, "placement"),
+        ("proxy-config", "gate: {enabled: false}".into(), 2, "does not do by itself"),
         ("virtualservice", String::new(), 2, "retries: {host"),
         ("envoyfilter --for pod", gateway(), 64, "--for"),
         ("lifecycles", String::new(), 64, "lifecycle"),
