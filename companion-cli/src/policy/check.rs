@@ -7,8 +7,7 @@ use laststream_filter::config::{self, Wire as _, wire};
 use serde_json::{Value, json};
 
 use super::file::{Begin, Direction, Drain, FailurePolicy, File, Finish, LongLived, Placement, Retries};
-use super::{ForwardedProto, Policy, Problem, Sizing, Span, sizing};
-use crate::render::module_json;
+use super::{ForwardedProto, Policy, Problem, Sizing, Span, module_json, sizing};
 
 pub(super) fn check(file: File) -> Result<Policy, Vec<Problem>> {
     let mut found = Found(Vec::new());

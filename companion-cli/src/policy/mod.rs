@@ -4,6 +4,7 @@
 
 mod check;
 pub mod file;
+pub(crate) mod module_json;
 mod places;
 mod problem;
 mod sizing;

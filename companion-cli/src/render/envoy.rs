@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use super::module_json;
-use super::parts::{self, ADMIN_CLUSTER, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED, saved_header};
+use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED, saved_header};
 use super::{File, other};
 use crate::policy::file::{Placement, PlainEnvoy};
+use crate::policy::module_json::{self, ADMIN_CLUSTER};
 use crate::policy::{Policy, Problem, Source};
 use crate::yaml::{List, Map};
 

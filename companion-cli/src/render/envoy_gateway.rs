@@ -1,9 +1,9 @@
 //! Envoy Gateway's policies: its own for the module, patches for what it has no word for.
 
-use super::module_json;
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
 use super::{File, metadata, objects};
 use crate::policy::file::{EnvoyGateway, FailurePolicy, Placement};
+use crate::policy::module_json;
 use crate::policy::{Policy, Problem, Source};
 use crate::yaml::{List, Map, Node};
 

@@ -1,9 +1,9 @@
 //! One EnvoyFilter with all parts: the counters, the gate, and what restores the scheme.
 
-use super::module_json::{self, scopes};
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED, saved_header};
 use super::{File, metadata, objects};
 use crate::policy::file::Placement;
+use crate::policy::module_json::{self, scopes};
 use crate::policy::{Policy, Problem, Source};
 use crate::yaml::{List, Map};
 

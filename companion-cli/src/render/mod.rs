@@ -8,7 +8,6 @@ mod envoyfilter;
 mod hook;
 mod kustomization;
 mod lifecycle;
-pub(crate) mod module_json;
 pub mod output;
 mod parts;
 mod proxy_config;

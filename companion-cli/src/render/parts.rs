@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::module_json;
 use crate::policy::file::FailurePolicy;
+use crate::policy::module_json;
 use crate::policy::{ForwardedProto, Policy, Source};
 use crate::yaml::{List, Map, Node};
 
@@ -15,9 +15,6 @@ const ROUTER_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.rou
 const FILTER_STATE_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config";
 const EARLY_TYPE: &str = "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation";
 const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
-
-/// The cluster of the admin interface in a bootstrap of ours.
-pub(crate) const ADMIN_CLUSTER: &str = "admin";
 
 /// Both roles must have it, or the gate hears of no counter.
 const VM_ID: &str = "laststream";

@@ -1,9 +1,9 @@
 //! WasmPlugins: for pull secrets, and for waypoints. They carry the module's streams; what else there is stands in the comments.
 
 use super::envoyfilter::around_the_module;
-use super::module_json::{self, scopes};
 use super::{File, metadata, objects};
 use crate::policy::file::{FailurePolicy, Placement};
+use crate::policy::module_json::{self, scopes};
 use crate::policy::{Policy, Problem, Source};
 use crate::yaml::{List, Map, Node};
 

@@ -4,8 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use crate::policy::Policy;
-use crate::policy::file::{Begin, Direction, Finish, LongLived, Placement};
+use super::Policy;
+use super::file::{Begin, Direction, Finish, LongLived, Placement};
+
+/// The cluster of the admin interface in a bootstrap of ours.
+pub(crate) const ADMIN_CLUSTER: &str = "admin";
 
 /// The scopes that are counted, and whether `x-forwarded-proto` is restored there.
 pub(crate) fn scopes(policy: &Policy) -> Vec<(&'static str, bool)> {
@@ -56,7 +59,7 @@ pub(crate) fn gate(policy: &Policy) -> Value {
         Finish::Quit => gate["finish"] = "quit".into(),
     }
     if matches!(policy.placement, Placement::Envoy(_)) {
-        gate["admin"] = json!({ "cluster": super::parts::ADMIN_CLUSTER });
+        gate["admin"] = json!({ "cluster": ADMIN_CLUSTER });
     }
     if let Some(app) = &policy.app {
         gate["app"] = json!({ "cluster": app.cluster, "path": app.path.as_deref().unwrap_or("/") });
