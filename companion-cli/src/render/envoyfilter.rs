@@ -1,16 +1,15 @@
 //! One EnvoyFilter with all parts: the counters, the gate, and what restores the scheme.
 
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED, saved_header};
-use super::{File, metadata, objects};
+use super::{File, metadata, objects, pods};
 use crate::policy::file::Placement;
 use crate::policy::module_json::{self, scopes};
 use crate::policy::{Policy, Problem, Source};
 use crate::yaml::{List, Map};
 
 pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
-    let selector = match &policy.placement {
-        Placement::Gateway(gateway) => &gateway.selector,
-        Placement::Sidecar(sidecar) => &sidecar.selector,
+    match &policy.placement {
+        Placement::Gateway(_) | Placement::Sidecar(_) => {}
         Placement::Waypoint(_) => {
             return Err(Problem::new(
                 "placement",
@@ -19,33 +18,31 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
         }
         Placement::EnvoyGateway(_) => return Err(Problem::new("placement", "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`")),
         Placement::Envoy(_) => return Err(Problem::new("placement", "an Envoy without a mesh knows no EnvoyFilters: `render envoy`")),
-    };
+    }
     let patches = [configurations(policy, source), filters(policy), gate(policy), scheme(policy)].into_iter().flatten();
-    let patches = patches.fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
-    let spec = Map::new();
-    let spec = if selector.is_empty() {
-        spec
-    } else {
-        let labels: Map = selector.iter().map(|(key, value)| (key, value.as_str())).collect();
-        spec.with("workloadSelector", Map::new().with("labels", labels))
-    };
-    let filter = Map::new()
-        .with("apiVersion", "networking.istio.io/v1alpha3")
-        .with("kind", "EnvoyFilter")
-        .with("metadata", metadata(policy, &policy.name))
-        .with("spec", spec.with("configPatches", patches));
     let mut about = vec![
         "Apply it before the proxies start, or restart them after it: on a busy proxy Istio replaces the listeners, and requests that began before are not counted.".to_owned(),
         "Later changes of the module or of its configuration replace no listener. Delete it only together with the hook that asks the gate.".to_owned(),
     ];
     about.extend(policy.pull_secret.as_ref().map(|_| NO_SECRET.to_owned()));
-    Ok(objects("envoyfilter.yaml", &about, &[filter]))
+    Ok(objects("envoyfilter.yaml", &about, &[object(policy, patches)]))
 }
 
 /// A secret's content in the resource would be there for everybody to read.
 pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull with the docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull secrets, and no gate.";
 
+/// A patch, and why it is there.
 type Patch = (&'static str, Map);
+
+fn object(policy: &Policy, patches: impl IntoIterator<Item = Patch>) -> Map {
+    let patches = patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
+    let selector = pods(policy).map(|labels| Map::new().with("labels", labels));
+    Map::new()
+        .with("apiVersion", "networking.istio.io/v1alpha3")
+        .with("kind", "EnvoyFilter")
+        .with("metadata", metadata(policy, &policy.name))
+        .with("spec", Map::new().with_some("workloadSelector", selector).with("configPatches", patches))
+}
 
 /// Names must differ over all resources on a proxy: one that is there twice makes Envoy refuse the whole update.
 pub(super) fn name_of(policy: &Policy, part: &str) -> String {
@@ -142,20 +139,5 @@ pub(super) fn around_the_module(policy: &Policy, context: &'static str) -> Optio
     if patches.is_empty() {
         return None;
     }
-    let patches = patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
-    let selector = match &policy.placement {
-        Placement::Gateway(gateway) => Some(&gateway.selector),
-        Placement::Sidecar(sidecar) => Some(&sidecar.selector),
-        _ => None,
-    };
-    let labels = selector.filter(|selector| !selector.is_empty()).map(|selector| {
-        let labels: Map = selector.iter().map(|(key, value)| (key, value.as_str())).collect();
-        Map::new().with("labels", labels)
-    });
-    let filter = Map::new()
-        .with("apiVersion", "networking.istio.io/v1alpha3")
-        .with("kind", "EnvoyFilter")
-        .with("metadata", metadata(policy, &policy.name))
-        .with("spec", Map::new().with_some("workloadSelector", labels).with("configPatches", patches));
-    Some(filter)
+    Some(object(policy, patches))
 }

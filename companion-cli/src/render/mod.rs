@@ -166,6 +166,16 @@ fn text(about: &[String], documents: &[Map]) -> String {
     yaml::write(&paragraphs, documents)
 }
 
+/// The labels of the pods that are meant; nothing where all of the namespace are.
+fn pods(policy: &Policy) -> Option<Map> {
+    let selector = match &policy.placement {
+        Placement::Gateway(gateway) => &gateway.selector,
+        Placement::Sidecar(sidecar) => &sidecar.selector,
+        Placement::Waypoint(_) | Placement::EnvoyGateway(_) | Placement::Envoy(_) => return None,
+    };
+    (!selector.is_empty()).then(|| selector.iter().map(|(key, value)| (key, value.as_str())).collect())
+}
+
 /// `metadata` of an object.
 fn metadata(policy: &Policy, name: &str) -> Map {
     let labels: Option<Map> = (!policy.labels.is_empty()).then(|| policy.labels.iter().map(|(key, value)| (key, value.as_str())).collect());

@@ -1,7 +1,7 @@
 //! WasmPlugins: for pull secrets, and for waypoints. They carry the module's streams; what else there is stands in the comments.
 
 use super::envoyfilter::around_the_module;
-use super::{File, metadata, objects};
+use super::{File, metadata, objects, pods};
 use crate::policy::file::{FailurePolicy, Placement};
 use crate::policy::module_json::{self, scopes};
 use crate::policy::{Policy, Problem, Source};
@@ -84,21 +84,11 @@ fn mode(policy: &Policy, scope: &str) -> Option<&'static str> {
 }
 
 fn target(policy: &Policy) -> Map {
-    let labels = |selector: &std::collections::BTreeMap<String, String>| {
-        if selector.is_empty() {
-            return Map::new();
-        }
-        let labels: Map = selector.iter().map(|(key, value)| (key, value.as_str())).collect();
-        Map::new().with("selector", Map::new().with("matchLabels", labels))
-    };
-    match &policy.placement {
-        Placement::Gateway(gateway) => labels(&gateway.selector),
-        Placement::Sidecar(sidecar) => labels(&sidecar.selector),
-        Placement::Waypoint(waypoint) => {
-            let gateway =
-                Map::new().with("group", "gateway.networking.k8s.io").with("kind", "Gateway").with("name", waypoint.gateway.as_str());
-            Map::new().note("A waypoint is chosen by its Gateway: selectors do not reach it.").with("targetRefs", List::new().item(gateway))
-        }
-        Placement::EnvoyGateway(_) | Placement::Envoy(_) => Map::new(),
+    if let Placement::Waypoint(waypoint) = &policy.placement {
+        let gateway = Map::new().with("group", "gateway.networking.k8s.io").with("kind", "Gateway").with("name", waypoint.gateway.as_str());
+        return Map::new()
+            .note("A waypoint is chosen by its Gateway: selectors do not reach it.")
+            .with("targetRefs", List::new().item(gateway));
     }
+    Map::new().with_some("selector", pods(policy).map(|labels| Map::new().with("matchLabels", labels)))
 }
