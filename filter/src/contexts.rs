@@ -128,7 +128,18 @@ impl Contexts {
     /// A message is on a queue of this root's.
     pub fn message(&mut self, root: u32, queue: u32, host: &impl Control) {
         match self.root(root) {
-            Some(Root::Stream(plugin)) => plugin.member.answer_all(host),
+            Some(Root::Stream(plugin)) => {
+                let plugin = Rc::clone(plugin);
+                plugin.member.answer_all(host, &mut |look| {
+                    for (context, child) in &mut self.streams {
+                        if let Child::Stream(stream) = child
+                            && stream.is_of(&plugin)
+                        {
+                            look(*context, stream);
+                        }
+                    }
+                });
+            }
             Some(Root::Gate(gate)) => gate.heard(host, queue),
             None => {}
         }

@@ -23,6 +23,7 @@ pub mod headers;
 pub mod host;
 pub mod metrics;
 mod plugin;
+mod roll;
 pub mod rules;
 mod stream;
 pub mod text;

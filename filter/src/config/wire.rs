@@ -278,6 +278,8 @@ object! {
         deadline_ms: u64 = 23_000,
         /// What long-lived streams do to the drain.
         long_lived: LongLivedPolicy,
+        /// Streams that are older than this when the drain begins are long-lived, too; milliseconds.
+        long_lived_after_ms: Option<u64>,
         /// How the drain begins.
         begin: Begin,
         /// The last call, once the last stream is out.

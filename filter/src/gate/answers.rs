@@ -62,6 +62,48 @@ object! {
 }
 
 object! {
+    /// The oldest streams that hold the drain.
+    Streams {
+        /// `serving`, `draining`, `drained`, `expired` or `forced`.
+        state: String = String::new(),
+        /// Streams that hold the drain.
+        holding: u64 = 0,
+        /// Whether these are all of them, and all who count have answered.
+        complete: bool = false,
+        /// The oldest first.
+        streams: Vec<StreamStatus>,
+    }
+}
+
+object! {
+    /// One stream.
+    StreamStatus {
+        /// Whose count it is in.
+        scope: String = String::new(),
+        /// How long ago its request came; milliseconds.
+        age_ms: u64 = 0,
+        /// Whether it is long-lived.
+        long_lived: bool = false,
+        /// What was asked, where the filter state `laststream.request` holds it.
+        request: Option<String>,
+        /// Such as `HTTP/2`.
+        protocol: Option<String>,
+        /// The name of Envoy's route.
+        route: Option<String>,
+        /// Where it goes.
+        cluster: Option<String>,
+        /// Who asks, as Envoy takes it from `x-forwarded-for`.
+        peer: Option<String>,
+        /// Who is asked, once that is known.
+        upstream: Option<String>,
+        /// The answer's status, once that is known.
+        status: Option<u64>,
+        /// Bytes of the answer's body so far.
+        bytes: u64 = 0,
+    }
+}
+
+object! {
     /// An answer that is no status: what was done, or why not.
     Outcome {
         /// `serving`, `draining`, `drained`, `expired` or `forced`.

@@ -21,7 +21,6 @@ impl Gate {
             host.set(self.metrics.state, phase_number(Phase::Draining));
             self.look(host);
         }
-        self.pace(host, Phase::Draining);
     }
 
     pub(super) fn cancel(&mut self, host: &impl Control, stream: u32) {

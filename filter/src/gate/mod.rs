@@ -8,6 +8,7 @@
 //! | `census` | who counts, and who does not any more |
 //! | `latch` | no stream begins while a signal passes |
 //! | `witness` | what Envoy itself counts, and how far that goes |
+//! | `listing` | the oldest streams |
 //! | `waiting` | requests that are held |
 //! | `root` | one worker's gate; `requests`, `sight`, `drive` and `signals` are what it is asked, sees, does, and lets pass |
 
@@ -16,6 +17,7 @@ mod census;
 mod drive;
 pub mod http;
 mod latch;
+mod listing;
 pub mod machine;
 pub(crate) mod policy;
 mod record;

@@ -5,7 +5,7 @@ use super::http::{Command, Wrong, command, same_secret};
 use super::machine::{Phase, Record, Step};
 use super::record::{read_record, update};
 use super::root::Gate;
-use super::waiting::{For, Waiter};
+use super::waiting::{AT_ONCE, For, Waiter};
 use crate::config::object::Wire as _;
 use crate::config::wire::{Finish, Scope};
 use crate::headers::Headers;
@@ -14,6 +14,8 @@ use crate::host::{Control, Level, Metric};
 pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
 /// How long a status waits for the counters.
 const FRESH: u64 = 50;
+/// Nobody is held for longer than the deadline and this: the last call may be under way, or the drain was taken back.
+const AFTER_THE_DEADLINE: u64 = 5_000;
 /// How long a signal waits for everybody to mind the gate.
 const MINDING: u64 = 1_000;
 
@@ -28,6 +30,8 @@ impl Gate {
                     return self.outcome(host, stream, 403, why);
                 }
                 self.run(host, stream, asked);
+                // Whoever paced the drain may be a worker whose VM has died.
+                self.pace(host, read_record(host).phase);
             }
             Err(Wrong::Path) => self.outcome(host, stream, 404, "there is no such path; see /status"),
             Err(Wrong::Query(why)) => self.outcome(host, stream, 400, why),
@@ -38,7 +42,8 @@ impl Gate {
         }
     }
 
-    /// State changes need the secret, if there is one; and there must be one where others than this pod can connect.
+    /// State changes need the secret, if there is one; and there must be one where others than this pod can connect. So does the listing:
+    /// it tells paths.
     pub(super) fn forbidden(&self, host: &impl Control, asked: &Command, headers: Headers<'_>) -> Option<&'static str> {
         if matches!(asked, Command::Status | Command::Ready) {
             return None;
@@ -51,7 +56,7 @@ impl Gate {
             None => {
                 let here = host.property(b"destination\0address").unwrap_or_default();
                 let local = here.starts_with(b"127.") || here.starts_with(b"[::1]");
-                (!local).then_some("this listener is not on the loopback interface: changes need a secret, see `gate.secret`")
+                (!local).then_some("this listener is not on the loopback interface: this needs a secret, see `gate.secret`")
             }
         }
     }
@@ -60,13 +65,15 @@ impl Gate {
         let now = host.now();
         match asked {
             Command::Status => self.hold(host, stream, For::Counts, now + FRESH, ""),
+            Command::Streams(length) => self.hold(host, stream, For::Listing(length), now + FRESH, ""),
             Command::Ready => self.tell_ready(host, stream),
             Command::PreStop(wait) => {
                 self.drain(host);
                 if wait == 0 || self.opens(&read_record(host)) {
                     self.tell_ready(host, stream);
                 } else {
-                    self.hold(host, stream, For::Opening, now.saturating_add(wait), "");
+                    let longest = self.policy.deadline.saturating_add(AFTER_THE_DEADLINE);
+                    self.hold(host, stream, For::Opening, now.saturating_add(wait.min(longest)), "");
                 }
             }
             Command::Drain => {
@@ -95,7 +102,6 @@ impl Gate {
             self.ask(host);
             self.seek_witness(host, host.now(), &self.census.result(host, &self.policy.scopes));
         }
-        self.pace(host, read_record(host).phase);
     }
 
     /// The client of a held request has gone.
@@ -113,13 +119,19 @@ impl Gate {
         let ready = self.waiting.ready(|waiter| {
             now >= waiter.until
                 || match waiter.what {
-                    For::Counts | For::Signal => completed >= waiter.round && !asking,
+                    For::Counts | For::Listing(_) | For::Signal => completed >= waiter.round && !asking,
                     For::Opening => opens,
                 }
         });
+        if ready.len() == AT_ONCE
+            && let Some(me) = self.census.me()
+        {
+            host.send(me, b"more wait");
+        }
         for waiter in ready {
             match waiter.what {
                 For::Counts => self.tell_status(host, waiter.stream),
+                For::Listing(length) => self.tell_streams(host, &waiter, length),
                 For::Opening => self.tell_ready(host, waiter.stream),
                 For::Signal => self.signal(host, waiter),
             }

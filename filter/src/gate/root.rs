@@ -1,9 +1,9 @@
 //! One worker's gate: what it has, and what makes it look. What it is asked is in `requests`, what it sees in `sight`, what it does in
 //! `drive` and `signals`. The record is shared with the other workers.
 
-use super::census::Census;
+use super::census::{Census, Wishes};
 use super::latch::Latch;
-use super::machine::{Phase, Step};
+use super::machine::{Phase, Record, Step};
 use super::policy::Policy;
 use super::record::read_record;
 use super::waiting::{For, Waiting};
@@ -147,20 +147,23 @@ impl Gate {
     }
 
     pub(super) fn ask(&mut self, host: &impl Control) {
-        let guard = self.minds(host);
-        self.census.ask(host, guard);
+        let record = read_record(host);
+        let draining = record.phase == Phase::Draining;
+        let older = self.policy.long_lived_after.filter(|_| draining).map_or(0, |age| record.began.saturating_sub(age));
+        let wishes = Wishes { guard: self.minds(&record), older, list: self.waiting.longest_listing(), plain_only: self.policy.exempts };
+        self.census.ask(host, wishes);
         self.census.hear(host);
     }
 
     /// Whether streams must mind the gate: it costs them a read each.
-    pub(super) fn minds(&self, host: &impl Control) -> bool {
-        self.waiting.any(For::Signal) || self.latch.is_mine() || !matches!(read_record(host).phase, Phase::Serving)
+    fn minds(&self, record: &Record) -> bool {
+        self.waiting.any(For::Signal) || self.latch.is_mine() || record.phase != Phase::Serving
     }
 
     /// Ticks only as long as there is something to do.
     pub(super) fn pace(&mut self, host: &impl Control, phase: Phase) {
         let finishing = phase == Phase::Drained && self.policy.finishes() && !matches!(read_record(host).finish, Step::Done | Step::Failed);
-        let period = if self.waiting.any(For::Counts) || self.waiting.any(For::Signal) {
+        let period = if self.waiting.presses() {
             SHORT_TICK
         } else if phase == Phase::Draining || finishing || !self.waiting.is_empty() || self.latch.is_mine() {
             TICK

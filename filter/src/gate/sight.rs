@@ -5,7 +5,6 @@ use super::machine::{Phase, Sight, Trust};
 use super::record::read_record;
 use super::root::{Call, Gate};
 use super::stats::{self, Stats};
-use super::waiting::For;
 use super::witness::Before;
 use crate::config::wire::Scope;
 use crate::host::{Control, Metric};
@@ -82,7 +81,7 @@ impl Gate {
 
     /// Asks Envoy what it counts, when that matters.
     pub(super) fn seek_witness(&mut self, host: &impl Control, now: u64, counted: &Counted) {
-        let wanted = read_record(host).phase == Phase::Draining || self.waiting.any(For::Counts) || self.waiting.any(For::Signal);
+        let wanted = read_record(host).phase == Phase::Draining || self.waiting.presses();
         let matters = wanted && (counted.trust != Trust::Exact || self.holding(host) == 0);
         if !matters || self.asks_envoy() || now.saturating_sub(self.stats_asked) < STATS_EVERY {
             return;
