@@ -31,7 +31,7 @@ impl Gate {
                 }
                 self.run(host, stream, asked);
                 // Whoever paced the drain may be a worker whose VM has died.
-                self.pace(host, read_record(host).phase);
+                self.pace(host);
             }
             Err(Wrong::Path) => self.outcome(host, stream, 404, "there is no such path; see /status"),
             Err(Wrong::Query(why)) => self.outcome(host, stream, 400, why),

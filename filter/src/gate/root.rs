@@ -114,9 +114,8 @@ impl Gate {
             period: 0,
         };
         // A drain that began before this configuration goes on under it.
-        let phase = read_record(host).phase;
-        host.set(gate.metrics.state, phase_number(phase));
-        gate.pace(host, phase);
+        host.set(gate.metrics.state, phase_number(read_record(host).phase));
+        gate.pace(host);
         Ok(gate)
     }
 
@@ -127,7 +126,7 @@ impl Gate {
         }
         self.look(host);
         self.settle(host);
-        self.pace(host, read_record(host).phase);
+        self.pace(host);
     }
 
     /// Answers of the counters are here.
@@ -160,11 +159,20 @@ impl Gate {
         self.waiting.any(For::Signal) || self.latch.is_mine() || record.phase != Phase::Serving
     }
 
-    /// Ticks only as long as there is something to do.
-    pub(super) fn pace(&mut self, host: &impl Control, phase: Phase) {
-        let finishing = phase == Phase::Drained && self.policy.finishes() && !matches!(read_record(host).finish, Step::Done | Step::Failed);
+    /// When nothing will have been in flight for long enough, if it stays so.
+    pub(super) fn quiet_ends(&self, record: &Record) -> Option<u64> {
+        (record.phase == Phase::Draining && record.quiet_since > 0).then_some(record.quiet_since + self.policy.quiet)
+    }
+
+    /// Ticks only as long as there is something to do, and so that the end of the quiet period is not missed by a tick.
+    pub(super) fn pace(&mut self, host: &impl Control) {
+        let record = read_record(host);
+        let phase = record.phase;
+        let finishing = phase == Phase::Drained && self.policy.finishes() && !matches!(record.finish, Step::Done | Step::Failed);
         let period = if self.waiting.presses() {
             SHORT_TICK
+        } else if let Some(end) = self.quiet_ends(&record) {
+            u32::try_from(end.saturating_sub(host.now())).unwrap_or(TICK).clamp(SHORT_TICK, TICK)
         } else if phase == Phase::Draining || finishing || !self.waiting.is_empty() || self.latch.is_mine() {
             TICK
         } else {

@@ -9,8 +9,8 @@ use super::witness::Before;
 use crate::config::wire::Scope;
 use crate::host::{Control, Metric};
 
-/// Envoy's own counts, and the app, are asked for so often.
-const STATS_EVERY: u64 = 100;
+/// Envoy's own counts, and the app, are asked for so often at most: in each tick, also one that comes a little early.
+const STATS_EVERY: u64 = 50;
 /// Who has counted for so long has missed no stream that is still there; where Envoy can be asked, it is asked before.
 const LONGEST_STREAM: u64 = 60_000;
 
@@ -81,9 +81,12 @@ impl Gate {
 
     /// Asks Envoy what it counts, when that matters.
     pub(super) fn seek_witness(&mut self, host: &impl Control, now: u64, counted: &Counted) {
-        let wanted = read_record(host).phase == Phase::Draining || self.waiting.presses();
+        let record = read_record(host);
+        let wanted = record.phase == Phase::Draining || self.waiting.presses();
         let matters = wanted && (counted.trust != Trust::Exact || self.holding(host) == 0);
-        if !matters || self.asks_envoy() || now.saturating_sub(self.stats_asked) < STATS_EVERY {
+        let decides = self.quiet_ends(&record).is_some_and(|end| self.stats_asked < end && end <= now);
+        let due = decides || now.saturating_sub(self.stats_asked) >= STATS_EVERY;
+        if !matters || !due || self.asks_envoy() {
             return;
         }
         self.stats_asked = now;
