@@ -6,6 +6,7 @@ use std::cell::Cell;
 
 use crate::config::wire::Scope;
 use crate::host::{Control, change};
+use crate::pieces::text;
 use crate::roll::{self, Each};
 
 /// How long a member minds the gate after it was asked to; milliseconds.
@@ -28,7 +29,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn line(&self) -> String {
-        format!("{} {} {} {}\n", self.queue, self.scope.name(), self.since, self.configuration)
+        text![self.queue, " ", self.scope.name(), " ", self.since, " ", self.configuration, "\n"]
     }
 
     fn read(line: &str) -> Option<Self> {
@@ -62,9 +63,9 @@ pub(crate) fn own_queue(host: &impl Control) -> Option<u32> {
     let numbered = change(host, NUMBERS, &mut |text| {
         let last: u64 = text.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or_default();
         own = last + 1;
-        Some(own.to_string().into_bytes())
+        Some(text![own].into_bytes())
     });
-    numbered.then(|| host.queue(&format!("laststream.queue.{own}"))).flatten()
+    numbered.then(|| host.queue(&text!["laststream.queue.", own])).flatten()
 }
 
 /// What a counting root tells of itself.
@@ -150,7 +151,7 @@ pub(crate) struct Ask {
 impl Ask {
     pub(crate) fn write(self) -> String {
         let Self { back, round, guard, at, older, list, plain_only } = self;
-        format!("ask {back} {round} {} {at} {older} {list} {}", u8::from(guard), u8::from(plain_only))
+        text!["ask ", back, " ", round, " ", u8::from(guard), " ", at, " ", older, " ", list, " ", u8::from(plain_only)]
     }
 
     fn read(message: &[u8]) -> Option<Self> {
@@ -173,7 +174,8 @@ pub(crate) struct Here {
 
 impl Here {
     fn write(self) -> String {
-        format!("here {} {} {} {} {} {}", self.queue, self.live, self.long, self.excluded, self.round, self.asked)
+        let Self { queue, live, long, excluded, round, asked } = self;
+        text!["here ", queue, " ", live, " ", long, " ", excluded, " ", round, " ", asked]
     }
 
     /// With the listing, where one was asked for.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::config::{self, Config, Problem, Refused};
 use crate::gate::root::Gate;
 use crate::host::{Control, Level};
+use crate::pieces::text;
 use crate::plugin::Plugin;
 use crate::stream::Stream;
 
@@ -61,7 +62,7 @@ impl Contexts {
                 true
             }
             Err(refused) => {
-                host.log(Level::Error, &["configuration refused: ", &refused.to_string()].concat());
+                host.log(Level::Error, &text!["configuration refused: ", refused.to_text()]);
                 false
             }
         }

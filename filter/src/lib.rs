@@ -22,6 +22,7 @@ pub mod gate;
 pub mod headers;
 pub mod host;
 pub mod metrics;
+pub(crate) mod pieces;
 mod plugin;
 mod roll;
 pub mod rules;

@@ -3,6 +3,7 @@
 use crate::config::wire::Scope;
 use crate::forwarded::Verdict;
 use crate::host::{Host, Kind, Metric};
+use crate::pieces::text;
 
 /// Gauge: until when, in milliseconds of Envoy's clock, no new stream may begin because a signal passes. It runs out by itself.
 pub(crate) const CLOSING: &str = "laststream_gate_closing_until";
@@ -68,16 +69,18 @@ fn counts(host: &impl Host, gauge: Metric) -> bool {
     counts
 }
 
-fn undefined(name: &str) -> String {
-    format!("Envoy does not define the metric `{name}`")
+pub(crate) fn undefined(name: &str) -> String {
+    text!["Envoy does not define the metric `", name, "`"]
 }
 
 fn rejected(name: &str) -> String {
-    format!(
-        "the stats matcher of this Envoy rejects `wasmcustom.{name}`, so nothing can be counted: add the inclusion prefix \
+    text![
+        "the stats matcher of this Envoy rejects `wasmcustom.",
+        name,
+        "`, so nothing can be counted: add the inclusion prefix \
          `wasmcustom.laststream_` to stats_config.stats_matcher (in Istio the annotation `sidecar.istio.io/statsInclusionPrefixes: \
          wasmcustom.laststream_`), or take the exclusion that matches it away"
-    )
+    ]
 }
 
 impl Scope {

@@ -3,6 +3,7 @@
 //! Asked for between requests, where header maps must not be touched, and properties can be read in the stream's own context.
 
 use crate::host::Control;
+use crate::pieces::Piece as _;
 use crate::stream::Stream;
 
 /// Shows a root's streams one by one, with their contexts.
@@ -40,7 +41,7 @@ pub(crate) fn oldest(host: &impl Control, each: Each<'_>, most: usize, plain_onl
         let began = began(host).unwrap_or_default();
         let numbers = [began, u64::from(long), number(host, b"response\0code"), number(host, b"response\0total_size")];
         for number in numbers {
-            lines.push_str(&number.to_string());
+            number.add(&mut lines);
             lines.push('\t');
         }
         for property in TEXTS {

@@ -8,6 +8,7 @@ use super::wire::{
 };
 use crate::forwarded::{FORWARDED_PROTO, Peers, Policy as ForwardedPolicy, Ports, Range, Source, Trust, form_of, sources_of};
 use crate::gate::policy::Policy;
+use crate::pieces::text;
 use crate::rules::Rule;
 use crate::text::Text;
 
@@ -55,18 +56,18 @@ impl Found {
             self.problem("gate.scopes", "names no scope: the gate would be open at once");
         }
         if gate.quiet_ms < 200 {
-            self.problem("gate.quiet_ms", format!("{} is less than two looks: take 200 or more", gate.quiet_ms));
+            self.problem("gate.quiet_ms", text![gate.quiet_ms, " is less than two looks: take 200 or more"]);
         }
         if gate.deadline_ms <= gate.quiet_ms.saturating_add(gate.begin.delay_ms) {
             let message =
-                format!("{} is over before {} of delay and {} of quiet are", gate.deadline_ms, gate.begin.delay_ms, gate.quiet_ms);
+                text![gate.deadline_ms, " is over before ", gate.begin.delay_ms, " of delay and ", gate.quiet_ms, " of quiet are"];
             self.problem("gate.deadline_ms", message);
         }
         if gate.begin.inbound_only && gate.begin.call == BeginCall::FailHealthChecks {
             self.problem("gate.begin.inbound_only", "`fail_health_checks` knows no directions");
         }
         if !(50..=60_000).contains(&gate.admin.timeout_ms) {
-            self.problem("gate.admin.timeout_ms", format!("{} is not a time from 50 to 60000", gate.admin.timeout_ms));
+            self.problem("gate.admin.timeout_ms", text![gate.admin.timeout_ms, " is not a time from 50 to 60000"]);
         }
         if gate.secret.as_ref().is_some_and(|secret| secret.len() < 16) {
             self.problem("gate.secret", "is shorter than 16 characters");
@@ -139,7 +140,7 @@ impl Found {
     fn header_name(&mut self, path: &str, field: &str, name: &str) -> String {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_token) {
-            self.problem(&format!("{path}.{field}"), format!("`{name}` is not the name of a header"));
+            self.problem(&text![path, ".", field], text!["`", name, "` is not the name of a header"]);
         }
         name.to_ascii_lowercase()
     }
@@ -165,7 +166,7 @@ impl Found {
             match kept.iter().find(|other| other.header == source.header) {
                 None => kept.push(source),
                 Some(other) if *other == source => {} // two presets may share a header
-                Some(_) => self.problem("forwarded_proto.sources", format!("`{}` is there twice, read in two ways", source.header)),
+                Some(_) => self.problem("forwarded_proto.sources", text!["`", source.header, "` is there twice, read in two ways"]),
             }
         }
         if wire.fallback == Fallback::Keep && original == FORWARDED_PROTO {
@@ -175,7 +176,7 @@ impl Found {
         }
         let ports = wire.ports;
         if let Some(port) = ports.https.iter().find(|port| ports.http.contains(port)) {
-            self.problem("forwarded_proto.ports", format!("{port} stands for both https and http"));
+            self.problem("forwarded_proto.ports", text![*port, " stands for both https and http"]);
         }
         if wire.write_port && (ports.https.is_empty() || ports.http.is_empty()) {
             self.problem("forwarded_proto.ports", "`write_port` needs at least one port for https and one for http");
@@ -210,7 +211,7 @@ impl Found {
         for (index, text) in wire.peers.iter().enumerate() {
             match text.parse() {
                 Ok(range) => ranges.push(range),
-                Err(error) => self.problem(&item("forwarded_proto.trust.peers", index), format!("`{text}` {error}")),
+                Err(error) => self.problem(&item("forwarded_proto.trust.peers", index), text!["`", text, "` ", error.to_text()]),
             }
         }
         let identities = self.texts("forwarded_proto.trust.identities", wire.identities, wrong_identity);
@@ -221,9 +222,9 @@ impl Found {
 fn wrong_path(text: &Text) -> Option<String> {
     let (Text::Exact(path) | Text::Prefix(path)) = text;
     if !path.starts_with('/') {
-        Some(format!("`{path}` never matches: a path begins with `/`"))
+        Some(text!["`", path, "` never matches: a path begins with `/`"])
     } else if path.contains(['?', '#']) {
-        Some(format!("`{path}` never matches: the query string is cut off before the path is compared"))
+        Some(text!["`", path, "` never matches: the query string is cut off before the path is compared"])
     } else {
         None
     }
@@ -232,12 +233,12 @@ fn wrong_path(text: &Text) -> Option<String> {
 fn wrong_identity(identity: &Text) -> Option<String> {
     match identity {
         Text::Prefix(prefix) if !prefix.ends_with('/') => {
-            Some(format!("`{prefix}` also begins identities that are not meant: end it with `/`, or use `exact`"))
+            Some(text!["`", prefix, "` also begins identities that are not meant: end it with `/`, or use `exact`"])
         }
         _ => None,
     }
 }
 
 fn item(path: &str, index: usize) -> String {
-    format!("{path}[{index}]")
+    text![path, "[", index, "]"]
 }

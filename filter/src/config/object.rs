@@ -5,6 +5,7 @@
 
 use super::error::Problem;
 use super::json::Value;
+use crate::pieces::text;
 
 /// A type of the configuration.
 pub trait Wire: Sized {
@@ -67,7 +68,7 @@ macro_rules! object {
                     about: &[$( $doc ),*],
                     schema: <$type as $crate::config::object::Wire>::schema(),
                     required: object!(@required $type $(= $default)?),
-                    default: $crate::config::object::Wire::write(&unwritten.$field).to_string(),
+                    default: $crate::config::object::Wire::write(&unwritten.$field).to_text(),
                 } ),*])
             }
         }
@@ -152,7 +153,7 @@ pub(crate) fn members(
 fn items(value: &Value<'_>, take: &mut dyn FnMut(&Value<'_>) -> Result<(), Problem>) -> Result<(), Problem> {
     let Value::List(items) = value else { return Err(unfit(value, "a list")) };
     for (index, item) in items.iter().enumerate() {
-        take(item).map_err(|problem| problem.within(&format!("[{index}]")))?;
+        take(item).map_err(|problem| problem.within(&text!["[", index, "]"]))?;
     }
     Ok(())
 }
@@ -161,25 +162,23 @@ fn items(value: &Value<'_>, take: &mut dyn FnMut(&Value<'_>) -> Result<(), Probl
 pub(crate) fn word(value: &Value<'_>, known: &[&str]) -> Result<usize, Problem> {
     let Value::Text(given) = value else { return Err(unfit(value, "a word in quotes")) };
     let index = known.iter().position(|known| known == given);
-    index.ok_or_else(|| Problem::new("", unknown(&["`", given, "` is not known"].concat(), given, known)))
+    index.ok_or_else(|| Problem::new("", unknown(&text!["`", given.as_ref(), "` is not known"], given, known)))
 }
 
 fn unfit(value: &Value<'_>, wanted: &str) -> Problem {
     let given = match value {
-        Value::Null => "null".into(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(value) => value.to_string(),
-        Value::Text(value) => ["the text `", value, "`"].concat(),
+        Value::Text(value) => text!["the text `", value.as_ref(), "`"],
         Value::List(_) => "a list".into(),
         Value::Object(_) => "an object".into(),
+        plain => plain.to_text(),
     };
-    Problem::new("", [&given, " is not what is expected here: ", wanted].concat())
+    Problem::new("", text![given, " is not what is expected here: ", wanted])
 }
 
 fn unknown(what: &str, given: &str, known: &[&str]) -> String {
     let near = known.iter().find(|name| is_near(name, given));
-    let hint = near.map_or(String::new(), |near| ["; did you mean `", near, "`?"].concat());
-    [what, &hint, "; known: ", &known.join(", ")].concat()
+    let hint = near.map_or(String::new(), |near| text!["; did you mean `", *near, "`?"]);
+    text![what, hint, "; known: ", known.join(", ")]
 }
 
 /// Whether two names are one slip apart: a letter too much, too few, or another; or differ in case, `-` and `_` only.

@@ -2,6 +2,7 @@
 
 use super::machine::{Phase, Reason, Record, Step, Trust};
 use crate::config::object::object;
+use crate::pieces::text;
 
 object! {
     /// How the gate is.
@@ -129,16 +130,16 @@ pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) 
     match reason {
         Reason::NotDraining => "no drain was asked for".into(),
         Reason::Streams(1) => "1 stream is in flight".into(),
-        Reason::Streams(count) => format!("{count} streams are in flight"),
+        Reason::Streams(count) => text![*count, " streams are in flight"],
         Reason::NobodyCounts => "nobody counts streams here, and Envoy's own count is not known: holding until the deadline".into(),
-        Reason::Requests(trust, count) => format!("Envoy counts {count} requests in flight ({})", doubt(*trust)),
-        Reason::Unsure(trust) => format!("{}, and Envoy's own count is not known: holding until the deadline", doubt(*trust)),
+        Reason::Requests(trust, count) => text!["Envoy counts ", *count, " requests in flight (", doubt(*trust), ")"],
+        Reason::Unsure(trust) => text![doubt(*trust), ", and Envoy's own count is not known: holding until the deadline"],
         Reason::Asking => "those who count streams are being asked".into(),
-        Reason::Bytes(count) => format!("{count} bytes wait to be written to clients"),
+        Reason::Bytes(count) => text![*count, " bytes wait to be written to clients"],
         Reason::App => "the app is still there".into(),
         Reason::Beginning => "traffic is not yet told to leave".into(),
-        Reason::Quiet { since } => format!("nothing is in flight, for {} of {needed} ms", now.saturating_sub(*since)),
-        Reason::Open(Phase::Forced) => format!("forced: {}", record.why),
+        Reason::Quiet { since } => text!["nothing is in flight, for ", now.saturating_sub(*since), " of ", needed, " ms"],
+        Reason::Open(Phase::Forced) => text!["forced: ", record.why],
         Reason::Open(Phase::Expired) => "the deadline came before the last stream had ended".into(),
         Reason::Open(_) => "the last stream has ended".into(),
     }

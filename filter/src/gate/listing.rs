@@ -28,7 +28,7 @@ impl Gate {
             complete: all && sight.trust == Trust::Exact && sight.holding <= streams.len() as u64,
             streams: streams.iter().map(|(scope, line)| status(*scope, line, now)).collect(),
         };
-        host.answer(waiter.stream, 200, &[("content-type", "application/json")], &answer.write().to_string());
+        host.answer(waiter.stream, 200, &[("content-type", "application/json")], &answer.write().to_text());
     }
 }
 

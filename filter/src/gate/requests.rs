@@ -10,6 +10,7 @@ use crate::config::object::Wire as _;
 use crate::config::wire::{Finish, Scope};
 use crate::headers::Headers;
 use crate::host::{Control, Level, Metric};
+use crate::pieces::text;
 
 pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
 /// How long a status waits for the counters.
@@ -84,7 +85,7 @@ impl Gate {
             Command::Force(why) => {
                 update(host, |record| record.force(now, &why));
                 host.add(self.metrics.forced, 1);
-                host.log(Level::Critical, &["the gate was forced open: ", &why].concat());
+                host.log(Level::Critical, &text!["the gate was forced open: ", why]);
                 self.opened(host);
                 self.outcome(host, stream, 200, "the gate is open");
             }
@@ -171,7 +172,7 @@ impl Gate {
 
     pub(super) fn body(&self, host: &impl Control, why: &str, holding: Option<u64>) -> String {
         let state = read_record(host).phase.name().into();
-        Outcome { state, reason: why.into(), holding }.write().to_string()
+        Outcome { state, reason: why.into(), holding }.write().to_text()
     }
 
     pub(super) fn tell_status(&self, host: &impl Control, stream: u32) {
@@ -206,6 +207,6 @@ impl Gate {
             heals: record.heals,
             ..Status::unwritten()
         };
-        host.answer(stream, 200, &[("content-type", "application/json")], &status.write().to_string());
+        host.answer(stream, 200, &[("content-type", "application/json")], &status.write().to_text());
     }
 }

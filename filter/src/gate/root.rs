@@ -88,7 +88,7 @@ impl Metrics {
 }
 
 fn define(host: &impl Control, kind: Kind, name: &str) -> Result<Metric, String> {
-    host.metric(kind, name).ok_or_else(|| format!("Envoy does not define the metric `{name}`"))
+    host.metric(kind, name).ok_or_else(|| metrics::undefined(name))
 }
 
 impl Gate {
