@@ -12,10 +12,10 @@ use crate::pieces::text;
 use crate::rules::Rule;
 use crate::text::Text;
 
-pub(super) fn check(wire: Configuration) -> Result<Config, Refused> {
+pub(super) fn check(mut wire: Configuration) -> Result<Config, Refused> {
     let mut found = Found(Vec::new());
-    let gate = found.gate(&wire);
-    let (exclude, long_lived) = found.count(wire.count);
+    let gate = found.gate(&mut wire);
+    let (exclude, long_lived) = found.count(wire.count.unwrap_or_else(Count::unwritten));
     let forwarded_proto = wire.forwarded_proto.map(|wire| found.forwarded_proto(wire));
     if found.0.is_empty() {
         Ok(Config { scope: wire.scope, exclude, long_lived, forwarded_proto, gate, fingerprint: 0 })
@@ -33,7 +33,7 @@ impl Found {
     }
 
     /// One role for each instance: what belongs to the other one would silently do nothing.
-    fn gate(&mut self, wire: &Configuration) -> Option<Policy> {
+    fn gate(&mut self, wire: &mut Configuration) -> Option<Policy> {
         if wire.role == Role::Stream {
             if wire.gate.is_some() {
                 self.problem("gate", "belongs to an instance with `\"role\": \"gate\"`");
@@ -43,10 +43,10 @@ impl Found {
         if wire.forwarded_proto.is_some() {
             self.problem("forwarded_proto", "belongs to an instance with `\"role\": \"stream\"`");
         }
-        if wire.count != Count::unwritten() {
+        if wire.count.is_some() {
             self.problem("count", "belongs to an instance with `\"role\": \"stream\"`");
         }
-        let gate = wire.gate.clone().unwrap_or_else(Gate::unwritten);
+        let gate = wire.gate.take().unwrap_or_else(Gate::unwritten);
         self.check_gate(&gate);
         Some(Policy::new(gate))
     }

@@ -4,11 +4,11 @@
 //! tables instead, and every problem carries the path of the value it is about.
 
 use super::error::Problem;
-use super::json::Value;
-use crate::pieces::text;
+use super::json::{Value, quoted};
+use crate::pieces::{Piece as _, text};
 
 /// A type of the configuration.
-pub trait Wire: Sized {
+pub trait Wire: Sized + Written {
     /// Whether it must be written.
     const REQUIRED: bool;
 
@@ -21,12 +21,30 @@ pub trait Wire: Sized {
     /// What is wrong, with the path from here on.
     fn read(value: &Value<'_>) -> Result<Self, Problem>;
 
-    /// How it is written.
-    fn write(&self) -> Value<'static>;
-
     /// The JSON schema of what may be written.
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value;
+}
+
+/// How a type is written.
+pub trait Written {
+    /// As JSON text.
+    fn write(&self, text: &mut String);
+
+    /// As a text of its own.
+    fn to_text(&self) -> String
+    where
+        Self: Sized,
+    {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
+    /// Whether it is left out where it is a member.
+    fn says_nothing(&self) -> bool {
+        false
+    }
 }
 
 /// Defines a struct that is written as an object. `= value` gives a field's default where its type has none, or another one.
@@ -56,10 +74,6 @@ macro_rules! object {
                 Ok(object)
             }
 
-            fn write(&self) -> $crate::config::json::Value<'static> {
-                $crate::config::object::object_of(vec![$( (stringify!($field), $crate::config::object::Wire::write(&self.$field)) ),*])
-            }
-
             #[cfg(feature = "schema")]
             fn schema() -> serde_json::Value {
                 let unwritten = Self::unwritten();
@@ -68,8 +82,14 @@ macro_rules! object {
                     about: &[$( $doc ),*],
                     schema: <$type as $crate::config::object::Wire>::schema(),
                     required: object!(@required $type $(= $default)?),
-                    default: $crate::config::object::Wire::write(&unwritten.$field).to_text(),
+                    default: $crate::config::object::Written::to_text(&unwritten.$field),
                 } ),*])
+            }
+        }
+
+        impl $crate::config::object::Written for $name {
+            fn write(&self, text: &mut String) {
+                $crate::config::object::write_members(text, &[$( (stringify!($field), &self.$field) ),*]);
             }
         }
     };
@@ -102,14 +122,15 @@ macro_rules! words {
                 Ok(Self::ALL.get(index).copied().unwrap_or_else(Self::unwritten))
             }
 
-            fn write(&self) -> $crate::config::json::Value<'static> {
-                let word = match self { $( Self::$variant => $word, )* };
-                $crate::config::json::Value::Text(word.into())
-            }
-
             #[cfg(feature = "schema")]
             fn schema() -> serde_json::Value {
                 $crate::config::schema::words(&[$( $about ),*], &[$( ($word, &[$( $doc ),*]) ),*])
+            }
+        }
+
+        impl $crate::config::object::Written for $name {
+            fn write(&self, text: &mut String) {
+                $crate::config::json::quoted(match self { $( Self::$variant => $word, )* }, text);
             }
         }
     };
@@ -120,9 +141,16 @@ macro_rules! words {
 pub(crate) use {object, words};
 
 /// Members that say nothing are left out.
-pub(crate) fn object_of(members: Vec<(&'static str, Value<'static>)>) -> Value<'static> {
-    let telling = members.into_iter().filter(|(_, value)| *value != Value::Null);
-    Value::Object(telling.map(|(name, value)| (name.into(), value)).collect())
+pub(crate) fn write_members(text: &mut String, members: &[(&str, &dyn Written)]) {
+    let mut joint = "{";
+    for (name, value) in members.iter().filter(|(_, value)| !value.says_nothing()) {
+        text.push_str(joint);
+        quoted(name, text);
+        text.push_str(": ");
+        value.write(text);
+        joint = ", ";
+    }
+    text.push_str(if joint == "{" { "{}" } else { "}" });
 }
 
 /// Hands over the members of an object by name. None comes twice, none is unknown, and all that are required (`true`) are there.
@@ -170,7 +198,9 @@ fn unfit(value: &Value<'_>, wanted: &str) -> Problem {
         Value::Text(value) => text!["the text `", value.as_ref(), "`"],
         Value::List(_) => "a list".into(),
         Value::Object(_) => "an object".into(),
-        plain => plain.to_text(),
+        Value::Bool(value) => value.to_text(),
+        Value::Number(value) => text![if *value < 0 { "-" } else { "" }, value.unsigned_abs()],
+        Value::Null => "null".into(),
     };
     Problem::new("", text![given, " is not what is expected here: ", wanted])
 }
@@ -202,10 +232,6 @@ impl Wire for bool {
         if let Value::Bool(value) = value { Ok(*value) } else { Err(unfit(value, "true or false")) }
     }
 
-    fn write(&self) -> Value<'static> {
-        Value::Bool(*self)
-    }
-
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value {
         serde_json::json!({ "type": "boolean" })
@@ -222,10 +248,6 @@ impl Wire for u16 {
     fn read(value: &Value<'_>) -> Result<Self, Problem> {
         let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
         number.ok_or_else(|| unfit(value, "a whole number from 0 to 65535"))
-    }
-
-    fn write(&self) -> Value<'static> {
-        Value::Number((*self).into())
     }
 
     #[cfg(feature = "schema")]
@@ -246,10 +268,6 @@ impl Wire for u64 {
         number.ok_or_else(|| unfit(value, "a whole number from 0 on"))
     }
 
-    fn write(&self) -> Value<'static> {
-        Value::Number(i64::try_from(*self).unwrap_or(i64::MAX))
-    }
-
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value {
         serde_json::json!({ "type": "integer", "minimum": 0 })
@@ -265,10 +283,6 @@ impl Wire for String {
 
     fn read(value: &Value<'_>) -> Result<Self, Problem> {
         if let Value::Text(text) = value { Ok(text.clone().into_owned()) } else { Err(unfit(value, "a text in quotes")) }
-    }
-
-    fn write(&self) -> Value<'static> {
-        Value::Text(self.clone().into())
     }
 
     #[cfg(feature = "schema")]
@@ -293,13 +307,57 @@ impl<T: Wire> Wire for Vec<T> {
         Ok(list)
     }
 
-    fn write(&self) -> Value<'static> {
-        Value::List(self.iter().map(T::write).collect())
-    }
-
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value {
         serde_json::json!({ "type": "array", "items": T::schema() })
+    }
+}
+
+impl Written for bool {
+    fn write(&self, text: &mut String) {
+        text.push_str(if *self { "true" } else { "false" });
+    }
+}
+
+impl Written for u16 {
+    fn write(&self, text: &mut String) {
+        self.add(text);
+    }
+}
+
+impl Written for u64 {
+    fn write(&self, text: &mut String) {
+        self.add(text);
+    }
+}
+
+impl Written for String {
+    fn write(&self, text: &mut String) {
+        quoted(self, text);
+    }
+}
+
+impl<T: Written> Written for Vec<T> {
+    fn write(&self, text: &mut String) {
+        text.push('[');
+        for (index, item) in self.iter().enumerate() {
+            text.push_str(if index > 0 { ", " } else { "" });
+            item.write(text);
+        }
+        text.push(']');
+    }
+}
+
+impl<T: Written> Written for Option<T> {
+    fn write(&self, text: &mut String) {
+        match self {
+            Some(value) => value.write(text),
+            None => text.push_str("null"),
+        }
+    }
+
+    fn says_nothing(&self) -> bool {
+        self.is_none()
     }
 }
 
@@ -313,10 +371,6 @@ impl<T: Wire> Wire for Option<T> {
 
     fn read(value: &Value<'_>) -> Result<Self, Problem> {
         if *value == Value::Null { Ok(None) } else { T::read(value).map(Some) }
-    }
-
-    fn write(&self) -> Value<'static> {
-        self.as_ref().map_or(Value::Null, T::write)
     }
 
     #[cfg(feature = "schema")]

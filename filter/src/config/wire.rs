@@ -19,7 +19,7 @@ object! {
         /// Which streams these are; it becomes part of every metric's name, so that directions are told apart.
         scope: Scope,
         /// Which streams are counted, and which of them are long-lived.
-        count: Count,
+        count: Option<Count>,
         /// What the gate waits for and how it makes traffic leave; only with `"role": "gate"`.
         gate: Option<Gate>,
         /// How `x-forwarded-proto` is restored. Without it no header is read or written for that purpose.

@@ -5,7 +5,7 @@ use super::machine::Trust;
 use super::record::read_record;
 use super::root::Gate;
 use super::waiting::Waiter;
-use crate::config::object::Wire as _;
+use crate::config::object::Written as _;
 use crate::config::wire::Scope;
 use crate::host::Control;
 use crate::roll::{Line, keep_lowest};
@@ -28,7 +28,7 @@ impl Gate {
             complete: all && sight.trust == Trust::Exact && sight.holding <= streams.len() as u64,
             streams: streams.iter().map(|(scope, line)| status(*scope, line, now)).collect(),
         };
-        host.answer(waiter.stream, 200, &[("content-type", "application/json")], &answer.write().to_text());
+        host.answer(waiter.stream, 200, &[("content-type", "application/json")], &answer.to_text());
     }
 }
 

@@ -6,7 +6,7 @@ use super::machine::{Phase, Record, Step};
 use super::record::{read_record, update};
 use super::root::Gate;
 use super::waiting::{AT_ONCE, For, Waiter};
-use crate::config::object::Wire as _;
+use crate::config::object::{Wire as _, Written as _};
 use crate::config::wire::{Finish, Scope};
 use crate::headers::Headers;
 use crate::host::{Control, Level, Metric};
@@ -172,7 +172,7 @@ impl Gate {
 
     pub(super) fn body(&self, host: &impl Control, why: &str, holding: Option<u64>) -> String {
         let state = read_record(host).phase.name().into();
-        Outcome { state, reason: why.into(), holding }.write().to_text()
+        Outcome { state, reason: why.into(), holding }.to_text()
     }
 
     pub(super) fn tell_status(&self, host: &impl Control, stream: u32) {
@@ -207,6 +207,6 @@ impl Gate {
             heals: record.heals,
             ..Status::unwritten()
         };
-        host.answer(stream, 200, &[("content-type", "application/json")], &status.write().to_text());
+        host.answer(stream, 200, &[("content-type", "application/json")], &status.to_text());
     }
 }
