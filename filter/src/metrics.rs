@@ -104,25 +104,25 @@ impl Scope {
 
 /// Gauge: streams in flight, over all workers.
 pub fn in_flight(scope: Scope) -> String {
-    ["laststream_streams_in_flight_", scope.name()].concat()
+    text!["laststream_streams_in_flight_", scope.name()]
 }
 
 /// Gauge: those of them that are long-lived.
 pub fn long_lived(scope: Scope) -> String {
-    ["laststream_streams_long_lived_", scope.name()].concat()
+    text!["laststream_streams_long_lived_", scope.name()]
 }
 
 /// Counter: streams that were ever counted.
 pub fn begun(scope: Scope) -> String {
-    ["laststream_streams_begun_", scope.name(), "_total"].concat()
+    text!["laststream_streams_begun_", scope.name(), "_total"]
 }
 
 /// Counter: streams that a rule excluded from counting.
 pub fn excluded(scope: Scope) -> String {
-    ["laststream_streams_excluded_", scope.name(), "_total"].concat()
+    text!["laststream_streams_excluded_", scope.name(), "_total"]
 }
 
 /// Counter: requests by what became of their `x-forwarded-proto`.
 pub fn forwarded_proto(verdict: Verdict, scope: Scope) -> String {
-    ["laststream_forwarded_proto_", verdict.name(), "_", scope.name(), "_total"].concat()
+    text!["laststream_forwarded_proto_", verdict.name(), "_", scope.name(), "_total"]
 }

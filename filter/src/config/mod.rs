@@ -5,6 +5,7 @@ mod check;
 mod error;
 pub mod json;
 pub(crate) mod object;
+mod plain;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod wire;
@@ -14,7 +15,7 @@ pub use error::{Problem, Refused};
 use crate::forwarded::Policy;
 use crate::pieces::text;
 use crate::rules::Rule;
-pub use object::Wire;
+pub use object::{Readable, Wire, Written};
 use wire::Scope;
 
 /// A checked configuration.
@@ -51,7 +52,7 @@ pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Problem> {
     if text.trim_ascii().is_empty() {
         return Ok(wire::Configuration::unwritten());
     }
-    wire::Configuration::read(&json::parse(text)?)
+    wire::Configuration::of(&json::parse(text)?)
 }
 
 const NAME: &str = concat!("laststream ", env!("CARGO_PKG_VERSION"));

@@ -5,25 +5,38 @@
 
 use super::error::Problem;
 use super::json::{Value, quoted};
-use crate::pieces::{Piece as _, text};
+use crate::pieces::text;
 
 /// A type of the configuration.
-pub trait Wire: Sized + Written {
+pub trait Wire: Sized + Readable + Written {
     /// Whether it must be written.
     const REQUIRED: bool;
 
     /// What it is where nothing is written.
     fn unwritten() -> Self;
 
-    /// Reads it.
+    /// What a value says.
     ///
     /// # Errors
     /// What is wrong, with the path from here on.
-    fn read(value: &Value<'_>) -> Result<Self, Problem>;
+    fn of(value: &Value<'_>) -> Result<Self, Problem> {
+        let mut read = Self::unwritten();
+        read.read(value)?;
+        Ok(read)
+    }
 
     /// The JSON schema of what may be written.
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value;
+}
+
+/// How a type is read, in place: a function for each type, instead of code for each field.
+pub trait Readable {
+    /// Becomes what the value says.
+    ///
+    /// # Errors
+    /// What is wrong, with the path from here on.
+    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem>;
 }
 
 /// How a type is written.
@@ -61,19 +74,6 @@ macro_rules! object {
                 Self { $( $field: object!(@unwritten $type $(= $default)?), )* }
             }
 
-            fn read(value: &$crate::config::json::Value<'_>) -> Result<Self, $crate::config::Problem> {
-                const FIELDS: &[(&str, bool)] = &[$( (stringify!($field), object!(@required $type $(= $default)?)) ),*];
-                let mut object = Self::unwritten();
-                $crate::config::object::members(value, FIELDS, &mut |name, value| {
-                    match name {
-                        $( stringify!($field) => object.$field = $crate::config::object::Wire::read(value)?, )*
-                        _ => {}
-                    }
-                    Ok(())
-                })?;
-                Ok(object)
-            }
-
             #[cfg(feature = "schema")]
             fn schema() -> serde_json::Value {
                 let unwritten = Self::unwritten();
@@ -84,6 +84,18 @@ macro_rules! object {
                     required: object!(@required $type $(= $default)?),
                     default: $crate::config::object::Written::to_text(&unwritten.$field),
                 } ),*])
+            }
+        }
+
+        impl $crate::config::object::Readable for $name {
+            fn read(&mut self, value: &$crate::config::json::Value<'_>) -> Result<(), $crate::config::Problem> {
+                $crate::config::object::read_members(value, &mut [$(
+                    $crate::config::object::Member {
+                        name: stringify!($field),
+                        required: object!(@required $type $(= $default)?),
+                        value: &mut self.$field,
+                    }
+                ),*])
             }
         }
 
@@ -117,14 +129,17 @@ macro_rules! words {
                 Self::ALL[0]
             }
 
-            fn read(value: &$crate::config::json::Value<'_>) -> Result<Self, $crate::config::Problem> {
-                let index = $crate::config::object::word(value, &[$( $word ),*])?;
-                Ok(Self::ALL.get(index).copied().unwrap_or_else(Self::unwritten))
-            }
-
             #[cfg(feature = "schema")]
             fn schema() -> serde_json::Value {
                 $crate::config::schema::words(&[$( $about ),*], &[$( ($word, &[$( $doc ),*]) ),*])
+            }
+        }
+
+        impl $crate::config::object::Readable for $name {
+            fn read(&mut self, value: &$crate::config::json::Value<'_>) -> Result<(), $crate::config::Problem> {
+                let index = $crate::config::object::word(value, &[$( $word ),*])?;
+                *self = Self::ALL.get(index).copied().unwrap_or(*self);
+                Ok(())
             }
         }
 
@@ -153,37 +168,31 @@ pub(crate) fn write_members(text: &mut String, members: &[(&str, &dyn Written)])
     text.push_str(if joint == "{" { "{}" } else { "}" });
 }
 
-/// Hands over the members of an object by name. None comes twice, none is unknown, and all that are required (`true`) are there.
-pub(crate) fn members(
-    value: &Value<'_>,
-    fields: &[(&'static str, bool)],
-    take: &mut dyn FnMut(&'static str, &Value<'_>) -> Result<(), Problem>,
-) -> Result<(), Problem> {
+/// A field that is to be read.
+pub(crate) struct Member<'v> {
+    pub(crate) name: &'static str,
+    pub(crate) required: bool,
+    pub(crate) value: &'v mut dyn Readable,
+}
+
+/// Reads the members of an object by name. None comes twice, none is unknown, and all that are required are there.
+pub(crate) fn read_members(value: &Value<'_>, fields: &mut [Member<'_>]) -> Result<(), Problem> {
     let Value::Object(members) = value else { return Err(unfit(value, "an object")) };
     for (index, (name, value)) in members.iter().enumerate() {
-        let Some((field, _)) = fields.iter().find(|(field, _)| field == name) else {
-            let known: Vec<&str> = fields.iter().map(|(field, _)| *field).collect();
+        let Some(field) = fields.iter_mut().find(|field| field.name == name) else {
+            let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
             return Err(Problem::new(name.as_ref(), unknown("there is no such field", name, &known)));
         };
         if members.iter().take(index).any(|(other, _)| other == name) {
-            return Err(Problem::new(*field, "is there twice"));
+            return Err(Problem::new(field.name, "is there twice"));
         }
-        take(field, value).map_err(|problem| problem.within(field))?;
+        field.value.read(value).map_err(|problem| problem.within(field.name))?;
     }
-    let missing = |(field, required): &&(&str, bool)| *required && !members.iter().any(|(name, _)| name == field);
-    match fields.iter().find(missing) {
-        Some((field, _)) => Err(Problem::new(*field, "is required")),
+    let missing = |field: &&mut Member<'_>| field.required && !members.iter().any(|(name, _)| name == field.name);
+    match fields.iter_mut().find(missing) {
+        Some(field) => Err(Problem::new(field.name, "is required")),
         None => Ok(()),
     }
-}
-
-/// Hands over the items of a list.
-fn items(value: &Value<'_>, take: &mut dyn FnMut(&Value<'_>) -> Result<(), Problem>) -> Result<(), Problem> {
-    let Value::List(items) = value else { return Err(unfit(value, "a list")) };
-    for (index, item) in items.iter().enumerate() {
-        take(item).map_err(|problem| problem.within(&text!["[", index, "]"]))?;
-    }
-    Ok(())
 }
 
 /// Finds which of the words it is.
@@ -193,7 +202,7 @@ pub(crate) fn word(value: &Value<'_>, known: &[&str]) -> Result<usize, Problem> 
     index.ok_or_else(|| Problem::new("", unknown(&text!["`", given.as_ref(), "` is not known"], given, known)))
 }
 
-fn unfit(value: &Value<'_>, wanted: &str) -> Problem {
+pub(crate) fn unfit(value: &Value<'_>, wanted: &str) -> Problem {
     let given = match value {
         Value::Text(value) => text!["the text `", value.as_ref(), "`"],
         Value::List(_) => "a list".into(),
@@ -219,162 +228,4 @@ fn is_near(one: &str, other: &str) -> bool {
     let (one, other) = (one.get(same_start..).unwrap_or_default(), other.get(same_start..).unwrap_or_default());
     let same_end = one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count();
     one.len() - same_end <= 1 && other.len() - same_end <= 1
-}
-
-impl Wire for bool {
-    const REQUIRED: bool = false;
-
-    fn unwritten() -> Self {
-        false
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        if let Value::Bool(value) = value { Ok(*value) } else { Err(unfit(value, "true or false")) }
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "boolean" })
-    }
-}
-
-impl Wire for u16 {
-    const REQUIRED: bool = true;
-
-    fn unwritten() -> Self {
-        0
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
-        number.ok_or_else(|| unfit(value, "a whole number from 0 to 65535"))
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "integer", "minimum": 0, "maximum": 65535 })
-    }
-}
-
-impl Wire for u64 {
-    const REQUIRED: bool = true;
-
-    fn unwritten() -> Self {
-        0
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
-        number.ok_or_else(|| unfit(value, "a whole number from 0 on"))
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "integer", "minimum": 0 })
-    }
-}
-
-impl Wire for String {
-    const REQUIRED: bool = true;
-
-    fn unwritten() -> Self {
-        Self::new()
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        if let Value::Text(text) = value { Ok(text.clone().into_owned()) } else { Err(unfit(value, "a text in quotes")) }
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "string" })
-    }
-}
-
-impl<T: Wire> Wire for Vec<T> {
-    const REQUIRED: bool = false;
-
-    fn unwritten() -> Self {
-        Self::new()
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        let mut list = Self::new();
-        items(value, &mut |item| {
-            list.push(T::read(item)?);
-            Ok(())
-        })?;
-        Ok(list)
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "array", "items": T::schema() })
-    }
-}
-
-impl Written for bool {
-    fn write(&self, text: &mut String) {
-        text.push_str(if *self { "true" } else { "false" });
-    }
-}
-
-impl Written for u16 {
-    fn write(&self, text: &mut String) {
-        self.add(text);
-    }
-}
-
-impl Written for u64 {
-    fn write(&self, text: &mut String) {
-        self.add(text);
-    }
-}
-
-impl Written for String {
-    fn write(&self, text: &mut String) {
-        quoted(self, text);
-    }
-}
-
-impl<T: Written> Written for Vec<T> {
-    fn write(&self, text: &mut String) {
-        text.push('[');
-        for (index, item) in self.iter().enumerate() {
-            text.push_str(if index > 0 { ", " } else { "" });
-            item.write(text);
-        }
-        text.push(']');
-    }
-}
-
-impl<T: Written> Written for Option<T> {
-    fn write(&self, text: &mut String) {
-        match self {
-            Some(value) => value.write(text),
-            None => text.push_str("null"),
-        }
-    }
-
-    fn says_nothing(&self) -> bool {
-        self.is_none()
-    }
-}
-
-/// Something that may be left out; `null` says the same.
-impl<T: Wire> Wire for Option<T> {
-    const REQUIRED: bool = false;
-
-    fn unwritten() -> Self {
-        None
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        if *value == Value::Null { Ok(None) } else { T::read(value).map(Some) }
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        T::schema()
-    }
 }

@@ -220,7 +220,7 @@ mod tests {
             ("10.0.0.0/8/8", RangeError::Length(32)),
             ("::/129", RangeError::Length(128)),
             ("10.0.0.1/31", RangeError::HostBits("10.0.0.0/31".into())),
-            ("::ffff:10.0.0.1/96", RangeError::HostBits("::ffff:0.0.0.0/96".into())),
+            ("::ffff:10.0.0.1/96", RangeError::HostBits("0:0:0:0:0:ffff::/96".into())),
             ("fe80::1/10", RangeError::HostBits("fe80::/10".into())),
         ] {
             assert_eq!(text.parse::<Range>(), Err(error), "{text}");
