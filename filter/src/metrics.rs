@@ -85,7 +85,7 @@ fn rejected(name: &str) -> String {
 
 impl Scope {
     /// All of them.
-    const NAMED: [Self; 3] = [Self::Gateway, Self::Inbound, Self::Outbound];
+    pub(crate) const NAMED: [Self; 3] = [Self::Gateway, Self::Inbound, Self::Outbound];
 
     /// The scope of that name.
     pub(crate) fn named(name: &str) -> Option<Self> {

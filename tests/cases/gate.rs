@@ -2,6 +2,7 @@
 
 mod bench;
 mod deaths;
+mod directions;
 mod drains;
 mod hooks;
 mod listing;
@@ -17,6 +18,7 @@ use crate::lab::Case;
 pub(crate) fn cases() -> Vec<Case> {
     [
         deaths::cases(),
+        directions::cases(),
         drains::cases(),
         truth::cases(),
         hooks::cases(),

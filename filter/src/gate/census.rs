@@ -48,6 +48,8 @@ pub(crate) struct Result {
     /// Those of them that are long-lived, and beside them those that are not counted by rule.
     pub(crate) long: u64,
     pub(crate) excluded: u64,
+    /// Streams of other scopes, which are not waited for.
+    pub(crate) elsewhere: u64,
     pub(crate) members: u64,
     /// Those that do not answer any more.
     pub(crate) lost: Vec<u32>,
@@ -125,7 +127,7 @@ impl Census {
     /// What is known now of those who count these scopes.
     pub(crate) fn result(&self, host: &impl Control, scopes: &[Scope]) -> Result {
         let now = host.now();
-        let entries: Vec<Entry> = index(host).into_iter().filter(|entry| scopes.contains(&entry.scope)).collect();
+        let (entries, others): (Vec<Entry>, Vec<Entry>) = index(host).into_iter().partition(|entry| scopes.contains(&entry.scope));
         let nothing = Known::default();
         let known = |entry: &Entry| self.find(entry.queue).unwrap_or(&nothing);
         let late = |entry: &Entry| matches!(known(entry).owes, owes if owes > 0 && now.saturating_sub(owes) >= PATIENCE);
@@ -154,6 +156,7 @@ impl Census {
             living: living.iter().map(|here| here.live).sum(),
             long: living.iter().map(|here| here.long).sum(),
             excluded: living.iter().map(|here| here.excluded).sum(),
+            elsewhere: others.iter().filter(fresh).map(|entry| known(entry).here).map(|here| here.live + here.excluded).sum(),
             members: living.len() as u64,
             replaced: lost.iter().filter(|gone| replaced(gone)).map(|gone| gone.queue).collect(),
             lost: lost.iter().map(|gone| gone.queue).collect(),

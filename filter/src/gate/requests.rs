@@ -181,8 +181,8 @@ impl Gate {
         let counted = self.census.result(host, &self.policy.scopes);
         let sight = self.sight(host, now, &counted);
         let draining = record.phase != Phase::Serving;
-        let scope = |(scope, metrics): &(Scope, [Metric; 4])| {
-            let [in_flight, long_lived, begun, _] = metrics.map(|metric| host.value(metric).unwrap_or_default());
+        let scope = |(scope, metrics): &(Scope, [Metric; 3])| {
+            let [in_flight, long_lived, begun] = metrics.map(|metric| host.value(metric).unwrap_or_default());
             ScopeStatus { scope: scope.name().into(), in_flight, long_lived, begun }
         };
         let since = |from: u64, to: u64| if from == 0 { 0 } else { to.saturating_sub(from) };

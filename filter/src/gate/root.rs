@@ -29,10 +29,12 @@ pub(super) enum Call {
     App,
 }
 
-/// The gate's own metrics, and the four of each scope: in flight, long-lived, begun, excluded.
+/// The gate's own metrics, and the three of each scope: in flight, long-lived, begun.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    pub(super) scopes: Vec<(Scope, [Metric; 4])>,
+    pub(super) scopes: Vec<(Scope, [Metric; 3])>,
+    /// Of all scopes, these or not: begun, excluded.
+    pub(super) everywhere: Vec<Metric>,
     pub(super) state: Metric,
     pub(super) seconds: Metric,
     pub(super) late: Metric,
@@ -70,12 +72,15 @@ impl Metrics {
             host.show(metric);
             Ok(metric)
         };
-        let scope = |scope: &Scope| -> Result<(Scope, [Metric; 4]), String> {
-            let [begun, excluded] = [metrics::begun(*scope), metrics::excluded(*scope)].map(|name| define(host, Kind::Counter, &name));
-            Ok((*scope, [gauge(&metrics::in_flight(*scope))?, gauge(&metrics::long_lived(*scope))?, begun?, excluded?]))
+        let everywhere = Scope::NAMED.map(|scope| [metrics::begun(scope), metrics::excluded(scope)]).concat();
+        let counted = |name: String| define(host, Kind::Counter, &name);
+        let scope = |scope: &Scope| -> Result<(Scope, [Metric; 3]), String> {
+            let begun = counted(metrics::begun(*scope))?;
+            Ok((*scope, [gauge(&metrics::in_flight(*scope))?, gauge(&metrics::long_lived(*scope))?, begun]))
         };
         Ok(Self {
             scopes: scopes.iter().map(scope).collect::<Result<_, _>>()?,
+            everywhere: everywhere.into_iter().map(counted).collect::<Result<_, _>>()?,
             state: gauge("laststream_gate_state")?,
             seconds: gauge("laststream_gate_drain_seconds")?,
             late: gauge("laststream_gate_late_streams")?,

@@ -6,7 +6,6 @@ use super::record::read_record;
 use super::root::{Call, Gate};
 use super::stats::{self, Stats};
 use super::witness::Before;
-use crate::config::wire::Scope;
 use crate::host::{Control, Metric};
 
 /// Envoy's own counts, and the app, are asked for so often at most: in each tick, also one that comes a little early.
@@ -16,28 +15,27 @@ const LONGEST_STREAM: u64 = 60_000;
 
 impl Gate {
     pub(super) fn begun(&self, host: &impl Control) -> u64 {
-        self.metrics.scopes.iter().map(|(_, [_, _, begun, _])| host.value(*begun).unwrap_or_default()).sum()
+        self.metrics.scopes.iter().map(|(_, [_, _, begun])| host.value(*begun).unwrap_or_default()).sum()
     }
 
     /// In flight is read first, begun last; see `stream::Stream::count`. More than there can be is an error of accounting, not zero.
     pub(super) fn holding(&self, host: &impl Control) -> u64 {
         let value = |metric: Metric| host.value(metric).unwrap_or(u64::MAX);
-        let one = |[in_flight, long_lived, ..]: &[Metric; 4]| {
+        let one = |[in_flight, long_lived, ..]: &[Metric; 3]| {
             let all = value(*in_flight);
             if self.policy.exempts { all.saturating_sub(value(*long_lived)) } else { all }
         };
         self.metrics.scopes.iter().map(|(_, metrics)| one(metrics)).fold(0, u64::saturating_add)
     }
 
-    /// Streams ever begun, counted or not.
+    /// Streams ever begun, counted or not, waited for or not.
     pub(super) fn moved(&self, host: &impl Control) -> u64 {
-        let excluded = |(_, [.., excluded]): &(Scope, [Metric; 4])| host.value(*excluded).unwrap_or_default();
-        self.metrics.scopes.iter().map(excluded).fold(self.begun(host), u64::saturating_add)
+        self.metrics.everywhere.iter().map(|counter| host.value(*counter).unwrap_or_default()).fold(0, u64::saturating_add)
     }
 
     /// Streams in flight that need not be waited for.
     pub(super) fn idle(&self, counted: &Counted) -> u64 {
-        counted.excluded + if self.policy.exempts { counted.long } else { 0 }
+        counted.elsewhere + counted.excluded + if self.policy.exempts { counted.long } else { 0 }
     }
 
     pub(super) fn sight(&self, host: &impl Control, now: u64, counted: &Counted) -> Sight {
