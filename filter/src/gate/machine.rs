@@ -228,8 +228,11 @@ impl Record {
     }
 
     /// Opens the gate, whatever is in flight.
-    pub fn force(&mut self, now: u64, why: &str) {
+    pub fn force(&mut self, now: u64, begun: u64, why: &str) {
         if self.phase != Phase::Forced {
+            if self.phase == Phase::Serving {
+                (self.began, self.begun_before) = (now, begun);
+            }
             self.phase = Phase::Forced;
             self.ended = now;
             self.why = why.into();

@@ -75,7 +75,8 @@ impl Gate {
             }
             Command::Cancel => self.cancel(host, stream),
             Command::Force(why) => {
-                update(host, |record| record.force(now, &why));
+                let begun = self.begun(host);
+                update(host, |record| record.force(now, begun, &why));
                 host.add(self.metrics.forced, 1);
                 host.log(Level::Critical, &["the gate was forced open: ", &why].concat());
                 self.opened(host);
