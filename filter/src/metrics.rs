@@ -81,21 +81,9 @@ fn rejected(name: &str) -> String {
 }
 
 impl Scope {
-    /// All of them.
-    const NAMED: [Self; 3] = [Self::Gateway, Self::Inbound, Self::Outbound];
-
     /// The scope of that name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::NAMED.into_iter().find(|scope| scope.name() == name)
-    }
-
-    /// Its name in metrics and configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Inbound => "inbound",
-            Self::Outbound => "outbound",
-        }
+        Self::ALL.iter().copied().find(|scope| scope.name() == name)
     }
 }
 

@@ -86,7 +86,13 @@ macro_rules! words {
         pub enum $name { $( $(#[doc = $doc])* $variant, )* }
 
         impl $name {
-            const ALL: &[Self] = &[$( Self::$variant ),*];
+            /// All of them, in this order.
+            pub const ALL: &[Self] = &[$( Self::$variant ),*];
+
+            /// The word.
+            pub const fn name(self) -> &'static str {
+                match self { $( Self::$variant => $word, )* }
+            }
         }
 
         impl $crate::config::object::Wire for $name {
@@ -102,8 +108,7 @@ macro_rules! words {
             }
 
             fn write(&self) -> $crate::config::json::Value<'static> {
-                let word = match self { $( Self::$variant => $word, )* };
-                $crate::config::json::Value::Text(word.into())
+                $crate::config::json::Value::Text(self.name().into())
             }
 
             #[cfg(feature = "schema")]
