@@ -5,7 +5,19 @@ use crate::forwarded::Verdict;
 use crate::host::{Host, Kind, Metric};
 
 /// Gauge: until when, in milliseconds of Envoy's clock, no new stream may begin because a signal passes. It runs out by itself.
-pub(crate) const CLOSING: &str = "laststream_gate_closing_until";
+pub const CLOSING: &str = "laststream_gate_closing_until";
+
+/// The gate's own metrics.
+pub const GATE: [(Kind, &str); 8] = [
+    (Kind::Gauge, "laststream_gate_state"),
+    (Kind::Gauge, "laststream_gate_drain_seconds"),
+    (Kind::Gauge, "laststream_gate_late_streams"),
+    (Kind::Counter, "laststream_gate_refused_total"),
+    (Kind::Counter, "laststream_gate_heals_total"),
+    (Kind::Counter, "laststream_gate_expired_total"),
+    (Kind::Counter, "laststream_gate_forced_total"),
+    (Kind::Counter, "laststream_gate_evictions_total"),
+];
 
 /// The metrics of one scope.
 #[derive(Debug)]

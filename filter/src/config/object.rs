@@ -3,6 +3,8 @@
 //! Serde and schemars do this for everybody; here their generated code would be more than half of the module. Reading is by name
 //! tables instead, and every problem carries the path of the value it is about.
 
+use std::ops::RangeInclusive;
+
 use super::error::Problem;
 use super::json::Value;
 
@@ -28,9 +30,12 @@ pub trait Wire: Sized {
     fn schema() -> serde_json::Value;
 }
 
-/// Defines a struct that is written as an object. `= value` gives a field's default where its type has none, or another one.
+/// Defines a struct that is written as an object. `= value` gives a field's default where its type has none, or another one;
+/// `=> low..=high` gives a number's bounds.
 macro_rules! object {
-    ($(#[doc = $about:literal])* $name:ident { $( $(#[doc = $doc:literal])* $field:ident: $type:ty $(= $default:expr)?, )* }) => {
+    ($(#[doc = $about:literal])* $name:ident {
+        $( $(#[doc = $doc:literal])* $field:ident: $type:ty $(= $default:expr $(=> $bounds:expr)?)?, )*
+    }) => {
         $(#[doc = $about])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name { $( $(#[doc = $doc])* pub $field: $type, )* }
@@ -47,7 +52,7 @@ macro_rules! object {
                 let mut object = Self::unwritten();
                 $crate::config::object::members(value, FIELDS, &mut |name, value| {
                     match name {
-                        $( stringify!($field) => object.$field = $crate::config::object::Wire::read(value)?, )*
+                        $( stringify!($field) => object.$field = object!(@read value $($($bounds)?)?)?, )*
                         _ => {}
                     }
                     Ok(())
@@ -65,7 +70,7 @@ macro_rules! object {
                 $crate::config::schema::object(&[$( $about ),*], vec![$( $crate::config::schema::Field {
                     name: stringify!($field),
                     about: &[$( $doc ),*],
-                    schema: <$type as $crate::config::object::Wire>::schema(),
+                    schema: object!(@schema $type $($(, $bounds)?)?),
                     required: object!(@required $type $(= $default)?),
                     default: $crate::config::object::Wire::write(&unwritten.$field).to_string(),
                 } ),*])
@@ -74,6 +79,10 @@ macro_rules! object {
     };
     (@unwritten $type:ty = $default:expr) => { $default };
     (@unwritten $type:ty) => { <$type as $crate::config::object::Wire>::unwritten() };
+    (@read $value:ident) => { $crate::config::object::Wire::read($value) };
+    (@read $value:ident $bounds:expr) => { $crate::config::object::whole($value, $bounds) };
+    (@schema $type:ty) => { <$type as $crate::config::object::Wire>::schema() };
+    (@schema $type:ty, $bounds:expr) => { $crate::config::schema::whole($bounds) };
     (@required $type:ty = $default:expr) => { false };
     (@required $type:ty) => { <$type as $crate::config::object::Wire>::REQUIRED };
 }
@@ -169,6 +178,13 @@ pub(crate) fn word(value: &Value<'_>, known: &[&str]) -> Result<usize, Problem> 
     index.ok_or_else(|| Problem::new("", unknown(&["`", given, "` is not known"].concat(), given, known)))
 }
 
+/// A whole number within bounds.
+pub(crate) fn whole(value: &Value<'_>, bounds: RangeInclusive<u64>) -> Result<u64, Problem> {
+    let number = if let Value::Number(number) = value { u64::try_from(*number).ok() } else { None };
+    let fits = number.filter(|number| bounds.contains(number));
+    fits.ok_or_else(|| unfit(value, &["a whole number from ", &bounds.start().to_string(), " to ", &bounds.end().to_string()].concat()))
+}
+
 fn unfit(value: &Value<'_>, wanted: &str) -> Problem {
     let given = match value {
         Value::Null => "null".into(),
@@ -218,6 +234,9 @@ impl Wire for bool {
     }
 }
 
+/// The largest number there is; more is written as this much.
+const LARGEST: u64 = i64::MAX as u64;
+
 impl Wire for u16 {
     const REQUIRED: bool = true;
 
@@ -226,8 +245,7 @@ impl Wire for u16 {
     }
 
     fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
-        number.ok_or_else(|| unfit(value, "a whole number from 0 to 65535"))
+        whole(value, 0..=Self::MAX.into()).map(|number| number as Self)
     }
 
     fn write(&self) -> Value<'static> {
@@ -236,7 +254,7 @@ impl Wire for u16 {
 
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "integer", "minimum": 0, "maximum": 65535 })
+        super::schema::whole(0..=Self::MAX.into())
     }
 }
 
@@ -248,17 +266,16 @@ impl Wire for u64 {
     }
 
     fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
-        number.ok_or_else(|| unfit(value, "a whole number from 0 on"))
+        whole(value, 0..=LARGEST)
     }
 
     fn write(&self) -> Value<'static> {
-        Value::Number(i64::try_from(*self).unwrap_or(i64::MAX))
+        Value::Number((*self).min(LARGEST) as i64)
     }
 
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "integer", "minimum": 0 })
+        super::schema::whole(0..=LARGEST)
     }
 }
 
