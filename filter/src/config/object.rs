@@ -275,7 +275,7 @@ impl Wire for u64 {
 
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value {
-        super::schema::whole(0..=LARGEST)
+        serde_json::json!({ "type": "integer", "format": "int64", "minimum": 0 })
     }
 }
 
