@@ -16,28 +16,30 @@ const HEADING: &str = "  schemas: # from the types; LASTSTREAM_BLESS=1 writes th
 /// Longer lines are broken.
 const WIDTH: usize = 140;
 
-/// The bodies.
-const TYPES: [(&str, fn() -> Value); 3] = [("Status", Status::schema), ("ScopeStatus", ScopeStatus::schema), ("Outcome", Answer::schema)];
+/// The types of the bodies.
+fn bodies() -> [(&'static str, Value); 3] {
+    [("Status", Status::schema()), ("ScopeStatus", ScopeStatus::schema()), ("Outcome", Answer::schema())]
+}
 
 pub(super) fn is_made_from_the_code() -> Outcome {
     let text = read(FILE)?;
     let document = Document::read(&text)?;
     ensure_eq!(document.root()["info"]["version"].as_str(), Some(env!("CARGO_PKG_VERSION")), "info.version in {FILE}");
     let start = text.find(HEADING).with_context(|| format!("{FILE} has no line `{}`", HEADING.trim()))? + HEADING.len();
-    let mut schemas = String::new();
-    block(&schemas_of(&TYPES), 4, &mut schemas);
-    if text[start..] != schemas {
+    let mut made = String::new();
+    block(&schemas(), 4, &mut made);
+    if text[start..] != made {
         if std::env::var_os(BLESS).is_none() {
-            fail!("{FILE}: the schemas are not what the code says; {BLESS}=1 writes them anew. They should be\n{schemas}");
+            fail!("{FILE}: the schemas are not what the code says; {BLESS}=1 writes them anew. They should be\n{made}");
         }
-        write(FILE, &[&text[..start], &schemas].concat())?;
+        write(FILE, &[&text[..start], &made].concat())?;
     }
     Ok(())
 }
 
 /// Each schema, with references where one contains another.
-fn schemas_of(types: &[(&str, fn() -> Value)]) -> Value {
-    let mut schemas: Map<String, Value> = types.iter().map(|(name, schema)| ((*name).to_owned(), of_answer(schema()))).collect();
+fn schemas() -> Value {
+    let mut schemas: Map<String, Value> = bodies().into_iter().map(|(name, schema)| (name.to_owned(), of_answer(schema))).collect();
     let known = schemas.clone();
     for schema in schemas.values_mut() {
         for field in fields(schema) {

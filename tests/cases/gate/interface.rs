@@ -122,26 +122,25 @@ async fn sulks() -> Outcome<SocketAddr> {
     Ok(address)
 }
 
+/// Paths that are not the gate's, though they look like it, or are Envoy's.
+const ELSEWHERE: [&str; 9] =
+    ["/", "/status/", "/STATUS", "/%73tatus", "/drain/now", "/healthcheck/fail", "/config_dump", "/stats", "/logging?level=trace"];
+
 /// All other methods of every path, and other paths.
 async fn refuses_what_is_not_written(asking: &Asking, bench: &Bench) -> Outcome {
     let operations = asking.document.operations();
-    let said = |name: &str| asking.document.root().pointer(&format!("/components/responses/{name}")).context("no such response");
     let paths: BTreeSet<&str> = operations.iter().map(|operation| operation.path).collect();
     for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
         for path in &paths {
             let allowed = allowed(&operations, path);
             if !allowed.contains(method) {
-                let answer = once(bench.gate, &Request::new(method, path)).await?.expect(405)?;
-                asking.document.judge(said("WrongMethod")?, &answer, method != "HEAD").with_context(|| format!("{method} {path}"))?;
+                let answer = asking.refused(bench, method, path, 405, "WrongMethod").await?;
                 let told = answer.header("allow").unwrap_or_default();
                 ensure_eq!(told.split(", ").collect::<BTreeSet<_>>(), allowed, "allow of {method} {path}");
             }
         }
-        for path in
-            ["/", "/status/", "/STATUS", "/drain/now", "/healthcheck/fail", "/config_dump", "/stats", "/%73tatus", "/logging?level=trace"]
-        {
-            let answer = once(bench.gate, &Request::new(method, path)).await?.expect(404)?;
-            asking.document.judge(said("NotFound")?, &answer, method != "HEAD").with_context(|| format!("{method} {path}"))?;
+        for path in ELSEWHERE {
+            asking.refused(bench, method, path, 404, "NotFound").await?;
         }
     }
     Ok(())
@@ -193,6 +192,15 @@ impl Asking {
             self.document.judge(said, &head, false).with_context(|| format!("HEAD of {question}"))?;
         }
         self.seen.borrow_mut().insert(format!("{method} {path}: {heading}"));
+        Ok(answer)
+    }
+
+    /// Something that is not in the file, and gets what the file says of such.
+    async fn refused(&self, bench: &Bench, method: &str, path: &str, status: u16, said: &str) -> Outcome<Response> {
+        let told = || format!("{method} {path}, which is not in the file");
+        let said = &self.document.root()["components"]["responses"][said];
+        let answer = once(bench.gate, &Request::new(method, path)).await?.expect(status).with_context(told)?;
+        self.document.judge(said, &answer, method != "HEAD").with_context(told)?;
         Ok(answer)
     }
 
