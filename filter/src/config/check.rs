@@ -56,10 +56,10 @@ impl Found {
 
     fn check_gate(&mut self, gate: &Gate) {
         if gate.scopes.is_empty() {
-            self.problem("gate.scopes", "names no scope: the gate would be open at once");
+            self.problem("gate.scopes", "names no scope, so the gate would be open at once: name one");
         }
         if gate.scopes.iter().any(|scope| gate.scopes.iter().filter(|other| *other == scope).count() > 1) {
-            self.problem("gate.scopes", "names one twice");
+            self.problem("gate.scopes", "names one twice: once will do");
         }
         self.check_times(gate);
         let begin = &gate.begin;
@@ -89,8 +89,9 @@ impl Found {
     /// The deadline must leave time for what comes before it.
     fn check_times(&mut self, gate: &Gate) {
         let (delay, zero) = (gate.begin.delay_ms, gate.quiet_ms.max(gate.linger_ms));
-        if gate.deadline_ms <= delay.saturating_add(zero) {
-            let message = format!("{} is over before {delay} of delay and {zero} of quiet or linger are", gate.deadline_ms);
+        let before = delay.saturating_add(zero);
+        if gate.deadline_ms <= before {
+            let message = format!("comes before {delay} of delay and {zero} of quiet or linger are over: take more than {before}");
             self.problem("gate.deadline_ms", message);
         }
     }
@@ -280,8 +281,12 @@ mod tests {
         for (inside, path, message) in [
             (r#""deadline_ms": 0"#, "deadline_ms", "0 is not what is expected here: a whole number from 201"),
             (r#""deadline_ms": 2592000001"#, "deadline_ms", "to 2592000000"),
-            (r#""deadline_ms": 5000, "quiet_ms": 5000"#, "deadline_ms", "5000 is over before 0 of delay and 5000 of quiet or linger"),
-            (r#""deadline_ms": 5000, "linger_ms": 6000"#, "deadline_ms", "6000 of quiet or linger"),
+            (
+                r#""deadline_ms": 5000, "quiet_ms": 5000"#,
+                "deadline_ms",
+                "0 of delay and 5000 of quiet or linger are over: take more than 5000",
+            ),
+            (r#""deadline_ms": 5000, "linger_ms": 6000"#, "deadline_ms", "take more than 6000"),
             (r#""deadline_ms": 5000, "begin": {"delay_ms": 4000}"#, "deadline_ms", "4000 of delay and 1000"),
             (r#""quiet_ms": 199"#, "quiet_ms", "from 200 to"),
             (r#""quiet_ms": -1"#, "quiet_ms", "from 200 to"),

@@ -97,6 +97,7 @@ async fn passes_on_what_comes(asking: &Asking, lab: &Lab) -> Outcome {
         let bootstrap = Bootstrap::new().cluster(cluster::h1("sulks", sulks().await?));
         let bench = &Bench::upon(bootstrap, lab, &format!(r#"{{"admin": {{"cluster": "{cluster}"}}}}"#), main).await?;
         asking.ask(bench, "POST /force?reason=x", 200).await?;
+        ensure_eq!(bench.envoy.stat("wasmcustom.laststream_gate_drain_seconds").await?, Some(0), "seconds of a drain that never was");
         asking.ask(bench, "POST /drain_listeners", status).await?;
         asking.ask(bench, "POST /quitquitquit", status).await?;
     }
