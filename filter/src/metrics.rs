@@ -6,7 +6,19 @@ use crate::host::{Host, Kind, Metric};
 use crate::pieces::text;
 
 /// Gauge: until when, in milliseconds of Envoy's clock, no new stream may begin because a signal passes. It runs out by itself.
-pub(crate) const CLOSING: &str = "laststream_gate_closing_until";
+pub const CLOSING: &str = "laststream_gate_closing_until";
+
+/// The gate's own metrics.
+pub const GATE: [(Kind, &str); 8] = [
+    (Kind::Gauge, "laststream_gate_state"),
+    (Kind::Gauge, "laststream_gate_drain_seconds"),
+    (Kind::Gauge, "laststream_gate_late_streams"),
+    (Kind::Counter, "laststream_gate_refused_total"),
+    (Kind::Counter, "laststream_gate_heals_total"),
+    (Kind::Counter, "laststream_gate_expired_total"),
+    (Kind::Counter, "laststream_gate_forced_total"),
+    (Kind::Counter, "laststream_gate_evictions_total"),
+];
 
 /// The metrics of one scope.
 #[derive(Debug)]
@@ -84,21 +96,9 @@ fn rejected(name: &str) -> String {
 }
 
 impl Scope {
-    /// All of them.
-    pub(crate) const NAMED: [Self; 3] = [Self::Gateway, Self::Inbound, Self::Outbound];
-
     /// The scope of that name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::NAMED.into_iter().find(|scope| scope.name() == name)
-    }
-
-    /// Its name in metrics and configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Inbound => "inbound",
-            Self::Outbound => "outbound",
-        }
+        Self::ALL.iter().copied().find(|scope| scope.name() == name)
     }
 }
 

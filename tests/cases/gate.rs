@@ -5,6 +5,7 @@ mod deaths;
 mod directions;
 mod drains;
 mod hooks;
+mod interface;
 mod listing;
 mod signals;
 mod states;
@@ -22,6 +23,7 @@ pub(crate) fn cases() -> Vec<Case> {
         drains::cases(),
         truth::cases(),
         hooks::cases(),
+        interface::cases(),
         listing::cases(),
         signals::cases(),
         states::cases(),

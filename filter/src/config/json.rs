@@ -167,7 +167,7 @@ impl<'t> Parser<'t> {
             Some(number) if !led_by_zero && !goes_on => Ok(Value::Number(number)),
             _ => {
                 self.at = start;
-                Err(self.problem("a whole number is expected here"))
+                Err(self.problem("a whole number, in digits alone, is expected here"))
             }
         }
     }

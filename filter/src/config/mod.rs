@@ -65,12 +65,14 @@ impl Config {
 
     /// What an operator should know, though it is allowed.
     pub fn warnings(&self) -> Vec<String> {
-        let everyone = self.forwarded_proto.as_ref().is_some_and(|policy| policy.trust.peers.holds_everyone());
-        if everyone {
-            vec!["forwarded_proto.trust.peers: every address is trusted, so every client can claim https".into()]
-        } else {
-            Vec::new()
+        let mut warnings = Vec::new();
+        if self.forwarded_proto.as_ref().is_some_and(|policy| policy.trust.peers.holds_everyone()) {
+            warnings.push("forwarded_proto.trust.peers: every address is trusted, so every client can claim https".into());
         }
+        if self.gate.as_ref().is_some_and(|gate| gate.inbound_only && gate.scopes.contains(&Scope::Gateway)) {
+            warnings.push("gate.begin.inbound_only: drains nothing on a gateway".into());
+        }
+        warnings
     }
 
     /// One line for the log.

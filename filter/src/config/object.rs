@@ -3,6 +3,8 @@
 //! Serde and schemars do this for everybody; here their generated code would be more than half of the module. Reading is by name
 //! tables instead, and every problem carries the path of the value it is about.
 
+use std::ops::RangeInclusive;
+
 use super::error::Problem;
 use super::json::{Value, quoted};
 use crate::pieces::text;
@@ -60,9 +62,12 @@ pub trait Written {
     }
 }
 
-/// Defines a struct that is written as an object. `= value` gives a field's default where its type has none, or another one.
+/// Defines a struct that is written as an object. `= value` gives a field's default where its type has none, or another one;
+/// `=> low..=high` gives a number's bounds.
 macro_rules! object {
-    ($(#[doc = $about:literal])* $name:ident { $( $(#[doc = $doc:literal])* $field:ident: $type:ty $(= $default:expr)?, )* }) => {
+    ($(#[doc = $about:literal])* $name:ident {
+        $( $(#[doc = $doc:literal])* $field:ident: $type:ty $(= $default:expr $(=> $bounds:expr)?)?, )*
+    }) => {
         $(#[doc = $about])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name { $( $(#[doc = $doc])* pub $field: $type, )* }
@@ -80,7 +85,7 @@ macro_rules! object {
                 $crate::config::schema::object(&[$( $about ),*], vec![$( $crate::config::schema::Field {
                     name: stringify!($field),
                     about: &[$( $doc ),*],
-                    schema: <$type as $crate::config::object::Wire>::schema(),
+                    schema: object!(@schema $type $($(, $bounds)?)?),
                     required: object!(@required $type $(= $default)?),
                     default: $crate::config::object::Written::to_text(&unwritten.$field),
                 } ),*])
@@ -93,7 +98,7 @@ macro_rules! object {
                     $crate::config::object::Member {
                         name: stringify!($field),
                         required: object!(@required $type $(= $default)?),
-                        value: &mut self.$field,
+                        value: object!(@read self.$field $($(, $bounds)?)?),
                     }
                 ),*])
             }
@@ -107,6 +112,10 @@ macro_rules! object {
     };
     (@unwritten $type:ty = $default:expr) => { $default };
     (@unwritten $type:ty) => { <$type as $crate::config::object::Wire>::unwritten() };
+    (@read $value:expr) => { &mut $value };
+    (@read $value:expr, $bounds:expr) => { &mut $crate::config::object::Bounded(&mut $value, $bounds) };
+    (@schema $type:ty) => { <$type as $crate::config::object::Wire>::schema() };
+    (@schema $type:ty, $bounds:expr) => { $crate::config::schema::whole($bounds) };
     (@required $type:ty = $default:expr) => { false };
     (@required $type:ty) => { <$type as $crate::config::object::Wire>::REQUIRED };
 }
@@ -119,7 +128,13 @@ macro_rules! words {
         pub enum $name { $( $(#[doc = $doc])* $variant, )* }
 
         impl $name {
-            const ALL: &[Self] = &[$( Self::$variant ),*];
+            /// All of them, in this order.
+            pub const ALL: &[Self] = &[$( Self::$variant ),*];
+
+            /// The word.
+            pub const fn name(self) -> &'static str {
+                match self { $( Self::$variant => $word, )* }
+            }
         }
 
         impl $crate::config::object::Wire for $name {
@@ -145,7 +160,7 @@ macro_rules! words {
 
         impl $crate::config::object::Written for $name {
             fn write(&self, text: &mut String) {
-                $crate::config::json::quoted(match self { $( Self::$variant => $word, )* }, text);
+                $crate::config::json::quoted(self.name(), text);
             }
         }
     };
@@ -200,6 +215,23 @@ pub(crate) fn word(value: &Value<'_>, known: &[&str]) -> Result<usize, Problem> 
     let Value::Text(given) = value else { return Err(unfit(value, "a word in quotes")) };
     let index = known.iter().position(|known| known == given);
     index.ok_or_else(|| Problem::new("", unknown(&text!["`", given.as_ref(), "` is not known"], given, known)))
+}
+
+/// A number that must be within bounds.
+pub(crate) struct Bounded<'n>(pub(crate) &'n mut u64, pub(crate) RangeInclusive<u64>);
+
+impl Readable for Bounded<'_> {
+    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
+        *self.0 = whole(value, &self.1)?;
+        Ok(())
+    }
+}
+
+/// A whole number within bounds.
+pub(crate) fn whole(value: &Value<'_>, bounds: &RangeInclusive<u64>) -> Result<u64, Problem> {
+    let number = if let Value::Number(number) = value { u64::try_from(*number).ok() } else { None };
+    let fits = number.filter(|number| bounds.contains(number));
+    fits.ok_or_else(|| unfit(value, &text!["a whole number from ", *bounds.start(), " to ", *bounds.end()]))
 }
 
 pub(crate) fn unfit(value: &Value<'_>, wanted: &str) -> Problem {

@@ -2,7 +2,7 @@
 
 use super::error::Problem;
 use super::json::{Value, quoted};
-use super::object::{Readable, Wire, Written, unfit};
+use super::object::{Readable, Wire, Written, unfit, whole};
 use crate::pieces::{Piece as _, text};
 
 /// Hands over the items of a list.
@@ -27,6 +27,9 @@ impl Wire for bool {
     }
 }
 
+/// The largest number there is; more is written as this much.
+const LARGEST: u64 = i64::MAX as u64;
+
 impl Wire for u16 {
     const REQUIRED: bool = true;
 
@@ -36,7 +39,7 @@ impl Wire for u16 {
 
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "integer", "minimum": 0, "maximum": 65535 })
+        super::schema::whole(0..=Self::MAX.into())
     }
 }
 
@@ -49,7 +52,7 @@ impl Wire for u64 {
 
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "integer", "minimum": 0 })
+        serde_json::json!({ "type": "integer", "format": "int64", "minimum": 0 })
     }
 }
 
@@ -89,16 +92,14 @@ impl Readable for bool {
 
 impl Readable for u16 {
     fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
-        let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
-        *self = number.ok_or_else(|| unfit(value, "a whole number from 0 to 65535"))?;
+        *self = whole(value, &(0..=Self::MAX.into()))? as Self;
         Ok(())
     }
 }
 
 impl Readable for u64 {
     fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
-        let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
-        *self = number.ok_or_else(|| unfit(value, "a whole number from 0 on"))?;
+        *self = whole(value, &(0..=LARGEST))?;
         Ok(())
     }
 }
@@ -142,7 +143,7 @@ impl Written for u16 {
 
 impl Written for u64 {
     fn write(&self, text: &mut String) {
-        self.add(text);
+        (*self).min(LARGEST).add(text);
     }
 }
 

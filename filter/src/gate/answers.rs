@@ -1,18 +1,19 @@
 //! The bodies of the gate's answers, and the sentence that says why it waits.
 
 use super::machine::{Phase, Reason, Record, Step, Trust};
-use crate::config::object::object;
+use crate::config::object::{object, words};
+use crate::config::wire::Scope;
 use crate::pieces::text;
 
 object! {
     /// How the gate is.
     Status {
-        /// `serving`, `draining`, `drained`, `expired` or `forced`.
-        state: String = String::new(),
+        /// How far the drain is.
+        state: Phase,
         /// Why it is open or closed, in words.
         reason: String = String::new(),
-        /// How far the counts can be believed: `exact`, `asking`, `unknown`, `partial` or `leaking`.
-        count: String = String::new(),
+        /// How far the counts can be believed.
+        count: Trust,
         /// Streams that hold the drain.
         holding: u64 = 0,
         /// Each scope that the gate waits for.
@@ -21,7 +22,7 @@ object! {
         counters: u64 = 0,
         /// How many do not answer any more.
         lost_counters: u64 = 0,
-        /// Envoy's own count of requests in flight, where it was asked for.
+        /// Envoy's own count of requests in flight, where that was asked for.
         envoy_active: Option<u64>,
         /// Bytes that wait to be written to clients, where that was asked for.
         buffered_bytes: Option<u64>,
@@ -31,14 +32,14 @@ object! {
         quiet_needed_ms: u64 = 0,
         /// How long the drain has gone on, or went on; milliseconds.
         draining_ms: u64 = 0,
-        /// How long until the deadline; milliseconds.
+        /// How long until the deadline, while draining; milliseconds.
         deadline_in_ms: Option<u64>,
         /// Streams that began after the drain did.
         late: u64 = 0,
-        /// The call that makes traffic leave: `due`, `under way`, `done` or `failed`.
-        begin: String = String::new(),
-        /// The last call, in the same words.
-        finish: String = String::new(),
+        /// The call that makes traffic leave; not while serving.
+        begin: Option<Progress>,
+        /// The last call; not while serving.
+        finish: Option<Progress>,
         /// Signals that were refused because of streams in flight.
         refused: u64 = 0,
         /// How often a leaked count was put right.
@@ -51,8 +52,8 @@ object! {
 object! {
     /// The counts of one scope.
     ScopeStatus {
-        /// Its name.
-        scope: String = String::new(),
+        /// Which one.
+        scope: Scope,
         /// Streams in flight.
         in_flight: u64 = 0,
         /// Those of them that are long-lived.
@@ -65,8 +66,8 @@ object! {
 object! {
     /// The oldest streams that hold the drain.
     Streams {
-        /// `serving`, `draining`, `drained`, `expired` or `forced`.
-        state: String = String::new(),
+        /// How far the drain is.
+        state: Phase,
         /// Streams that hold the drain.
         holding: u64 = 0,
         /// Whether these are all of them, and all who count have answered.
@@ -80,7 +81,7 @@ object! {
     /// One stream.
     StreamStatus {
         /// Whose count it is in.
-        scope: String = String::new(),
+        scope: Scope,
         /// How long ago its request came; milliseconds.
         age_ms: u64 = 0,
         /// Whether it is long-lived.
@@ -107,8 +108,8 @@ object! {
 object! {
     /// An answer that is no status: what was done, or why not.
     Outcome {
-        /// `serving`, `draining`, `drained`, `expired` or `forced`.
-        state: String = String::new(),
+        /// How far the drain is.
+        state: Phase,
         /// What was done, or why not.
         reason: String = String::new(),
         /// Streams that hold the drain.
@@ -116,12 +117,28 @@ object! {
     }
 }
 
-pub(crate) fn step_name(step: Step) -> &'static str {
-    match step {
-        Step::Due => "due",
-        Step::Under { .. } => "under way",
-        Step::Done => "done",
-        Step::Failed => "failed",
+words! {
+    /// How far a call to Envoy or its agent is.
+    Progress, required => {
+        /// Not made yet.
+        Due = "due",
+        /// Being made.
+        UnderWay = "under way",
+        /// Answered with success.
+        Done = "done",
+        /// Given up.
+        Failed = "failed",
+    }
+}
+
+impl From<Step> for Progress {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Due => Self::Due,
+            Step::Under { .. } => Self::UnderWay,
+            Step::Done => Self::Done,
+            Step::Failed => Self::Failed,
+        }
     }
 }
 

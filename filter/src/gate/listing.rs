@@ -23,7 +23,7 @@ impl Gate {
             }
         }
         let answer = Streams {
-            state: read_record(host).phase.name().into(),
+            state: read_record(host).phase,
             holding: sight.holding,
             complete: all && sight.trust == Trust::Exact && sight.holding <= streams.len() as u64,
             streams: streams.iter().map(|(scope, line)| status(*scope, line, now)).collect(),
@@ -35,7 +35,7 @@ impl Gate {
 fn status(scope: Scope, line: &Line<'_>, now: u64) -> StreamStatus {
     let [request, protocol, route, cluster, peer, upstream] = line.texts.map(|text| (!text.is_empty()).then(|| text.to_owned()));
     StreamStatus {
-        scope: scope.name().into(),
+        scope,
         age_ms: now.saturating_sub(line.began),
         long_lived: line.long,
         request,

@@ -12,6 +12,10 @@
 //! | `waiting` | requests that are held |
 //! | `root` | one worker's gate; `requests`, `sight`, `drive` and `signals` are what it is asked, sees, does, and lets pass |
 
+/// What may be asked of the gate, as OpenAPI.
+#[cfg(feature = "schema")]
+pub const OPENAPI: &str = include_str!("../../gate.openapi.yaml");
+
 pub mod answers;
 mod census;
 mod drive;

@@ -1,6 +1,6 @@
 //! What the gate is asked, and what it answers.
 
-use super::answers::{Outcome, ScopeStatus, Status, sentence, step_name};
+use super::answers::{Outcome, ScopeStatus, Status, sentence};
 use super::http::{Command, Wrong, command, same_secret};
 use super::machine::{Phase, Record, Step};
 use super::record::{read_record, update};
@@ -83,7 +83,8 @@ impl Gate {
             }
             Command::Cancel => self.cancel(host, stream),
             Command::Force(why) => {
-                update(host, |record| record.force(now, &why));
+                let begun = self.begun(host);
+                update(host, |record| record.force(now, begun, &why));
                 host.add(self.metrics.forced, 1);
                 host.log(Level::Critical, &text!["the gate was forced open: ", why]);
                 self.opened(host);
@@ -171,8 +172,7 @@ impl Gate {
     }
 
     pub(super) fn body(&self, host: &impl Control, why: &str, holding: Option<u64>) -> String {
-        let state = read_record(host).phase.name().into();
-        Outcome { state, reason: why.into(), holding }.to_text()
+        Outcome { state: read_record(host).phase, reason: why.into(), holding }.to_text()
     }
 
     pub(super) fn tell_status(&self, host: &impl Control, stream: u32) {
@@ -183,13 +183,13 @@ impl Gate {
         let draining = record.phase != Phase::Serving;
         let scope = |(scope, metrics): &(Scope, [Metric; 3])| {
             let [in_flight, long_lived, begun] = metrics.map(|metric| host.value(metric).unwrap_or_default());
-            ScopeStatus { scope: scope.name().into(), in_flight, long_lived, begun }
+            ScopeStatus { scope: *scope, in_flight, long_lived, begun }
         };
         let since = |from: u64, to: u64| if from == 0 { 0 } else { to.saturating_sub(from) };
         let status = Status {
-            state: record.phase.name().into(),
+            state: record.phase,
             reason: self.sentence(host),
-            count: sight.trust.name().into(),
+            count: sight.trust,
             holding: sight.holding,
             scopes: self.metrics.scopes.iter().map(scope).collect(),
             counters: counted.members,
@@ -201,8 +201,8 @@ impl Gate {
             draining_ms: since(record.began, if record.ended == 0 { now } else { record.ended }),
             deadline_in_ms: (record.phase == Phase::Draining).then(|| record.deadline.saturating_sub(now)),
             late: record.late(self.begun(host)),
-            begin: if draining { step_name(record.begin).into() } else { String::new() },
-            finish: if draining { step_name(record.finish).into() } else { String::new() },
+            begin: draining.then(|| record.begin.into()),
+            finish: draining.then(|| record.finish.into()),
             refused: host.value(self.metrics.refused).unwrap_or_default(),
             heals: record.heals,
             ..Status::unwritten()

@@ -67,28 +67,23 @@ pub(crate) struct Gate {
 impl Metrics {
     fn define(host: &impl Control, scopes: &[Scope]) -> Result<Self, String> {
         let gauge = |name: &str| define(host, Kind::Gauge, name);
-        let counter = |name: &str| -> Result<Metric, String> {
-            let metric = define(host, Kind::Counter, name)?;
-            host.show(metric);
-            Ok(metric)
-        };
-        let everywhere = Scope::NAMED.map(|scope| [metrics::begun(scope), metrics::excluded(scope)]).concat();
+        let everywhere = Scope::ALL.iter().flat_map(|scope| [metrics::begun(*scope), metrics::excluded(*scope)]);
         let counted = |name: String| define(host, Kind::Counter, &name);
         let scope = |scope: &Scope| -> Result<(Scope, [Metric; 3]), String> {
             let begun = counted(metrics::begun(*scope))?;
             Ok((*scope, [gauge(&metrics::in_flight(*scope))?, gauge(&metrics::long_lived(*scope))?, begun]))
         };
-        Ok(Self {
-            scopes: scopes.iter().map(scope).collect::<Result<_, _>>()?,
-            everywhere: everywhere.into_iter().map(counted).collect::<Result<_, _>>()?,
-            state: gauge("laststream_gate_state")?,
-            seconds: gauge("laststream_gate_drain_seconds")?,
-            late: gauge("laststream_gate_late_streams")?,
-            refused: counter("laststream_gate_refused_total")?,
-            heals: counter("laststream_gate_heals_total")?,
-            expired: counter("laststream_gate_expired_total")?,
-            forced: counter("laststream_gate_forced_total")?,
-        })
+        let mut own = [Metric(0); metrics::GATE.len()];
+        for (metric, (kind, name)) in own.iter_mut().zip(metrics::GATE) {
+            *metric = define(host, kind, name)?;
+            if kind == Kind::Counter {
+                host.show(*metric);
+            }
+        }
+        let [state, seconds, late, refused, heals, expired, forced, _evictions] = own; // nothing is evicted yet
+        let scopes = scopes.iter().map(scope).collect::<Result<_, _>>()?;
+        let everywhere = everywhere.map(counted).collect::<Result<_, _>>()?;
+        Ok(Self { scopes, everywhere, state, seconds, late, refused, heals, expired, forced })
     }
 }
 
