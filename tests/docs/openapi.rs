@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use laststream_filter::config::Wire as _;
-use laststream_filter::gate::answers::{Outcome as Answer, ScopeStatus, Status};
+use laststream_filter::gate::answers::{Outcome as Answer, ScopeStatus, Status, StreamStatus, Streams};
 use serde_json::{Map, Value, json};
 
 use super::{BLESS, read, write};
@@ -17,8 +17,14 @@ const HEADING: &str = "  schemas: # from the types; LASTSTREAM_BLESS=1 writes th
 const WIDTH: usize = 140;
 
 /// The types of the bodies.
-fn bodies() -> [(&'static str, Value); 3] {
-    [("Status", Status::schema()), ("ScopeStatus", ScopeStatus::schema()), ("Outcome", Answer::schema())]
+fn bodies() -> [(&'static str, Value); 5] {
+    [
+        ("Status", Status::schema()),
+        ("ScopeStatus", ScopeStatus::schema()),
+        ("Streams", Streams::schema()),
+        ("StreamStatus", StreamStatus::schema()),
+        ("Outcome", Answer::schema()),
+    ]
 }
 
 pub(super) fn is_made_from_the_code() -> Outcome {

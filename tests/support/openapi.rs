@@ -77,7 +77,9 @@ impl Document {
             match given.iter().position(|(other, _)| *other == name) {
                 Some(index) => {
                     let (_, value) = given.swap_remove(index);
-                    if self.check(&parameter["schema"], &json!(value)).is_err() {
+                    let schema = &parameter["schema"];
+                    let number = (schema["type"] == "integer").then(|| value.parse::<i64>().ok()).flatten();
+                    if self.check(schema, &number.map_or(json!(value), Value::from)).is_err() {
                         return Ok(false);
                     }
                 }

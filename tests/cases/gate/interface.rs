@@ -41,6 +41,8 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     let bench = &Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     bench.until("count", "exact").await?;
     asking.ask(bench, "GET /status", 200).await?;
+    asking.ask(bench, "GET /streams", 200).await?;
+    asking.ask(bench, "GET /streams?limit=0", 400).await?;
     asking.ask(bench, "GET /ready", 503).await?;
     asking.ask(bench, "DELETE /drain", 200).await?;
     for wrong in ["GET /prestop?wait=soon", "POST /prestop?wait=-1", "POST /force", "POST /force?reason="] {
@@ -53,6 +55,7 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     asking.ask(bench, "POST /drain", 202).await?;
     bench.until("begin", "done").await?;
     asking.ask(bench, "GET /status", 200).await?;
+    asking.ask(bench, "GET /streams?limit=100", 200).await?;
     asking.ask(bench, "DELETE /drain", 409).await?;
     asking.ask(bench, "GET /ready", 503).await?;
     asking.ask(bench, "GET /prestop", 503).await?;
