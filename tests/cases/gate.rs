@@ -4,6 +4,7 @@ mod bench;
 mod deaths;
 mod drains;
 mod hooks;
+mod seed;
 mod signals;
 mod states;
 mod traffic;
@@ -19,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
         drains::cases(),
         truth::cases(),
         hooks::cases(),
+        seed::cases(),
         signals::cases(),
         states::cases(),
         traffic::cases(),
