@@ -156,6 +156,10 @@ impl Control for Fake {
         Some(200)
     }
 
+    fn called_header(&self, _name: &str) -> Option<Vec<u8>> {
+        None
+    }
+
     fn called_body(&self, _length: usize) -> Vec<u8> {
         Vec::new()
     }

@@ -1,5 +1,6 @@
 //! The gate: what it says, when it opens, what it does to Envoy.
 
+mod app;
 mod bench;
 mod deaths;
 mod drains;
@@ -16,6 +17,7 @@ use crate::lab::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
     [
+        app::cases(),
         deaths::cases(),
         drains::cases(),
         truth::cases(),

@@ -1,6 +1,6 @@
 //! The bodies of the gate's answers, and the sentence that says why it waits.
 
-use super::machine::{Phase, Reason, Record, Step, Trust};
+use super::machine::{App, Phase, Reason, Record, Step, Trust};
 use crate::config::object::object;
 
 object! {
@@ -93,7 +93,11 @@ pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) 
         Reason::Unsure(trust) => format!("{}, and Envoy's own count is not known: holding until the deadline", doubt(*trust)),
         Reason::Asking => "those who count streams are being asked".into(),
         Reason::Bytes(count) => format!("{count} bytes wait to be written to clients"),
-        Reason::App => "the app is still there".into(),
+        Reason::App(App::Asking) => "the app is being asked whether it is still there".into(),
+        Reason::App(App::Unreachable) => {
+            "Envoy cannot ask the app, its cluster is missing or has no healthy endpoint: holding until the deadline".into()
+        }
+        Reason::App(App::There | App::Gone) => "the app is still there".into(),
         Reason::Beginning => "traffic is not yet told to leave".into(),
         Reason::Quiet { since } => format!("nothing is in flight, for {} of {needed} ms", now.saturating_sub(*since)),
         Reason::Open(Phase::Forced) => format!("forced: {}", record.why),

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Act, Phase, Reason, Record, Sight, Step, TRIES, Trust};
+use super::{Act, App, Phase, Reason, Record, Sight, Step, TRIES, Trust};
 use crate::config::object::Wire as _;
 use crate::config::wire::{BeginCall, Finish, Gate};
 use crate::gate::policy::Policy;
@@ -41,7 +41,7 @@ fn sight() -> impl Strategy<Value = Sight> {
             begun,
             active,
             buffered,
-            app_is_there,
+            app: if app_is_there { App::There } else { App::Gone },
         },
     )
 }
@@ -110,7 +110,7 @@ impl Watch {
             Trust::Unknown | Trust::Partial | Trust::Leaking => sight.active == Some(0),
         };
         let asking = sight.trust == Trust::Asking && sight.holding == 0;
-        let clear = sight.buffered.unwrap_or(0) == 0 && (policy.app.is_none() || !sight.app_is_there);
+        let clear = sight.buffered.unwrap_or(0) == 0 && (policy.app.is_none() || sight.app == App::Gone);
         if before == Phase::Draining && now >= self.deadline {
             assert!(after.phase.is_open(), "closed at its deadline");
         }

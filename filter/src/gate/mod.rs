@@ -8,10 +8,12 @@
 //! | `census` | who counts, and who does not any more |
 //! | `latch` | no stream begins while a signal passes |
 //! | `witness` | what Envoy itself counts, and how far that goes |
+//! | `app` | what an answer says about the app |
 //! | `waiting` | requests that are held |
 //! | `root` | one worker's gate; `requests`, `sight`, `drive` and `signals` are what it is asked, sees, does, and lets pass |
 
 pub mod answers;
+mod app;
 mod census;
 mod drive;
 pub mod http;

@@ -3,7 +3,7 @@
 
 use super::census::Census;
 use super::latch::Latch;
-use super::machine::{Phase, Step};
+use super::machine::{App, Phase, Step};
 use super::policy::Policy;
 use super::record::read_record;
 use super::waiting::{For, Waiting};
@@ -57,7 +57,8 @@ pub(crate) struct Gate {
     pub(super) heals_before: u64,
     /// The time since when all count, of which Envoy has shown that it left no stream behind.
     pub(super) cleared: Option<u64>,
-    pub(super) app: Option<(u64, bool)>,
+    /// What the app's last answer says, and when it was asked.
+    pub(super) app: Option<(u64, App)>,
     pub(super) app_asked: u64,
     pub(super) period: u32,
 }

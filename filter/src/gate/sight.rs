@@ -1,7 +1,7 @@
 //! What the gate sees: its counters, their keepers, and what Envoy itself counts.
 
 use super::census::Result as Counted;
-use super::machine::{Phase, Sight, Trust};
+use super::machine::{App, Phase, Sight, Trust};
 use super::record::read_record;
 use super::root::{Call, Gate};
 use super::stats::{self, Stats};
@@ -47,16 +47,17 @@ impl Gate {
         let stats = self.witness.stats(now);
         let active = self.witness.active(now, self.moved(host), self.idle(counted));
         let trust = self.trust(now, counted, holding, active);
+        let app = self.app(host);
         let total = stats.and_then(|(_, stats)| stats.total).filter(|_| trust != Trust::Exact).unwrap_or_default();
         Sight {
             trust,
-            seen: stats.map_or(counted.seen, |(at, _)| at.min(counted.seen)),
+            seen: stats.map_or(counted.seen, |(at, _)| at.min(counted.seen)).min(app.map_or(u64::MAX, |(asked, _)| asked)),
             holding,
             living: counted.living,
             begun: begun.saturating_add(total),
             active,
             buffered: stats.and_then(|(_, stats)| stats.buffered),
-            app_is_there: self.app.is_none_or(|(_, there)| there),
+            app: app.map_or(App::Asking, |(_, app)| app),
         }
     }
 
@@ -114,6 +115,11 @@ impl Gate {
         self.look_again(host);
     }
 
+    /// What this drain's last answer of the app says; one to an earlier drain says nothing.
+    fn app(&self, host: &impl Control) -> Option<(u64, App)> {
+        self.app.filter(|(asked, _)| *asked >= read_record(host).began)
+    }
+
     /// Asks the app whether it is there.
     pub(super) fn seek_app(&mut self, host: &impl Control, now: u64) {
         if read_record(host).phase != Phase::Draining {
@@ -124,8 +130,9 @@ impl Gate {
             && now.saturating_sub(self.app_asked) >= STATS_EVERY
         {
             self.app_asked = now;
-            if let Some(number) = self.call(host, &app.cluster, "GET", &app.path) {
-                self.calls.push((number, Call::App));
+            match self.call(host, &app.cluster, "GET", &app.path) {
+                Some(number) => self.calls.push((number, Call::App)),
+                None => self.app = Some((now, App::Unreachable)),
             }
         }
     }

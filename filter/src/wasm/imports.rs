@@ -196,10 +196,12 @@ impl Control for Envoy {
     }
 
     fn called_status(&self) -> Option<u16> {
-        let name = ":status";
+        std::str::from_utf8(&self.called_header(":status")?).ok()?.parse().ok()
+    }
+
+    fn called_header(&self, name: &str) -> Option<Vec<u8>> {
         // SAFETY: the name outlives the call, and the host fills memory of `taken`'s making.
-        let status = taken(|value, length| unsafe { proxy_get_header_map_value(CALL_HEADERS, name.as_ptr(), name.len(), value, length) })?;
-        std::str::from_utf8(&status).ok()?.parse().ok()
+        taken(|value, length| unsafe { proxy_get_header_map_value(CALL_HEADERS, name.as_ptr(), name.len(), value, length) })
     }
 
     fn called_body(&self, length: usize) -> Vec<u8> {
