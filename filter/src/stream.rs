@@ -38,10 +38,14 @@ impl Stream {
         if self.counted == Counted::No {
             self.counted = self.count(host, headers);
         }
+        // Counted first, and only then looks at the gate: see `Gate::signal`.
+        if matches!(self.counted, Counted::Plain | Counted::LongLived) && self.gate_is_closing(host) {
+            return false;
+        }
         if let Some(policy) = &self.plugin.config.forwarded_proto {
             self.restore_scheme(policy, host, headers);
         }
-        matches!(self.counted, Counted::No | Counted::Excluded) || !self.gate_is_closing(host)
+        true
     }
 
     /// Asked only while a drain goes on, and only for as long as the gate keeps saying so.
@@ -129,6 +133,7 @@ mod tests {
 
     use super::Stream;
     use crate::fake::Fake;
+    use crate::host::{Control as _, Host as _, Kind};
     use crate::plugin::Plugin;
 
     fn configured(host: &Fake, text: &str) -> Plugin {
@@ -152,6 +157,22 @@ mod tests {
     }
 
     const GCP: &str = r#""presets": ["gcp"]"#;
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_refused_stream_is_counted_and_left_as_it_is() {
+        let host = from("10.1.2.3", &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")]);
+        host.clock.set(1_000);
+        let closing = host.metric(Kind::Gauge, crate::metrics::CLOSING).expect("a gauge");
+        host.set(closing, 2_000);
+        let text = format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {GCP}}}}}"#);
+        let mut stream = Stream::new(Rc::new(configured(&host, &text)));
+        assert!(!stream.begin(&host), "who has just begun to count minds the gate");
+        assert_eq!((host.metric_of("in_flight"), host.writes.get(), host.metric_of("overridden")), (1, 0, 0));
+        stream.end(&host);
+        assert_eq!(host.metric_of("in_flight"), 0);
+        host.clock.set(2_000);
+        assert!(stream.begin(&host), "it runs out");
+    }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_trusted_peer_decides() {
