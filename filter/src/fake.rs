@@ -25,6 +25,7 @@ pub(crate) struct Fake {
     pub(crate) period: Cell<u32>,
     pub(crate) calls: RefCell<Vec<String>>,
     pub(crate) answers: RefCell<Vec<(u32, u16, String)>>,
+    pub(crate) cuts: RefCell<Vec<u32>>,
 }
 
 impl Fake {
@@ -166,6 +167,10 @@ impl Control for Fake {
 
     fn answer(&self, stream: u32, status: u16, _headers: &[(&str, &str)], body: &str) {
         self.answers.borrow_mut().push((stream, status, body.into()));
+    }
+
+    fn cut(&self, stream: u32) {
+        self.cuts.borrow_mut().push(stream);
     }
 
     fn enter(&self, _stream: u32) -> bool {

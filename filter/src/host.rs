@@ -78,6 +78,8 @@ pub trait Control: Host {
     fn called_body(&self, length: usize) -> Vec<u8>;
     /// Answers a stream that is held, or the one at hand. One answer for each stream and call of the VM: two end Envoy.
     fn answer(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str);
+    /// Ends a stream without an answer.
+    fn cut(&self, stream: u32);
     /// Makes a stream the one whose properties are read.
     fn enter(&self, stream: u32) -> bool;
 }

@@ -4,6 +4,7 @@ mod app;
 mod bench;
 mod deaths;
 mod drains;
+mod grpc;
 mod hooks;
 mod seed;
 mod signals;
@@ -20,6 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
         app::cases(),
         deaths::cases(),
         drains::cases(),
+        grpc::cases(),
         truth::cases(),
         hooks::cases(),
         seed::cases(),

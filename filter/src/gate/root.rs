@@ -61,6 +61,8 @@ pub(crate) struct Gate {
     pub(super) app: Option<(u64, App)>,
     pub(super) app_asked: u64,
     pub(super) period: u32,
+    /// Whether a gRPC request was cut, which the log hears once.
+    pub(super) has_cut: bool,
 }
 
 impl Metrics {
@@ -113,6 +115,7 @@ impl Gate {
             app: None,
             app_asked: 0,
             period: 0,
+            has_cut: false,
         };
         // A drain that began before this configuration goes on under it.
         let phase = read_record(host).phase;
