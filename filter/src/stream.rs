@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::forwarded::{Edit, Finding, Policy, Scheme};
 use crate::headers::Headers;
 use crate::host::{Control, Host};
+use crate::metrics;
 use crate::plugin::Plugin;
 use crate::rules;
 
@@ -83,12 +84,16 @@ impl Stream {
         member.enter(host, config.scope, config.fingerprint);
         let route = || host.property(b"xds\0route_name").unwrap_or_default();
         if !config.exclude.is_empty() && rules::any(&config.exclude, headers(), route) {
-            host.add(metrics.excluded, 1);
+            if !metrics.excluded.count(host) {
+                self.plugin.say_rejected(host, &metrics::excluded(config.scope));
+            }
             member.excluded.update(|excluded| excluded + 1);
             return Counted::Excluded;
         }
         host.add(metrics.in_flight, 1);
-        host.add(metrics.begun, 1);
+        if !metrics.begun.count(host) {
+            self.plugin.say_rejected(host, &metrics::begun(config.scope));
+        }
         member.live.update(|live| live + 1);
         if !config.long_lived.is_empty() && rules::any(&config.long_lived, headers(), route) {
             host.add(metrics.long_lived, 1);

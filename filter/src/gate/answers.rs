@@ -10,7 +10,7 @@ object! {
         state: String = String::new(),
         /// Why it is open or closed, in words.
         reason: String = String::new(),
-        /// How far the counts can be believed: `exact`, `asking`, `unknown`, `partial` or `leaking`.
+        /// How far the counts can be believed: `exact`, `asking`, `unknown`, `partial`, `rejected` or `leaking`.
         count: String = String::new(),
         /// Streams that hold the drain.
         holding: u64 = 0,
@@ -110,6 +110,7 @@ fn doubt(trust: Trust) -> &'static str {
     match trust {
         Trust::Leaking => "a worker's counter has died",
         Trust::Partial => "streams may be older than the counter",
+        Trust::Rejected => "Envoy's stats matcher rejects a counter of streams",
         Trust::Unknown => "nobody counts streams here",
         Trust::Asking | Trust::Exact => "the counters are being asked",
     }

@@ -126,6 +126,8 @@ pub enum Trust {
     Unknown,
     /// Streams may be older than the counter.
     Partial,
+    /// Envoy's stats matcher rejects a counter that tells what began in between.
+    Rejected,
     /// A VM that counted has died; its streams are counted for ever, or run uncounted.
     Leaking,
 }
@@ -138,6 +140,7 @@ impl Trust {
             Self::Asking => "asking",
             Self::Unknown => "unknown",
             Self::Partial => "partial",
+            Self::Rejected => "rejected",
             Self::Leaking => "leaking",
         }
     }

@@ -22,7 +22,7 @@ enum Event {
 }
 
 fn trust() -> impl Strategy<Value = Trust> {
-    prop_oneof![6 => Just(Trust::Exact), 1 => Just(Trust::Asking), 2 => Just(Trust::Unknown), 2 => Just(Trust::Partial), 2 => Just(Trust::Leaking)]
+    prop_oneof![6 => Just(Trust::Exact), 1 => Just(Trust::Asking), 2 => Just(Trust::Unknown), 2 => Just(Trust::Partial), 1 => Just(Trust::Rejected), 2 => Just(Trust::Leaking)]
 }
 
 fn few() -> impl Strategy<Value = u64> {
@@ -107,7 +107,7 @@ impl Watch {
         let believed = match sight.trust {
             Trust::Exact => sight.holding == 0,
             Trust::Asking => false,
-            Trust::Unknown | Trust::Partial | Trust::Leaking => sight.active == Some(0),
+            Trust::Unknown | Trust::Partial | Trust::Rejected | Trust::Leaking => sight.active == Some(0),
         };
         let asking = sight.trust == Trust::Asking && sight.holding == 0;
         let clear = sight.buffered.unwrap_or(0) == 0 && (policy.app.is_none() || sight.app == App::Gone);

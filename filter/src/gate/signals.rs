@@ -64,6 +64,7 @@ impl Gate {
             Trust::Exact if mind => Ok(()),
             Trust::Partial => Err(OLDER),
             Trust::Unknown => Err("nobody counts streams here"),
+            Trust::Rejected => Err("Envoy's stats matcher rejects a counter of streams"),
             Trust::Leaking => Err("a worker's counter has died"),
             Trust::Exact | Trust::Asking => Err("not all who count streams have answered"),
         }
