@@ -51,6 +51,10 @@ impl Fake {
         (!values.is_empty()).then(|| values.join("|"))
     }
 
+    fn counts(&self, name: &str) -> bool {
+        self.rejects.borrow().is_none_or(|part| !name.contains(part))
+    }
+
     fn name(&self, metric: Metric) -> String {
         self.names.borrow()[metric.0 as usize].clone()
     }
@@ -70,7 +74,7 @@ impl Host for Fake {
 
     fn add(&self, metric: Metric, amount: i64) {
         let name = self.name(metric);
-        if self.rejects.borrow().is_none_or(|part| !name.contains(part)) {
+        if self.counts(&name) {
             *self.values.borrow_mut().entry(name).or_default() += amount;
         }
     }
@@ -112,7 +116,10 @@ impl Control for Fake {
     }
 
     fn set(&self, gauge: Metric, value: u64) {
-        self.values.borrow_mut().insert(self.name(gauge), value as i64);
+        let name = self.name(gauge);
+        if self.counts(&name) {
+            self.values.borrow_mut().insert(name, value as i64);
+        }
     }
 
     fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)> {

@@ -101,6 +101,7 @@ impl Gate {
             Act::Finish if self.nothing_can_begin(host) => {
                 self.call(host, &self.policy.admin, "POST", "/quitquitquit").map(|call| (call, Call::Finish))
             }
+            Act::Finish if self.latch.is_rejected() => return self.stepped(host, false, false),
             // A stream came late; it is waited for, too.
             Act::Finish => return update(host, |record| record.finish = Step::Due),
             Act::Heal => return self.heal(host, counted),

@@ -31,6 +31,9 @@ impl Gate {
             Err(why) => return self.refuse(host, waiter.stream, why),
         }
         let closed = self.census.me().is_some_and(|me| self.latch.close(host, me, self.policy.patience));
+        if self.latch.is_rejected() {
+            return self.refuse(host, waiter.stream, "Envoy's stats matcher rejects the gauge that keeps streams from beginning meanwhile");
+        }
         if !closed && host.now() < waiter.until {
             return self.waiting.hold(waiter);
         }
