@@ -1,5 +1,7 @@
 //! What the documents say is what the code does: tables are made from the types, examples are run.
 
+mod numbers;
+mod openapi;
 mod reference;
 
 use std::fs;
@@ -17,6 +19,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     let trial = |name: &str, check: fn() -> Outcome| Trial::test(format!("docs::{name}"), move || check().map_err(Failed::from));
     vec![
         trial("tables_are_made_from_the_code", tables_are_made_from_the_code),
+        trial("openapi_is_made_from_the_code", openapi::is_made_from_the_code),
+        trial("openapi_is_whole", openapi::is_whole),
+        trial("schema_and_module_take_the_same_numbers", numbers::schema_and_module_take_the_same),
         trial("configurations_are_taken_by_the_module", configurations_are_taken_by_the_module),
         trial("links_lead_somewhere", links_lead_somewhere),
     ]
@@ -28,6 +33,13 @@ fn root() -> PathBuf {
 
 fn read(file: &str) -> Outcome<String> {
     fs::read_to_string(root().join(file)).with_context(|| file.to_owned())
+}
+
+/// At once: others read it at the same time.
+fn write(file: &str, text: &str) -> Outcome {
+    let fresh = root().join(format!("{file}.new"));
+    fs::write(&fresh, text).with_context(|| file.to_owned())?;
+    fs::rename(fresh, root().join(file)).with_context(|| file.to_owned())
 }
 
 /// Between `<!-- table: NAME -->` and `<!-- end -->` stands what the code says.
@@ -42,7 +54,7 @@ fn tables_are_made_from_the_code() -> Outcome {
                 fail!("README.md: the table {name} is not what the code says; {BLESS}=1 writes it anew. It should be\n{table}");
             }
             text.replace_range(start..start + length, &table);
-            fs::write(root().join("README.md"), &text).context("README.md")?;
+            write("README.md", &text)?;
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::config::{self, Config, Problem, Refused};
 use crate::gate::root::Gate;
 use crate::host::{Control, Level};
+use crate::pieces::text;
 use crate::plugin::Plugin;
 use crate::stream::Stream;
 
@@ -61,7 +62,7 @@ impl Contexts {
                 true
             }
             Err(refused) => {
-                host.log(Level::Error, &["configuration refused: ", &refused.to_string()].concat());
+                host.log(Level::Error, &text!["configuration refused: ", refused.to_text()]);
                 false
             }
         }
@@ -128,7 +129,18 @@ impl Contexts {
     /// A message is on a queue of this root's.
     pub fn message(&mut self, root: u32, queue: u32, host: &impl Control) {
         match self.root(root) {
-            Some(Root::Stream(plugin)) => plugin.member.answer_all(host),
+            Some(Root::Stream(plugin)) => {
+                let plugin = Rc::clone(plugin);
+                plugin.member.answer_all(host, &mut |look| {
+                    for (context, child) in &mut self.streams {
+                        if let Child::Stream(stream) = child
+                            && stream.is_of(&plugin)
+                        {
+                            look(*context, stream);
+                        }
+                    }
+                });
+            }
             Some(Root::Gate(gate)) => gate.heard(host, queue),
             None => {}
         }

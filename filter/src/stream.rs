@@ -32,6 +32,25 @@ impl Stream {
         Self { plugin, counted: Counted::No }
     }
 
+    pub(crate) fn is_of(&self, plugin: &Rc<Plugin>) -> bool {
+        Rc::ptr_eq(&self.plugin, plugin)
+    }
+
+    pub(crate) fn is_plain(&self) -> bool {
+        self.counted == Counted::Plain
+    }
+
+    pub(crate) fn is_long_lived(&self) -> bool {
+        self.counted == Counted::LongLived
+    }
+
+    /// A plain stream has become long-lived.
+    pub(crate) fn live_long(&mut self, host: &impl Host) {
+        self.counted = Counted::LongLived;
+        host.add(self.plugin.metrics.long_lived, 1);
+        self.plugin.member.long.update(|long| long + 1);
+    }
+
     /// The request headers are here. False: the gate is closing, and the stream must not go on.
     pub(crate) fn begin(&mut self, host: &impl Control) -> bool {
         let map = OnceCell::new();

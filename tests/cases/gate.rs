@@ -3,9 +3,12 @@
 mod app;
 mod bench;
 mod deaths;
+mod directions;
 mod drains;
 mod grpc;
 mod hooks;
+mod interface;
+mod listing;
 mod seed;
 mod signals;
 mod states;
@@ -20,10 +23,13 @@ pub(crate) fn cases() -> Vec<Case> {
     [
         app::cases(),
         deaths::cases(),
+        directions::cases(),
         drains::cases(),
         grpc::cases(),
         truth::cases(),
         hooks::cases(),
+        interface::cases(),
+        listing::cases(),
         seed::cases(),
         signals::cases(),
         states::cases(),

@@ -9,6 +9,7 @@ use super::root::{Call, Gate, phase_number};
 use super::stats::Stats;
 use crate::config::wire::Finish;
 use crate::host::{Control, Level};
+use crate::pieces::text;
 
 impl Gate {
     pub(super) fn drain(&mut self, host: &impl Control) {
@@ -17,12 +18,11 @@ impl Gate {
         if began {
             host.log(
                 Level::Warning,
-                &format!("the drain begins: deadline in {} ms, quiet for {} ms", self.policy.deadline, self.policy.quiet),
+                &text!["the drain begins: deadline in ", self.policy.deadline, " ms, quiet for ", self.policy.quiet, " ms"],
             );
             host.set(self.metrics.state, phase_number(Phase::Draining));
             self.look(host);
         }
-        self.pace(host, Phase::Draining);
     }
 
     pub(super) fn cancel(&mut self, host: &impl Control, stream: u32) {
@@ -69,7 +69,7 @@ impl Gate {
         });
         if speaks {
             let sentence = sentence(&reason, &read_record(host), now, self.policy.quiet);
-            host.log(Level::Info, &["draining: ", &sentence].concat());
+            host.log(Level::Info, &text!["draining: ", sentence]);
         }
         if let Some(act) = act {
             self.act(host, act, &counted);
@@ -88,8 +88,8 @@ impl Gate {
         let took = record.ended.saturating_sub(record.began);
         host.set(self.metrics.state, phase_number(record.phase));
         host.set(self.metrics.seconds, took / 1_000);
-        let totals = format!("{} after {took} ms; {} streams came late", record.phase.name(), record.late(self.begun(host)));
-        host.log(Level::Warning, &["the drain ends: ", &totals].concat());
+        let late = record.late(self.begun(host));
+        host.log(Level::Warning, &text!["the drain ends: ", record.phase.name(), " after ", took, " ms; ", late, " streams came late"]);
     }
 
     pub(super) fn act(&mut self, host: &impl Control, act: Act, counted: &Counted) {
@@ -148,7 +148,7 @@ impl Gate {
                 host.add(gauge, i64::try_from(*leaked).unwrap_or_default().wrapping_neg());
             }
             host.add(self.metrics.heals, 1);
-            host.log(Level::Warning, &format!("healed: {streams} streams were counted by workers' VMs that have died; Envoy has none"));
+            host.log(Level::Warning, &text!["healed: ", streams, " streams were counted by workers' VMs that have died; Envoy has none"]);
         }
         self.census.bury(host, &counted.replaced);
     }

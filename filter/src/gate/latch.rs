@@ -2,6 +2,7 @@
 //! itself when that one has died.
 
 use crate::host::{Control, Metric, change};
+use crate::pieces::text;
 
 /// Who has it, and until when.
 const HOLDER: &str = "laststream.passing";
@@ -37,7 +38,7 @@ impl Latch {
         let mut free = false;
         let changed = change(host, HOLDER, &mut |text| {
             free = text.and_then(read).is_none_or(|(_, until)| until <= now);
-            free.then(|| format!("{me} {until}").into_bytes())
+            free.then(|| text![me, " ", until].into_bytes())
         });
         let closed = free && changed;
         if closed {

@@ -7,37 +7,25 @@
 //! ```
 
 use super::policy::Policy;
+use crate::config::object::words;
 
-/// How far the drain is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Nobody wants to stop.
-    Serving,
-    /// Somebody wants to stop, and streams are, or may be, in flight.
-    Draining,
-    /// The last stream has ended and stayed ended.
-    Drained,
-    /// The deadline came first.
-    Expired,
-    /// An operator opened the gate.
-    Forced,
+words! {
+    /// How far the drain is. The order is that of the numbers in the metric.
+    Phase, optional => {
+        /// Nobody wants to stop.
+        Serving = "serving",
+        /// Somebody wants to stop, and streams are, or may be, in flight.
+        Draining = "draining",
+        /// The last stream has ended and stayed ended.
+        Drained = "drained",
+        /// The deadline came first.
+        Expired = "expired",
+        /// An operator opened the gate.
+        Forced = "forced",
+    }
 }
 
 impl Phase {
-    /// All of them, in the order of their numbers in the metric.
-    pub const ALL: [Self; 5] = [Self::Serving, Self::Draining, Self::Drained, Self::Expired, Self::Forced];
-
-    /// Its name in answers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Serving => "serving",
-            Self::Draining => "draining",
-            Self::Drained => "drained",
-            Self::Expired => "expired",
-            Self::Forced => "forced",
-        }
-    }
-
     /// Whether streams in flight do not matter any more.
     pub const fn lets_go(self) -> bool {
         matches!(self, Self::Expired | Self::Forced)
@@ -115,34 +103,21 @@ impl Default for Record {
     }
 }
 
-/// How far a count can be believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
-    /// Everybody who counts has answered, and nothing is missing.
-    Exact,
-    /// Those who count have been asked and have not all answered yet.
-    Asking,
-    /// Nobody counts, or nobody is known to.
-    Unknown,
-    /// Streams may be older than the counter.
-    Partial,
-    /// Envoy's stats matcher rejects a counter that tells what began in between.
-    Rejected,
-    /// A VM that counted has died; its streams are counted for ever, or run uncounted.
-    Leaking,
-}
-
-impl Trust {
-    /// Its name in answers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Asking => "asking",
-            Self::Unknown => "unknown",
-            Self::Partial => "partial",
-            Self::Rejected => "rejected",
-            Self::Leaking => "leaking",
-        }
+words! {
+    /// How far a count can be believed.
+    Trust, optional => {
+        /// Everybody who counts has answered, and nothing is missing.
+        Exact = "exact",
+        /// Those who count have been asked and have not all answered yet.
+        Asking = "asking",
+        /// Nobody counts, or nobody is known to.
+        Unknown = "unknown",
+        /// Streams may be older than the counter.
+        Partial = "partial",
+        /// Envoy's stats matcher rejects a counter that tells what began in between.
+        Rejected = "rejected",
+        /// A VM that counted has died; its streams are counted for ever, or run uncounted.
+        Leaking = "leaking",
     }
 }
 
@@ -244,8 +219,11 @@ impl Record {
     }
 
     /// Opens the gate, whatever is in flight.
-    pub fn force(&mut self, now: u64, why: &str) {
+    pub fn force(&mut self, now: u64, begun: u64, why: &str) {
         if self.phase != Phase::Forced {
+            if self.phase == Phase::Serving {
+                (self.began, self.begun_before) = (now, begun);
+            }
             self.phase = Phase::Forced;
             self.ended = now;
             self.why = why.into();

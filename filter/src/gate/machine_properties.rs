@@ -178,9 +178,10 @@ fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begu
 }
 
 fn force(record: &mut Record, now: u64) {
-    record.force(now, "by hand  twice");
+    record.force(now, 0, "by hand  twice");
+    assert_ne!(record.began, 0, "it is known how long it took");
     let once = record.clone();
-    record.force(now + 1, "again");
+    record.force(now + 1, 0, "again");
     assert_eq!(&once, record, "forcing is idempotent");
 }
 
