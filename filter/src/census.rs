@@ -13,6 +13,8 @@ use crate::roll::{self, Each};
 const GUARD: u64 = 3_000;
 /// Where the index is.
 const INDEX: &str = "laststream.index";
+/// Where the scopes are whose counters this Envoy rejects.
+const REJECTED: &str = "laststream.rejected";
 /// Where the last number given away is.
 const NUMBERS: &str = "laststream.number";
 
@@ -55,6 +57,23 @@ pub(crate) fn strike(host: &impl Control, gone: &[u32]) {
         let stay = || entries.iter().filter(|entry| !gone.contains(&entry.queue));
         (stay().count() < entries.len()).then(|| stay().map(Entry::line).collect::<String>().into_bytes())
     });
+}
+
+/// Makes known that a counter of this scope does not count; for good, since Envoy reads its stats matcher only once.
+pub(crate) fn reject(host: &impl Control, scope: Scope) {
+    let name = scope.name();
+    change(host, REJECTED, &mut |text| {
+        let text = text.unwrap_or_default();
+        (!names(text, scope)).then(|| [text, name.as_bytes(), b"\n"].concat())
+    });
+}
+
+pub(crate) fn is_rejected(host: &impl Control, scope: Scope) -> bool {
+    host.shared(REJECTED).is_some_and(|(text, _)| names(&text, scope))
+}
+
+fn names(text: &[u8], scope: Scope) -> bool {
+    text.split(|byte| *byte == b'\n').any(|name| name == scope.name().as_bytes())
 }
 
 /// A queue that nobody else has.

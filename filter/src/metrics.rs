@@ -1,5 +1,7 @@
 //! The metrics, by their names in Envoy. Envoy puts `wasmcustom.` before them; Prometheus shows them as they are here.
 
+use std::cell::Cell;
+
 use crate::config::wire::Scope;
 use crate::forwarded::Verdict;
 use crate::host::{Host, Kind, Metric};
@@ -25,8 +27,8 @@ pub const GATE: [(Kind, &str); 8] = [
 pub(crate) struct Metrics {
     pub(crate) in_flight: Metric,
     pub(crate) long_lived: Metric,
-    pub(crate) begun: Metric,
-    pub(crate) excluded: Metric,
+    pub(crate) begun: Counter,
+    pub(crate) excluded: Counter,
     pub(crate) closing: Metric,
     verdicts: Option<[Metric; Verdict::ALL.len()]>,
 }
@@ -51,8 +53,8 @@ impl Metrics {
         Ok(Self {
             in_flight: gauge(in_flight(scope))?,
             long_lived: gauge(long_lived(scope))?,
-            begun: counter(begun(scope))?,
-            excluded: counter(excluded(scope))?,
+            begun: Counter::new(counter(begun(scope))?),
+            excluded: Counter::new(counter(excluded(scope))?),
             closing: host.metric(Kind::Gauge, CLOSING).ok_or_else(|| undefined(CLOSING))?,
             verdicts: if with_verdicts {
                 Some([verdict(overridden)?, verdict(kept)?, verdict(conflicting)?, verdict(silent)?, verdict(untrusted)?])
@@ -64,6 +66,25 @@ impl Metrics {
 
     pub(crate) fn verdict(&self, verdict: Verdict) -> Option<Metric> {
         self.verdicts.as_ref()?.get(verdict as usize).copied()
+    }
+}
+
+/// A counter that others rely on. It cannot be probed like a gauge, since what it has counted stays: its first count is the probe.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    metric: Metric,
+    probed: Cell<bool>,
+}
+
+impl Counter {
+    fn new(metric: Metric) -> Self {
+        Self { metric, probed: Cell::new(false) }
+    }
+
+    /// Counts one. False, and that once: it does not count.
+    pub(crate) fn count(&self, host: &impl Host) -> bool {
+        host.add(self.metric, 1);
+        self.probed.replace(true) || host.value(self.metric).is_some_and(|value| value > 0)
     }
 }
 
@@ -85,7 +106,7 @@ pub(crate) fn undefined(name: &str) -> String {
     text!["Envoy does not define the metric `", name, "`"]
 }
 
-fn rejected(name: &str) -> String {
+pub(crate) fn rejected(name: &str) -> String {
     text![
         "the stats matcher of this Envoy rejects `wasmcustom.",
         name,

@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use crate::census::Member;
+use crate::census::{self, Member};
 use crate::config::{Config, Problem, Refused};
 use crate::forwarded::Policy;
-use crate::host::{Host, Level};
-use crate::metrics::Metrics;
+use crate::host::{Control, Host, Level};
+use crate::metrics::{Metrics, rejected};
 use crate::pieces::text;
 
 /// Envoy hands it to the streams that begin after it was configured; those that began before keep the one they have.
@@ -42,6 +42,12 @@ impl Plugin {
             && host
                 .property(b"connection\0uri_san_peer_certificate")
                 .is_some_and(|uri| trust.identities.iter().any(|identity| identity.matches(&uri)))
+    }
+
+    /// A counter does not count. The gate must know, for it would read quiet off it.
+    pub(crate) fn say_rejected(&self, host: &impl Control, name: &str) {
+        host.log(Level::Error, &rejected(name));
+        census::reject(host, self.config.scope);
     }
 
     /// Once: a line for each request would help nobody.

@@ -1,6 +1,6 @@
 //! The bodies of the gate's answers, and the sentence that says why it waits.
 
-use super::machine::{Phase, Reason, Record, Step, Trust};
+use super::machine::{App, Phase, Reason, Record, Step, Trust};
 use crate::config::object::{object, words};
 use crate::config::wire::Scope;
 use crate::pieces::text;
@@ -153,7 +153,11 @@ pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) 
         Reason::Unsure(trust) => text![doubt(*trust), ", and Envoy's own count is not known: holding until the deadline"],
         Reason::Asking => "those who count streams are being asked".into(),
         Reason::Bytes(count) => text![*count, " bytes wait to be written to clients"],
-        Reason::App => "the app is still there".into(),
+        Reason::App(App::Asking) => "the app is being asked whether it is still there".into(),
+        Reason::App(App::Unreachable) => {
+            "Envoy cannot ask the app, its cluster is missing or has no healthy endpoint: holding until the deadline".into()
+        }
+        Reason::App(App::There | App::Gone) => "the app is still there".into(),
         Reason::Beginning => "traffic is not yet told to leave".into(),
         Reason::Quiet { since } => text!["nothing is in flight, for ", now.saturating_sub(*since), " of ", needed, " ms"],
         Reason::Open(Phase::Forced) => text!["forced: ", record.why],
@@ -166,6 +170,7 @@ fn doubt(trust: Trust) -> &'static str {
     match trust {
         Trust::Leaking => "a worker's counter has died",
         Trust::Partial => "streams may be older than the counter",
+        Trust::Rejected => "Envoy's stats matcher rejects a counter of streams",
         Trust::Unknown => "nobody counts streams here",
         Trust::Asking | Trust::Exact => "the counters are being asked",
     }

@@ -1,6 +1,6 @@
 //! The gate's side of the census: rounds of asking, and what the answers are worth.
 
-use crate::census::{Ask, Entry, Here, index, own_queue, strike};
+use crate::census::{Ask, Entry, Here, index, is_rejected, own_queue, strike};
 use crate::config::wire::Scope;
 use crate::host::Control;
 
@@ -146,6 +146,8 @@ impl Census {
             Trust::Leaking
         } else if !everywhere {
             Trust::Unknown
+        } else if scopes.iter().any(|scope| is_rejected(host, *scope)) {
+            Trust::Rejected
         } else if entries.iter().all(|entry| fresh(&entry)) {
             Trust::Exact
         } else {

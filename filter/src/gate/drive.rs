@@ -1,6 +1,7 @@
 //! What the gate does: begins the drain, looks, takes it back, calls Envoy and the agent, puts leaked counts right.
 
 use super::answers::sentence;
+use super::app;
 use super::census::Result as Counted;
 use super::machine::{Act, Phase, Record, Step};
 use super::record::{read_record, update};
@@ -100,6 +101,7 @@ impl Gate {
             Act::Finish if self.nothing_can_begin(host) => {
                 self.call(host, &self.policy.admin, "POST", "/quitquitquit").map(|call| (call, Call::Finish))
             }
+            Act::Finish if self.latch.is_rejected() => return self.stepped(host, false, false),
             // A stream came late; it is waited for, too.
             Act::Finish => return update(host, |record| record.finish = Step::Due),
             Act::Heal => return self.heal(host, counted),
@@ -175,8 +177,8 @@ impl Gate {
             }
             Call::Stats => self.testified(host, well.then(|| Stats::read(&body(), &self.policy.ignore))),
             Call::App => {
-                let gone = status.is_none() || (status == Some(503) && body().starts_with("upstream connect error"));
-                self.app = Some((host.now(), !gone));
+                let answered = host.called_header(app::FROM_THE_APP).is_some();
+                self.app = Some((self.app_asked, app::read(status, answered, &body())));
             }
         }
         true

@@ -114,9 +114,24 @@ words! {
         Unknown = "unknown",
         /// Streams may be older than the counter.
         Partial = "partial",
+        /// Envoy's stats matcher rejects a counter that tells what began in between.
+        Rejected = "rejected",
         /// A VM that counted has died; its streams are counted for ever, or run uncounted.
         Leaking = "leaking",
     }
+}
+
+/// Whether the app is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum App {
+    /// It was not asked yet.
+    Asking,
+    /// Its port is open, whatever it answers, and be it nothing.
+    There,
+    /// Its port refuses connections.
+    Gone,
+    /// Envoy does not know its cluster, or no healthy endpoint in it. Whoever has begun to stop may say that he is not healthy.
+    Unreachable,
 }
 
 /// What is seen at one look.
@@ -137,7 +152,7 @@ pub struct Sight {
     /// Bytes that wait to be written to clients, where that is known and fresh.
     pub buffered: Option<u64>,
     /// Whether the app is still there, where that matters.
-    pub app_is_there: bool,
+    pub app: App,
 }
 
 /// What keeps the gate closed.
@@ -157,8 +172,8 @@ pub enum Reason {
     Unsure(Trust),
     /// Bytes wait to be written.
     Bytes(u64),
-    /// The app is still there.
-    App,
+    /// The app is still there, or nobody knows.
+    App(App),
     /// Traffic is not yet told to leave.
     Beginning,
     /// Zero, but not for long enough.
@@ -253,7 +268,7 @@ impl Record {
             (trust, None) => Some(Reason::Unsure(trust)),
         };
         let bytes = sight.buffered.filter(|&bytes| bytes > 0).map(Reason::Bytes);
-        let app = (policy.waits_for_app() && sight.app_is_there).then_some(Reason::App);
+        let app = (policy.waits_for_app() && sight.app != App::Gone).then_some(Reason::App(sight.app));
         let begun = std::mem::replace(&mut self.begun_last, sight.begun);
         if let Some(reason) = streams.or(bytes).or(app) {
             self.quiet_since = 0;

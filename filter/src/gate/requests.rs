@@ -11,6 +11,7 @@ use crate::config::wire::{Finish, Scope};
 use crate::headers::Headers;
 use crate::host::{Control, Level, Metric};
 use crate::pieces::text;
+use crate::rules::is_grpc;
 
 pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
 /// How long a status waits for the counters.
@@ -24,6 +25,9 @@ impl Gate {
     /// A request is here. It is answered now or held.
     pub(crate) fn request(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
         let headers = Headers::new(map);
+        if is_grpc(headers) {
+            return self.cut_grpc(host, stream);
+        }
         let text = |name: &str| String::from_utf8_lossy(headers.first(name).unwrap_or_default()).into_owned();
         match command(&text(":method"), &text(":path")) {
             Ok(asked) => {
@@ -41,6 +45,17 @@ impl Gate {
                 host.answer(stream, 405, &[("content-type", "application/json"), ("allow", allow)], &body);
             }
         }
+    }
+
+    /// To a gRPC request Envoy turns every answer of a filter into HTTP 200, and whoever polls for that would take a no for a yes.
+    fn cut_grpc(&mut self, host: &impl Control, stream: u32) {
+        if !std::mem::replace(&mut self.has_cut, true) {
+            host.log(
+                Level::Warning,
+                "a gRPC request was cut: Envoy would answer it with HTTP 200 whatever the gate says; ask without that content-type",
+            );
+        }
+        host.cut(stream);
     }
 
     /// State changes need the secret, if there is one; and there must be one where others than this pod can connect. So does the listing:

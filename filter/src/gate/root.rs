@@ -3,7 +3,7 @@
 
 use super::census::{Census, Wishes};
 use super::latch::Latch;
-use super::machine::{Phase, Record, Step};
+use super::machine::{App, Phase, Record, Step};
 use super::policy::Policy;
 use super::record::read_record;
 use super::waiting::{For, Waiting};
@@ -59,9 +59,12 @@ pub(crate) struct Gate {
     pub(super) heals_before: u64,
     /// The time since when all count, of which Envoy has shown that it left no stream behind.
     pub(super) cleared: Option<u64>,
-    pub(super) app: Option<(u64, bool)>,
+    /// What the app's last answer says, and when it was asked.
+    pub(super) app: Option<(u64, App)>,
     pub(super) app_asked: u64,
     pub(super) period: u32,
+    /// Whether a gRPC request was cut, which the log hears once.
+    pub(super) has_cut: bool,
 }
 
 impl Metrics {
@@ -112,6 +115,7 @@ impl Gate {
             app: None,
             app_asked: 0,
             period: 0,
+            has_cut: false,
         };
         // A drain that began before this configuration goes on under it.
         host.set(gate.metrics.state, phase_number(read_record(host).phase));
