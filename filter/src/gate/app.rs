@@ -12,11 +12,16 @@ pub(super) fn read(status: Option<u16>, from_the_app: bool, body: &str) -> App {
         return App::There;
     }
     // Older Envoys say why, too. A connection that failed for another reason, such as its TLS handshake, was accepted.
-    let refused = match body.split_once("reset reason: remote connection failure") {
-        Some((_, why)) => why.is_empty() || why.contains("connect error: "),
+    let refused = match behind(body.as_bytes(), b"reset reason: remote connection failure") {
+        Some(why) => why.is_empty() || behind(why, b"connect error: ").is_some(),
         None => false,
     };
     if refused { App::Gone } else { App::There }
+}
+
+/// What comes after that. The standard library's search is two thousand bytes of the module.
+fn behind<'b>(body: &'b [u8], what: &[u8]) -> Option<&'b [u8]> {
+    (0..body.len()).find_map(|start| body.get(start..)?.strip_prefix(what))
 }
 
 #[cfg(test)]
