@@ -289,7 +289,7 @@ object! {
         finish: Finish,
         /// How Envoy's admin interface is reached.
         admin: Admin,
-        /// Also wait until the app has gone: nobody answers there any more.
+        /// Also wait until the app has gone, so that the proxy outlives it.
         app: Option<App>,
         /// What state-changing requests must carry in `x-laststream-secret`: 16 visible ASCII characters or more. Required when the
         /// listener is not on the loopback interface.
@@ -360,9 +360,10 @@ object! {
 object! {
     /// The app beside the proxy.
     App {
-        /// Its cluster.
+        /// Its cluster, without TLS.
         cluster: String,
-        /// What is asked of it. Any answer means that it is still there.
+        /// What is asked of it. It has gone when its port refuses connections. An app that hangs, breaks off or says 503 is there; with one
+        /// that Envoy cannot ask, the gate holds until the deadline.
         path: String = "/".into(),
     }
 }
