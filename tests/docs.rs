@@ -1,5 +1,7 @@
 //! What the documents say is what the code does: tables are made from the types, examples are run.
 
+mod numbers;
+mod openapi;
 mod reference;
 
 use std::fs;
@@ -8,7 +10,8 @@ use std::path::{Path, PathBuf};
 use laststream_filter::config;
 use libtest_mimic::{Failed, Trial};
 
-use crate::support::failure::{Context as _, Outcome, fail};
+use crate::cases;
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq, fail};
 
 /// Set to write the tables anew instead of comparing them.
 const BLESS: &str = "LASTSTREAM_BLESS";
@@ -17,7 +20,11 @@ pub(crate) fn trials() -> Vec<Trial> {
     let trial = |name: &str, check: fn() -> Outcome| Trial::test(format!("docs::{name}"), move || check().map_err(Failed::from));
     vec![
         trial("tables_are_made_from_the_code", tables_are_made_from_the_code),
+        trial("openapi_is_made_from_the_code", openapi::is_made_from_the_code),
+        trial("openapi_is_whole", openapi::is_whole),
+        trial("schema_and_module_take_the_same_numbers", numbers::schema_and_module_take_the_same),
         trial("configurations_are_taken_by_the_module", configurations_are_taken_by_the_module),
+        trial("named_cases_are_there", named_cases_are_there),
         trial("links_lead_somewhere", links_lead_somewhere),
     ]
 }
@@ -28,6 +35,13 @@ fn root() -> PathBuf {
 
 fn read(file: &str) -> Outcome<String> {
     fs::read_to_string(root().join(file)).with_context(|| file.to_owned())
+}
+
+/// At once: others read it at the same time.
+fn write(file: &str, text: &str) -> Outcome {
+    let fresh = root().join(format!("{file}.new"));
+    fs::write(&fresh, text).with_context(|| file.to_owned())?;
+    fs::rename(fresh, root().join(file)).with_context(|| file.to_owned())
 }
 
 /// Between `<!-- table: NAME -->` and `<!-- end -->` stands what the code says.
@@ -42,7 +56,7 @@ fn tables_are_made_from_the_code() -> Outcome {
                 fail!("README.md: the table {name} is not what the code says; {BLESS}=1 writes it anew. It should be\n{table}");
             }
             text.replace_range(start..start + length, &table);
-            fs::write(root().join("README.md"), &text).context("README.md")?;
+            write("README.md", &text)?;
         }
     }
     Ok(())
@@ -64,8 +78,26 @@ fn configurations_are_taken_by_the_module() -> Outcome {
 }
 
 /// Relative links of all documents at the top.
+/// Each row of the gate's table that says yes names cases, and those exist.
+fn named_cases_are_there() -> Outcome {
+    let text = read("tests/cases/gate/README.md")?;
+    let known: Vec<&str> = cases::all().into_iter().map(|case| case.name).collect();
+    let rows: Vec<Vec<&str>> = text.lines().filter(|line| line.starts_with("| ")).skip(1).map(|line| line.split(" | ").collect()).collect();
+    for (number, row) in (1..).zip(&rows) {
+        let [first, .., proof] = row.as_slice() else { fail!("row {number} has no columns") };
+        ensure_eq!(*first, format!("| {number}"), "the number of a row");
+        let named: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
+        ensure!(!named.is_empty(), "row {number} names no case");
+        for name in named {
+            ensure!(known.iter().any(|known| known.ends_with(&format!("gate::{name}"))), "row {number} names {name}, which is not there");
+        }
+    }
+    ensure_eq!(rows.len(), 26, "rows");
+    Ok(())
+}
+
 fn links_lead_somewhere() -> Outcome {
-    for document in ["README.md", "RATIONALE.md", "CHANGELOG.md"] {
+    for document in ["README.md", "RATIONALE.md", "CHANGELOG.md", "tests/cases/gate/README.md"] {
         for link in read(document)?.split("](").skip(1) {
             let target = link.split(')').next().unwrap_or_default().split('#').next().unwrap_or_default();
             if !target.is_empty() && !target.contains("://") && !Path::new(&root()).join(target).exists() {

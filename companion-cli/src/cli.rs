@@ -18,7 +18,7 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 something was found wrong, 2 the
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The module's configuration: its schema, and checking one.
+    /// The module's configuration: its schema, checking one; and the interface of the gate.
     #[command(subcommand)]
     Config(Config),
     /// A real Envoy for this machine.

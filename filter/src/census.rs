@@ -6,11 +6,15 @@ use std::cell::Cell;
 
 use crate::config::wire::Scope;
 use crate::host::{Control, change};
+use crate::pieces::text;
+use crate::roll::{self, Each};
 
 /// How long a member minds the gate after it was asked to; milliseconds.
 const GUARD: u64 = 3_000;
 /// Where the index is.
 const INDEX: &str = "laststream.index";
+/// Where the scopes are whose counters this Envoy rejects.
+const REJECTED: &str = "laststream.rejected";
 /// Where the last number given away is.
 const NUMBERS: &str = "laststream.number";
 
@@ -27,7 +31,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn line(&self) -> String {
-        format!("{} {} {} {}\n", self.queue, self.scope.name(), self.since, self.configuration)
+        text![self.queue, " ", self.scope.name(), " ", self.since, " ", self.configuration, "\n"]
     }
 
     fn read(line: &str) -> Option<Self> {
@@ -55,15 +59,32 @@ pub(crate) fn strike(host: &impl Control, gone: &[u32]) {
     });
 }
 
+/// Makes known that a counter of this scope does not count; for good, since Envoy reads its stats matcher only once.
+pub(crate) fn reject(host: &impl Control, scope: Scope) {
+    let name = scope.name();
+    change(host, REJECTED, &mut |text| {
+        let text = text.unwrap_or_default();
+        (!names(text, scope)).then(|| [text, name.as_bytes(), b"\n"].concat())
+    });
+}
+
+pub(crate) fn is_rejected(host: &impl Control, scope: Scope) -> bool {
+    host.shared(REJECTED).is_some_and(|(text, _)| names(&text, scope))
+}
+
+fn names(text: &[u8], scope: Scope) -> bool {
+    text.split(|byte| *byte == b'\n').any(|name| name == scope.name().as_bytes())
+}
+
 /// A queue that nobody else has.
 pub(crate) fn own_queue(host: &impl Control) -> Option<u32> {
     let mut own = 0_u64;
     let numbered = change(host, NUMBERS, &mut |text| {
         let last: u64 = text.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or_default();
         own = last + 1;
-        Some(own.to_string().into_bytes())
+        Some(text![own].into_bytes())
     });
-    numbered.then(|| host.queue(&format!("laststream.queue.{own}"))).flatten()
+    numbered.then(|| host.queue(&text!["laststream.queue.", own])).flatten()
 }
 
 /// What a counting root tells of itself.
@@ -78,6 +99,8 @@ pub(crate) struct Member {
     pub(crate) excluded: Cell<u64>,
     /// Until when each stream must ask whether the gate is closing. It runs out by itself: a gate that dies must not refuse for ever.
     pub(crate) guards_until: Cell<u64>,
+    /// Streams that began before this are long-lived by now.
+    aged: Cell<u64>,
 }
 
 impl Member {
@@ -104,7 +127,7 @@ impl Member {
     }
 
     /// Answers whoever asked.
-    pub(crate) fn answer_all(&self, host: &impl Control) {
+    pub(crate) fn answer_all(&self, host: &impl Control, each: Each<'_>) {
         let Some(queue) = self.queue.get() else { return };
         while let Some(message) = host.receive(queue) {
             if let Some(ask) = Ask::read(&message) {
@@ -112,9 +135,17 @@ impl Member {
                 if ask.guard {
                     self.guards_until.set(host.now() + GUARD);
                 }
+                if ask.older > self.aged.get() {
+                    self.aged.set(ask.older);
+                    roll::mark_older(host, each, ask.older);
+                }
                 let [live, long, excluded] = [&self.live, &self.long, &self.excluded].map(Cell::get);
-                let here = Here { queue, live, long, excluded, round: ask.round, asked: ask.at };
-                host.send(ask.back, here.write().as_bytes());
+                let mut text = Here { queue, live, long, excluded, round: ask.round, asked: ask.at }.write();
+                if ask.list > 0 {
+                    text.push('\n');
+                    text.push_str(&roll::oldest(host, each, ask.list, ask.plain_only));
+                }
+                host.send(ask.back, text.as_bytes());
             }
         }
     }
@@ -128,16 +159,24 @@ pub(crate) struct Ask {
     pub(crate) guard: bool,
     /// When it was asked.
     pub(crate) at: u64,
+    /// Streams that began before this are long-lived from now on; 0 makes none so.
+    pub(crate) older: u64,
+    /// How many streams to list, the oldest first.
+    pub(crate) list: usize,
+    /// Long-lived ones are not to be listed.
+    pub(crate) plain_only: bool,
 }
 
 impl Ask {
     pub(crate) fn write(self) -> String {
-        format!("ask {} {} {} {}", self.back, self.round, u8::from(self.guard), self.at)
+        let Self { back, round, guard, at, older, list, plain_only } = self;
+        text!["ask ", back, " ", round, " ", u8::from(guard), " ", at, " ", older, " ", list, " ", u8::from(plain_only)]
     }
 
     fn read(message: &[u8]) -> Option<Self> {
-        let [back, round, guard, at] = numbers("ask ", message)?;
-        Some(Self { back: u32::try_from(back).ok()?, round, guard: guard == 1, at })
+        let [back, round, guard, at, older, list, plain_only] = numbers("ask ", std::str::from_utf8(message).ok()?)?;
+        let (back, list) = (u32::try_from(back).ok()?, usize::try_from(list).ok()?);
+        Some(Self { back, round, guard: guard == 1, at, older, list, plain_only: plain_only == 1 })
     }
 }
 
@@ -154,17 +193,21 @@ pub(crate) struct Here {
 
 impl Here {
     fn write(self) -> String {
-        format!("here {} {} {} {} {} {}", self.queue, self.live, self.long, self.excluded, self.round, self.asked)
+        let Self { queue, live, long, excluded, round, asked } = self;
+        text!["here ", queue, " ", live, " ", long, " ", excluded, " ", round, " ", asked]
     }
 
-    pub(crate) fn read(message: &[u8]) -> Option<Self> {
-        let [queue, live, long, excluded, round, asked] = numbers("here ", message)?;
-        Some(Self { queue: u32::try_from(queue).ok()?, live, long, excluded, round, asked })
+    /// With the listing, where one was asked for.
+    pub(crate) fn read(message: &[u8]) -> Option<(Self, Option<&str>)> {
+        let message = std::str::from_utf8(message).ok()?;
+        let (first, listing) = message.split_once('\n').map_or((message, None), |(first, listing)| (first, Some(listing)));
+        let [queue, live, long, excluded, round, asked] = numbers("here ", first)?;
+        Some((Self { queue: u32::try_from(queue).ok()?, live, long, excluded, round, asked }, listing))
     }
 }
 
-fn numbers<const N: usize>(kind: &str, message: &[u8]) -> Option<[u64; N]> {
-    let rest = std::str::from_utf8(message).ok()?.strip_prefix(kind)?;
+fn numbers<const N: usize>(kind: &str, message: &str) -> Option<[u64; N]> {
+    let rest = message.strip_prefix(kind)?;
     let numbers: Vec<u64> = rest.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
     numbers.try_into().ok()
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::config::{self, Config, Problem, Refused};
 use crate::gate::root::Gate;
 use crate::host::{Control, Level};
+use crate::pieces::text;
 use crate::plugin::Plugin;
 use crate::stream::Stream;
 
@@ -61,7 +62,7 @@ impl Contexts {
                 true
             }
             Err(refused) => {
-                host.log(Level::Error, &["configuration refused: ", &refused.to_string()].concat());
+                host.log(Level::Error, &text!["configuration refused: ", refused.to_text()]);
                 false
             }
         }
@@ -128,7 +129,18 @@ impl Contexts {
     /// A message is on a queue of this root's.
     pub fn message(&mut self, root: u32, queue: u32, host: &impl Control) {
         match self.root(root) {
-            Some(Root::Stream(plugin)) => plugin.member.answer_all(host),
+            Some(Root::Stream(plugin)) => {
+                let plugin = Rc::clone(plugin);
+                plugin.member.answer_all(host, &mut |look| {
+                    for (context, child) in &mut self.streams {
+                        if let Child::Stream(stream) = child
+                            && stream.is_of(&plugin)
+                        {
+                            look(*context, stream);
+                        }
+                    }
+                });
+            }
             Some(Root::Gate(gate)) => gate.heard(host, queue),
             None => {}
         }
@@ -197,6 +209,8 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::Contexts;
+    use crate::census::is_rejected;
+    use crate::config::wire::Scope;
     use crate::fake::Fake;
 
     const ROOT: u32 = 1;
@@ -290,6 +304,25 @@ mod tests {
             contexts.create(ROOT, 0);
             assert!(!contexts.configure(ROOT, &host, b"{}"));
             assert!(host.lines.borrow()[0].contains("statsInclusionPrefixes"), "{:?}", host.lines);
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_counter_that_does_not_count_is_made_known_once() {
+        let rules = r#"{"count": {"exclude": {"paths": [{"exact": "/probe"}]}}}"#;
+        for (rejected, known) in [(None, false), (Some("begun"), true), (Some("excluded"), true)] {
+            let host = Fake::default();
+            *host.rejects.borrow_mut() = rejected;
+            let mut contexts = configured(&host, rules);
+            for (stream, path) in [(2, "/"), (3, "/probe"), (4, "/"), (5, "/probe")] {
+                host.request(&[(":path", path)]);
+                contexts.create(stream, ROOT);
+                contexts.begin(stream, &host);
+            }
+            let lines = host.lines.borrow().iter().filter(|line| line.contains("statsInclusionPrefixes")).count();
+            assert_eq!(lines, usize::from(known), "{:?}", host.lines);
+            assert_eq!(is_rejected(&host, Scope::Gateway), known, "{rejected:?}");
+            assert!(!is_rejected(&host, Scope::Inbound));
         }
     }
 

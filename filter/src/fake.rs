@@ -25,6 +25,7 @@ pub(crate) struct Fake {
     pub(crate) period: Cell<u32>,
     pub(crate) calls: RefCell<Vec<String>>,
     pub(crate) answers: RefCell<Vec<(u32, u16, String)>>,
+    pub(crate) cuts: RefCell<Vec<u32>>,
 }
 
 impl Fake {
@@ -50,6 +51,10 @@ impl Fake {
         (!values.is_empty()).then(|| values.join("|"))
     }
 
+    fn counts(&self, name: &str) -> bool {
+        self.rejects.borrow().is_none_or(|part| !name.contains(part))
+    }
+
     fn name(&self, metric: Metric) -> String {
         self.names.borrow()[metric.0 as usize].clone()
     }
@@ -69,7 +74,7 @@ impl Host for Fake {
 
     fn add(&self, metric: Metric, amount: i64) {
         let name = self.name(metric);
-        if self.rejects.borrow().is_none_or(|part| !name.contains(part)) {
+        if self.counts(&name) {
             *self.values.borrow_mut().entry(name).or_default() += amount;
         }
     }
@@ -111,7 +116,10 @@ impl Control for Fake {
     }
 
     fn set(&self, gauge: Metric, value: u64) {
-        self.values.borrow_mut().insert(self.name(gauge), value as i64);
+        let name = self.name(gauge);
+        if self.counts(&name) {
+            self.values.borrow_mut().insert(name, value as i64);
+        }
     }
 
     fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)> {
@@ -156,12 +164,20 @@ impl Control for Fake {
         Some(200)
     }
 
+    fn called_header(&self, _name: &str) -> Option<Vec<u8>> {
+        None
+    }
+
     fn called_body(&self, _length: usize) -> Vec<u8> {
         Vec::new()
     }
 
     fn answer(&self, stream: u32, status: u16, _headers: &[(&str, &str)], body: &str) {
         self.answers.borrow_mut().push((stream, status, body.into()));
+    }
+
+    fn cut(&self, stream: u32) {
+        self.cuts.borrow_mut().push(stream);
     }
 
     fn enter(&self, _stream: u32) -> bool {

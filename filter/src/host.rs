@@ -72,10 +72,14 @@ pub trait Control: Host {
     fn call(&self, cluster: &str, method: &str, path: &str, patience: u64) -> Option<u32>;
     /// The status of the answer at hand; none where there was no answer.
     fn called_status(&self) -> Option<u16>;
+    /// The first value of a header of the answer at hand.
+    fn called_header(&self, name: &str) -> Option<Vec<u8>>;
     /// The body of the answer at hand.
     fn called_body(&self, length: usize) -> Vec<u8>;
     /// Answers a stream that is held, or the one at hand. One answer for each stream and call of the VM: two end Envoy.
     fn answer(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str);
+    /// Ends a stream without an answer.
+    fn cut(&self, stream: u32);
     /// Makes a stream the one whose properties are read.
     fn enter(&self, stream: u32) -> bool;
 }

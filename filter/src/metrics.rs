@@ -1,19 +1,34 @@
 //! The metrics, by their names in Envoy. Envoy puts `wasmcustom.` before them; Prometheus shows them as they are here.
 
+use std::cell::Cell;
+
 use crate::config::wire::Scope;
 use crate::forwarded::Verdict;
 use crate::host::{Host, Kind, Metric};
+use crate::pieces::text;
 
 /// Gauge: until when, in milliseconds of Envoy's clock, no new stream may begin because a signal passes. It runs out by itself.
-pub(crate) const CLOSING: &str = "laststream_gate_closing_until";
+pub const CLOSING: &str = "laststream_gate_closing_until";
+
+/// The gate's own metrics.
+pub const GATE: [(Kind, &str); 8] = [
+    (Kind::Gauge, "laststream_gate_state"),
+    (Kind::Gauge, "laststream_gate_drain_seconds"),
+    (Kind::Gauge, "laststream_gate_late_streams"),
+    (Kind::Counter, "laststream_gate_refused_total"),
+    (Kind::Counter, "laststream_gate_heals_total"),
+    (Kind::Counter, "laststream_gate_expired_total"),
+    (Kind::Counter, "laststream_gate_forced_total"),
+    (Kind::Counter, "laststream_gate_evictions_total"),
+];
 
 /// The metrics of one scope.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(crate) in_flight: Metric,
     pub(crate) long_lived: Metric,
-    pub(crate) begun: Metric,
-    pub(crate) excluded: Metric,
+    pub(crate) begun: Counter,
+    pub(crate) excluded: Counter,
     pub(crate) closing: Metric,
     verdicts: Option<[Metric; Verdict::ALL.len()]>,
 }
@@ -38,8 +53,8 @@ impl Metrics {
         Ok(Self {
             in_flight: gauge(in_flight(scope))?,
             long_lived: gauge(long_lived(scope))?,
-            begun: counter(begun(scope))?,
-            excluded: counter(excluded(scope))?,
+            begun: Counter::new(counter(begun(scope))?),
+            excluded: Counter::new(counter(excluded(scope))?),
             closing: host.metric(Kind::Gauge, CLOSING).ok_or_else(|| undefined(CLOSING))?,
             verdicts: if with_verdicts {
                 Some([verdict(overridden)?, verdict(kept)?, verdict(conflicting)?, verdict(silent)?, verdict(untrusted)?])
@@ -51,6 +66,25 @@ impl Metrics {
 
     pub(crate) fn verdict(&self, verdict: Verdict) -> Option<Metric> {
         self.verdicts.as_ref()?.get(verdict as usize).copied()
+    }
+}
+
+/// A counter that others rely on. It cannot be probed like a gauge, since what it has counted stays: its first count is the probe.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    metric: Metric,
+    probed: Cell<bool>,
+}
+
+impl Counter {
+    fn new(metric: Metric) -> Self {
+        Self { metric, probed: Cell::new(false) }
+    }
+
+    /// Counts one. False, and that once: it does not count.
+    pub(crate) fn count(&self, host: &impl Host) -> bool {
+        host.add(self.metric, 1);
+        self.probed.replace(true) || host.value(self.metric).is_some_and(|value| value > 0)
     }
 }
 
@@ -68,58 +102,48 @@ fn counts(host: &impl Host, gauge: Metric) -> bool {
     counts
 }
 
-fn undefined(name: &str) -> String {
-    format!("Envoy does not define the metric `{name}`")
+pub(crate) fn undefined(name: &str) -> String {
+    text!["Envoy does not define the metric `", name, "`"]
 }
 
-fn rejected(name: &str) -> String {
-    format!(
-        "the stats matcher of this Envoy rejects `wasmcustom.{name}`, so nothing can be counted: add the inclusion prefix \
+pub(crate) fn rejected(name: &str) -> String {
+    text![
+        "the stats matcher of this Envoy rejects `wasmcustom.",
+        name,
+        "`, so nothing can be counted: add the inclusion prefix \
          `wasmcustom.laststream_` to stats_config.stats_matcher (in Istio the annotation `sidecar.istio.io/statsInclusionPrefixes: \
          wasmcustom.laststream_`), or take the exclusion that matches it away"
-    )
+    ]
 }
 
 impl Scope {
-    /// All of them.
-    const NAMED: [Self; 3] = [Self::Gateway, Self::Inbound, Self::Outbound];
-
     /// The scope of that name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::NAMED.into_iter().find(|scope| scope.name() == name)
-    }
-
-    /// Its name in metrics and configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Inbound => "inbound",
-            Self::Outbound => "outbound",
-        }
+        Self::ALL.iter().copied().find(|scope| scope.name() == name)
     }
 }
 
 /// Gauge: streams in flight, over all workers.
 pub fn in_flight(scope: Scope) -> String {
-    ["laststream_streams_in_flight_", scope.name()].concat()
+    text!["laststream_streams_in_flight_", scope.name()]
 }
 
 /// Gauge: those of them that are long-lived.
 pub fn long_lived(scope: Scope) -> String {
-    ["laststream_streams_long_lived_", scope.name()].concat()
+    text!["laststream_streams_long_lived_", scope.name()]
 }
 
 /// Counter: streams that were ever counted.
 pub fn begun(scope: Scope) -> String {
-    ["laststream_streams_begun_", scope.name(), "_total"].concat()
+    text!["laststream_streams_begun_", scope.name(), "_total"]
 }
 
 /// Counter: streams that a rule excluded from counting.
 pub fn excluded(scope: Scope) -> String {
-    ["laststream_streams_excluded_", scope.name(), "_total"].concat()
+    text!["laststream_streams_excluded_", scope.name(), "_total"]
 }
 
 /// Counter: requests by what became of their `x-forwarded-proto`.
 pub fn forwarded_proto(verdict: Verdict, scope: Scope) -> String {
-    ["laststream_forwarded_proto_", verdict.name(), "_", scope.name(), "_total"].concat()
+    text!["laststream_forwarded_proto_", verdict.name(), "_", scope.name(), "_total"]
 }

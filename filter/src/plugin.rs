@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 
-use crate::census::Member;
+use crate::census::{self, Member};
 use crate::config::{Config, Problem, Refused};
 use crate::forwarded::Policy;
-use crate::host::{Host, Level};
-use crate::metrics::Metrics;
+use crate::host::{Control, Host, Level};
+use crate::metrics::{Metrics, rejected};
+use crate::pieces::text;
 
 /// Envoy hands it to the streams that begin after it was configured; those that began before keep the one they have.
 #[derive(Debug)]
@@ -43,13 +44,21 @@ impl Plugin {
                 .is_some_and(|uri| trust.identities.iter().any(|identity| identity.matches(&uri)))
     }
 
+    /// A counter does not count. The gate must know, for it would read quiet off it.
+    pub(crate) fn say_rejected(&self, host: &impl Control, name: &str) {
+        host.log(Level::Error, &rejected(name));
+        census::reject(host, self.config.scope);
+    }
+
     /// Once: a line for each request would help nobody.
     fn say_peer_is_missed(&self, host: &impl Host, key: &str) {
         if !self.peer_missed.replace(true) {
-            let line = format!(
-                "forwarded_proto: the direct peer's address is not in filter state `{key}`, so no peer is trusted: put an \
-                 envoy.filters.http.set_filter_state filter that writes %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% there in front of this filter"
-            );
+            let line = text![
+                "forwarded_proto: the direct peer's address is not in filter state `",
+                key,
+                "`, so no peer is trusted: put an envoy.filters.http.set_filter_state filter that writes \
+                 %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% there in front of this filter"
+            ];
             host.log(Level::Warning, &line);
         }
     }

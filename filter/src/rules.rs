@@ -43,7 +43,7 @@ impl Rule {
                 headers.first("user-agent").is_some_and(|agent| HEALTH_CHECKERS.iter().any(|start| agent.starts_with(start.as_bytes())))
             }
             Self::Upgrade => headers.first(":method") == Some(b"CONNECT") || headers.first("upgrade").is_some(),
-            Self::Grpc => headers.first("content-type").is_some_and(|kind| begins_with(kind, "application/grpc")),
+            Self::Grpc => is_grpc(headers),
             Self::EventStream => headers
                 .all("accept")
                 .flat_map(|value| value.split(|&byte| byte == b','))
@@ -56,6 +56,11 @@ impl Rule {
 /// Whether any rule matches. `route` is asked for only if a rule needs it.
 pub(crate) fn any(rules: &[Rule], headers: Headers<'_>, route: impl Fn() -> Vec<u8>) -> bool {
     rules.iter().any(|rule| rule.matches(headers, &route))
+}
+
+/// Whether the content type is one of gRPC's.
+pub(crate) fn is_grpc(headers: Headers<'_>) -> bool {
+    headers.first("content-type").is_some_and(|kind| begins_with(kind, "application/grpc"))
 }
 
 fn without_query(path: &[u8]) -> &[u8] {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::forwarded::{Edit, Finding, Policy, Scheme};
 use crate::headers::Headers;
 use crate::host::{Control, Host};
+use crate::metrics;
 use crate::plugin::Plugin;
 use crate::rules;
 
@@ -31,6 +32,25 @@ impl Stream {
         Self { plugin, counted: Counted::No }
     }
 
+    pub(crate) fn is_of(&self, plugin: &Rc<Plugin>) -> bool {
+        Rc::ptr_eq(&self.plugin, plugin)
+    }
+
+    pub(crate) fn is_plain(&self) -> bool {
+        self.counted == Counted::Plain
+    }
+
+    pub(crate) fn is_long_lived(&self) -> bool {
+        self.counted == Counted::LongLived
+    }
+
+    /// A plain stream has become long-lived.
+    pub(crate) fn live_long(&mut self, host: &impl Host) {
+        self.counted = Counted::LongLived;
+        host.add(self.plugin.metrics.long_lived, 1);
+        self.plugin.member.long.update(|long| long + 1);
+    }
+
     /// The request headers are here. False: the gate is closing, and the stream must not go on.
     pub(crate) fn begin(&mut self, host: &impl Control) -> bool {
         let map = OnceCell::new();
@@ -38,10 +58,14 @@ impl Stream {
         if self.counted == Counted::No {
             self.counted = self.count(host, headers);
         }
+        // Counted first, and only then looks at the gate: see `Gate::signal`.
+        if matches!(self.counted, Counted::Plain | Counted::LongLived) && self.gate_is_closing(host) {
+            return false;
+        }
         if let Some(policy) = &self.plugin.config.forwarded_proto {
             self.restore_scheme(policy, host, headers);
         }
-        matches!(self.counted, Counted::No | Counted::Excluded) || !self.gate_is_closing(host)
+        true
     }
 
     /// Asked only while a drain goes on, and only for as long as the gate keeps saying so.
@@ -79,12 +103,16 @@ impl Stream {
         member.enter(host, config.scope, config.fingerprint);
         let route = || host.property(b"xds\0route_name").unwrap_or_default();
         if !config.exclude.is_empty() && rules::any(&config.exclude, headers(), route) {
-            host.add(metrics.excluded, 1);
+            if !metrics.excluded.count(host) {
+                self.plugin.say_rejected(host, &metrics::excluded(config.scope));
+            }
             member.excluded.update(|excluded| excluded + 1);
             return Counted::Excluded;
         }
         host.add(metrics.in_flight, 1);
-        host.add(metrics.begun, 1);
+        if !metrics.begun.count(host) {
+            self.plugin.say_rejected(host, &metrics::begun(config.scope));
+        }
         member.live.update(|live| live + 1);
         if !config.long_lived.is_empty() && rules::any(&config.long_lived, headers(), route) {
             host.add(metrics.long_lived, 1);
@@ -129,6 +157,7 @@ mod tests {
 
     use super::Stream;
     use crate::fake::Fake;
+    use crate::host::{Control as _, Host as _, Kind};
     use crate::plugin::Plugin;
 
     fn configured(host: &Fake, text: &str) -> Plugin {
@@ -152,6 +181,22 @@ mod tests {
     }
 
     const GCP: &str = r#""presets": ["gcp"]"#;
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_refused_stream_is_counted_and_left_as_it_is() {
+        let host = from("10.1.2.3", &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")]);
+        host.clock.set(1_000);
+        let closing = host.metric(Kind::Gauge, crate::metrics::CLOSING).expect("a gauge");
+        host.set(closing, 2_000);
+        let text = format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {GCP}}}}}"#);
+        let mut stream = Stream::new(Rc::new(configured(&host, &text)));
+        assert!(!stream.begin(&host), "who has just begun to count minds the gate");
+        assert_eq!((host.metric_of("in_flight"), host.writes.get(), host.metric_of("overridden")), (1, 0, 0));
+        stream.end(&host);
+        assert_eq!(host.metric_of("in_flight"), 0);
+        host.clock.set(2_000);
+        assert!(stream.begin(&host), "it runs out");
+    }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_trusted_peer_decides() {

@@ -1,9 +1,15 @@
 //! The gate: what it says, when it opens, what it does to Envoy.
 
+mod app;
 mod bench;
 mod deaths;
+mod directions;
 mod drains;
+mod grpc;
 mod hooks;
+mod interface;
+mod listing;
+mod seed;
 mod signals;
 mod states;
 mod traffic;
@@ -15,10 +21,16 @@ use crate::lab::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
     [
+        app::cases(),
         deaths::cases(),
+        directions::cases(),
         drains::cases(),
+        grpc::cases(),
         truth::cases(),
         hooks::cases(),
+        interface::cases(),
+        listing::cases(),
+        seed::cases(),
         signals::cases(),
         states::cases(),
         traffic::cases(),

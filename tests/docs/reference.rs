@@ -3,11 +3,12 @@
 use laststream_filter::config::schema;
 use laststream_filter::config::wire::Scope;
 use laststream_filter::forwarded::Verdict;
+use laststream_filter::host::Kind;
 use laststream_filter::metrics;
 use serde_json::Value;
 
 pub(crate) fn tables() -> Vec<(&'static str, String)> {
-    vec![("configuration", configuration()), ("metrics", all_metrics())]
+    vec![("configuration", configuration()), ("metrics", all_metrics()), ("gate metrics", gate_metrics())]
 }
 
 fn configuration() -> String {
@@ -53,7 +54,7 @@ fn kind(field: &Value) -> (String, Option<(&'static str, &Value)>) {
             }
         }
         Some("object") => ("object".into(), Some(("", field))),
-        Some("integer") => ("port".into(), None),
+        Some("integer") => (format!("number from {} to {}", field["minimum"], field["maximum"]), None),
         Some(other) => (other.into(), None),
         None => ("?".into(), None),
     }
@@ -92,6 +93,29 @@ fn all_metrics() -> String {
     for verdict in Verdict::ALL {
         row(metrics::forwarded_proto(verdict, scope), "counter", about(verdict));
     }
+    rows
+}
+
+fn gate_metrics() -> String {
+    let about: [&str; metrics::GATE.len()] = [
+        "0 serving, 1 draining, 2 drained, 3 expired, 4 forced",
+        "how long the last drain took, once it is over",
+        "streams that began after the drain did",
+        "signals that were refused because of streams in flight, or because it is not known that there are none",
+        "how often a leaked count was put right",
+        "drains that the deadline ended",
+        "how often the gate was forced open",
+        "streams that the gate ended: reserved, it ends none yet and this stays 0",
+    ];
+    let mut rows = String::from("| metric | type | tells |\n|---|---|---|\n");
+    for ((kind, name), about) in metrics::GATE.into_iter().zip(about) {
+        let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
+        rows.push_str(&format!("| `{name}` | {kind} | {about} |\n"));
+    }
+    rows.push_str(&format!(
+        "| `{}` | gauge | until when no new stream may begin because a signal passes, in milliseconds of Envoy's clock; else 0 |\n",
+        metrics::CLOSING
+    ));
     rows
 }
 

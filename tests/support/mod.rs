@@ -34,6 +34,7 @@ pub(crate) mod h2;
 pub(crate) mod h2_raw;
 pub(crate) mod h3;
 pub(crate) mod load;
+pub(crate) mod openapi;
 pub(crate) mod process;
 pub(crate) mod self_check;
 pub(crate) mod trial;

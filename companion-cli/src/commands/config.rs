@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use laststream_filter::config;
+use laststream_filter::{config, gate};
 
 use crate::commands::Exit;
 use crate::commands::input::read;
@@ -14,6 +14,9 @@ pub(crate) enum Config {
     /// Prints the JSON schema of the module's configuration.
     #[command(after_help = "Example:\n  laststream config schema > laststream.schema.json")]
     Schema,
+    /// Prints the HTTP interface of the gate, as OpenAPI 3.1 in YAML.
+    #[command(after_help = "Example:\n  laststream config openapi > gate.openapi.yaml")]
+    Openapi,
     /// Checks a configuration exactly as the module does.
     #[command(
         after_help = "Examples:\n  laststream config check policy.json\n  echo '{\"scope\": \"inbound\"}' | laststream config check -"
@@ -31,6 +34,10 @@ pub(super) fn run(command: &Config, printer: &Printer) -> Exit {
     match command {
         Config::Schema => {
             printer.data(&format!("{:#}", config::schema::schema()));
+            Exit::Fine
+        }
+        Config::Openapi => {
+            printer.data(gate::OPENAPI);
             Exit::Fine
         }
         Config::Check(check) => run_check(check, printer),

@@ -284,6 +284,7 @@ fn of_drain(path: &str) -> String {
         ("gate.quiet_ms", "drain.quiet"),
         ("gate.deadline_ms", "drain.deadline"),
         ("gate.app", "drain.wait_for_app"),
+        ("gate.begin.delay_ms", "drain.delay"),
         ("gate.begin", "drain.begin"),
     ];
     let renamed = known.iter().find_map(|(theirs, ours)| path.strip_prefix(theirs).map(|rest| format!("{ours}{rest}")));

@@ -68,6 +68,7 @@ fn errors_name_the_place_and_the_way_out() {
             "gate: {enabled: false}\ndrain: {finish: quit, long_lived: wait}".into(),
             &["line 2, column 17", "drain.finish", "drain.long_lived", "there is none"],
         ),
+        ("drain:\n  begin: nothing\n  delay: 2s".into(), &["line 3, column 10", "drain.delay", "nothing comes after it"]),
         ("placement: {envoy: {}}\ndrain: {exit_on_zero: true}".into(), &["drain.exit_on_zero", "Istio"]),
         ("retries: {host: 'a b'}".into(), &["retries.host"]),
         ("a: b\n---\nc: d".into(), &["line"]),

@@ -40,7 +40,7 @@ fuzz_target!(|text: &str| {
 
 /// A range that is offered instead must be one.
 fn way_out(line: &str, error: &RangeError) {
-    assert!(!error.to_string().is_empty());
+    assert!(!error.to_text().is_empty());
     if let RangeError::HostBits(instead) = error {
         assert!(instead.parse::<Range>().is_ok(), "{line}: offers {instead}, which is none");
     }

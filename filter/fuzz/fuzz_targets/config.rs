@@ -3,7 +3,7 @@
 #![no_main]
 
 use arbitrary::Unstructured;
-use laststream_filter::config::{Problem, Wire as _, parse, read_wire};
+use laststream_filter::config::{Problem, Written as _, parse, read_wire};
 use laststream_fuzz::by_schema::{self, SCHEMA};
 use laststream_fuzz::tree::Tree;
 use libfuzzer_sys::fuzz_target;
@@ -27,7 +27,7 @@ fn check(text: &[u8]) {
     match parse(text) {
         Ok(config) => {
             let Ok(wire) = read_wire(text) else { panic!("taken, but not read") };
-            let written = wire.write().to_string();
+            let written = wire.to_text();
             assert_eq!(read_wire(written.as_bytes()).as_ref(), Ok(&wire), "{written}");
             let Ok(again) = parse(written.as_bytes()) else { panic!("not taken again: {written}") };
             assert_eq!(again.summary(), config.summary());

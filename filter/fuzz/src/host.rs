@@ -142,11 +142,17 @@ impl Control for Memory {
         None
     }
 
+    fn called_header(&self, _name: &str) -> Option<Vec<u8>> {
+        None
+    }
+
     fn called_body(&self, _length: usize) -> Vec<u8> {
         Vec::new()
     }
 
     fn answer(&self, _stream: u32, _status: u16, _headers: &[(&str, &str)], _body: &str) {}
+
+    fn cut(&self, _stream: u32) {}
 
     fn enter(&self, _stream: u32) -> bool {
         true

@@ -4,17 +4,19 @@ use super::Config;
 use super::error::{Problem, Refused};
 use super::object::Wire as _;
 use super::wire::{
-    BeginCall, Configuration, Count, Fallback, ForwardedProto, Gate, HeaderMatch, Role, Source as WireSource, TextMatch, Trust as WireTrust,
+    BeginCall, Configuration, Count, Fallback, ForwardedProto, Gate, HeaderMatch, Role, Scope, Source as WireSource, TextMatch,
+    Trust as WireTrust,
 };
 use crate::forwarded::{FORWARDED_PROTO, Peers, Policy as ForwardedPolicy, Ports, Range, Source, Trust, form_of, sources_of};
 use crate::gate::policy::Policy;
+use crate::pieces::text;
 use crate::rules::Rule;
 use crate::text::Text;
 
-pub(super) fn check(wire: Configuration) -> Result<Config, Refused> {
+pub(super) fn check(mut wire: Configuration) -> Result<Config, Refused> {
     let mut found = Found(Vec::new());
-    let gate = found.gate(&wire);
-    let (exclude, long_lived) = found.count(wire.count);
+    let gate = found.gate(&mut wire);
+    let (exclude, long_lived) = found.count(wire.count.unwrap_or_else(Count::unwritten));
     let forwarded_proto = wire.forwarded_proto.map(|wire| found.forwarded_proto(wire));
     if found.0.is_empty() {
         Ok(Config { scope: wire.scope, exclude, long_lived, forwarded_proto, gate, fingerprint: 0 })
@@ -32,7 +34,7 @@ impl Found {
     }
 
     /// One role for each instance: what belongs to the other one would silently do nothing.
-    fn gate(&mut self, wire: &Configuration) -> Option<Policy> {
+    fn gate(&mut self, wire: &mut Configuration) -> Option<Policy> {
         if wire.role == Role::Stream {
             if wire.gate.is_some() {
                 self.problem("gate", "belongs to an instance with `\"role\": \"gate\"`");
@@ -42,37 +44,56 @@ impl Found {
         if wire.forwarded_proto.is_some() {
             self.problem("forwarded_proto", "belongs to an instance with `\"role\": \"stream\"`");
         }
-        if wire.count != Count::unwritten() {
+        if wire.scope != Scope::unwritten() {
+            self.problem("scope", "is not the gate's: see `gate.scopes`");
+        }
+        if wire.count.is_some() {
             self.problem("count", "belongs to an instance with `\"role\": \"stream\"`");
         }
-        let gate = wire.gate.clone().unwrap_or_else(Gate::unwritten);
+        let gate = wire.gate.take().unwrap_or_else(Gate::unwritten);
         self.check_gate(&gate);
         Some(Policy::new(gate))
     }
 
     fn check_gate(&mut self, gate: &Gate) {
         if gate.scopes.is_empty() {
-            self.problem("gate.scopes", "names no scope: the gate would be open at once");
+            self.problem("gate.scopes", "names no scope, so the gate would be open at once: name one");
         }
-        if gate.quiet_ms < 200 {
-            self.problem("gate.quiet_ms", format!("{} is less than two looks: take 200 or more", gate.quiet_ms));
+        if gate.scopes.iter().any(|scope| gate.scopes.iter().filter(|other| *other == scope).count() > 1) {
+            self.problem("gate.scopes", "names one twice: once will do");
         }
-        if gate.deadline_ms <= gate.quiet_ms.saturating_add(gate.begin.delay_ms) {
-            let message =
-                format!("{} is over before {} of delay and {} of quiet are", gate.deadline_ms, gate.begin.delay_ms, gate.quiet_ms);
+        self.check_times(gate);
+        let begin = &gate.begin;
+        if begin.inbound_only && begin.call != BeginCall::DrainListeners {
+            self.problem("gate.begin.inbound_only", "only `drain_listeners` knows directions");
+        }
+        if begin.delay_ms > 0 && begin.call == BeginCall::Nothing {
+            self.problem("gate.begin.delay_ms", "nothing comes after it: see `gate.begin.call`");
+        }
+        for (path, cluster) in [
+            ("gate.admin.cluster", Some(&gate.admin.cluster)),
+            ("gate.admin.agent_cluster", Some(&gate.admin.agent_cluster)),
+            ("gate.app.cluster", gate.app.as_ref().map(|app| &app.cluster)),
+        ] {
+            if cluster.is_some_and(String::is_empty) {
+                self.problem(path, "names no cluster");
+            }
+        }
+        if gate.secret.as_ref().is_some_and(|secret| secret.len() < 16 || !is_visible(secret)) {
+            self.problem("gate.secret", "is not 16 visible ASCII characters or more, without blanks");
+        }
+        if gate.app.as_ref().is_some_and(|app| !app.path.starts_with('/') || !is_visible(&app.path)) {
+            self.problem("gate.app.path", "is not `/` and visible ASCII characters");
+        }
+    }
+
+    /// The deadline must leave time for what comes before it.
+    fn check_times(&mut self, gate: &Gate) {
+        let (delay, zero) = (gate.begin.delay_ms, gate.quiet_ms.max(gate.linger_ms));
+        let before = delay.saturating_add(zero);
+        if gate.deadline_ms <= before {
+            let message = text!["comes before ", delay, " of delay and ", zero, " of quiet or linger are over: take more than ", before];
             self.problem("gate.deadline_ms", message);
-        }
-        if gate.begin.inbound_only && gate.begin.call == BeginCall::FailHealthChecks {
-            self.problem("gate.begin.inbound_only", "`fail_health_checks` knows no directions");
-        }
-        if !(50..=60_000).contains(&gate.admin.timeout_ms) {
-            self.problem("gate.admin.timeout_ms", format!("{} is not a time from 50 to 60000", gate.admin.timeout_ms));
-        }
-        if gate.secret.as_ref().is_some_and(|secret| secret.len() < 16) {
-            self.problem("gate.secret", "is shorter than 16 characters");
-        }
-        if gate.app.as_ref().is_some_and(|app| !app.path.starts_with('/')) {
-            self.problem("gate.app.path", "does not begin with `/`");
         }
     }
 
@@ -139,7 +160,7 @@ impl Found {
     fn header_name(&mut self, path: &str, field: &str, name: &str) -> String {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_token) {
-            self.problem(&format!("{path}.{field}"), format!("`{name}` is not the name of a header"));
+            self.problem(&text![path, ".", field], text!["`", name, "` is not the name of a header"]);
         }
         name.to_ascii_lowercase()
     }
@@ -165,7 +186,7 @@ impl Found {
             match kept.iter().find(|other| other.header == source.header) {
                 None => kept.push(source),
                 Some(other) if *other == source => {} // two presets may share a header
-                Some(_) => self.problem("forwarded_proto.sources", format!("`{}` is there twice, read in two ways", source.header)),
+                Some(_) => self.problem("forwarded_proto.sources", text!["`", source.header, "` is there twice, read in two ways"]),
             }
         }
         if wire.fallback == Fallback::Keep && original == FORWARDED_PROTO {
@@ -175,7 +196,7 @@ impl Found {
         }
         let ports = wire.ports;
         if let Some(port) = ports.https.iter().find(|port| ports.http.contains(port)) {
-            self.problem("forwarded_proto.ports", format!("{port} stands for both https and http"));
+            self.problem("forwarded_proto.ports", text![*port, " stands for both https and http"]);
         }
         if wire.write_port && (ports.https.is_empty() || ports.http.is_empty()) {
             self.problem("forwarded_proto.ports", "`write_port` needs at least one port for https and one for http");
@@ -210,7 +231,7 @@ impl Found {
         for (index, text) in wire.peers.iter().enumerate() {
             match text.parse() {
                 Ok(range) => ranges.push(range),
-                Err(error) => self.problem(&item("forwarded_proto.trust.peers", index), format!("`{text}` {error}")),
+                Err(error) => self.problem(&item("forwarded_proto.trust.peers", index), text!["`", text, "` ", error.to_text()]),
             }
         }
         let identities = self.texts("forwarded_proto.trust.identities", wire.identities, wrong_identity);
@@ -218,12 +239,16 @@ impl Found {
     }
 }
 
+fn is_visible(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 fn wrong_path(text: &Text) -> Option<String> {
     let (Text::Exact(path) | Text::Prefix(path)) = text;
     if !path.starts_with('/') {
-        Some(format!("`{path}` never matches: a path begins with `/`"))
+        Some(text!["`", path, "` never matches: a path begins with `/`"])
     } else if path.contains(['?', '#']) {
-        Some(format!("`{path}` never matches: the query string is cut off before the path is compared"))
+        Some(text!["`", path, "` never matches: the query string is cut off before the path is compared"])
     } else {
         None
     }
@@ -232,12 +257,93 @@ fn wrong_path(text: &Text) -> Option<String> {
 fn wrong_identity(identity: &Text) -> Option<String> {
     match identity {
         Text::Prefix(prefix) if !prefix.ends_with('/') => {
-            Some(format!("`{prefix}` also begins identities that are not meant: end it with `/`, or use `exact`"))
+            Some(text!["`", prefix, "` also begins identities that are not meant: end it with `/`, or use `exact`"])
         }
         _ => None,
     }
 }
 
 fn item(path: &str, index: usize) -> String {
-    format!("{path}[{index}]")
+    text![path, "[", index, "]"]
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use crate::config::parse;
+
+    fn gate(inside: &str) -> String {
+        format!(r#"{{"role": "gate", "gate": {{{inside}}}}}"#)
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn refuses_gates_that_make_no_sense() {
+        for (inside, path, message) in [
+            (r#""deadline_ms": 0"#, "deadline_ms", "0 is not what is expected here: a whole number from 201"),
+            (r#""deadline_ms": 2592000001"#, "deadline_ms", "to 2592000000"),
+            (
+                r#""deadline_ms": 5000, "quiet_ms": 5000"#,
+                "deadline_ms",
+                "0 of delay and 5000 of quiet or linger are over: take more than 5000",
+            ),
+            (r#""deadline_ms": 5000, "linger_ms": 6000"#, "deadline_ms", "take more than 6000"),
+            (r#""deadline_ms": 5000, "begin": {"delay_ms": 4000}"#, "deadline_ms", "4000 of delay and 1000"),
+            (r#""quiet_ms": 199"#, "quiet_ms", "from 200 to"),
+            (r#""quiet_ms": -1"#, "quiet_ms", "from 200 to"),
+            (r#""admin": {"timeout_ms": 49}"#, "admin.timeout_ms", "from 50 to 60000"),
+            (r#""admin": {"cluster": ""}"#, "admin.cluster", "no cluster"),
+            (r#""admin": {"agent_cluster": ""}"#, "admin.agent_cluster", "no cluster"),
+            (r#""scopes": []"#, "scopes", "names no scope"),
+            (r#""scopes": ["inbond"]"#, "scopes[0]", "did you mean `inbound`?"),
+            (r#""scopes": ["inbound", "outbound", "inbound"]"#, "scopes", "names one twice"),
+            (r#""begin": {"call": "fail_health_checks", "inbound_only": true}"#, "begin.inbound_only", "only `drain_listeners`"),
+            (r#""begin": {"call": "nothing", "inbound_only": true}"#, "begin.inbound_only", "only `drain_listeners`"),
+            (r#""begin": {"call": "nothing", "delay_ms": 1}"#, "begin.delay_ms", "nothing comes after it"),
+            (r#""app": {}"#, "app.cluster", "is required"),
+            (r#""app": {"cluster": ""}"#, "app.cluster", "no cluster"),
+            (r#""app": {"cluster": "app", "path": "healthz"}"#, "app.path", "is not `/`"),
+            (r#""app": {"cluster": "app", "path": "/a\r\nb: c"}"#, "app.path", "visible"),
+            (r#""secret": """#, "secret", "16 visible ASCII characters"),
+            (r#""secret": "fifteen-letters""#, "secret", "16 visible ASCII characters"),
+            (r#""secret": "sixteen-letters-\n""#, "secret", "visible"),
+            (r#""secret": "sixteen letters, blank""#, "secret", "without blanks"),
+            (r#""secret": "sésame-ouvre-toi-letters""#, "secret", "ASCII"),
+        ] {
+            let text = gate(inside);
+            let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
+            assert_eq!(refused.0.len(), 1, "{refused}");
+            assert_eq!(refused.0[0].path, format!("gate.{path}"), "{refused}");
+            assert!(refused.0[0].message.contains(message), "{refused}");
+            assert!(path != "secret" || !refused.to_string().contains("letters"), "the secret was told: {refused}");
+        }
+        for (text, message) in [
+            (r#"{"role": "gate", "scope": "inbound"}"#, "scope: is not the gate's: see `gate.scopes`"),
+            (
+                r#"{"role": "gate", "count": {"exclude": {"health_checks": true}}}"#,
+                "count: belongs to an instance with `\"role\": \"stream\"`",
+            ),
+        ] {
+            let refused = parse(text.as_bytes()).map(|_| ()).expect_err(text);
+            assert_eq!(refused.to_string(), message);
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn takes_gates_at_the_limits_and_warns_of_what_does_nothing() {
+        for (inside, warnings) in [
+            ("", 0),
+            (r#""quiet_ms": 200, "linger_ms": 0, "deadline_ms": 201"#, 0),
+            (r#""quiet_ms": 200, "linger_ms": 300, "begin": {"delay_ms": 100}, "deadline_ms": 401"#, 0),
+            (r#""deadline_ms": 2592000000, "admin": {"timeout_ms": 60000}"#, 0),
+            (r#""finish": "drain_agent", "begin": {"call": "nothing"}"#, 0),
+            (r#""finish": "quit", "begin": {"call": "fail_health_checks", "delay_ms": 1}"#, 0),
+            (r#""scopes": ["inbound", "outbound"], "begin": {"inbound_only": true}"#, 0),
+            (r#""begin": {"inbound_only": true}"#, 1),
+            (r#""secret": "sixteen-letters!", "app": {"cluster": "app", "path": "/healthz?full"}"#, 0),
+        ] {
+            let text = gate(inside);
+            assert_eq!(parse(text.as_bytes()).expect(&text).warnings().len(), warnings, "{text}");
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::pieces::text;
+
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -26,12 +28,17 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// In one line.
+    pub fn to_text(&self) -> String {
+        let path = if self.path.is_empty() { "configuration" } else { &self.path };
+        text![path, ": ", self.message]
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = if self.path.is_empty() { "configuration" } else { &self.path };
-        f.write_str(path)?;
-        f.write_str(": ")?;
-        f.write_str(&self.message)
+        f.write_str(&self.to_text())
     }
 }
 
@@ -45,15 +52,17 @@ impl From<Problem> for Refused {
     }
 }
 
+impl Refused {
+    /// All of them in one line.
+    pub fn to_text(&self) -> String {
+        let problems: Vec<String> = self.0.iter().map(Problem::to_text).collect();
+        problems.join("; ")
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
-            problem.fmt(f)?;
-        }
-        Ok(())
+        f.write_str(&self.to_text())
     }
 }
 

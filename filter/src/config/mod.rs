@@ -5,6 +5,7 @@ mod check;
 mod error;
 pub mod json;
 pub(crate) mod object;
+mod plain;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod wire;
@@ -12,8 +13,9 @@ pub mod wire;
 pub use error::{Problem, Refused};
 
 use crate::forwarded::Policy;
+use crate::pieces::text;
 use crate::rules::Rule;
-pub use object::Wire;
+pub use object::{Readable, Wire, Written};
 use wire::Scope;
 
 /// A checked configuration.
@@ -46,12 +48,14 @@ pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Problem> {
     if text.iter().any(|byte| *byte < b' ' && !byte.is_ascii_whitespace()) {
         return Err(Problem::new("", "is not text: write it as JSON in a `google.protobuf.StringValue`, not as a Struct"));
     }
-    let text = std::str::from_utf8(text).map_err(|error| Problem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to())))?;
+    let text = std::str::from_utf8(text).map_err(|error| Problem::new("", text!["is not UTF-8 from byte ", error.valid_up_to(), " on"]))?;
     if text.trim_ascii().is_empty() {
         return Ok(wire::Configuration::unwritten());
     }
-    wire::Configuration::read(&json::parse(text)?)
+    wire::Configuration::of(&json::parse(text)?)
 }
+
+const NAME: &str = concat!("laststream ", env!("CARGO_PKG_VERSION"));
 
 impl Config {
     /// Which metrics it counts in.
@@ -61,31 +65,28 @@ impl Config {
 
     /// What an operator should know, though it is allowed.
     pub fn warnings(&self) -> Vec<String> {
-        let everyone = self.forwarded_proto.as_ref().is_some_and(|policy| policy.trust.peers.holds_everyone());
-        if everyone {
-            vec!["forwarded_proto.trust.peers: every address is trusted, so every client can claim https".into()]
-        } else {
-            Vec::new()
+        let mut warnings = Vec::new();
+        if self.forwarded_proto.as_ref().is_some_and(|policy| policy.trust.peers.holds_everyone()) {
+            warnings.push("forwarded_proto.trust.peers: every address is trusted, so every client can claim https".into());
         }
+        if self.gate.as_ref().is_some_and(|gate| gate.inbound_only && gate.scopes.contains(&Scope::Gateway)) {
+            warnings.push("gate.begin.inbound_only: drains nothing on a gateway".into());
+        }
+        warnings
     }
 
     /// One line for the log.
     pub fn summary(&self) -> String {
         if let Some(gate) = &self.gate {
             let scopes: Vec<&str> = gate.scopes.iter().map(|scope| scope.name()).collect();
-            return format!("laststream {}: gate for {}", env!("CARGO_PKG_VERSION"), scopes.join(" and "));
+            return text![NAME, ": gate for ", scopes.join(" and ")];
         }
         let proto = match &self.forwarded_proto {
-            Some(policy) => format!("{} sources for x-forwarded-proto", policy.sources.len()),
+            Some(policy) => text![policy.sources.len(), " sources for x-forwarded-proto"],
             None => "x-forwarded-proto untouched".into(),
         };
-        format!(
-            "laststream {}: counts streams as {}, {} exclusions, {} rules for long-lived ones, {proto}",
-            env!("CARGO_PKG_VERSION"),
-            self.scope.name(),
-            self.exclude.len(),
-            self.long_lived.len(),
-        )
+        let (scope, excluded, long) = (self.scope.name(), self.exclude.len(), self.long_lived.len());
+        text![NAME, ": counts streams as ", scope, ", ", excluded, " exclusions, ", long, " rules for long-lived ones, ", proto]
     }
 }
 

@@ -3,34 +3,71 @@
 //! Serde and schemars do this for everybody; here their generated code would be more than half of the module. Reading is by name
 //! tables instead, and every problem carries the path of the value it is about.
 
+use std::ops::RangeInclusive;
+
 use super::error::Problem;
-use super::json::Value;
+use super::json::{Value, quoted};
+use crate::pieces::text;
 
 /// A type of the configuration.
-pub trait Wire: Sized {
+pub trait Wire: Sized + Readable + Written {
     /// Whether it must be written.
     const REQUIRED: bool;
 
     /// What it is where nothing is written.
     fn unwritten() -> Self;
 
-    /// Reads it.
+    /// What a value says.
     ///
     /// # Errors
     /// What is wrong, with the path from here on.
-    fn read(value: &Value<'_>) -> Result<Self, Problem>;
-
-    /// How it is written.
-    fn write(&self) -> Value<'static>;
+    fn of(value: &Value<'_>) -> Result<Self, Problem> {
+        let mut read = Self::unwritten();
+        read.read(value)?;
+        Ok(read)
+    }
 
     /// The JSON schema of what may be written.
     #[cfg(feature = "schema")]
     fn schema() -> serde_json::Value;
 }
 
-/// Defines a struct that is written as an object. `= value` gives a field's default where its type has none, or another one.
+/// How a type is read, in place: a function for each type, instead of code for each field.
+pub trait Readable {
+    /// Becomes what the value says.
+    ///
+    /// # Errors
+    /// What is wrong, with the path from here on.
+    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem>;
+}
+
+/// How a type is written.
+pub trait Written {
+    /// As JSON text.
+    fn write(&self, text: &mut String);
+
+    /// As a text of its own.
+    fn to_text(&self) -> String
+    where
+        Self: Sized,
+    {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
+    /// Whether it is left out where it is a member.
+    fn says_nothing(&self) -> bool {
+        false
+    }
+}
+
+/// Defines a struct that is written as an object. `= value` gives a field's default where its type has none, or another one;
+/// `=> low..=high` gives a number's bounds.
 macro_rules! object {
-    ($(#[doc = $about:literal])* $name:ident { $( $(#[doc = $doc:literal])* $field:ident: $type:ty $(= $default:expr)?, )* }) => {
+    ($(#[doc = $about:literal])* $name:ident {
+        $( $(#[doc = $doc:literal])* $field:ident: $type:ty $(= $default:expr $(=> $bounds:expr)?)?, )*
+    }) => {
         $(#[doc = $about])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name { $( $(#[doc = $doc])* pub $field: $type, )* }
@@ -42,38 +79,43 @@ macro_rules! object {
                 Self { $( $field: object!(@unwritten $type $(= $default)?), )* }
             }
 
-            fn read(value: &$crate::config::json::Value<'_>) -> Result<Self, $crate::config::Problem> {
-                const FIELDS: &[(&str, bool)] = &[$( (stringify!($field), object!(@required $type $(= $default)?)) ),*];
-                let mut object = Self::unwritten();
-                $crate::config::object::members(value, FIELDS, &mut |name, value| {
-                    match name {
-                        $( stringify!($field) => object.$field = $crate::config::object::Wire::read(value)?, )*
-                        _ => {}
-                    }
-                    Ok(())
-                })?;
-                Ok(object)
-            }
-
-            fn write(&self) -> $crate::config::json::Value<'static> {
-                $crate::config::object::object_of(vec![$( (stringify!($field), $crate::config::object::Wire::write(&self.$field)) ),*])
-            }
-
             #[cfg(feature = "schema")]
             fn schema() -> serde_json::Value {
                 let unwritten = Self::unwritten();
                 $crate::config::schema::object(&[$( $about ),*], vec![$( $crate::config::schema::Field {
                     name: stringify!($field),
                     about: &[$( $doc ),*],
-                    schema: <$type as $crate::config::object::Wire>::schema(),
+                    schema: object!(@schema $type $($(, $bounds)?)?),
                     required: object!(@required $type $(= $default)?),
-                    default: $crate::config::object::Wire::write(&unwritten.$field).to_string(),
+                    default: $crate::config::object::Written::to_text(&unwritten.$field),
                 } ),*])
+            }
+        }
+
+        impl $crate::config::object::Readable for $name {
+            fn read(&mut self, value: &$crate::config::json::Value<'_>) -> Result<(), $crate::config::Problem> {
+                $crate::config::object::read_members(value, &mut [$(
+                    $crate::config::object::Member {
+                        name: stringify!($field),
+                        required: object!(@required $type $(= $default)?),
+                        value: object!(@read self.$field $($(, $bounds)?)?),
+                    }
+                ),*])
+            }
+        }
+
+        impl $crate::config::object::Written for $name {
+            fn write(&self, text: &mut String) {
+                $crate::config::object::write_members(text, &[$( (stringify!($field), &self.$field) ),*]);
             }
         }
     };
     (@unwritten $type:ty = $default:expr) => { $default };
     (@unwritten $type:ty) => { <$type as $crate::config::object::Wire>::unwritten() };
+    (@read $value:expr) => { &mut $value };
+    (@read $value:expr, $bounds:expr) => { &mut $crate::config::object::Bounded(&mut $value, $bounds) };
+    (@schema $type:ty) => { <$type as $crate::config::object::Wire>::schema() };
+    (@schema $type:ty, $bounds:expr) => { $crate::config::schema::whole($bounds) };
     (@required $type:ty = $default:expr) => { false };
     (@required $type:ty) => { <$type as $crate::config::object::Wire>::REQUIRED };
 }
@@ -86,7 +128,13 @@ macro_rules! words {
         pub enum $name { $( $(#[doc = $doc])* $variant, )* }
 
         impl $name {
-            const ALL: &[Self] = &[$( Self::$variant ),*];
+            /// All of them, in this order.
+            pub const ALL: &[Self] = &[$( Self::$variant ),*];
+
+            /// The word.
+            pub const fn name(self) -> &'static str {
+                match self { $( Self::$variant => $word, )* }
+            }
         }
 
         impl $crate::config::object::Wire for $name {
@@ -96,19 +144,23 @@ macro_rules! words {
                 Self::ALL[0]
             }
 
-            fn read(value: &$crate::config::json::Value<'_>) -> Result<Self, $crate::config::Problem> {
-                let index = $crate::config::object::word(value, &[$( $word ),*])?;
-                Ok(Self::ALL.get(index).copied().unwrap_or_else(Self::unwritten))
-            }
-
-            fn write(&self) -> $crate::config::json::Value<'static> {
-                let word = match self { $( Self::$variant => $word, )* };
-                $crate::config::json::Value::Text(word.into())
-            }
-
             #[cfg(feature = "schema")]
             fn schema() -> serde_json::Value {
                 $crate::config::schema::words(&[$( $about ),*], &[$( ($word, &[$( $doc ),*]) ),*])
+            }
+        }
+
+        impl $crate::config::object::Readable for $name {
+            fn read(&mut self, value: &$crate::config::json::Value<'_>) -> Result<(), $crate::config::Problem> {
+                let index = $crate::config::object::word(value, &[$( $word ),*])?;
+                *self = Self::ALL.get(index).copied().unwrap_or(*self);
+                Ok(())
+            }
+        }
+
+        impl $crate::config::object::Written for $name {
+            fn write(&self, text: &mut String) {
+                $crate::config::json::quoted(self.name(), text);
             }
         }
     };
@@ -119,67 +171,85 @@ macro_rules! words {
 pub(crate) use {object, words};
 
 /// Members that say nothing are left out.
-pub(crate) fn object_of(members: Vec<(&'static str, Value<'static>)>) -> Value<'static> {
-    let telling = members.into_iter().filter(|(_, value)| *value != Value::Null);
-    Value::Object(telling.map(|(name, value)| (name.into(), value)).collect())
+pub(crate) fn write_members(text: &mut String, members: &[(&str, &dyn Written)]) {
+    let mut joint = "{";
+    for (name, value) in members.iter().filter(|(_, value)| !value.says_nothing()) {
+        text.push_str(joint);
+        quoted(name, text);
+        text.push_str(": ");
+        value.write(text);
+        joint = ", ";
+    }
+    text.push_str(if joint == "{" { "{}" } else { "}" });
 }
 
-/// Hands over the members of an object by name. None comes twice, none is unknown, and all that are required (`true`) are there.
-pub(crate) fn members(
-    value: &Value<'_>,
-    fields: &[(&'static str, bool)],
-    take: &mut dyn FnMut(&'static str, &Value<'_>) -> Result<(), Problem>,
-) -> Result<(), Problem> {
+/// A field that is to be read.
+pub(crate) struct Member<'v> {
+    pub(crate) name: &'static str,
+    pub(crate) required: bool,
+    pub(crate) value: &'v mut dyn Readable,
+}
+
+/// Reads the members of an object by name. None comes twice, none is unknown, and all that are required are there.
+pub(crate) fn read_members(value: &Value<'_>, fields: &mut [Member<'_>]) -> Result<(), Problem> {
     let Value::Object(members) = value else { return Err(unfit(value, "an object")) };
     for (index, (name, value)) in members.iter().enumerate() {
-        let Some((field, _)) = fields.iter().find(|(field, _)| field == name) else {
-            let known: Vec<&str> = fields.iter().map(|(field, _)| *field).collect();
+        let Some(field) = fields.iter_mut().find(|field| field.name == name) else {
+            let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
             return Err(Problem::new(name.as_ref(), unknown("there is no such field", name, &known)));
         };
         if members.iter().take(index).any(|(other, _)| other == name) {
-            return Err(Problem::new(*field, "is there twice"));
+            return Err(Problem::new(field.name, "is there twice"));
         }
-        take(field, value).map_err(|problem| problem.within(field))?;
+        field.value.read(value).map_err(|problem| problem.within(field.name))?;
     }
-    let missing = |(field, required): &&(&str, bool)| *required && !members.iter().any(|(name, _)| name == field);
-    match fields.iter().find(missing) {
-        Some((field, _)) => Err(Problem::new(*field, "is required")),
+    let missing = |field: &&mut Member<'_>| field.required && !members.iter().any(|(name, _)| name == field.name);
+    match fields.iter_mut().find(missing) {
+        Some(field) => Err(Problem::new(field.name, "is required")),
         None => Ok(()),
     }
-}
-
-/// Hands over the items of a list.
-fn items(value: &Value<'_>, take: &mut dyn FnMut(&Value<'_>) -> Result<(), Problem>) -> Result<(), Problem> {
-    let Value::List(items) = value else { return Err(unfit(value, "a list")) };
-    for (index, item) in items.iter().enumerate() {
-        take(item).map_err(|problem| problem.within(&format!("[{index}]")))?;
-    }
-    Ok(())
 }
 
 /// Finds which of the words it is.
 pub(crate) fn word(value: &Value<'_>, known: &[&str]) -> Result<usize, Problem> {
     let Value::Text(given) = value else { return Err(unfit(value, "a word in quotes")) };
     let index = known.iter().position(|known| known == given);
-    index.ok_or_else(|| Problem::new("", unknown(&["`", given, "` is not known"].concat(), given, known)))
+    index.ok_or_else(|| Problem::new("", unknown(&text!["`", given.as_ref(), "` is not known"], given, known)))
 }
 
-fn unfit(value: &Value<'_>, wanted: &str) -> Problem {
+/// A number that must be within bounds.
+pub(crate) struct Bounded<'n>(pub(crate) &'n mut u64, pub(crate) RangeInclusive<u64>);
+
+impl Readable for Bounded<'_> {
+    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
+        *self.0 = whole(value, &self.1)?;
+        Ok(())
+    }
+}
+
+/// A whole number within bounds.
+pub(crate) fn whole(value: &Value<'_>, bounds: &RangeInclusive<u64>) -> Result<u64, Problem> {
+    let number = if let Value::Number(number) = value { u64::try_from(*number).ok() } else { None };
+    let fits = number.filter(|number| bounds.contains(number));
+    fits.ok_or_else(|| unfit(value, &text!["a whole number from ", *bounds.start(), " to ", *bounds.end()]))
+}
+
+pub(crate) fn unfit(value: &Value<'_>, wanted: &str) -> Problem {
     let given = match value {
-        Value::Null => "null".into(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(value) => value.to_string(),
-        Value::Text(value) => ["the text `", value, "`"].concat(),
+        Value::Text(value) => text!["the text `", value.as_ref(), "`"],
         Value::List(_) => "a list".into(),
         Value::Object(_) => "an object".into(),
+        Value::Bool(value) => value.to_text(),
+        Value::Number(value) => text![if *value < 0 { "-" } else { "" }, value.unsigned_abs()],
+        Value::Null => "null".into(),
     };
-    Problem::new("", [&given, " is not what is expected here: ", wanted].concat())
+    Problem::new("", text![given, " is not what is expected here: ", wanted])
 }
 
 fn unknown(what: &str, given: &str, known: &[&str]) -> String {
     let near = known.iter().find(|name| is_near(name, given));
-    let hint = near.map_or(String::new(), |near| ["; did you mean `", near, "`?"].concat());
-    [what, &hint, "; known: ", &known.join(", ")].concat()
+    let hint = near.map_or(String::new(), |near| text!["; did you mean `", *near, "`?"]);
+    text![what, hint, "; known: ", known.join(", ")]
 }
 
 /// Whether two names are one slip apart: a letter too much, too few, or another; or differ in case, `-` and `_` only.
@@ -190,138 +260,4 @@ fn is_near(one: &str, other: &str) -> bool {
     let (one, other) = (one.get(same_start..).unwrap_or_default(), other.get(same_start..).unwrap_or_default());
     let same_end = one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count();
     one.len() - same_end <= 1 && other.len() - same_end <= 1
-}
-
-impl Wire for bool {
-    const REQUIRED: bool = false;
-
-    fn unwritten() -> Self {
-        false
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        if let Value::Bool(value) = value { Ok(*value) } else { Err(unfit(value, "true or false")) }
-    }
-
-    fn write(&self) -> Value<'static> {
-        Value::Bool(*self)
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "boolean" })
-    }
-}
-
-impl Wire for u16 {
-    const REQUIRED: bool = true;
-
-    fn unwritten() -> Self {
-        0
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
-        number.ok_or_else(|| unfit(value, "a whole number from 0 to 65535"))
-    }
-
-    fn write(&self) -> Value<'static> {
-        Value::Number((*self).into())
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "integer", "minimum": 0, "maximum": 65535 })
-    }
-}
-
-impl Wire for u64 {
-    const REQUIRED: bool = true;
-
-    fn unwritten() -> Self {
-        0
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        let number = if let Value::Number(number) = value { Self::try_from(*number).ok() } else { None };
-        number.ok_or_else(|| unfit(value, "a whole number from 0 on"))
-    }
-
-    fn write(&self) -> Value<'static> {
-        Value::Number(i64::try_from(*self).unwrap_or(i64::MAX))
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "integer", "minimum": 0 })
-    }
-}
-
-impl Wire for String {
-    const REQUIRED: bool = true;
-
-    fn unwritten() -> Self {
-        Self::new()
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        if let Value::Text(text) = value { Ok(text.clone().into_owned()) } else { Err(unfit(value, "a text in quotes")) }
-    }
-
-    fn write(&self) -> Value<'static> {
-        Value::Text(self.clone().into())
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "string" })
-    }
-}
-
-impl<T: Wire> Wire for Vec<T> {
-    const REQUIRED: bool = false;
-
-    fn unwritten() -> Self {
-        Self::new()
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        let mut list = Self::new();
-        items(value, &mut |item| {
-            list.push(T::read(item)?);
-            Ok(())
-        })?;
-        Ok(list)
-    }
-
-    fn write(&self) -> Value<'static> {
-        Value::List(self.iter().map(T::write).collect())
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        serde_json::json!({ "type": "array", "items": T::schema() })
-    }
-}
-
-/// Something that may be left out; `null` says the same.
-impl<T: Wire> Wire for Option<T> {
-    const REQUIRED: bool = false;
-
-    fn unwritten() -> Self {
-        None
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, Problem> {
-        if *value == Value::Null { Ok(None) } else { T::read(value).map(Some) }
-    }
-
-    fn write(&self) -> Value<'static> {
-        self.as_ref().map_or(Value::Null, T::write)
-    }
-
-    #[cfg(feature = "schema")]
-    fn schema() -> serde_json::Value {
-        T::schema()
-    }
 }

@@ -1,5 +1,7 @@
 //! The JSON schema of the configuration, from the types themselves.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 
 use super::object::Wire as _;
@@ -46,6 +48,10 @@ pub(crate) fn object(about: &[&str], fields: Vec<Field>) -> Value {
 pub(crate) fn words(about: &[&str], words: &[(&str, &[&str])]) -> Value {
     let word = |(word, about): &(&str, &[&str])| json!({ "const": word, "description": text(about) });
     json!({ "description": text(about), "oneOf": words.iter().map(word).collect::<Vec<_>>() })
+}
+
+pub(crate) fn whole(bounds: RangeInclusive<u64>) -> Value {
+    json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() })
 }
 
 fn text(lines: &[&str]) -> String {

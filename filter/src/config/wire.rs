@@ -11,6 +11,9 @@ pub const ORIGINAL_HEADER: &str = "x-laststream-forwarded-proto";
 /// The filter state key under which the direct peer's address is expected.
 pub const PEER_KEY: &str = "laststream.direct_peer";
 
+/// No drain takes longer: thirty days, in milliseconds. A larger number is a slip.
+const LONGEST: u64 = 2_592_000_000;
+
 object! {
     /// Configuration of the laststream module. Every field is optional: `{}` counts streams and touches no header.
     Configuration {
@@ -19,7 +22,7 @@ object! {
         /// Which streams these are; it becomes part of every metric's name, so that directions are told apart.
         scope: Scope,
         /// Which streams are counted, and which of them are long-lived.
-        count: Count,
+        count: Option<Count>,
         /// What the gate waits for and how it makes traffic leave; only with `"role": "gate"`.
         gate: Option<Gate>,
         /// How `x-forwarded-proto` is restored. Without it no header is read or written for that purpose.
@@ -270,23 +273,26 @@ object! {
         /// Whose streams it waits for.
         scopes: Vec<Scope> = vec![Scope::Gateway],
         /// How long nothing may be in flight, and nothing begin, before it is believed; milliseconds.
-        quiet_ms: u64 = 1000,
+        quiet_ms: u64 = 1000 => 200..=LONGEST,
         /// How long zero must last where Envoy does not tell whether bytes still wait to be written; milliseconds.
-        linger_ms: u64 = 500,
+        linger_ms: u64 = 500 => 0..=LONGEST,
         /// When it is over whatever happens, from the beginning of the drain; milliseconds. The usual grace period of a pod, less what
         /// Istio's agent and kubelet need after the hook.
-        deadline_ms: u64 = 23_000,
+        deadline_ms: u64 = 23_000 => 201..=LONGEST,
         /// What long-lived streams do to the drain.
         long_lived: LongLivedPolicy,
+        /// Streams that are older than this when the drain begins are long-lived, too; milliseconds.
+        long_lived_after_ms: Option<u64>,
         /// How the drain begins.
         begin: Begin,
         /// The last call, once the last stream is out.
         finish: Finish,
         /// How Envoy's admin interface is reached.
         admin: Admin,
-        /// Also wait until the app has gone: nobody answers there any more.
+        /// Also wait until the app has gone, so that the proxy outlives it.
         app: Option<App>,
-        /// What state-changing requests must carry in `x-laststream-secret`; required when the listener is not on the loopback interface.
+        /// What state-changing requests must carry in `x-laststream-secret`: 16 visible ASCII characters or more. Required when the
+        /// listener is not on the loopback interface.
         secret: Option<String>,
     }
 }
@@ -309,7 +315,7 @@ object! {
         /// Only listeners of inbound traffic are drained. For sidecars; it does nothing on a gateway.
         inbound_only: bool,
         /// How long to wait before, while the endpoint's removal spreads; milliseconds.
-        delay_ms: u64 = 0,
+        delay_ms: u64 = 0 => 0..=LONGEST,
     }
 }
 
@@ -345,7 +351,7 @@ object! {
         /// The cluster of Istio's agent.
         agent_cluster: String = "agent".into(),
         /// How long an answer may take; milliseconds.
-        timeout_ms: u64 = 1000,
+        timeout_ms: u64 = 1000 => 50..=60_000,
         /// Stat prefixes of connection managers whose requests do not hold the drain.
         ignore: Vec<String> = vec!["admin".into(), "stats".into(), "laststream".into()],
     }
@@ -354,9 +360,10 @@ object! {
 object! {
     /// The app beside the proxy.
     App {
-        /// Its cluster.
+        /// Its cluster, without TLS.
         cluster: String,
-        /// What is asked of it. Any answer means that it is still there.
+        /// What is asked of it. It has gone when its port refuses connections. An app that hangs, breaks off or says 503 is there; with one
+        /// that Envoy cannot ask, the gate holds until the deadline.
         path: String = "/".into(),
     }
 }

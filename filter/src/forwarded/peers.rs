@@ -1,9 +1,10 @@
 //! Address ranges, and whether an address is in any of them: in logarithmic time, however many there are.
 
 use std::collections::BinaryHeap;
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
+
+use crate::pieces::{number, text};
 
 /// An address range, from a CIDR notation or a single address. An IPv4-mapped IPv6 address, as a dual-stack listener shows it, counts
 /// as the IPv4 address that it is; other IPv6 ranges, `::/0` too, hold no IPv4 address.
@@ -25,12 +26,13 @@ pub enum RangeError {
     HostBits(String),
 }
 
-impl fmt::Display for RangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl RangeError {
+    /// What it is, and the way out.
+    pub fn to_text(&self) -> String {
         match self {
-            Self::Address => f.write_str("is not an address range: write it like `10.0.0.0/8`, `2001:db8::/32` or `192.0.2.1`"),
-            Self::Length(most) => write!(f, "has no prefix length from 0 to {most} behind the slash"),
-            Self::HostBits(range) => write!(f, "has bits set behind its prefix: write `{range}`"),
+            Self::Address => "is not an address range: write it like `10.0.0.0/8`, `2001:db8::/32` or `192.0.2.1`".into(),
+            Self::Length(most) => text!["has no prefix length from 0 to ", *most, " behind the slash"],
+            Self::HostBits(range) => text!["has bits set behind its prefix: write `", range, "`"],
         }
     }
 }
@@ -52,11 +54,7 @@ impl FromStr for Range {
         let hosts = 1_u128.checked_shl(u32::from(written_width - length)).map_or(u128::MAX, |size| size - 1);
         let bits = bits(written);
         if bits & hosts != 0 {
-            let first = match written {
-                IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !(hosts as u32)).into(),
-                IpAddr::V6(_) => IpAddr::from(Ipv6Addr::from_bits(bits & !hosts)),
-            };
-            return Err(RangeError::HostBits(format!("{first}/{length}")));
+            return Err(RangeError::HostBits(text![network(bits & !hosts, written.is_ipv4()), "/", length]));
         }
         Ok(match (written.to_canonical(), length) {
             (IpAddr::V4(address), _) if written.is_ipv4() || length >= 96 => {
@@ -66,6 +64,26 @@ impl FromStr for Range {
             _ => Self { v4: false, first: bits, last: bits | hosts },
         })
     }
+}
+
+/// As people write it: the standard library's own writing is larger than all the rest here.
+fn network(bits: u128, v4: bool) -> String {
+    let mut text = String::new();
+    if v4 {
+        let [.., a, b, c, d] = bits.to_be_bytes();
+        return text![a, ".", b, ".", c, ".", d];
+    }
+    let groups = 8 - bits.trailing_zeros().min(128) / 16;
+    for group in 0..groups {
+        number((bits >> (112 - 16 * group)) as u64 & 0xffff, 16, &mut text);
+        text.push(':');
+    }
+    match groups {
+        8 => drop(text.pop()),
+        0 => text.push_str("::"),
+        _ => text.push(':'),
+    }
+    text
 }
 
 const fn width(address: IpAddr) -> u8 {
@@ -202,7 +220,7 @@ mod tests {
             ("10.0.0.0/8/8", RangeError::Length(32)),
             ("::/129", RangeError::Length(128)),
             ("10.0.0.1/31", RangeError::HostBits("10.0.0.0/31".into())),
-            ("::ffff:10.0.0.1/96", RangeError::HostBits("::ffff:0.0.0.0/96".into())),
+            ("::ffff:10.0.0.1/96", RangeError::HostBits("0:0:0:0:0:ffff::/96".into())),
             ("fe80::1/10", RangeError::HostBits("fe80::/10".into())),
         ] {
             assert_eq!(text.parse::<Range>(), Err(error), "{text}");

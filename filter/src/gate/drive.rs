@@ -1,6 +1,7 @@
 //! What the gate does: begins the drain, looks, takes it back, calls Envoy and the agent, puts leaked counts right.
 
 use super::answers::sentence;
+use super::app;
 use super::census::Result as Counted;
 use super::machine::{Act, Phase, Record, Step};
 use super::record::{read_record, update};
@@ -8,6 +9,7 @@ use super::root::{Call, Gate, phase_number};
 use super::stats::Stats;
 use crate::config::wire::Finish;
 use crate::host::{Control, Level};
+use crate::pieces::text;
 
 impl Gate {
     pub(super) fn drain(&mut self, host: &impl Control) {
@@ -16,12 +18,11 @@ impl Gate {
         if began {
             host.log(
                 Level::Warning,
-                &format!("the drain begins: deadline in {} ms, quiet for {} ms", self.policy.deadline, self.policy.quiet),
+                &text!["the drain begins: deadline in ", self.policy.deadline, " ms, quiet for ", self.policy.quiet, " ms"],
             );
             host.set(self.metrics.state, phase_number(Phase::Draining));
             self.look(host);
         }
-        self.pace(host, Phase::Draining);
     }
 
     pub(super) fn cancel(&mut self, host: &impl Control, stream: u32) {
@@ -68,7 +69,7 @@ impl Gate {
         });
         if speaks {
             let sentence = sentence(&reason, &read_record(host), now, self.policy.quiet);
-            host.log(Level::Info, &["draining: ", &sentence].concat());
+            host.log(Level::Info, &text!["draining: ", sentence]);
         }
         if let Some(act) = act {
             self.act(host, act, &counted);
@@ -87,8 +88,8 @@ impl Gate {
         let took = record.ended.saturating_sub(record.began);
         host.set(self.metrics.state, phase_number(record.phase));
         host.set(self.metrics.seconds, took / 1_000);
-        let totals = format!("{} after {took} ms; {} streams came late", record.phase.name(), record.late(self.begun(host)));
-        host.log(Level::Warning, &["the drain ends: ", &totals].concat());
+        let late = record.late(self.begun(host));
+        host.log(Level::Warning, &text!["the drain ends: ", record.phase.name(), " after ", took, " ms; ", late, " streams came late"]);
     }
 
     pub(super) fn act(&mut self, host: &impl Control, act: Act, counted: &Counted) {
@@ -100,6 +101,7 @@ impl Gate {
             Act::Finish if self.nothing_can_begin(host) => {
                 self.call(host, &self.policy.admin, "POST", "/quitquitquit").map(|call| (call, Call::Finish))
             }
+            Act::Finish if self.latch.is_rejected() => return self.stepped(host, false, false),
             // A stream came late; it is waited for, too.
             Act::Finish => return update(host, |record| record.finish = Step::Due),
             Act::Heal => return self.heal(host, counted),
@@ -146,7 +148,7 @@ impl Gate {
                 host.add(gauge, i64::try_from(*leaked).unwrap_or_default().wrapping_neg());
             }
             host.add(self.metrics.heals, 1);
-            host.log(Level::Warning, &format!("healed: {streams} streams were counted by workers' VMs that have died; Envoy has none"));
+            host.log(Level::Warning, &text!["healed: ", streams, " streams were counted by workers' VMs that have died; Envoy has none"]);
         }
         self.census.bury(host, &counted.replaced);
     }
@@ -175,8 +177,8 @@ impl Gate {
             }
             Call::Stats => self.testified(host, well.then(|| Stats::read(&body(), &self.policy.ignore))),
             Call::App => {
-                let gone = status.is_none() || (status == Some(503) && body().starts_with("upstream connect error"));
-                self.app = Some((host.now(), !gone));
+                let answered = host.called_header(app::FROM_THE_APP).is_some();
+                self.app = Some((self.app_asked, app::read(status, answered, &body())));
             }
         }
         true

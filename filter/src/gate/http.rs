@@ -5,6 +5,8 @@
 pub enum Command {
     /// How things are.
     Status,
+    /// The oldest streams that hold the drain; how many at most.
+    Streams(usize),
     /// Whether one may go.
     Ready,
     /// Begin, and hold for so many milliseconds at most.
@@ -38,6 +40,9 @@ pub enum Wrong {
 /// Holding as long as the gate is closed.
 pub const UNTIL_OPEN: u64 = u64::MAX;
 
+/// Each of these costs a dozen reads.
+const MOST: usize = 100;
+
 /// Longer paths than any that make sense are not looked at.
 const LONGEST: usize = 4_096;
 
@@ -54,6 +59,8 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
     let only = |fits: bool, allow: &'static str, command: Command| if fits { Ok(command) } else { Err(Wrong::Method(allow)) };
     match plain {
         "/status" => only(get, "GET, HEAD", Command::Status),
+        "/streams" if get => Ok(Command::Streams(limit(query)?)),
+        "/streams" => Err(Wrong::Method("GET, HEAD")),
         "/ready" => only(get, "GET, HEAD", Command::Ready),
         "/prestop" if get || method == "POST" => Ok(Command::PreStop(hold(query)?)),
         "/prestop" => Err(Wrong::Method("GET, HEAD, POST")),
@@ -90,6 +97,12 @@ fn hold(query: &str) -> Result<u64, Wrong> {
             }
         }
     }
+}
+
+fn limit(query: &str) -> Result<usize, Wrong> {
+    parameter(query, "limit").map_or(Ok(20), |limit| {
+        limit.parse().ok().filter(|limit| (1..=MOST).contains(limit)).ok_or(Wrong::Query("`limit` is a number from 1 to 100"))
+    })
 }
 
 fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
@@ -141,6 +154,8 @@ mod tests {
         for (method, path, expected) in [
             ("GET", "/status", Command::Status),
             ("HEAD", "/ready?x=1", Command::Ready),
+            ("GET", "/streams", Command::Streams(20)),
+            ("GET", "/streams?limit=100", Command::Streams(100)),
             ("GET", "/prestop", Command::PreStop(0)),
             ("GET", "/prestop?wait", Command::PreStop(UNTIL_OPEN)),
             ("GET", "/prestop?a=b&wait=30s", Command::PreStop(30_000)),
@@ -167,6 +182,7 @@ mod tests {
         assert_eq!(command("GET", "/config_dump"), Err(Wrong::Path));
         for (method, path, allow) in [
             ("POST", "/status", "GET, HEAD"),
+            ("POST", "/streams", "GET, HEAD"),
             ("GET", "/drain", "POST, DELETE"),
             ("GET", "/quitquitquit", "POST"),
             ("GET", "/force?reason=x", "POST"),
@@ -179,6 +195,9 @@ mod tests {
             ("POST", "/force?reason=+"),
             ("GET", "/prestop?wait=-1"),
             ("GET", "/prestop?wait=1h"),
+            ("GET", "/streams?limit=0"),
+            ("GET", "/streams?limit=101"),
+            ("GET", "/streams?limit="),
             ("GET", "/prestop?wait=99999999999999999999"),
         ] {
             assert!(matches!(command(method, path), Err(Wrong::Query(_))), "{method} {path}");

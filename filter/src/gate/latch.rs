@@ -2,6 +2,7 @@
 //! itself when that one has died.
 
 use crate::host::{Control, Metric, change};
+use crate::pieces::text;
 
 /// Who has it, and until when.
 const HOLDER: &str = "laststream.passing";
@@ -13,15 +14,21 @@ pub(crate) struct Latch {
     /// Until when new streams are refused, for the streams to read. Only who has the latch touches it.
     closing: Metric,
     held_by_me: bool,
+    /// Envoy's stats matcher rejects the gauge: streams would not see that it is closed.
+    rejected: bool,
 }
 
 impl Latch {
     pub(crate) fn new(closing: Metric) -> Self {
-        Self { closing, held_by_me: false }
+        Self { closing, held_by_me: false, rejected: false }
     }
 
     pub(crate) fn is_mine(&self) -> bool {
         self.held_by_me
+    }
+
+    pub(crate) fn is_rejected(&self) -> bool {
+        self.rejected
     }
 
     /// Refuses new streams from now on. False: another signal has the latch, of this worker or of another.
@@ -31,14 +38,18 @@ impl Latch {
         let mut free = false;
         let changed = change(host, HOLDER, &mut |text| {
             free = text.and_then(read).is_none_or(|(_, until)| until <= now);
-            free.then(|| format!("{me} {until}").into_bytes())
+            free.then(|| text![me, " ", until].into_bytes())
         });
         let closed = free && changed;
         if closed {
             self.held_by_me = true;
             host.set(self.closing, until);
+            self.rejected = host.value(self.closing) != Some(until);
+            if self.rejected {
+                self.open(host, me);
+            }
         }
-        closed
+        closed && !self.rejected
     }
 
     /// The gauge first: once the latch is free, the gauge is somebody else's.
@@ -85,5 +96,16 @@ mod tests {
         assert!(one.close(&host, 1, 500), "the other died");
         other.open(&host, 2);
         assert_eq!(host.value(gauge), Some(3_100), "late, the other opens nothing");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn does_not_close_where_streams_would_not_see_it() {
+        let host = Fake::default();
+        let gauge = host.metric(Kind::Gauge, "closing").expect("a gauge");
+        let mut latch = Latch::new(gauge);
+        *host.rejects.borrow_mut() = Some("closing");
+        assert!(!latch.close(&host, 1, 500) && latch.is_rejected() && !latch.is_mine());
+        *host.rejects.borrow_mut() = None;
+        assert!(Latch::new(gauge).close(&host, 2, 500), "it was left free");
     }
 }

@@ -7,37 +7,25 @@
 //! ```
 
 use super::policy::Policy;
+use crate::config::object::words;
 
-/// How far the drain is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Nobody wants to stop.
-    Serving,
-    /// Somebody wants to stop, and streams are, or may be, in flight.
-    Draining,
-    /// The last stream has ended and stayed ended.
-    Drained,
-    /// The deadline came first.
-    Expired,
-    /// An operator opened the gate.
-    Forced,
+words! {
+    /// How far the drain is. The order is that of the numbers in the metric.
+    Phase, optional => {
+        /// Nobody wants to stop.
+        Serving = "serving",
+        /// Somebody wants to stop, and streams are, or may be, in flight.
+        Draining = "draining",
+        /// The last stream has ended and stayed ended.
+        Drained = "drained",
+        /// The deadline came first.
+        Expired = "expired",
+        /// An operator opened the gate.
+        Forced = "forced",
+    }
 }
 
 impl Phase {
-    /// All of them, in the order of their numbers in the metric.
-    pub const ALL: [Self; 5] = [Self::Serving, Self::Draining, Self::Drained, Self::Expired, Self::Forced];
-
-    /// Its name in answers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Serving => "serving",
-            Self::Draining => "draining",
-            Self::Drained => "drained",
-            Self::Expired => "expired",
-            Self::Forced => "forced",
-        }
-    }
-
     /// Whether streams in flight do not matter any more.
     pub const fn lets_go(self) -> bool {
         matches!(self, Self::Expired | Self::Forced)
@@ -115,32 +103,35 @@ impl Default for Record {
     }
 }
 
-/// How far a count can be believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
-    /// Everybody who counts has answered, and nothing is missing.
-    Exact,
-    /// Those who count have been asked and have not all answered yet.
-    Asking,
-    /// Nobody counts, or nobody is known to.
-    Unknown,
-    /// Streams may be older than the counter.
-    Partial,
-    /// A VM that counted has died; its streams are counted for ever, or run uncounted.
-    Leaking,
+words! {
+    /// How far a count can be believed.
+    Trust, optional => {
+        /// Everybody who counts has answered, and nothing is missing.
+        Exact = "exact",
+        /// Those who count have been asked and have not all answered yet.
+        Asking = "asking",
+        /// Nobody counts, or nobody is known to.
+        Unknown = "unknown",
+        /// Streams may be older than the counter.
+        Partial = "partial",
+        /// Envoy's stats matcher rejects a counter that tells what began in between.
+        Rejected = "rejected",
+        /// A VM that counted has died; its streams are counted for ever, or run uncounted.
+        Leaking = "leaking",
+    }
 }
 
-impl Trust {
-    /// Its name in answers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Asking => "asking",
-            Self::Unknown => "unknown",
-            Self::Partial => "partial",
-            Self::Leaking => "leaking",
-        }
-    }
+/// Whether the app is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum App {
+    /// It was not asked yet.
+    Asking,
+    /// Its port is open, whatever it answers, and be it nothing.
+    There,
+    /// Its port refuses connections.
+    Gone,
+    /// Envoy does not know its cluster, or no healthy endpoint in it. Whoever has begun to stop may say that he is not healthy.
+    Unreachable,
 }
 
 /// What is seen at one look.
@@ -161,7 +152,7 @@ pub struct Sight {
     /// Bytes that wait to be written to clients, where that is known and fresh.
     pub buffered: Option<u64>,
     /// Whether the app is still there, where that matters.
-    pub app_is_there: bool,
+    pub app: App,
 }
 
 /// What keeps the gate closed.
@@ -181,8 +172,8 @@ pub enum Reason {
     Unsure(Trust),
     /// Bytes wait to be written.
     Bytes(u64),
-    /// The app is still there.
-    App,
+    /// The app is still there, or nobody knows.
+    App(App),
     /// Traffic is not yet told to leave.
     Beginning,
     /// Zero, but not for long enough.
@@ -228,8 +219,11 @@ impl Record {
     }
 
     /// Opens the gate, whatever is in flight.
-    pub fn force(&mut self, now: u64, why: &str) {
+    pub fn force(&mut self, now: u64, begun: u64, why: &str) {
         if self.phase != Phase::Forced {
+            if self.phase == Phase::Serving {
+                (self.began, self.begun_before) = (now, begun);
+            }
             self.phase = Phase::Forced;
             self.ended = now;
             self.why = why.into();
@@ -274,7 +268,7 @@ impl Record {
             (trust, None) => Some(Reason::Unsure(trust)),
         };
         let bytes = sight.buffered.filter(|&bytes| bytes > 0).map(Reason::Bytes);
-        let app = (policy.waits_for_app() && sight.app_is_there).then_some(Reason::App);
+        let app = (policy.waits_for_app() && sight.app != App::Gone).then_some(Reason::App(sight.app));
         let begun = std::mem::replace(&mut self.begun_last, sight.begun);
         if let Some(reason) = streams.or(bytes).or(app) {
             self.quiet_since = 0;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Act, Phase, Reason, Record, Sight, Step, TRIES, Trust};
+use super::{Act, App, Phase, Reason, Record, Sight, Step, TRIES, Trust};
 use crate::config::object::Wire as _;
 use crate::config::wire::{BeginCall, Finish, Gate};
 use crate::gate::policy::Policy;
@@ -22,7 +22,7 @@ enum Event {
 }
 
 fn trust() -> impl Strategy<Value = Trust> {
-    prop_oneof![6 => Just(Trust::Exact), 1 => Just(Trust::Asking), 2 => Just(Trust::Unknown), 2 => Just(Trust::Partial), 2 => Just(Trust::Leaking)]
+    prop_oneof![6 => Just(Trust::Exact), 1 => Just(Trust::Asking), 2 => Just(Trust::Unknown), 2 => Just(Trust::Partial), 1 => Just(Trust::Rejected), 2 => Just(Trust::Leaking)]
 }
 
 fn few() -> impl Strategy<Value = u64> {
@@ -41,7 +41,7 @@ fn sight() -> impl Strategy<Value = Sight> {
             begun,
             active,
             buffered,
-            app_is_there,
+            app: if app_is_there { App::There } else { App::Gone },
         },
     )
 }
@@ -107,10 +107,10 @@ impl Watch {
         let believed = match sight.trust {
             Trust::Exact => sight.holding == 0,
             Trust::Asking => false,
-            Trust::Unknown | Trust::Partial | Trust::Leaking => sight.active == Some(0),
+            Trust::Unknown | Trust::Partial | Trust::Rejected | Trust::Leaking => sight.active == Some(0),
         };
         let asking = sight.trust == Trust::Asking && sight.holding == 0;
-        let clear = sight.buffered.unwrap_or(0) == 0 && (policy.app.is_none() || !sight.app_is_there);
+        let clear = sight.buffered.unwrap_or(0) == 0 && (policy.app.is_none() || sight.app == App::Gone);
         if before == Phase::Draining && now >= self.deadline {
             assert!(after.phase.is_open(), "closed at its deadline");
         }
@@ -178,9 +178,10 @@ fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begu
 }
 
 fn force(record: &mut Record, now: u64) {
-    record.force(now, "by hand  twice");
+    record.force(now, 0, "by hand  twice");
+    assert_ne!(record.began, 0, "it is known how long it took");
     let once = record.clone();
-    record.force(now + 1, "again");
+    record.force(now + 1, 0, "again");
     assert_eq!(&once, record, "forcing is idempotent");
 }
 

@@ -8,14 +8,22 @@
 //! | `census` | who counts, and who does not any more |
 //! | `latch` | no stream begins while a signal passes |
 //! | `witness` | what Envoy itself counts, and how far that goes |
+//! | `app` | what an answer says about the app |
+//! | `listing` | the oldest streams |
 //! | `waiting` | requests that are held |
 //! | `root` | one worker's gate; `requests`, `sight`, `drive` and `signals` are what it is asked, sees, does, and lets pass |
 
+/// What may be asked of the gate, as OpenAPI.
+#[cfg(feature = "schema")]
+pub const OPENAPI: &str = include_str!("../../gate.openapi.yaml");
+
 pub mod answers;
+mod app;
 mod census;
 mod drive;
 pub mod http;
 mod latch;
+mod listing;
 pub mod machine;
 pub(crate) mod policy;
 mod record;

@@ -2,6 +2,7 @@
 
 use super::machine::{Phase, Record, Step};
 use crate::host::{Control, change};
+use crate::pieces::{Piece as _, text};
 
 /// Where it is.
 const RECORD: &str = "laststream.gate";
@@ -29,8 +30,12 @@ pub(crate) fn write(record: &Record) -> String {
         record.heals,
         record.said,
     ];
-    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
-    [VERSION, &numbers.join(" "), &record.why].join(" ")
+    let mut text = String::from(VERSION);
+    for number in numbers {
+        text.push(' ');
+        number.add(&mut text);
+    }
+    text![text, " ", record.why]
 }
 
 pub(crate) fn read(text: &[u8]) -> Option<Record> {

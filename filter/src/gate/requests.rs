@@ -1,19 +1,23 @@
 //! What the gate is asked, and what it answers.
 
-use super::answers::{Outcome, ScopeStatus, Status, sentence, step_name};
+use super::answers::{Outcome, ScopeStatus, Status, sentence};
 use super::http::{Command, Wrong, command, same_secret};
 use super::machine::{Phase, Record, Step};
 use super::record::{read_record, update};
 use super::root::Gate;
-use super::waiting::{For, Waiter};
-use crate::config::object::Wire as _;
+use super::waiting::{AT_ONCE, For, Waiter};
+use crate::config::object::{Wire as _, Written as _};
 use crate::config::wire::{Finish, Scope};
 use crate::headers::Headers;
 use crate::host::{Control, Level, Metric};
+use crate::pieces::text;
+use crate::rules::is_grpc;
 
 pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
 /// How long a status waits for the counters.
 const FRESH: u64 = 50;
+/// Nobody is held for longer than the deadline and this: the last call may be under way, or the drain was taken back.
+const AFTER_THE_DEADLINE: u64 = 5_000;
 /// How long a signal waits for everybody to mind the gate.
 const MINDING: u64 = 1_000;
 
@@ -21,6 +25,9 @@ impl Gate {
     /// A request is here. It is answered now or held.
     pub(crate) fn request(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
         let headers = Headers::new(map);
+        if is_grpc(headers) {
+            return self.cut_grpc(host, stream);
+        }
         let text = |name: &str| String::from_utf8_lossy(headers.first(name).unwrap_or_default()).into_owned();
         match command(&text(":method"), &text(":path")) {
             Ok(asked) => {
@@ -28,6 +35,8 @@ impl Gate {
                     return self.outcome(host, stream, 403, why);
                 }
                 self.run(host, stream, asked);
+                // Whoever paced the drain may be a worker whose VM has died.
+                self.pace(host);
             }
             Err(Wrong::Path) => self.outcome(host, stream, 404, "there is no such path; see /status"),
             Err(Wrong::Query(why)) => self.outcome(host, stream, 400, why),
@@ -38,7 +47,19 @@ impl Gate {
         }
     }
 
-    /// State changes need the secret, if there is one; and there must be one where others than this pod can connect.
+    /// To a gRPC request Envoy turns every answer of a filter into HTTP 200, and whoever polls for that would take a no for a yes.
+    fn cut_grpc(&mut self, host: &impl Control, stream: u32) {
+        if !std::mem::replace(&mut self.has_cut, true) {
+            host.log(
+                Level::Warning,
+                "a gRPC request was cut: Envoy would answer it with HTTP 200 whatever the gate says; ask without that content-type",
+            );
+        }
+        host.cut(stream);
+    }
+
+    /// State changes need the secret, if there is one; and there must be one where others than this pod can connect. So does the listing:
+    /// it tells paths.
     pub(super) fn forbidden(&self, host: &impl Control, asked: &Command, headers: Headers<'_>) -> Option<&'static str> {
         if matches!(asked, Command::Status | Command::Ready) {
             return None;
@@ -51,7 +72,7 @@ impl Gate {
             None => {
                 let here = host.property(b"destination\0address").unwrap_or_default();
                 let local = here.starts_with(b"127.") || here.starts_with(b"[::1]");
-                (!local).then_some("this listener is not on the loopback interface: changes need a secret, see `gate.secret`")
+                (!local).then_some("this listener is not on the loopback interface: this needs a secret, see `gate.secret`")
             }
         }
     }
@@ -60,13 +81,15 @@ impl Gate {
         let now = host.now();
         match asked {
             Command::Status => self.hold(host, stream, For::Counts, now + FRESH, ""),
+            Command::Streams(length) => self.hold(host, stream, For::Listing(length), now + FRESH, ""),
             Command::Ready => self.tell_ready(host, stream),
             Command::PreStop(wait) => {
                 self.drain(host);
                 if wait == 0 || self.opens(&read_record(host)) {
                     self.tell_ready(host, stream);
                 } else {
-                    self.hold(host, stream, For::Opening, now.saturating_add(wait), "");
+                    let longest = self.policy.deadline.saturating_add(AFTER_THE_DEADLINE);
+                    self.hold(host, stream, For::Opening, now.saturating_add(wait.min(longest)), "");
                 }
             }
             Command::Drain => {
@@ -75,9 +98,10 @@ impl Gate {
             }
             Command::Cancel => self.cancel(host, stream),
             Command::Force(why) => {
-                update(host, |record| record.force(now, &why));
+                let begun = self.begun(host);
+                update(host, |record| record.force(now, begun, &why));
                 host.add(self.metrics.forced, 1);
-                host.log(Level::Critical, &["the gate was forced open: ", &why].concat());
+                host.log(Level::Critical, &text!["the gate was forced open: ", why]);
                 self.opened(host);
                 self.outcome(host, stream, 200, "the gate is open");
             }
@@ -95,7 +119,6 @@ impl Gate {
             self.ask(host);
             self.seek_witness(host, host.now(), &self.census.result(host, &self.policy.scopes));
         }
-        self.pace(host, read_record(host).phase);
     }
 
     /// The client of a held request has gone.
@@ -113,13 +136,19 @@ impl Gate {
         let ready = self.waiting.ready(|waiter| {
             now >= waiter.until
                 || match waiter.what {
-                    For::Counts | For::Signal => completed >= waiter.round && !asking,
+                    For::Counts | For::Listing(_) | For::Signal => completed >= waiter.round && !asking,
                     For::Opening => opens,
                 }
         });
+        if ready.len() == AT_ONCE
+            && let Some(me) = self.census.me()
+        {
+            host.send(me, b"more wait");
+        }
         for waiter in ready {
             match waiter.what {
                 For::Counts => self.tell_status(host, waiter.stream),
+                For::Listing(length) => self.tell_streams(host, &waiter, length),
                 For::Opening => self.tell_ready(host, waiter.stream),
                 For::Signal => self.signal(host, waiter),
             }
@@ -158,8 +187,7 @@ impl Gate {
     }
 
     pub(super) fn body(&self, host: &impl Control, why: &str, holding: Option<u64>) -> String {
-        let state = read_record(host).phase.name().into();
-        Outcome { state, reason: why.into(), holding }.write().to_string()
+        Outcome { state: read_record(host).phase, reason: why.into(), holding }.to_text()
     }
 
     pub(super) fn tell_status(&self, host: &impl Control, stream: u32) {
@@ -168,15 +196,15 @@ impl Gate {
         let counted = self.census.result(host, &self.policy.scopes);
         let sight = self.sight(host, now, &counted);
         let draining = record.phase != Phase::Serving;
-        let scope = |(scope, metrics): &(Scope, [Metric; 4])| {
-            let [in_flight, long_lived, begun, _] = metrics.map(|metric| host.value(metric).unwrap_or_default());
-            ScopeStatus { scope: scope.name().into(), in_flight, long_lived, begun }
+        let scope = |(scope, metrics): &(Scope, [Metric; 3])| {
+            let [in_flight, long_lived, begun] = metrics.map(|metric| host.value(metric).unwrap_or_default());
+            ScopeStatus { scope: *scope, in_flight, long_lived, begun }
         };
         let since = |from: u64, to: u64| if from == 0 { 0 } else { to.saturating_sub(from) };
         let status = Status {
-            state: record.phase.name().into(),
+            state: record.phase,
             reason: self.sentence(host),
-            count: sight.trust.name().into(),
+            count: sight.trust,
             holding: sight.holding,
             scopes: self.metrics.scopes.iter().map(scope).collect(),
             counters: counted.members,
@@ -188,12 +216,12 @@ impl Gate {
             draining_ms: since(record.began, if record.ended == 0 { now } else { record.ended }),
             deadline_in_ms: (record.phase == Phase::Draining).then(|| record.deadline.saturating_sub(now)),
             late: record.late(self.begun(host)),
-            begin: if draining { step_name(record.begin).into() } else { String::new() },
-            finish: if draining { step_name(record.finish).into() } else { String::new() },
+            begin: draining.then(|| record.begin.into()),
+            finish: draining.then(|| record.finish.into()),
             refused: host.value(self.metrics.refused).unwrap_or_default(),
             heals: record.heals,
             ..Status::unwritten()
         };
-        host.answer(stream, 200, &[("content-type", "application/json")], &status.write().to_string());
+        host.answer(stream, 200, &[("content-type", "application/json")], &status.to_text());
     }
 }

@@ -1,9 +1,9 @@
 //! One worker's gate: what it has, and what makes it look. What it is asked is in `requests`, what it sees in `sight`, what it does in
 //! `drive` and `signals`. The record is shared with the other workers.
 
-use super::census::Census;
+use super::census::{Census, Wishes};
 use super::latch::Latch;
-use super::machine::{Phase, Step};
+use super::machine::{App, Phase, Record, Step};
 use super::policy::Policy;
 use super::record::read_record;
 use super::waiting::{For, Waiting};
@@ -29,10 +29,12 @@ pub(super) enum Call {
     App,
 }
 
-/// The gate's own metrics, and the four of each scope: in flight, long-lived, begun, excluded.
+/// The gate's own metrics, and the three of each scope: in flight, long-lived, begun.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    pub(super) scopes: Vec<(Scope, [Metric; 4])>,
+    pub(super) scopes: Vec<(Scope, [Metric; 3])>,
+    /// Of all scopes, these or not: begun, excluded.
+    pub(super) everywhere: Vec<Metric>,
     pub(super) state: Metric,
     pub(super) seconds: Metric,
     pub(super) late: Metric,
@@ -57,38 +59,39 @@ pub(crate) struct Gate {
     pub(super) heals_before: u64,
     /// The time since when all count, of which Envoy has shown that it left no stream behind.
     pub(super) cleared: Option<u64>,
-    pub(super) app: Option<(u64, bool)>,
+    /// What the app's last answer says, and when it was asked.
+    pub(super) app: Option<(u64, App)>,
     pub(super) app_asked: u64,
     pub(super) period: u32,
+    /// Whether a gRPC request was cut, which the log hears once.
+    pub(super) has_cut: bool,
 }
 
 impl Metrics {
     fn define(host: &impl Control, scopes: &[Scope]) -> Result<Self, String> {
         let gauge = |name: &str| define(host, Kind::Gauge, name);
-        let counter = |name: &str| -> Result<Metric, String> {
-            let metric = define(host, Kind::Counter, name)?;
-            host.show(metric);
-            Ok(metric)
+        let everywhere = Scope::ALL.iter().flat_map(|scope| [metrics::begun(*scope), metrics::excluded(*scope)]);
+        let counted = |name: String| define(host, Kind::Counter, &name);
+        let scope = |scope: &Scope| -> Result<(Scope, [Metric; 3]), String> {
+            let begun = counted(metrics::begun(*scope))?;
+            Ok((*scope, [gauge(&metrics::in_flight(*scope))?, gauge(&metrics::long_lived(*scope))?, begun]))
         };
-        let scope = |scope: &Scope| -> Result<(Scope, [Metric; 4]), String> {
-            let [begun, excluded] = [metrics::begun(*scope), metrics::excluded(*scope)].map(|name| define(host, Kind::Counter, &name));
-            Ok((*scope, [gauge(&metrics::in_flight(*scope))?, gauge(&metrics::long_lived(*scope))?, begun?, excluded?]))
-        };
-        Ok(Self {
-            scopes: scopes.iter().map(scope).collect::<Result<_, _>>()?,
-            state: gauge("laststream_gate_state")?,
-            seconds: gauge("laststream_gate_drain_seconds")?,
-            late: gauge("laststream_gate_late_streams")?,
-            refused: counter("laststream_gate_refused_total")?,
-            heals: counter("laststream_gate_heals_total")?,
-            expired: counter("laststream_gate_expired_total")?,
-            forced: counter("laststream_gate_forced_total")?,
-        })
+        let mut own = [Metric(0); metrics::GATE.len()];
+        for (metric, (kind, name)) in own.iter_mut().zip(metrics::GATE) {
+            *metric = define(host, kind, name)?;
+            if kind == Kind::Counter {
+                host.show(*metric);
+            }
+        }
+        let [state, seconds, late, refused, heals, expired, forced, _evictions] = own; // nothing is evicted yet
+        let scopes = scopes.iter().map(scope).collect::<Result<_, _>>()?;
+        let everywhere = everywhere.map(counted).collect::<Result<_, _>>()?;
+        Ok(Self { scopes, everywhere, state, seconds, late, refused, heals, expired, forced })
     }
 }
 
 fn define(host: &impl Control, kind: Kind, name: &str) -> Result<Metric, String> {
-    host.metric(kind, name).ok_or_else(|| format!("Envoy does not define the metric `{name}`"))
+    host.metric(kind, name).ok_or_else(|| metrics::undefined(name))
 }
 
 impl Gate {
@@ -112,11 +115,11 @@ impl Gate {
             app: None,
             app_asked: 0,
             period: 0,
+            has_cut: false,
         };
         // A drain that began before this configuration goes on under it.
-        let phase = read_record(host).phase;
-        host.set(gate.metrics.state, phase_number(phase));
-        gate.pace(host, phase);
+        host.set(gate.metrics.state, phase_number(read_record(host).phase));
+        gate.pace(host);
         Ok(gate)
     }
 
@@ -127,7 +130,7 @@ impl Gate {
         }
         self.look(host);
         self.settle(host);
-        self.pace(host, read_record(host).phase);
+        self.pace(host);
     }
 
     /// Answers of the counters are here.
@@ -147,21 +150,33 @@ impl Gate {
     }
 
     pub(super) fn ask(&mut self, host: &impl Control) {
-        let guard = self.minds(host);
-        self.census.ask(host, guard);
+        let record = read_record(host);
+        let draining = record.phase == Phase::Draining;
+        let older = self.policy.long_lived_after.filter(|_| draining).map_or(0, |age| record.began.saturating_sub(age));
+        let wishes = Wishes { guard: self.minds(&record), older, list: self.waiting.longest_listing(), plain_only: self.policy.exempts };
+        self.census.ask(host, wishes);
         self.census.hear(host);
     }
 
     /// Whether streams must mind the gate: it costs them a read each.
-    pub(super) fn minds(&self, host: &impl Control) -> bool {
-        self.waiting.any(For::Signal) || self.latch.is_mine() || !matches!(read_record(host).phase, Phase::Serving)
+    fn minds(&self, record: &Record) -> bool {
+        self.waiting.any(For::Signal) || self.latch.is_mine() || record.phase != Phase::Serving
     }
 
-    /// Ticks only as long as there is something to do.
-    pub(super) fn pace(&mut self, host: &impl Control, phase: Phase) {
-        let finishing = phase == Phase::Drained && self.policy.finishes() && !matches!(read_record(host).finish, Step::Done | Step::Failed);
-        let period = if self.waiting.any(For::Counts) || self.waiting.any(For::Signal) {
+    /// When nothing will have been in flight for long enough, if it stays so.
+    pub(super) fn quiet_ends(&self, record: &Record) -> Option<u64> {
+        (record.phase == Phase::Draining && record.quiet_since > 0).then_some(record.quiet_since + self.policy.quiet)
+    }
+
+    /// Ticks only as long as there is something to do, and so that the end of the quiet period is not missed by a tick.
+    pub(super) fn pace(&mut self, host: &impl Control) {
+        let record = read_record(host);
+        let phase = record.phase;
+        let finishing = phase == Phase::Drained && self.policy.finishes() && !matches!(record.finish, Step::Done | Step::Failed);
+        let period = if self.waiting.presses() {
             SHORT_TICK
+        } else if let Some(end) = self.quiet_ends(&record) {
+            u32::try_from(end.saturating_sub(host.now())).unwrap_or(TICK).clamp(SHORT_TICK, TICK)
         } else if phase == Phase::Draining || finishing || !self.waiting.is_empty() || self.latch.is_mine() {
             TICK
         } else {

@@ -1,44 +1,41 @@
 //! What the gate sees: its counters, their keepers, and what Envoy itself counts.
 
 use super::census::Result as Counted;
-use super::machine::{Phase, Sight, Trust};
+use super::machine::{App, Phase, Record, Sight, Trust};
 use super::record::read_record;
 use super::root::{Call, Gate};
 use super::stats::{self, Stats};
-use super::waiting::For;
 use super::witness::Before;
-use crate::config::wire::Scope;
 use crate::host::{Control, Metric};
 
-/// Envoy's own counts, and the app, are asked for so often.
-const STATS_EVERY: u64 = 100;
+/// Envoy's own counts, and the app, are asked for so often at most: in each tick, also one that comes a little early.
+const STATS_EVERY: u64 = 50;
 /// Who has counted for so long has missed no stream that is still there; where Envoy can be asked, it is asked before.
 const LONGEST_STREAM: u64 = 60_000;
 
 impl Gate {
     pub(super) fn begun(&self, host: &impl Control) -> u64 {
-        self.metrics.scopes.iter().map(|(_, [_, _, begun, _])| host.value(*begun).unwrap_or_default()).sum()
+        self.metrics.scopes.iter().map(|(_, [_, _, begun])| host.value(*begun).unwrap_or_default()).sum()
     }
 
     /// In flight is read first, begun last; see `stream::Stream::count`. More than there can be is an error of accounting, not zero.
     pub(super) fn holding(&self, host: &impl Control) -> u64 {
         let value = |metric: Metric| host.value(metric).unwrap_or(u64::MAX);
-        let one = |[in_flight, long_lived, ..]: &[Metric; 4]| {
+        let one = |[in_flight, long_lived, ..]: &[Metric; 3]| {
             let all = value(*in_flight);
             if self.policy.exempts { all.saturating_sub(value(*long_lived)) } else { all }
         };
         self.metrics.scopes.iter().map(|(_, metrics)| one(metrics)).fold(0, u64::saturating_add)
     }
 
-    /// Streams ever begun, counted or not.
+    /// Streams ever begun, counted or not, waited for or not.
     pub(super) fn moved(&self, host: &impl Control) -> u64 {
-        let excluded = |(_, [.., excluded]): &(Scope, [Metric; 4])| host.value(*excluded).unwrap_or_default();
-        self.metrics.scopes.iter().map(excluded).fold(self.begun(host), u64::saturating_add)
+        self.metrics.everywhere.iter().map(|counter| host.value(*counter).unwrap_or_default()).fold(0, u64::saturating_add)
     }
 
     /// Streams in flight that need not be waited for.
     pub(super) fn idle(&self, counted: &Counted) -> u64 {
-        counted.excluded + if self.policy.exempts { counted.long } else { 0 }
+        counted.elsewhere + counted.excluded + if self.policy.exempts { counted.long } else { 0 }
     }
 
     pub(super) fn sight(&self, host: &impl Control, now: u64, counted: &Counted) -> Sight {
@@ -47,16 +44,17 @@ impl Gate {
         let stats = self.witness.stats(now);
         let active = self.witness.active(now, self.moved(host), self.idle(counted));
         let trust = self.trust(now, counted, holding, active);
+        let app = self.app(host);
         let total = stats.and_then(|(_, stats)| stats.total).filter(|_| trust != Trust::Exact).unwrap_or_default();
         Sight {
             trust,
-            seen: stats.map_or(counted.seen, |(at, _)| at.min(counted.seen)),
+            seen: stats.map_or(counted.seen, |(at, _)| at.min(counted.seen)).min(app.map_or(u64::MAX, |(asked, _)| asked)),
             holding,
             living: counted.living,
             begun: begun.saturating_add(total),
             active,
             buffered: stats.and_then(|(_, stats)| stats.buffered),
-            app_is_there: self.app.is_none_or(|(_, there)| there),
+            app: app.map_or(App::Asking, |(_, app)| app),
         }
     }
 
@@ -80,11 +78,18 @@ impl Gate {
         if doubt && active != Some(0) { Trust::Partial } else { Trust::Exact }
     }
 
+    /// Whether who was asked then is asked again: every so often, and once more when the quiet period ends.
+    fn is_due(&self, record: &Record, now: u64, asked: u64) -> bool {
+        let decides = self.quiet_ends(record).is_some_and(|end| asked < end && end <= now);
+        decides || now.saturating_sub(asked) >= STATS_EVERY
+    }
+
     /// Asks Envoy what it counts, when that matters.
     pub(super) fn seek_witness(&mut self, host: &impl Control, now: u64, counted: &Counted) {
-        let wanted = read_record(host).phase == Phase::Draining || self.waiting.any(For::Counts) || self.waiting.any(For::Signal);
+        let record = read_record(host);
+        let wanted = record.phase == Phase::Draining || self.waiting.presses();
         let matters = wanted && (counted.trust != Trust::Exact || self.holding(host) == 0);
-        if !matters || self.asks_envoy() || now.saturating_sub(self.stats_asked) < STATS_EVERY {
+        if !matters || !self.is_due(&record, now, self.stats_asked) || self.asks_envoy() {
             return;
         }
         self.stats_asked = now;
@@ -114,18 +119,25 @@ impl Gate {
         self.look_again(host);
     }
 
+    /// What this drain's last answer of the app says; one to an earlier drain says nothing.
+    fn app(&self, host: &impl Control) -> Option<(u64, App)> {
+        self.app.filter(|(asked, _)| *asked >= read_record(host).began)
+    }
+
     /// Asks the app whether it is there.
     pub(super) fn seek_app(&mut self, host: &impl Control, now: u64) {
-        if read_record(host).phase != Phase::Draining {
+        let record = read_record(host);
+        if record.phase != Phase::Draining {
             return;
         }
         if let Some(app) = &self.policy.app
             && !self.calls.iter().any(|(_, other)| *other == Call::App)
-            && now.saturating_sub(self.app_asked) >= STATS_EVERY
+            && self.is_due(&record, now, self.app_asked)
         {
             self.app_asked = now;
-            if let Some(number) = self.call(host, &app.cluster, "GET", &app.path) {
-                self.calls.push((number, Call::App));
+            match self.call(host, &app.cluster, "GET", &app.path) {
+                Some(number) => self.calls.push((number, Call::App)),
+                None => self.app = Some((now, App::Unreachable)),
             }
         }
     }

@@ -31,6 +31,9 @@ impl Gate {
             Err(why) => return self.refuse(host, waiter.stream, why),
         }
         let closed = self.census.me().is_some_and(|me| self.latch.close(host, me, self.policy.patience));
+        if self.latch.is_rejected() {
+            return self.refuse(host, waiter.stream, "Envoy's stats matcher rejects the gauge that keeps streams from beginning meanwhile");
+        }
         if !closed && host.now() < waiter.until {
             return self.waiting.hold(waiter);
         }
@@ -64,6 +67,7 @@ impl Gate {
             Trust::Exact if mind => Ok(()),
             Trust::Partial => Err(OLDER),
             Trust::Unknown => Err("nobody counts streams here"),
+            Trust::Rejected => Err("Envoy's stats matcher rejects a counter of streams"),
             Trust::Leaking => Err("a worker's counter has died"),
             Trust::Exact | Trust::Asking => Err("not all who count streams have answered"),
         }

@@ -7,6 +7,8 @@ pub(crate) enum For {
     Counts,
     /// The gate to open.
     Opening,
+    /// A fresh listing of so many streams.
+    Listing(usize),
     /// Everybody to mind the gate, so that a signal may pass.
     Signal,
 }
@@ -24,7 +26,7 @@ pub(crate) struct Waiter {
 }
 
 /// More answers in one call of the VM nest deeper than its stack allows.
-const AT_ONCE: usize = 64;
+pub(crate) const AT_ONCE: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(Vec<Waiter>);
@@ -47,6 +49,17 @@ impl Waiting {
 
     pub(crate) fn any(&self, what: For) -> bool {
         self.0.iter().any(|waiter| waiter.what == what)
+    }
+
+    /// Whether somebody waits for fresh answers, and not for the end.
+    pub(crate) fn presses(&self) -> bool {
+        self.0.iter().any(|waiter| waiter.what != For::Opening)
+    }
+
+    /// How many streams must be listed for whoever waits for that.
+    pub(crate) fn longest_listing(&self) -> usize {
+        let length = |waiter: &Waiter| if let For::Listing(length) = waiter.what { length } else { 0 };
+        self.0.iter().map(length).max().unwrap_or_default()
     }
 
     /// Takes out those that are ready, the oldest first, as many as may be answered at once.

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use super::imports::Envoy;
 use crate::contexts::{Contexts, Flow};
 use crate::host::{Host, Level};
+use crate::pieces::text;
 
 thread_local! {
     static CONTEXTS: RefCell<Contexts> = RefCell::default();
@@ -23,7 +24,13 @@ extern "C" fn proxy_abi_version_0_2_1() {}
 
 #[unsafe(no_mangle)]
 extern "C" fn _initialize() {
-    std::panic::set_hook(Box::new(|panic| Envoy.log(Level::Critical, &panic.to_string())));
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map_or("", |place| place.file());
+        let line = panic.location().map_or(0, |place| place.line());
+        let payload = panic.payload();
+        let why = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Envoy.log(Level::Critical, &text!["panicked at ", place, ":", line, ": ", why.unwrap_or_default()]);
+    }));
 }
 
 /// Memory for the host to fill.

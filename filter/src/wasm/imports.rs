@@ -26,6 +26,7 @@ unsafe extern "C" {
     fn proxy_get_current_time_nanoseconds(time: *mut u64) -> u32;
     safe fn proxy_set_tick_period_milliseconds(period: u32) -> u32;
     safe fn proxy_set_effective_context(context: u32) -> u32;
+    safe fn proxy_close_stream(stream: u32) -> u32;
     fn proxy_get_shared_data(key: *const u8, key_length: usize, value: *mut *mut u8, length: *mut usize, generation: *mut u32) -> u32;
     fn proxy_set_shared_data(key: *const u8, key_length: usize, value: *const u8, length: usize, generation: u32) -> u32;
     fn proxy_register_shared_queue(name: *const u8, length: usize, queue: *mut u32) -> u32;
@@ -55,6 +56,9 @@ unsafe extern "C" {
         grpc_status: i32,
     ) -> u32;
 }
+
+/// The client's side of a stream, whole.
+const REQUEST: u32 = 0;
 
 /// Numbers of the map and the buffer that hold the answer to a call.
 const CALL_HEADERS: u32 = 6;
@@ -196,10 +200,12 @@ impl Control for Envoy {
     }
 
     fn called_status(&self) -> Option<u16> {
-        let name = ":status";
+        std::str::from_utf8(&self.called_header(":status")?).ok()?.parse().ok()
+    }
+
+    fn called_header(&self, name: &str) -> Option<Vec<u8>> {
         // SAFETY: the name outlives the call, and the host fills memory of `taken`'s making.
-        let status = taken(|value, length| unsafe { proxy_get_header_map_value(CALL_HEADERS, name.as_ptr(), name.len(), value, length) })?;
-        std::str::from_utf8(&status).ok()?.parse().ok()
+        taken(|value, length| unsafe { proxy_get_header_map_value(CALL_HEADERS, name.as_ptr(), name.len(), value, length) })
     }
 
     fn called_body(&self, length: usize) -> Vec<u8> {
@@ -217,6 +223,12 @@ impl Control for Envoy {
         unsafe {
             proxy_send_local_response(status.into(), ptr::null(), 0, body.as_ptr(), body.len(), headers.as_ptr(), headers.len(), no_grpc)
         };
+    }
+
+    fn cut(&self, stream: u32) {
+        if self.enter(stream) {
+            proxy_close_stream(REQUEST);
+        }
     }
 
     fn enter(&self, stream: u32) -> bool {

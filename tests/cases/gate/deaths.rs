@@ -42,7 +42,7 @@ async fn bench_with(lab: &Lab, failure_policy: &str, gate: &str) -> Outcome<Benc
 }
 
 /// Enough connections for both workers.
-async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<Client>> {
+pub(super) async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<Client>> {
     let mut clients = Vec::new();
     for _ in 0..count {
         let mut client = Client::connect(bench.main).await?;
@@ -54,7 +54,7 @@ async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<Client>> {
 }
 
 /// Kills the stream role's VM of one worker. What the client of that request gets is Envoy's business.
-async fn kill(bench: &Bench, how: &str) -> Outcome {
+pub(super) async fn kill(bench: &Bench, how: &str) -> Outcome {
     let mut client = Client::connect(bench.main).await?;
     client.send(&Request::get("/echo").header("x-laststream-die", how).bytes()).await?;
     bench.envoy.wait_for_log("Function: proxy_on_request_headers failed", SOON).await?;

@@ -1,12 +1,31 @@
 //! A drain from its beginning to its end.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
+
 use super::bench::{Bench, SOON, same};
+use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
 use crate::support::failure::{Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Request, once};
+use crate::support::h2;
+use crate::support::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(says_what_it_sees), case!(holds_until_the_last_stream_is_out)]
+    vec![
+        case!(says_what_it_sees),
+        case!(holds_until_the_last_stream_is_out),
+        case!(idle_connections_do_not_hold),
+        case!(excluded_streams_do_not_hold),
+        case!(tells_http2_clients_to_leave),
+        case!(begins_again_when_envoy_fails),
+        case!(writes_why_it_waits),
+    ]
 }
 
 async fn says_what_it_sees(lab: &Lab) -> Outcome {
@@ -46,5 +65,100 @@ async fn holds_until_the_last_stream_is_out(lab: &Lab) -> Outcome {
     let status = bench.until("state", "drained").await?;
     same(&status, "late", 1)?;
     bench.get("/ready").await?.expect(200)?;
+    Ok(())
+}
+
+async fn idle_connections_do_not_hold(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+    let mut one = Client::connect(bench.main).await?;
+    one.get("/echo").await?.expect(200)?;
+    let mut two = h2::Client::connect(bench.main).await?;
+    two.get("/echo").await?.expect(200)?;
+    same(&bench.get("/prestop?wait").await?.expect(200)?.json()?, "state", "drained")?;
+    ensure_eq!(bench.envoy.stat("http.main.downstream_cx_active").await?, Some(2), "both connections are still there");
+    Ok(())
+}
+
+async fn excluded_streams_do_not_hold(lab: &Lab) -> Outcome {
+    let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}]}}}"#;
+    let bench = Bench::with(lab, r#"{"quiet_ms": 300}"#, routes(Hcm::new("main").filter(lab.stream(rules).filter()))).await?;
+    let mut probe = bench.held("probe").await?;
+    let mut real = bench.held("real").await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("holding", 1).await?;
+    bench.get("/ready").await?.expect(503)?;
+    bench.upstream.release("real");
+    real.response("GET").await?.expect(200)?;
+    bench.until("state", "drained").await?;
+    bench.upstream.release("probe");
+    probe.response("GET").await?.expect(200)?;
+    Ok(())
+}
+
+async fn tells_http2_clients_to_leave(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+    let mut client = h2::Client::connect(bench.main).await?;
+    client.get("/echo").await?.expect(200)?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "done").await?;
+    client.get("/echo").await?.expect(200)?;
+    let ended = timeout(SOON, client.ended()).await;
+    ensure!(ended.is_ok(), "the connection ends after the next answer");
+    Ok(())
+}
+
+/// An admin interface that is in trouble at first.
+async fn troubled(troubles: usize, asked: Arc<AtomicUsize>) -> Outcome<std::net::SocketAddr> {
+    let listener = TcpListener::bind(local(0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((tcp, _)) = listener.accept().await {
+            let asked = Arc::clone(&asked);
+            tokio::spawn(async move {
+                let mut wire = Wire::new(Io::Plain(tcp));
+                while let Some(head) = wire.head().await? {
+                    wire.body(Framing::of_request(&head)).await?;
+                    let begins = head.start.starts_with("POST /drain_listeners?graceful&skip_exit ");
+                    let fails = begins && asked.fetch_add(1, Ordering::Relaxed) < troubles;
+                    let status = if fails { "500 Internal Server Error" } else { "200 OK" };
+                    wire.send(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes()).await?;
+                }
+                Outcome::Ok(())
+            });
+        }
+    });
+    Ok(address)
+}
+
+async fn begins_again_when_envoy_fails(lab: &Lab) -> Outcome {
+    for (troubles, becomes, calls) in [(2, "done", 3), (100, "failed", 3)] {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let bootstrap = Bootstrap::new().cluster(cluster::h1("troubled", troubled(troubles, Arc::clone(&asked)).await?));
+        let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+        let bench = Bench::upon(bootstrap, lab, r#"{"quiet_ms": 300, "admin": {"cluster": "troubled"}}"#, main).await?;
+        bench.post("/drain").await?.expect(202)?;
+        bench.until("begin", becomes).await?;
+        sleep(Duration::from_millis(500)).await;
+        ensure_eq!(asked.load(Ordering::Relaxed), calls, "calls that {troubles} troubles take");
+    }
+    Ok(())
+}
+
+async fn writes_why_it_waits(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+    let mut client = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.post("/drain").await?.expect(202)?;
+    sleep(Duration::from_millis(2_500)).await;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    bench.until("state", "drained").await?;
+    let seconds = bench.status().await?["draining_ms"].as_u64().unwrap_or_default() / 1_000 + 1;
+    let log = bench.envoy.log();
+    let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count() as u64;
+    ensure_eq!(lines("the drain begins: "), 1, "lines at the beginning");
+    ensure_eq!(lines("the drain ends: drained after "), 1, "lines at the end");
+    let waits = lines("draining: 1 stream is in flight");
+    ensure!((1..=seconds).contains(&waits), "{waits} lines say why in {seconds} seconds");
     Ok(())
 }

@@ -165,7 +165,7 @@ async fn quits_at_zero(lab: &Lab) -> Outcome {
 }
 
 /// What is asked and what it gets; `…` is longer than makes sense.
-const QUESTIONS: [(&str, &str, u16); 19] = [
+const QUESTIONS: [(&str, &str, u16); 22] = [
     ("POST", "/status", 405),
     ("PUT", "/prestop", 405),
     ("GET", "/force", 405),
@@ -180,6 +180,9 @@ const QUESTIONS: [(&str, &str, u16); 19] = [
     ("GET", "/prestop?wait=soon", 400),
     ("GET", "/prestop?wait=99999999999999999999", 400),
     ("GET", "/prestop?wait=-1", 400),
+    ("GET", "/streams?limit=101", 400),
+    ("GET", "/streams?limit=-1", 400),
+    ("PUT", "/streams", 405),
     ("POST", "/force?reason=", 400),
     ("POST", "/force?reason=%20", 400),
     ("GET", "/status?a=%ff%00&&==&wait", 200),
@@ -257,6 +260,7 @@ async fn keeps_its_secret(lab: &Lab) -> Outcome {
         ("POST", "/force?reason=x"),
         ("POST", "/quitquitquit"),
         ("POST", "/drain_listeners?graceful"),
+        ("GET", "/streams"),
     ] {
         refuses(&bench, &Request::new(method, path)).await?;
         refuses(&bench, &with(method, path, wrong)).await?;

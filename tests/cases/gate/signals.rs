@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -21,7 +22,12 @@ use crate::support::trial::wait_for;
 use crate::support::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(refuses_signals_until_zero), case!(no_stream_is_there_when_a_signal_passes), case!(without_the_latch_streams_are_there)]
+    vec![
+        case!(refuses_signals_until_zero),
+        case!(refuses_signals_where_the_latch_cannot_close),
+        case!(no_stream_is_there_when_a_signal_passes),
+        case!(without_the_latch_streams_are_there),
+    ]
 }
 
 async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
@@ -47,6 +53,23 @@ async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
         Err(_empty) => {}
     }
     bench.envoy.exited(SOON).await?;
+    Ok(())
+}
+
+async fn refuses_signals_where_the_latch_cannot_close(lab: &Lab) -> Outcome {
+    let rejected = json!({ "exclusion_list": { "patterns": [{ "exact": "wasmcustom.laststream_gate_closing_until" }] } });
+    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let mut bench = Bench::upon(Bootstrap::new().stats_matcher(rejected), lab, r#"{"quiet_ms": 300, "finish": "quit"}"#, main).await?;
+    bench.until("count", "exact").await?;
+    for _ in 0..3 {
+        let answer = bench.post("/quitquitquit").await?.expect(503)?.json()?;
+        ensure!(answer["reason"].as_str().is_some_and(|reason| reason.contains("stats matcher")), "{answer}");
+    }
+    ensure!(bench.envoy.is_alive(), "Envoy lives");
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("finish", "failed").await?;
+    same(&bench.status().await?, "state", "drained")?;
+    ensure!(bench.envoy.is_alive(), "Envoy lives");
     Ok(())
 }
 

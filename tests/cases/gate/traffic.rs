@@ -106,7 +106,7 @@ async fn is_not_fooled_by_light_traffic(lab: &Lab) -> Outcome {
 }
 
 /// More than kernels keep; Envoy takes it whole.
-const BODY: u32 = 8_000_000;
+pub(super) const BODY: u32 = 8_000_000;
 
 /// The stream is over for the module while Envoy still has bytes of it: only Envoy's own count of them tells.
 async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
@@ -143,7 +143,7 @@ async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
 
 /// A small window of its own keeps the bytes on the other side. Not `connection: close`: such a connection Envoy itself cuts when nothing
 /// moves for its `delayed_close_timeout` of a second.
-async fn slow_reader(to: SocketAddr) -> Outcome<TcpStream> {
+pub(super) async fn slow_reader(to: SocketAddr) -> Outcome<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(32 * 1024)?;
     let mut reader = socket.connect(to).await?;
@@ -152,7 +152,7 @@ async fn slow_reader(to: SocketAddr) -> Outcome<TcpStream> {
 }
 
 /// So many bytes, or what there is.
-async fn read_up_to(reader: &mut TcpStream, got: &mut Vec<u8>, count: usize) -> Outcome {
+pub(super) async fn read_up_to(reader: &mut TcpStream, got: &mut Vec<u8>, count: usize) -> Outcome {
     let end = got.len() + count;
     while got.len() < end {
         match timeout(Duration::from_millis(100), reader.read_buf(got)).await {

@@ -13,7 +13,7 @@ use crate::support::bootstrap::filters::Wasm;
 use crate::support::bootstrap::{Bootstrap, Hcm, Listener, cluster, extension, filters, only_stats_with_prefixes};
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
+use crate::support::h1::{Client, Request, once};
 use crate::support::upstream::Upstream;
 use crate::support::wire::free_port;
 use crate::support::xds::Xds;
@@ -35,6 +35,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case!(without_the_filter_envoy_is_believed),
         case!(without_any_source_the_deadline_decides),
         case!(rejected_metrics_are_no_zero),
+        case!(a_rejected_counter_is_no_quiet),
         case!(a_drain_goes_on_through_other_configurations),
         case!(hundreds_of_configurations_leave_no_dead_entry),
         case!(an_admin_interface_that_hangs_does_not_move_the_deadline),
@@ -197,6 +198,35 @@ async fn rejected_metrics_are_no_zero(lab: &Lab) -> Outcome {
     stays_closed(&bench, 10).await?;
     release(&bench, "a", held).await?;
     opens_only_at_zero(&bench).await
+}
+
+/// The gauges count, and the counters that tell whether a stream came in between do not: requests that are shorter than the gate's looks.
+async fn a_rejected_counter_is_no_quiet(lab: &Lab) -> Outcome {
+    for (counter, configuration) in [("begun", "{}"), ("excluded", r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#)] {
+        let rejected = json!({ "exclusion_list": { "patterns": [{ "prefix": format!("wasmcustom.laststream_streams_{counter}") }] } });
+        let main = routes(Hcm::new("main").filter(lab.stream(configuration).filter()));
+        let gate = r#"{"quiet_ms": 1500, "deadline_ms": 90000}"#;
+        let bench = Bench::upon(Bootstrap::new().stats_matcher(rejected), lab, gate, main).await?;
+        for path in ["/echo", "/nowhere"] {
+            once(bench.main, &Request::get(path)).await?.expect(200)?;
+        }
+        bench.post("/drain").await?.expect(202)?;
+        for number in 0..15 {
+            once(bench.main, &Request::get("/echo")).await?.expect(200)?;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            ensure_eq!(bench.get("/ready").await?.status, 503, "{counter}: after request {number}");
+        }
+        let status = bench.status().await?;
+        same(&status, "count", "rejected")?;
+        ensure!(status["reason"].as_str().is_some_and(|reason| reason.contains("for ")), "{status}");
+        let line = bench.envoy.wait_for_log(&format!("rejects `wasmcustom.laststream_streams_{counter}_gateway_total`"), SOON).await?;
+        ensure!(line.contains("statsInclusionPrefixes"), "the way out: {line}");
+        let held = bench.held("a").await?;
+        stays_closed(&bench, 10).await?;
+        release(&bench, "a", held).await?;
+        opens_only_at_zero(&bench).await?;
+    }
+    Ok(())
 }
 
 /// Both roles get another configuration while the drain goes on, and somebody waits.

@@ -1,0 +1,135 @@
+//! What a counting root tells of its streams one by one: which are the oldest, and which are older than a moment.
+//!
+//! Asked for between requests, where header maps must not be touched, and properties can be read in the stream's own context.
+
+use crate::host::Control;
+use crate::pieces::Piece as _;
+use crate::stream::Stream;
+
+/// Shows a root's streams one by one, with their contexts.
+pub(crate) type Each<'e> = &'e mut dyn FnMut(&mut dyn FnMut(u32, &mut Stream));
+
+/// Keeps a list sorted and short: the lowest come first, and no more than so many of them.
+pub(crate) fn keep_lowest<T, K: Ord>(list: &mut Vec<T>, most: usize, item: T, key: impl Fn(&T) -> K) {
+    let place = list.partition_point(|other| key(other) <= key(&item));
+    if place < most {
+        list.truncate(most - 1);
+        list.insert(place, item);
+    }
+}
+
+/// Streams that began before that moment are long-lived from now on.
+pub(crate) fn mark_older(host: &impl Control, each: Each<'_>, moment: u64) {
+    each(&mut |context, stream| {
+        if stream.is_plain() && host.enter(context) && began(host).is_some_and(|began| began < moment) {
+            stream.live_long(host);
+        }
+    });
+}
+
+/// The oldest, a line each, of the fields that [`Line`] has. Envoy numbers contexts one after the other, so the lowest are the oldest.
+pub(crate) fn oldest(host: &impl Control, each: Each<'_>, most: usize, plain_only: bool) -> String {
+    let mut chosen = Vec::new();
+    each(&mut |context, stream| {
+        if stream.is_plain() || !plain_only && stream.is_long_lived() {
+            keep_lowest(&mut chosen, most, (context, stream.is_long_lived()), |(context, _)| *context);
+        }
+    });
+    let mut lines = String::new();
+    for (context, long) in chosen {
+        host.enter(context);
+        let began = began(host).unwrap_or_default();
+        let numbers = [began, u64::from(long), number(host, b"response\0code"), number(host, b"response\0total_size")];
+        for number in numbers {
+            number.add(&mut lines);
+            lines.push('\t');
+        }
+        for property in TEXTS {
+            let text = host.property(property).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            lines.extend(text.chars().take(LONGEST).map(|character| if character.is_control() { ' ' } else { character }));
+            lines.push('\t');
+        }
+        lines.push('\n');
+    }
+    lines
+}
+
+/// Longer texts are cut: a listing is for people, and a path can be as long as a header may be.
+const LONGEST: usize = 512;
+
+/// In the order of [`Line`]'s texts. All can be read in every phase of a stream; the first, if the operator has it written.
+const TEXTS: [&[u8]; 6] = [
+    b"filter_state\0laststream.request",
+    b"request\0protocol",
+    b"xds\0route_name",
+    b"xds\0cluster_name",
+    b"source\0address",
+    b"upstream\0address",
+];
+
+/// One stream of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line<'t> {
+    /// Milliseconds of Envoy's clock.
+    pub(crate) began: u64,
+    pub(crate) long: bool,
+    /// 0 as long as there is none.
+    pub(crate) status: u64,
+    pub(crate) bytes: u64,
+    /// Request, protocol, route, cluster, peer, upstream; empty where there is none.
+    pub(crate) texts: [&'t str; 6],
+}
+
+impl<'t> Line<'t> {
+    pub(crate) fn read(line: &'t str) -> Option<Self> {
+        let mut fields = line.split('\t');
+        let mut number = || fields.next()?.parse().ok();
+        let (began, long, status, bytes): (_, u64, _, _) = (number()?, number()?, number()?, number()?);
+        let mut texts = [""; 6];
+        for text in &mut texts {
+            *text = fields.next()?;
+        }
+        Some(Self { began, long: long == 1, status, bytes, texts })
+    }
+}
+
+/// Times are nanoseconds.
+fn began(host: &impl Control) -> Option<u64> {
+    Some(number(host, b"request\0time") / 1_000_000).filter(|began| *began > 0)
+}
+
+/// Numbers are eight bytes, the lowest first.
+fn number(host: &impl Control, property: &[u8]) -> u64 {
+    host.property(property).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{Line, keep_lowest};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn keeps_the_lowest() {
+        let numbers = [5, 3, 9, 1, 3, 7, 0, 8];
+        for most in 1..=numbers.len() {
+            let mut kept = Vec::new();
+            for number in numbers {
+                keep_lowest(&mut kept, most, number, |number| *number);
+            }
+            let mut sorted = numbers;
+            sorted.sort_unstable();
+            assert_eq!(kept, sorted[..most]);
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn reads_what_is_a_line() {
+        let texts = ["GET a/b", "HTTP/1.1", "", "app", "10.0.0.1:80", ""];
+        let line = Line { began: 7, long: true, status: 200, bytes: 12, texts };
+        assert_eq!(Line::read("7\t1\t200\t12\tGET a/b\tHTTP/1.1\t\tapp\t10.0.0.1:80\t\t"), Some(line));
+        assert_eq!(Line::read("7\t1\t200\t12\tGET a/b"), None);
+        assert_eq!(Line::read(""), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! Waiting for the app to go: what it may do and still be there, when it is gone, and when nobody can say.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::bench::{Bench, SOON, same, say};
+use super::states::kept;
+use crate::cases::stage::routes;
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
+use crate::support::failure::{Context as _, Outcome, ensure};
+use crate::support::h1::{Client, Request, once};
+use crate::support::upstream::Upstream;
+use crate::support::wire::{Framing, Io, Wire, local};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(holds_until_the_app_has_gone),
+        case!(whatever_an_app_says_it_is_there),
+        case!(an_app_that_takes_no_connection_is_there),
+        case!(an_app_that_hangs_does_not_move_the_deadline),
+        case!(an_app_that_envoy_cannot_ask_does_not_move_the_deadline),
+    ]
+}
+
+/// An app that says what it is told to say; a request each connection.
+struct App {
+    address: SocketAddr,
+    says: Arc<Mutex<Says>>,
+    server: JoinHandle<()>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Says {
+    /// Takes the request, and never answers.
+    Nothing,
+    /// These bytes, and the end of the connection.
+    Bytes(&'static str),
+}
+
+impl App {
+    async fn start() -> Outcome<Self> {
+        let listener = TcpListener::bind(local(0)).await?;
+        let address = listener.local_addr()?;
+        let says = Arc::new(Mutex::new(Says::Nothing));
+        let server = tokio::spawn(serve(listener, Arc::clone(&says)));
+        Ok(Self { address, says, server })
+    }
+
+    fn say(&self, what: Says) {
+        *self.says.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+}
+
+async fn serve(listener: TcpListener, says: Arc<Mutex<Says>>) {
+    let mut connections = JoinSet::new();
+    while let Ok((tcp, _)) = listener.accept().await {
+        connections.spawn(answer(tcp, Arc::clone(&says)));
+    }
+}
+
+async fn answer(tcp: TcpStream, says: Arc<Mutex<Says>>) -> Outcome {
+    let mut wire = Wire::new(Io::Plain(tcp));
+    if let Some(head) = wire.head().await? {
+        wire.body(Framing::of_request(&head)).await?;
+        let says = *says.lock().unwrap_or_else(PoisonError::into_inner);
+        match says {
+            Says::Nothing => std::future::pending().await,
+            Says::Bytes(bytes) => wire.send(bytes.as_bytes()).await?,
+        }
+    }
+    Ok(())
+}
+
+impl Drop for App {
+    /// Its port closes.
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Nothing tells traffic to leave, so that a drain can be taken back.
+fn gate(deadline: u64) -> String {
+    format!(
+        r#"{{"quiet_ms": 300, "deadline_ms": {deadline}, "begin": {{"call": "nothing"}}, "admin": {{"timeout_ms": 400}}, "app": {{"cluster": "the-app"}}}}"#
+    )
+}
+
+async fn bench(lab: &Lab, app: Value, deadline: u64) -> Outcome<Bench> {
+    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    Bench::upon(Bootstrap::new().cluster(app), lab, &gate(deadline), main).await
+}
+
+/// Nothing is in flight, and all the same the gate stays closed for so long, because of the app. Each worker asks it.
+async fn stays(bench: &Bench, time: Duration, why: &str) -> Outcome {
+    let until = Instant::now() + time;
+    bench.until("reason", why).await?;
+    while Instant::now() < until {
+        let status = bench.status().await?;
+        same(&status, "state", "draining")?;
+        same(&status, "holding", 0)?;
+        ensure!(
+            [why, "the app is being asked whether it is still there"].contains(&status["reason"].as_str().unwrap_or_default()),
+            "{status}"
+        );
+        sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+const THERE: &str = "the app is still there";
+const UNREACHABLE: &str = "Envoy cannot ask the app, its cluster is missing or has no healthy endpoint: holding until the deadline";
+
+/// The usual one: it serves until its port closes.
+async fn holds_until_the_app_has_gone(lab: &Lab) -> Outcome {
+    let app = Upstream::start().await?;
+    let bench = bench(lab, cluster::h1("the-app", app.h1()), 90_000).await?;
+    let gate = bench.gate;
+    let hook = tokio::spawn(async move { Client::connect(gate).await?.patience(SOON * 3).get("/prestop?wait").await });
+    stays(&bench, Duration::from_secs(2), THERE).await?;
+    ensure!(!hook.is_finished(), "the hook is held");
+    drop(app);
+    let gone = Instant::now();
+    same(&hook.await??.expect(200)?.json()?, "state", "drained")?;
+    say(&format!("the hook returned {} ms after the app's port had closed", gone.elapsed().as_millis()));
+    ensure!(gone.elapsed() > Duration::from_millis(300), "the quiet period comes after");
+    ensure!(gone.elapsed() < Duration::from_secs(5), "{:?} after the app had gone", gone.elapsed());
+    Ok(())
+}
+
+const ANSWERS: [Says; 8] = [
+    Says::Nothing,
+    Says::Bytes(""),
+    Says::Bytes("no HTTP at all\r\n\r\n"),
+    Says::Bytes("HTTP/1.1 503 no\r\ncontent-length: 3\r\n\r\nbye"),
+    Says::Bytes("HTTP/1.1 503 no\r\ncontent-length: 19\r\n\r\nno healthy upstream"),
+    Says::Bytes(
+        "HTTP/1.1 503 no\r\ncontent-length: 98\r\n\r\n\
+         upstream connect error or disconnect/reset before headers. reset reason: remote connection failure",
+    ),
+    Says::Bytes("HTTP/1.1 200 breaks off\r\ncontent-length: 100\r\n\r\nupstream connect error"),
+    Says::Bytes("HTTP/1.1 404 fine\r\ncontent-length: 0\r\n\r\n"),
+];
+
+async fn whatever_an_app_says_it_is_there(lab: &Lab) -> Outcome {
+    let app = App::start().await?;
+    let bench = bench(lab, cluster::h1("the-app", app.address), 90_000).await?;
+    for says in ANSWERS {
+        app.say(says);
+        bench.post("/drain").await?.expect(202)?;
+        stays(&bench, Duration::from_secs(1), THERE).await.with_context(|| format!("an app that says {says:?}"))?;
+        once(bench.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
+    }
+    drop(app);
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("state", "drained").await?;
+    Ok(())
+}
+
+/// Its queue is full, and the kernel drops whatever else would connect: so does an app that is stopped, or swapped out.
+async fn an_app_that_takes_no_connection_is_there(lab: &Lab) -> Outcome {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(local(0))?;
+    let full = socket.listen(1)?;
+    let address = full.local_addr()?;
+    let mut queue = Vec::new();
+    while let Ok(connection) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+        queue.push(connection?);
+        ensure!(queue.len() < 100, "the queue is never full");
+    }
+    let app = cluster::with(cluster::h1("the-app", address), "/connect_timeout", json!("0.2s"));
+    let bench = bench(lab, app, 90_000).await?;
+    bench.post("/drain").await?.expect(202)?;
+    stays(&bench, Duration::from_secs(2), THERE).await?;
+    drop((full, queue));
+    bench.until("state", "drained").await?;
+    Ok(())
+}
+
+async fn an_app_that_hangs_does_not_move_the_deadline(lab: &Lab) -> Outcome {
+    let app = App::start().await?;
+    let bench = bench(lab, cluster::h1("the-app", app.address), 2_500).await?;
+    bench.post("/drain").await?.expect(202)?;
+    stays(&bench, Duration::from_secs(1), THERE).await?;
+    kept(&bench, 2_500).await
+}
+
+/// No such cluster; none of its endpoints; none that is healthy, as an app that has begun to stop says of itself.
+async fn an_app_that_envoy_cannot_ask_does_not_move_the_deadline(lab: &Lab) -> Outcome {
+    let app = Upstream::start().await?;
+    let known = || cluster::h1("the-app", app.h1());
+    let check = json!([{
+        "timeout": "1s", "interval": "0.1s", "no_traffic_interval": "0.1s", "unhealthy_threshold": 1, "healthy_threshold": 1,
+        "http_health_check": { "path": "/status/503" }
+    }]);
+    let unhealthy =
+        cluster::with(cluster::with(known(), "/health_checks", check), "/common_lb_config/healthy_panic_threshold/value", json!(0));
+    for (what, app) in [
+        ("no cluster", cluster::h1("another", app.h1())),
+        ("no endpoint", cluster::with(known(), "/load_assignment/endpoints", json!([]))),
+        ("no healthy endpoint", unhealthy),
+    ] {
+        let bench = bench(lab, app, 2_500).await?;
+        bench.post("/drain").await?.expect(202)?;
+        stays(&bench, Duration::from_secs(1), UNREACHABLE).await.with_context(|| what)?;
+        kept(&bench, 2_500).await.with_context(|| what)?;
+        ensure!(bench.envoy.log_contains(&format!("draining: {UNREACHABLE}")), "{what}: the log says why");
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! A sidecar: what comes in and what goes out are counted apart, drained apart, and waited for as configured.
+
+use super::bench::{Bench, SOON, same};
+use crate::cases::stage::routes;
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::filters::Wasm;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request, once};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(waits_for_one_direction), case!(waits_for_both_directions)]
+}
+
+const INBOUND: &str = r#"{"scope": "inbound"}"#;
+const OUTBOUND: &str = r#"{"scope": "outbound"}"#;
+
+struct Sidecar {
+    bench: Bench,
+    outbound: std::net::SocketAddr,
+}
+
+impl Sidecar {
+    async fn set(lab: &Lab, gate: &str) -> Outcome<Self> {
+        let outbound = routes(Hcm::new("outbound").filter(Wasm { name: "outbound", ..lab.stream(OUTBOUND) }.filter()));
+        let bootstrap = Bootstrap::new().listener(Listener::new("outbound", outbound).direction("OUTBOUND"));
+        let bench = Bench::upon(bootstrap, lab, gate, routes(Hcm::new("main").filter(lab.stream(INBOUND).filter()))).await?;
+        let outbound = bench.envoy.address("outbound").await?;
+        Ok(Self { bench, outbound })
+    }
+
+    async fn held_outbound(&self, key: &str) -> Outcome<Client> {
+        let mut client = Client::connect(self.outbound).await?;
+        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
+        self.bench.upstream.wait_held(key, 1, SOON).await?;
+        Ok(client)
+    }
+}
+
+/// Whether an answer tells the client to leave.
+async fn closes(at: std::net::SocketAddr) -> Outcome<bool> {
+    Ok(once(at, &Request::get("/echo")).await?.expect(200)?.header("connection").is_some())
+}
+
+async fn waits_for_one_direction(lab: &Lab) -> Outcome {
+    let sidecar = Sidecar::set(lab, r#"{"quiet_ms": 300, "scopes": ["inbound"], "begin": {"inbound_only": true}}"#).await?;
+    let bench = &sidecar.bench;
+    let mut incoming = bench.held("in").await?;
+    let mut outgoing = sidecar.held_outbound("out").await?;
+    let before = bench.until("holding", 1).await?;
+    same(&before["scopes"][0], "scope", "inbound")?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "done").await?;
+    ensure!(closes(bench.main).await?, "inbound clients are told to leave");
+    ensure!(!closes(sidecar.outbound).await?, "the app's own calls are not");
+    bench.get("/ready").await?.expect(503)?;
+    bench.upstream.release("in");
+    incoming.response("GET").await?.expect(200)?;
+    bench.until("state", "drained").await?;
+    ensure_eq!(bench.envoy.stat("wasmcustom.laststream_streams_in_flight_outbound").await?, Some(1), "outbound");
+    bench.upstream.release("out");
+    outgoing.response("GET").await?.expect(200)?;
+    Ok(())
+}
+
+async fn waits_for_both_directions(lab: &Lab) -> Outcome {
+    let sidecar = Sidecar::set(lab, r#"{"quiet_ms": 300, "scopes": ["inbound", "outbound"], "begin": {"inbound_only": true}}"#).await?;
+    let bench = &sidecar.bench;
+    let mut incoming = bench.held("in").await?;
+    let mut outgoing = sidecar.held_outbound("out").await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("holding", 2).await?;
+    bench.upstream.release("in");
+    incoming.response("GET").await?.expect(200)?;
+    let status = bench.until("holding", 1).await?;
+    same(&status["scopes"][1], "in_flight", 1)?;
+    let listing = bench.get("/streams").await?.expect(200)?.json()?;
+    same(&listing["streams"][0], "scope", "outbound")?;
+    bench.get("/ready").await?.expect(503)?;
+    bench.upstream.release("out");
+    outgoing.response("GET").await?.expect(200)?;
+    bench.until("state", "drained").await?;
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! gRPC: Envoy answers a gRPC request with HTTP 200 and a status of gRPC's own, whatever a filter says. Right for the data path, wrong for
+//! whoever asks the gate.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::bench::{Bench, SOON, WAITING, same};
+use crate::cases::stage::{IN_FLIGHT, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request, once};
+use crate::support::h2;
+use crate::support::wire::{Framing, Io, Wire, local};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(no_answer_of_the_gate_is_turned_into_200), case!(a_closing_gate_is_unavailable_to_grpc)]
+}
+
+const PATHS: [(&str, &str); 6] = [
+    ("GET", "/ready"),
+    ("HEAD", "/ready"),
+    ("GET", "/prestop"),
+    ("GET", "/prestop?wait=1s"),
+    ("GET", "/status"),
+    ("POST", "/quitquitquit"),
+];
+
+async fn no_answer_of_the_gate_is_turned_into_200(lab: &Lab) -> Outcome {
+    let mut bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
+    let mut client = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    let mut tries = JoinSet::new();
+    for kind in ["application/grpc", "application/grpc+proto", "Application/gRPC", "application/grpc-web"] {
+        for (method, path) in PATHS {
+            tries.spawn(is_not_200(bench.gate, method, path, kind));
+        }
+    }
+    while let Some(tried) = tries.join_next().await {
+        tried??;
+    }
+    same(&bench.status().await?, "state", "draining")?;
+    bench.envoy.wait_for_log("a gRPC request was cut", SOON).await?;
+    ensure!(bench.envoy.log().matches("a gRPC request was cut").count() <= 2, "a line for each worker at most");
+    bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    bench.until("state", "drained").await?;
+    ensure!(bench.envoy.is_alive(), "Envoy lives");
+    Ok(())
+}
+
+/// Over HTTP/1 and over HTTP/2.
+async fn is_not_200(gate: SocketAddr, method: &str, path: &str, kind: &str) -> Outcome {
+    if let Ok(answer) = once(gate, &Request::new(method, path).header("content-type", kind)).await {
+        ensure!(answer.status != 200, "{method} {path} as {kind}, over HTTP/1: {:?}", answer.head);
+    }
+    let mut request = h2::request(method, "http", path);
+    request.headers_mut().insert("content-type", kind.parse()?);
+    if let Ok(answer) = h2::Client::connect(gate).await?.request(request, Bytes::new()).await {
+        ensure!(answer.status != 200, "{method} {path} as {kind}, over HTTP/2: {:?}", answer.headers);
+    }
+    Ok(())
+}
+
+/// In the place of Envoy's admin interface: nothing is in flight; and to quit takes for ever, so that the latch stays closed.
+async fn admin() -> Outcome<(SocketAddr, Arc<Notify>)> {
+    let listener = TcpListener::bind(local(0)).await?;
+    let address = listener.local_addr()?;
+    let quits = Arc::new(Notify::new());
+    let notify = Arc::clone(&quits);
+    tokio::spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((tcp, _)) = listener.accept().await {
+            connections.spawn(answers(tcp, Arc::clone(&notify)));
+        }
+    });
+    Ok((address, quits))
+}
+
+async fn answers(tcp: TcpStream, quits: Arc<Notify>) -> Outcome {
+    let mut wire = Wire::new(Io::Plain(tcp));
+    while let Some(head) = wire.head().await? {
+        wire.body(Framing::of_request(&head)).await?;
+        if head.start.contains("/quitquitquit") {
+            quits.notify_one();
+            std::future::pending::<()>().await;
+        }
+        let body = "http.main.downstream_rq_active: 0\nhttp.main.downstream_rq_total: 0\nserver.concurrency: 2\n";
+        wire.send(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await?;
+    }
+    Ok(())
+}
+
+/// The 503 of a stream that comes while a signal passes.
+async fn a_closing_gate_is_unavailable_to_grpc(lab: &Lab) -> Outcome {
+    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let (silent, quits) = admin().await?;
+    let bootstrap = Bootstrap::new().cluster(cluster::h1("silent", silent));
+    let bench = Bench::upon(bootstrap, lab, r#"{"admin": {"cluster": "silent", "timeout_ms": 20000}}"#, main).await?;
+    bench.until("count", "exact").await?;
+    let gate = bench.gate;
+    let signal =
+        tokio::spawn(async move { Client::connect(gate).await?.patience(SOON * 2).request(&Request::post("/quitquitquit", "")).await });
+    timeout(SOON, quits.notified()).await.context("the signal at the admin interface")?;
+    once(bench.main, &Request::get("/echo")).await?.expect(503)?;
+    let mut request = h2::request("POST", "http", "/grpc");
+    request.headers_mut().insert("content-type", "application/grpc".parse()?);
+    let answer = h2::Client::connect(bench.main).await?.request(request, Bytes::new()).await?.expect(200)?;
+    ensure_eq!(answer.headers.get("grpc-status"), Some("14".into()), "UNAVAILABLE, which clients may try again");
+    ensure!(!signal.is_finished(), "the latch is closed");
+    bench.envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(0), Duration::from_secs(5)).await?;
+    signal.abort();
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! The gate's OpenAPI file against the real gate: what it says happens, all of it, and nothing else does.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use laststream_filter::gate::OPENAPI;
+use laststream_filter::metrics;
+use tokio::net::TcpListener;
+
+use super::bench::Bench;
+use crate::cases::stage::routes;
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Request, Response, once};
+use crate::support::openapi::{Document, Operation, members};
+use crate::support::wire::{Framing, Io, Wire, local};
+
+const SECRET: &str = "open-sesame-0123456789";
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(is_as_written)]
+}
+
+/// Asks as the file says one may, and keeps in mind what was seen.
+struct Asking {
+    document: Document,
+    seen: RefCell<BTreeSet<String>>,
+}
+
+async fn is_as_written(lab: &Lab) -> Outcome {
+    let asking = Asking { document: Document::read(OPENAPI)?, seen: RefCell::default() };
+    serves_drains_and_is_forced(&asking, lab).await?;
+    wants_its_secret(&asking, lab).await?;
+    passes_on_what_comes(&asking, lab).await?;
+    asking.has_seen_all()
+}
+
+async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
+    let bench = &Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+    bench.until("count", "exact").await?;
+    asking.ask(bench, "GET /status", 200).await?;
+    asking.ask(bench, "GET /streams", 200).await?;
+    asking.ask(bench, "GET /streams?limit=0", 400).await?;
+    asking.ask(bench, "GET /ready", 503).await?;
+    asking.ask(bench, "DELETE /drain", 200).await?;
+    for wrong in ["GET /prestop?wait=soon", "POST /prestop?wait=-1", "POST /force", "POST /force?reason="] {
+        asking.ask(bench, wrong, 400).await?;
+    }
+    refuses_what_is_not_written(asking, bench).await?;
+    let mut client = bench.held("a").await?;
+    asking.ask(bench, "POST /quitquitquit", 503).await?;
+    asking.ask(bench, "POST /drain_listeners?inboundonly", 503).await?;
+    asking.ask(bench, "POST /drain", 202).await?;
+    bench.until("begin", "done").await?;
+    asking.ask(bench, "GET /status", 200).await?;
+    asking.ask(bench, "GET /streams?limit=100", 200).await?;
+    asking.ask(bench, "DELETE /drain", 409).await?;
+    asking.ask(bench, "GET /ready", 503).await?;
+    asking.ask(bench, "GET /prestop", 503).await?;
+    asking.ask(bench, "POST /prestop?wait=300ms", 503).await?;
+    asking.ask(bench, "POST /drain_listeners?graceful&skip_exit", 200).await?;
+    refuses_what_is_not_written(asking, bench).await?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    asking.ask(bench, "GET /prestop?wait", 200).await?;
+    asking.ask(bench, "POST /prestop?wait=5", 200).await?;
+    asking.ask(bench, "GET /ready", 200).await?;
+    asking.ask(bench, "GET /status", 200).await?;
+    asking.ask(bench, "POST /drain_listeners?inboundonly", 200).await?;
+    asking.ask(bench, "POST /force?reason=the+app%20is+gone", 200).await?;
+    asking.ask(bench, "GET /status", 200).await?;
+    shows_its_metrics(bench).await
+}
+
+async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
+    let bench = &Bench::set(lab, &format!(r#"{{"secret": "{SECRET}", "begin": {{"call": "fail_health_checks"}}}}"#)).await?;
+    for operation in asking.document.operations() {
+        let free = operation.node["security"].as_array().is_some_and(Vec::is_empty);
+        let example = if operation.path == "/force" { "?reason=x" } else { "" };
+        let question = format!("{} {}{example}", operation.method, operation.path);
+        match (free, operation.path) {
+            (false, _) => asking.ask(bench, &question, 403).await?,
+            (true, "/ready") => asking.ask(bench, &question, 503).await?,
+            (true, _) => asking.ask(bench, &question, 200).await?,
+        };
+    }
+    asking.ask_with(bench, "POST /drain", Some(SECRET), 202).await?;
+    bench.until("begin", "done").await?;
+    asking.ask_with(bench, "DELETE /drain", Some(SECRET), 200).await?;
+    Ok(())
+}
+
+/// With no admin interface, and with others in its place: the real one may be gone before its answer is here, and what it refuses
+/// differs from version to version.
+async fn passes_on_what_comes(asking: &Asking, lab: &Lab) -> Outcome {
+    for (cluster, status) in [("nowhere", 502), ("app", 200), ("sulks", 400)] {
+        let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+        let bootstrap = Bootstrap::new().cluster(cluster::h1("sulks", sulks().await?));
+        let bench = &Bench::upon(bootstrap, lab, &format!(r#"{{"admin": {{"cluster": "{cluster}"}}}}"#), main).await?;
+        asking.ask(bench, "POST /force?reason=x", 200).await?;
+        ensure_eq!(bench.envoy.stat("wasmcustom.laststream_gate_drain_seconds").await?, Some(0), "seconds of a drain that never was");
+        asking.ask(bench, "POST /drain_listeners", status).await?;
+        asking.ask(bench, "POST /quitquitquit", status).await?;
+    }
+    Ok(())
+}
+
+/// Somebody who refuses everything.
+async fn sulks() -> Outcome<SocketAddr> {
+    let listener = TcpListener::bind(local(0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((tcp, _)) = listener.accept().await {
+            let mut wire = Wire::new(Io::Plain(tcp));
+            tokio::spawn(async move {
+                while let Some(head) = wire.head().await? {
+                    wire.body(Framing::of_request(&head)).await?;
+                    wire.send(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 3\r\n\r\nno\n").await?;
+                }
+                Outcome::Ok(())
+            });
+        }
+    });
+    Ok(address)
+}
+
+/// Paths that are not the gate's, though they look like it, or are Envoy's.
+const ELSEWHERE: [&str; 9] =
+    ["/", "/status/", "/STATUS", "/%73tatus", "/drain/now", "/healthcheck/fail", "/config_dump", "/stats", "/logging?level=trace"];
+
+/// All other methods of every path, and other paths.
+async fn refuses_what_is_not_written(asking: &Asking, bench: &Bench) -> Outcome {
+    let operations = asking.document.operations();
+    let paths: BTreeSet<&str> = operations.iter().map(|operation| operation.path).collect();
+    for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
+        for path in &paths {
+            let allowed = allowed(&operations, path);
+            if !allowed.contains(method) {
+                let answer = asking.refused(bench, method, path, 405, "WrongMethod").await?;
+                let told = answer.header("allow").unwrap_or_default();
+                ensure_eq!(told.split(", ").collect::<BTreeSet<_>>(), allowed, "allow of {method} {path}");
+            }
+        }
+        for path in ELSEWHERE {
+            asking.refused(bench, method, path, 404, "NotFound").await?;
+        }
+    }
+    Ok(())
+}
+
+/// What the file has, and HEAD wherever it has GET.
+fn allowed<'d>(operations: &'d [Operation<'_>], path: &str) -> BTreeSet<&'d str> {
+    let mut methods: BTreeSet<&str> =
+        operations.iter().filter(|operation| operation.path == path).map(|operation| operation.method.as_str()).collect();
+    if methods.contains("GET") {
+        methods.insert("HEAD");
+    }
+    methods
+}
+
+/// After a drain and a force, each one and no other.
+async fn shows_its_metrics(bench: &Bench) -> Outcome {
+    let text = bench.envoy.prometheus().await?;
+    let own = text.lines().filter(|line| line.starts_with("laststream_gate_"));
+    let shown: BTreeSet<&str> = own.filter_map(|line| line.split(['{', ' ']).next()).collect();
+    let mut expected: BTreeSet<&str> = metrics::GATE.iter().map(|(_, name)| *name).collect();
+    expected.insert(metrics::CLOSING);
+    ensure_eq!(shown, expected, "the gate's metrics");
+    Ok(())
+}
+
+impl Asking {
+    async fn ask(&self, bench: &Bench, question: &str, status: u16) -> Outcome<Response> {
+        self.ask_with(bench, question, None, status).await
+    }
+
+    /// A question such as `POST /drain`, and what it gets. What GET gets, HEAD gets too.
+    async fn ask_with(&self, bench: &Bench, question: &str, secret: Option<&str>, status: u16) -> Outcome<Response> {
+        let (method, target) = question.split_once(' ').context("a method and a path")?;
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let operations = self.document.operations();
+        let operation = operations.iter().find(|operation| operation.path == path && operation.method == method);
+        let operation = operation.with_context(|| format!("{question} is not in the file"))?;
+        let (heading, said) = self.document.response(operation, status)?;
+        let with = |method: &str| {
+            let request = Request::new(method, target);
+            secret.into_iter().fold(request, |request, secret| request.header("x-laststream-secret", secret))
+        };
+        let answer = once(bench.gate, &with(method)).await?.expect(status).with_context(|| question.to_owned())?;
+        self.document.judge(said, &answer, true).with_context(|| question.to_owned())?;
+        ensure_eq!(self.document.allows(operation, query)?, heading != "400", "whether the file allows {question}");
+        if method == "GET" {
+            let head = once(bench.gate, &with("HEAD")).await?.expect(status).with_context(|| format!("HEAD of {question}"))?;
+            self.document.judge(said, &head, false).with_context(|| format!("HEAD of {question}"))?;
+        }
+        self.seen.borrow_mut().insert(format!("{method} {path}: {heading}"));
+        Ok(answer)
+    }
+
+    /// Something that is not in the file, and gets what the file says of such.
+    async fn refused(&self, bench: &Bench, method: &str, path: &str, status: u16, said: &str) -> Outcome<Response> {
+        let told = || format!("{method} {path}, which is not in the file");
+        let said = &self.document.root()["components"]["responses"][said];
+        let answer = once(bench.gate, &Request::new(method, path)).await?.expect(status).with_context(told)?;
+        self.document.judge(said, &answer, method != "HEAD").with_context(told)?;
+        Ok(answer)
+    }
+
+    fn has_seen_all(&self) -> Outcome {
+        let mut missing = Vec::new();
+        for operation in self.document.operations() {
+            for (heading, _) in members(&operation.node["responses"]) {
+                let line = format!("{} {}: {heading}", operation.method, operation.path);
+                if !self.seen.borrow().contains(&line) {
+                    missing.push(line);
+                }
+            }
+        }
+        ensure!(missing.is_empty(), "the file says what was never seen: {}", missing.join(", "));
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! `GET /streams`: which streams hold the drain, the oldest first, fresh, and never said to be complete when it is not.
+
+use std::time::{Duration, Instant};
+
+use ::h2::Reason;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::bench::{Bench, SOON, same, say};
+use super::deaths::{hold, kill, mortal};
+use crate::cases::stage::routes;
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::Hcm;
+use crate::support::bootstrap::filters::{Wasm, filter_state};
+use crate::support::failure::{Context, Outcome, ensure, ensure_eq, fail};
+use crate::support::h1::{Client, Request};
+use crate::support::h2;
+use crate::support::trial::wait_for;
+use crate::support::websocket::WebSocket;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(lists_every_kind_oldest_first),
+        case!(lists_what_is_there_now),
+        case!(lists_a_few_of_many),
+        case!(lists_only_what_holds),
+        case!(says_that_a_worker_is_missing),
+    ]
+}
+
+async fn listing(bench: &Bench, query: &str) -> Outcome<Value> {
+    bench.get(&format!("/streams{query}")).await?.expect(200)?.json()
+}
+
+fn streams(listing: &Value) -> Outcome<&Vec<Value>> {
+    listing["streams"].as_array().context("a list of streams")
+}
+
+fn requests(listing: &Value) -> Outcome<Vec<&str>> {
+    Ok(streams(listing)?.iter().map(|stream| stream["request"].as_str().unwrap_or_default()).collect())
+}
+
+/// The module with what was asked in filter state.
+fn telling(lab: &Lab, rules: &str) -> Hcm {
+    let request = filter_state("laststream.request", "%REQ(:METHOD)% %REQ(:AUTHORITY)%%REQ(:PATH)%");
+    routes(Hcm::new("main").filter(request).filter(lab.stream(rules).filter()))
+}
+
+async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
+    const BETWEEN: Duration = Duration::from_millis(20);
+    let bench = Bench::with(lab, "{}", telling(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#)).await?;
+    let waiting = bench.held("a").await?;
+    sleep(BETWEEN).await;
+    let mut events = Client::connect(bench.main).await?;
+    events.send(&Request::get("/stream/20/b").host("app").bytes()).await?;
+    events.wire.head().await?.context("an answer")?;
+    events.wire.fill().await?;
+    sleep(BETWEEN).await;
+    let mut socket = WebSocket::open(bench.main, "/ws").await?;
+    socket.echo("hello").await?;
+    sleep(BETWEEN).await;
+    let mut connection = h2::Client::connect(bench.main).await?;
+    let mut call = connection.open(h2::request("POST", "http", "/grpc"), false).await?;
+    call.send("piece", false).await?;
+    call.head().await?;
+    call.piece().await?;
+
+    let listing = listing(&bench, "").await?;
+    say(&listing.to_string());
+    same(&listing, "complete", true)?;
+    same(&listing, "holding", 4)?;
+    let asked: Vec<_> = requests(&listing)?.iter().map(|request| request.split('/').nth(1).unwrap_or_default()).collect();
+    ensure_eq!(asked, ["hold", "stream", "ws", "grpc"], "the oldest first: {listing}");
+    let [first, second, third, fourth] = &streams(&listing)?[..] else { fail!("four: {listing}") };
+    let ages: Vec<_> = [first, second, third, fourth].map(|stream| stream["age_ms"].as_u64().unwrap_or_default()).into();
+    ensure!(ages.windows(2).all(|pair| pair[0] >= pair[1] + 20), "ages {ages:?}");
+    ensure!(first["status"].is_null(), "no answer yet: {first}");
+    same(second, "request", "GET app/stream/20/b")?;
+    for (stream, status, protocol, cluster, route, long) in [
+        (second, 200, "HTTP/1.1", "app", "rest", false),
+        (third, 101, "HTTP/1.1", "app", "rest", true),
+        (fourth, 200, "HTTP/2", "app-h2", "streaming", false),
+    ] {
+        same(stream, "status", status)?;
+        same(stream, "protocol", protocol)?;
+        same(stream, "cluster", cluster)?;
+        same(stream, "route", route)?;
+        same(stream, "long_lived", long)?;
+        same(stream, "scope", "gateway")?;
+        ensure!(stream["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{stream}");
+        ensure!(stream["upstream"].as_str().is_some_and(|upstream| upstream.starts_with("127.0.0.1:")), "{stream}");
+        ensure!(stream["bytes"].as_u64() > Some(0), "{stream}");
+    }
+    drop((waiting, events));
+    socket.close(1000).await?;
+    call.reset(Reason::CANCEL);
+    let empty = wait_for(SOON, "an empty listing", async || {
+        let listing = self::listing(&bench, "").await?;
+        if streams(&listing)?.is_empty() && listing["complete"] == true { Ok(listing) } else { fail!("{listing}") }
+    });
+    same(&empty.await?, "holding", 0)
+}
+
+/// What began before the question is in the answer, what ended before is not; on both workers.
+async fn lists_what_is_there_now(lab: &Lab) -> Outcome {
+    let bench = Bench::with(lab, "{}", telling(lab, "{}")).await?;
+    bench.until("count", "exact").await?;
+    let mut slowest = Duration::ZERO;
+    for round in 0..40 {
+        let key = format!("key-{round}");
+        let mut client = bench.held(&key).await?;
+        let at = Instant::now();
+        let before = listing(&bench, "").await?;
+        slowest = slowest.max(at.elapsed());
+        ensure!(requests(&before)?.iter().any(|request| request.ends_with(&key)), "{key} is there: {before}");
+        same(&before, "complete", true)?;
+        bench.upstream.release(&key);
+        client.response("GET").await?.expect(200)?;
+        // The client has the answer a moment before Envoy takes the stream off.
+        bench.envoy.wait_for_stat("http.main.downstream_rq_active", |value| value == Some(0), SOON).await?;
+        let after = listing(&bench, "").await?;
+        ensure!(!requests(&after)?.iter().any(|request| request.ends_with(&key)), "{key} is gone: {after}");
+    }
+    say(&format!("the slowest of 40 listings took {slowest:?}"));
+    Ok(())
+}
+
+async fn lists_a_few_of_many(lab: &Lab) -> Outcome {
+    const MANY: usize = 1_000;
+    let bench = Bench::with(lab, "{}", telling(lab, "{}")).await?;
+    let first = bench.held("first").await?;
+    let second = bench.held("second").await?;
+    let held = hold(&bench, "many", MANY).await?;
+    let at = Instant::now();
+    let few = listing(&bench, "?limit=100").await?;
+    say(&format!("100 of {MANY} streams in {:?}", at.elapsed()));
+    let requests = requests(&few)?;
+    ensure_eq!(requests.len(), 100, "listed");
+    let keys: Vec<_> = requests.iter().take(2).map(|request| request.rsplit('/').next().unwrap_or_default()).collect();
+    ensure_eq!(keys, ["first", "second"], "the oldest two");
+    same(&few, "complete", false)?;
+    same(&few, "holding", (MANY + 2) as u64)?;
+    let ages: Vec<_> = streams(&few)?.iter().map(|stream| stream["age_ms"].as_u64().unwrap_or_default()).collect();
+    ensure!(ages.is_sorted_by(|one, other| one >= other), "{ages:?}");
+    ensure_eq!(streams(&listing(&bench, "?limit=1").await?)?.len(), 1, "one");
+    drop((first, second, held));
+    Ok(())
+}
+
+/// What is exempt does not hold: neither the upgrades, nor what was old when the drain began.
+async fn lists_only_what_holds(lab: &Lab) -> Outcome {
+    let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt", "long_lived_after_ms": 1500}"#;
+    let bench = Bench::with(lab, gate, telling(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#)).await?;
+    let mut socket = WebSocket::open(bench.main, "/ws").await?;
+    let mut old = bench.held("old").await?;
+    sleep(Duration::from_secs(2)).await;
+    let mut young = bench.held("young").await?;
+    let before = listing(&bench, "").await?;
+    ensure_eq!(requests(&before)?.len(), 2, "nothing is old as long as nobody drains: {before}");
+    bench.post("/drain").await?.expect(202)?;
+    let status = bench.until("holding", 1).await?;
+    same(&status["scopes"][0], "in_flight", 3)?;
+    same(&status["scopes"][0], "long_lived", 2)?;
+    let now = listing(&bench, "").await?;
+    ensure!(requests(&now)?.len() == 1 && requests(&now)?[0].ends_with("young"), "{now}");
+    same(&now, "complete", true)?;
+    bench.get("/ready").await?.expect(503)?;
+    bench.upstream.release("young");
+    young.response("GET").await?.expect(200)?;
+    bench.until("state", "drained").await?;
+    socket.echo("still").await?;
+    bench.upstream.release("old");
+    old.response("GET").await?.expect(200)?;
+    socket.close(1000).await?;
+    for gauge in ["in_flight", "long_lived"] {
+        let name = format!("wasmcustom.laststream_streams_{gauge}_gateway");
+        bench.envoy.wait_for_stat(&name, |value| value == Some(0), SOON).await?;
+    }
+    Ok(())
+}
+
+async fn says_that_a_worker_is_missing(lab: &Lab) -> Outcome {
+    let lab = mortal(lab)?;
+    let wasm = Wasm { failure_policy: "FAIL_RELOAD", ..lab.stream("{}") };
+    let bench = Bench::with(&lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#, routes(Hcm::new("main").filter(wasm.filter()))).await?;
+    let held = hold(&bench, "a", 12).await?;
+    let all = listing(&bench, "").await?;
+    ensure_eq!(streams(&all)?.len(), 12, "{all}");
+    same(&all, "complete", true)?;
+    kill(&bench, "abort").await?;
+    let less = listing(&bench, "").await?;
+    ensure!(streams(&less)?.len() < 12, "those of the dead VM cannot be listed: {less}");
+    same(&less, "complete", false)?;
+    bench.upstream.release("a");
+    drop(held);
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! The experiment of the write-ups in miniature: a pod is stopped while a stream is in flight. Kubernetes calls the stop hook and sends
+//! SIGTERM as soon as that returns, or at once where there is no hook. With the hook the client gets everything; without it, it does not.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::AsyncReadExt;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::bench::{Bench, SOON, same, say};
+use super::traffic::{BODY, read_up_to, slow_reader};
+use crate::cases::stage::{ACTIVE, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
+use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
+use crate::support::h1::Client;
+use crate::support::h2;
+use crate::support::websocket::{Frame, WebSocket};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(an_http1_request_ends_before_the_pod),
+        case!(an_http2_request_ends_before_the_pod),
+        case!(a_grpc_stream_ends_before_the_pod),
+        case!(a_websocket_ends_before_the_pod),
+        case!(a_slow_reader_gets_everything_before_the_pod_ends),
+        case!(an_exempt_websocket_does_not_hold_the_pod),
+    ]
+}
+
+/// How long each stream takes.
+const TAKES: Duration = Duration::from_secs(3);
+/// How long it has gone on when the pod is stopped.
+const AFTER: Duration = Duration::from_secs(1);
+const BEAT: Duration = Duration::from_millis(250);
+const QUIET: Duration = Duration::from_millis(300);
+const TICK: Duration = Duration::from_millis(100);
+/// For a busy machine; still far from the deadline, and from any time-out in between.
+const NOISE: Duration = Duration::from_secs(3);
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Http1,
+    Http2,
+    Grpc,
+    WebSocket,
+    SlowReader,
+}
+
+impl Kind {
+    /// The client's whole exchange, and when it had the last byte.
+    async fn exchange(self, main: SocketAddr) -> Outcome<Instant> {
+        match self {
+            Self::Http1 => {
+                let answer = Client::connect(main).await?.get(&format!("/delay/{}", TAKES.as_millis())).await?.expect(200)?;
+                ensure_eq!(answer.text(), "delayed", "the answer");
+            }
+            Self::Http2 => {
+                let answer = h2::Client::connect(main).await?.get(&format!("/delay/{}", TAKES.as_millis())).await?.expect(200)?;
+                ensure_eq!(answer.text(), "delayed", "the answer");
+            }
+            Self::Grpc => grpc(main).await?,
+            Self::WebSocket => {
+                let mut socket = WebSocket::open(main, "/ws").await?;
+                for _ in 0..beats() {
+                    socket.echo("still there").await?;
+                    sleep(BEAT).await;
+                }
+                // The end of the connection is not waited for: Envoy leaves that to the client, for its `delayed_close_timeout` of a second.
+                socket.send(&Frame::close(1000)).await?;
+                ensure_eq!(socket.receive().await?.close_code(), Some(1000), "the close frame that came back");
+            }
+            Self::SlowReader => read_slowly(main).await?,
+        }
+        Ok(Instant::now())
+    }
+
+    /// The kernel has the last bytes before the reader has, and it delivers them whatever becomes of Envoy.
+    fn is_over_when_the_client_says_so(self) -> bool {
+        !matches!(self, Self::SlowReader)
+    }
+
+    async fn bench(self, lab: &Lab) -> Outcome<Bench> {
+        let gate = format!(r#"{{"quiet_ms": {}, "deadline_ms": 90000, "long_lived": "wait"}}"#, QUIET.as_millis());
+        let hcm = routes(Hcm::new("main").filter(lab.stream(r#"{"count": {"long_lived": {"upgrades": true, "grpc": true}}}"#).filter()));
+        let main = Listener::new("main", hcm);
+        let main = if let Self::SlowReader = self { main.buffer_limit(2 * BODY) } else { main };
+        Bench::behind(main, Bootstrap::new(), lab, &gate).await
+    }
+}
+
+fn beats() -> u128 {
+    TAKES.as_millis() / BEAT.as_millis()
+}
+
+/// Messages there and back, headers at once, trailers at the end.
+async fn grpc(main: SocketAddr) -> Outcome {
+    let mut client = h2::Client::connect(main).await?;
+    let mut request = h2::request("POST", "http", "/grpc");
+    request.headers_mut().insert("content-type", "application/grpc".parse()?);
+    request.headers_mut().insert("te", "trailers".parse()?);
+    let mut stream = client.open(request, false).await?;
+    ensure_eq!(stream.head().await?.status, 200, "status");
+    for number in 0..beats() {
+        let message = Bytes::from(format!("\0\0\0\0\x04{number:04}"));
+        stream.send(message.clone(), false).await?;
+        ensure_eq!(stream.piece().await?, Some(message), "the message back");
+        sleep(BEAT).await;
+    }
+    stream.send(Bytes::new(), true).await?;
+    while let Some(piece) = stream.piece().await? {
+        ensure!(piece.is_empty(), "more than was sent: {piece:?}");
+    }
+    ensure_eq!(stream.trailers().await?.get("grpc-status"), Some("0".into()), "grpc-status");
+    Ok(())
+}
+
+/// The upstream has long sent everything when most of it is read.
+async fn read_slowly(main: SocketAddr) -> Outcome {
+    let mut reader = slow_reader(main).await?;
+    let mut got = Vec::with_capacity(BODY as usize + 1_000);
+    read_up_to(&mut reader, &mut got, 1_000).await?;
+    let head = got.windows(4).position(|window| window == b"\r\n\r\n").context("a head")? + 4;
+    sleep(TAKES).await;
+    while got.len() < head + BODY as usize {
+        let read = timeout(SOON, reader.read_buf(&mut got)).await??;
+        ensure!(read > 0, "the connection ended {} bytes early", head + BODY as usize - got.len());
+        sleep(Duration::from_millis(1)).await;
+    }
+    ensure_eq!(got.len(), head + BODY as usize, "bytes");
+    ensure!(got[head..].iter().all(|byte| *byte == b'x'), "a byte that was not sent");
+    Ok(())
+}
+
+/// What Kubernetes does: the hook, and SIGTERM as soon as it has returned; without a hook SIGTERM at once.
+async fn stop(bench: &mut Bench, with_hook: bool) -> Outcome<Instant> {
+    if with_hook {
+        let hook = Client::connect(bench.gate).await?.patience(SOON * 3).get("/prestop?wait").await?.expect(200)?;
+        same(&hook.json()?, "state", "drained")?;
+    }
+    let returned = Instant::now();
+    bench.envoy.terminate()?;
+    Ok(returned)
+}
+
+/// The same stop, once with the hook and once without.
+async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
+    for with_hook in [true, false] {
+        let mut bench = kind.bench(lab).await?;
+        let client = tokio::spawn(kind.exchange(bench.main));
+        bench.envoy.wait_for_stat("http.main.downstream_rq_total", |value| value == Some(1), SOON).await?;
+        sleep(AFTER).await;
+        if !kind.is_over_when_the_client_says_so() {
+            bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?; // only its bytes are left
+        }
+        ensure!(!client.is_finished(), "in flight when the pod is stopped");
+        let returned = stop(&mut bench, with_hook).await?;
+        bench.envoy.exited(SOON).await?;
+        let last_byte = timeout(SOON, client).await??;
+        if !with_hook {
+            ensure!(last_byte.is_err(), "{kind:?}: nothing was lost without the hook, so the other half shows nothing");
+            continue;
+        }
+        let last_byte = last_byte?;
+        if kind.is_over_when_the_client_says_so() {
+            ensure!(returned > last_byte, "{kind:?}: the hook returned {:?} before the last byte", last_byte - returned);
+            let after = returned - last_byte;
+            say(&format!("{kind:?}: the hook returned {} ms after the last byte", after.as_millis()));
+            ensure!(after < QUIET + TICK + NOISE, "{kind:?}: the hook returned {after:?} after the last byte");
+        }
+    }
+    Ok(())
+}
+
+async fn an_http1_request_ends_before_the_pod(lab: &Lab) -> Outcome {
+    experiment(lab, Kind::Http1).await
+}
+
+async fn an_http2_request_ends_before_the_pod(lab: &Lab) -> Outcome {
+    experiment(lab, Kind::Http2).await
+}
+
+async fn a_grpc_stream_ends_before_the_pod(lab: &Lab) -> Outcome {
+    experiment(lab, Kind::Grpc).await
+}
+
+async fn a_websocket_ends_before_the_pod(lab: &Lab) -> Outcome {
+    experiment(lab, Kind::WebSocket).await
+}
+
+async fn a_slow_reader_gets_everything_before_the_pod_ends(lab: &Lab) -> Outcome {
+    experiment(lab, Kind::SlowReader).await
+}
+
+/// As its policy says: nobody waits for it, it is reported apart, and SIGTERM cuts it.
+async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
+    let gate = format!(r#"{{"quiet_ms": {}, "deadline_ms": 90000, "long_lived": "exempt"}}"#, QUIET.as_millis());
+    let main = routes(Hcm::new("main").filter(lab.stream(r#"{"count": {"long_lived": {"upgrades": true}}}"#).filter()));
+    let mut bench = Bench::with(lab, &gate, main).await?;
+    let mut socket = WebSocket::open(bench.main, "/ws").await?;
+    let client = tokio::spawn(Kind::Http1.exchange(bench.main));
+    bench.envoy.wait_for_stat("http.main.downstream_rq_total", |value| value == Some(2), SOON).await?;
+    let hook = Client::connect(bench.gate).await?.patience(SOON * 3).get("/prestop?wait").await?.expect(200)?;
+    let returned = Instant::now();
+    let last_byte = client.await??;
+    ensure!(returned > last_byte, "the request beside it is waited for");
+    let after = returned - last_byte;
+    say(&format!("beside an exempt WebSocket: the hook returned {} ms after the last byte", after.as_millis()));
+    ensure!(after < QUIET + TICK + NOISE, "the hook returned {after:?} after the last byte");
+    same(&hook.json()?, "holding", 0)?;
+    socket.echo("still there").await?;
+    let status = bench.status().await?;
+    same(&status, "state", "drained")?;
+    same(&status, "holding", 0)?;
+    same(&status["scopes"][0], "in_flight", 1)?;
+    same(&status["scopes"][0], "long_lived", 1)?;
+    bench.envoy.terminate()?;
+    bench.envoy.exited(SOON).await?;
+    ensure!(socket.echo("gone").await.is_err(), "cut by SIGTERM");
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! The configuration's schema and its reader draw the same bounds.
+
+use laststream_filter::config::{self, schema};
+use serde_json::{Value, json};
+
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+
+/// Every number is tried at its bounds, beyond them, and as what is no whole number.
+pub(super) fn schema_and_module_take_the_same() -> Outcome {
+    let schema = schema::schema();
+    let validator = jsonschema::draft202012::new(&schema).context("the schema")?;
+    let mut numbers = Vec::new();
+    collect(&schema, &[], &mut numbers);
+    ensure!(numbers.len() >= 7, "few numbers: {numbers:?}");
+    for (path, minimum, maximum) in numbers {
+        for (text, fits) in [
+            (minimum.to_string(), true),
+            (maximum.to_string(), true),
+            ((minimum - 1).to_string(), false),
+            ((maximum + 1).to_string(), false),
+            ("-1".into(), false),
+            ("1.5".into(), false),
+            ("18446744073709551616".into(), false),
+            ("\"1000\"".into(), false),
+        ] {
+            let whole = wrapped(&path, &text);
+            let value: Value = serde_json::from_str(&whole).context("a configuration")?;
+            ensure_eq!(validator.is_valid(&value), fits, "the schema, of {whole}");
+            ensure_eq!(config::read_wire(whole.as_bytes()).is_ok(), fits, "the module, of {whole}");
+        }
+        // To a schema these are whole numbers, too; the module wants digits, and says so.
+        for text in ["1e3", "1000.0"] {
+            let whole = wrapped(&path, text);
+            let refused = config::read_wire(whole.as_bytes()).err().with_context(|| whole.clone())?;
+            ensure!(refused.to_string().contains("digits alone"), "{refused}");
+        }
+    }
+    Ok(())
+}
+
+/// The path of every number, with its bounds; `[]` stands for the item of a list.
+fn collect(schema: &Value, path: &[String], numbers: &mut Vec<(Vec<String>, i128, i128)>) {
+    if schema["type"] == "integer" {
+        let bound = |name: &str| schema[name].as_i64().map(i128::from);
+        numbers.extend(bound("minimum").zip(bound("maximum")).map(|(minimum, maximum)| (path.to_vec(), minimum, maximum)));
+    }
+    let inner = |name: &str| [path, &[name.to_owned()]].concat();
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        collect(field, &inner(name), numbers);
+    }
+    if schema["items"].is_object() {
+        collect(&schema["items"], &inner("[]"), numbers);
+    }
+}
+
+fn wrapped(path: &[String], text: &str) -> String {
+    path.iter().rev().fold(text.to_owned(), |inside, name| match name.as_str() {
+        "[]" => format!("[{inside}]"),
+        name => format!("{{{}: {inside}}}", json!(name)),
+    })
+}

@@ -1,0 +1,182 @@
+//! The gate's OpenAPI file: its schemas are made from the types of the bodies, its examples are what they say. Against the real gate
+//! it is held in `cases/gate/interface.rs`.
+
+use std::collections::BTreeSet;
+
+use laststream_filter::config::Wire as _;
+use laststream_filter::gate::answers::{Outcome as Answer, ScopeStatus, Status, StreamStatus, Streams};
+use serde_json::{Map, Value, json};
+
+use super::{BLESS, read, write};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq, fail};
+use crate::support::openapi::{Document, members};
+
+const FILE: &str = "filter/gate.openapi.yaml";
+const HEADING: &str = "  schemas: # from the types; LASTSTREAM_BLESS=1 writes them anew\n";
+/// Longer lines are broken.
+const WIDTH: usize = 140;
+
+/// The types of the bodies.
+fn bodies() -> [(&'static str, Value); 5] {
+    [
+        ("Status", Status::schema()),
+        ("ScopeStatus", ScopeStatus::schema()),
+        ("Streams", Streams::schema()),
+        ("StreamStatus", StreamStatus::schema()),
+        ("Outcome", Answer::schema()),
+    ]
+}
+
+pub(super) fn is_made_from_the_code() -> Outcome {
+    let text = read(FILE)?;
+    let document = Document::read(&text)?;
+    ensure_eq!(document.root()["info"]["version"].as_str(), Some(env!("CARGO_PKG_VERSION")), "info.version in {FILE}");
+    let start = text.find(HEADING).with_context(|| format!("{FILE} has no line `{}`", HEADING.trim()))? + HEADING.len();
+    let mut made = String::new();
+    block(&schemas(), 4, &mut made);
+    if text[start..] != made {
+        if std::env::var_os(BLESS).is_none() {
+            fail!("{FILE}: the schemas are not what the code says; {BLESS}=1 writes them anew. They should be\n{made}");
+        }
+        write(FILE, &[&text[..start], &made].concat())?;
+    }
+    Ok(())
+}
+
+/// Each schema, with references where one contains another.
+fn schemas() -> Value {
+    let mut schemas: Map<String, Value> = bodies().into_iter().map(|(name, schema)| (name.to_owned(), of_answer(schema))).collect();
+    let known = schemas.clone();
+    for schema in schemas.values_mut() {
+        for field in fields(schema) {
+            refer(field, &known);
+        }
+    }
+    schemas.into()
+}
+
+/// What may be left out of a configuration is always written in an answer, unless there is nothing to write.
+fn of_answer(mut schema: Value) -> Value {
+    let mut always: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
+    for (name, field) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+        if field.as_object_mut().is_some_and(|field| field.shift_remove("default").is_some()) {
+            always.push(name.as_str().into());
+        }
+    }
+    if schema["properties"].is_object() {
+        schema["required"] = always.into();
+    }
+    for field in fields(&mut schema) {
+        *field = of_answer(field.take());
+    }
+    schema
+}
+
+/// The schemas of an object's members and of a list's items.
+fn fields(schema: &mut Value) -> Vec<&mut Value> {
+    let Value::Object(parts) = schema else { return Vec::new() };
+    parts
+        .iter_mut()
+        .flat_map(|(name, part)| match (name.as_str(), part) {
+            ("properties", Value::Object(fields)) => fields.values_mut().collect(),
+            ("items", items) => vec![items],
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+fn refer(schema: &mut Value, known: &Map<String, Value>) {
+    match known.iter().find(|(_, other)| *other == schema) {
+        Some((name, _)) => *schema = json!({ "$ref": format!("#/components/schemas/{name}") }),
+        None => fields(schema).into_iter().for_each(|field| refer(field, known)),
+    }
+}
+
+/// YAML in lines, and on one line what fits there.
+fn block(value: &Value, indent: usize, text: &mut String) {
+    let lines: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members.iter().map(|(name, value)| (format!("{name}:"), value)).collect(),
+        Value::Array(items) => items.iter().map(|item| ("-".into(), item)).collect(),
+        _ => Vec::new(),
+    };
+    for (start, value) in lines {
+        let line = format!("{:indent$}{start} {}\n", "", flow(value));
+        if line.len() <= WIDTH || !(value.is_object() || value.is_array()) {
+            text.push_str(&line);
+        } else {
+            text.push_str(&format!("{:indent$}{start}\n", ""));
+            block(value, indent + 2, text);
+        }
+    }
+}
+
+fn flow(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let members: Vec<String> = members.iter().map(|(name, value)| format!("{name}: {}", flow(value))).collect();
+            format!("{{ {} }}", members.join(", "))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+/// Everything has a description, every body and parameter an example that its schema allows, and all that is defined is used.
+pub(super) fn is_whole() -> Outcome {
+    let document = Document::read(&read(FILE)?)?;
+    let mut names = BTreeSet::new();
+    for operation in document.operations() {
+        let told = format!("{} {}", operation.method, operation.path);
+        let name = operation.node["operationId"].as_str().with_context(|| format!("{told} has no name"))?;
+        ensure!(names.insert(name), "two operations are {name}");
+        for field in ["summary", "description"] {
+            ensure!(operation.node[field].is_string(), "{told} has no {field}");
+        }
+        for parameter in operation.node["parameters"].as_array().into_iter().flatten() {
+            has_examples(&document, document.resolve(parameter)?, &format!("a parameter of {told}"))?;
+        }
+        for (status, response) in members(&operation.node["responses"]) {
+            response_is_whole(&document, document.resolve(response)?, &format!("{told}: {status}"))?;
+        }
+    }
+    for (name, response) in members(&document.root()["components"]["responses"]) {
+        response_is_whole(&document, response, name)?;
+    }
+    let whole = document.root().to_string();
+    for (kind, components) in members(&document.root()["components"]) {
+        for (name, _) in members(components) {
+            let used = whole.contains(&format!("\"#/components/{kind}/{name}\"")) || UNASKED.contains(&name.as_str());
+            ensure!(used || kind == "securitySchemes", "nothing uses {kind}/{name}");
+        }
+    }
+    Ok(())
+}
+
+/// What comes of requests that the file does not have.
+const UNASKED: [&str; 2] = ["NotFound", "WrongMethod"];
+
+fn response_is_whole(document: &Document, response: &Value, told: &str) -> Outcome {
+    ensure!(response["description"].is_string(), "{told} has no description");
+    for (name, header) in members(&response["headers"]) {
+        has_examples(document, document.resolve(header)?, &format!("{told}: {name}"))?;
+    }
+    for (kind, content) in members(&response["content"]) {
+        examples_fit(document, content, &format!("{told}: {kind}"))?;
+    }
+    Ok(())
+}
+
+fn has_examples(document: &Document, described: &Value, told: &str) -> Outcome {
+    ensure!(described["description"].is_string(), "{told} has no description");
+    examples_fit(document, described, told)
+}
+
+fn examples_fit(document: &Document, described: &Value, told: &str) -> Outcome {
+    let several = members(&described["examples"]).map(|(_, example)| &example["value"]);
+    let examples: Vec<&Value> = described.get("example").into_iter().chain(several).collect();
+    ensure!(!examples.is_empty(), "{told} has no example");
+    for example in examples {
+        document.check(&described["schema"], example).with_context(|| format!("the example of {told}"))?;
+    }
+    Ok(())
+}
