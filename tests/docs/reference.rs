@@ -99,7 +99,7 @@ fn all_metrics() -> String {
 fn gate_metrics() -> String {
     let about: [&str; metrics::GATE.len()] = [
         "0 serving, 1 draining, 2 drained, 3 expired, 4 forced",
-        "how long the last drain took, once it is over",
+        "how long the drain has gone on, or took",
         "streams that began after the drain did",
         "signals that were refused because of streams in flight, or because it is not known that there are none",
         "how often a leaked count was put right",

@@ -28,6 +28,8 @@ const LATER: u64 = 5_000;
 pub(crate) struct Census {
     queue: Option<u32>,
     round: u64,
+    /// When it was asked.
+    asked: u64,
     known: Vec<(u32, Known)>,
 }
 
@@ -75,6 +77,11 @@ impl Census {
         self.round
     }
 
+    /// So lately that answers to it are as good as new.
+    pub(crate) fn has_just_asked(&self, now: u64) -> bool {
+        now.saturating_sub(self.asked) < 5
+    }
+
     /// What tells this gate from those of other workers.
     pub(crate) fn me(&self) -> Option<u32> {
         self.queue
@@ -88,6 +95,7 @@ impl Census {
         let Some(back) = self.queue else { return };
         self.round += 1;
         let now = host.now();
+        self.asked = now;
         let entries = index(host);
         self.known.retain(|(queue, _)| entries.iter().any(|entry| entry.queue == *queue));
         for entry in entries {

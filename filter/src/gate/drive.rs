@@ -59,13 +59,13 @@ impl Gate {
         self.seek_app(host, now);
         let sight = self.sight(host, now, &counted);
         let before = read_record(host).phase;
-        let (reason, act, speaks, phase, late) = update(host, |record| {
+        let (reason, act, speaks, phase, late, seconds) = update(host, |record| {
             let (reason, act) = record.look(&self.policy, now, &sight);
             let speaks = record.phase == Phase::Draining && now.saturating_sub(record.said) >= 1_000;
             if speaks {
                 record.said = now;
             }
-            (reason, act, speaks, record.phase, record.late(sight.begun))
+            (reason, act, speaks, record.phase, record.late(sight.begun), record.lasted(now) / 1_000)
         });
         if speaks {
             let sentence = sentence(&reason, &read_record(host), now, self.policy.quiet);
@@ -75,6 +75,7 @@ impl Gate {
             self.act(host, act, &counted);
         }
         host.set(self.metrics.late, late);
+        host.set(self.metrics.seconds, seconds);
         if before == Phase::Draining && phase.is_open() {
             if phase == Phase::Expired {
                 host.add(self.metrics.expired, 1);
@@ -85,7 +86,7 @@ impl Gate {
 
     pub(super) fn opened(&self, host: &impl Control) {
         let record = read_record(host);
-        let took = record.ended.saturating_sub(record.began);
+        let took = record.lasted(host.now());
         host.set(self.metrics.state, phase_number(record.phase));
         host.set(self.metrics.seconds, took / 1_000);
         let late = record.late(self.begun(host));

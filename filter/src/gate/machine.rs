@@ -298,6 +298,12 @@ impl Record {
         (policy.finishes() && take(&mut self.finish, policy, now)).then_some(Act::Finish)
     }
 
+    /// How long the drain has gone on, or went on.
+    pub fn lasted(&self, now: u64) -> u64 {
+        let until = if self.ended == 0 { now } else { self.ended };
+        if self.began == 0 { 0 } else { until.saturating_sub(self.began) }
+    }
+
     /// Streams that came after the drain began.
     pub fn late(&self, begun: u64) -> u64 {
         if self.phase == Phase::Serving { 0 } else { begun.saturating_sub(self.begun_before) }

@@ -1,5 +1,7 @@
 //! What the gate is asked, and what it answers.
 
+use std::cell::OnceCell;
+
 use super::answers::{Outcome, ScopeStatus, Status, sentence};
 use super::http::{Command, Wrong, command, same_secret};
 use super::machine::{Phase, Record, Step};
@@ -112,10 +114,12 @@ impl Gate {
     }
 
     pub(super) fn hold(&mut self, host: &impl Control, stream: u32, what: For, until: u64, path: &str) {
-        // A signal that waits makes everybody mind the gate, so it waits before they are asked.
-        let round = self.census.round() + 1;
+        // Who asks how things are may have the answers of a moment ago. A signal that waits makes everybody mind the gate, so it waits
+        // before they are asked.
+        let joins = what == For::Counts && self.census.has_just_asked(host.now());
+        let round = self.census.round() + u64::from(!joins);
         self.waiting.hold(Waiter { stream, what, until, round, path: path.into() });
-        if what != For::Opening {
+        if what != For::Opening && !joins {
             self.ask(host);
             self.seek_witness(host, host.now(), &self.census.result(host, &self.policy.scopes));
         }
@@ -145,9 +149,13 @@ impl Gate {
         {
             host.send(me, b"more wait");
         }
+        let status = OnceCell::new();
         for waiter in ready {
             match waiter.what {
-                For::Counts => self.tell_status(host, waiter.stream),
+                For::Counts => {
+                    let body: &String = status.get_or_init(|| self.status(host));
+                    host.answer(waiter.stream, 200, &[("content-type", "application/json")], body);
+                }
                 For::Listing(length) => self.tell_streams(host, &waiter, length),
                 For::Opening => self.tell_ready(host, waiter.stream),
                 For::Signal => self.signal(host, waiter),
@@ -190,7 +198,7 @@ impl Gate {
         Outcome { state: read_record(host).phase, reason: why.into(), holding }.to_text()
     }
 
-    pub(super) fn tell_status(&self, host: &impl Control, stream: u32) {
+    fn status(&self, host: &impl Control) -> String {
         let now = host.now();
         let record = read_record(host);
         let counted = self.census.result(host, &self.policy.scopes);
@@ -200,7 +208,6 @@ impl Gate {
             let [in_flight, long_lived, begun] = metrics.map(|metric| host.value(metric).unwrap_or_default());
             ScopeStatus { scope: *scope, in_flight, long_lived, begun }
         };
-        let since = |from: u64, to: u64| if from == 0 { 0 } else { to.saturating_sub(from) };
         let status = Status {
             state: record.phase,
             reason: self.sentence(host),
@@ -211,9 +218,9 @@ impl Gate {
             lost_counters: counted.lost.len() as u64,
             envoy_active: self.witness.stats(now).and_then(|(_, stats)| stats.active),
             buffered_bytes: sight.buffered,
-            quiet_ms: since(record.quiet_since, now),
+            quiet_ms: if record.quiet_since == 0 { 0 } else { now.saturating_sub(record.quiet_since) },
             quiet_needed_ms: self.policy.quiet,
-            draining_ms: since(record.began, if record.ended == 0 { now } else { record.ended }),
+            draining_ms: record.lasted(now),
             deadline_in_ms: (record.phase == Phase::Draining).then(|| record.deadline.saturating_sub(now)),
             late: record.late(self.begun(host)),
             begin: draining.then(|| record.begin.into()),
@@ -222,6 +229,6 @@ impl Gate {
             heals: record.heals,
             ..Status::unwritten()
         };
-        host.answer(stream, 200, &[("content-type", "application/json")], &status.to_text());
+        status.to_text()
     }
 }

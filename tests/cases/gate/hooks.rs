@@ -16,6 +16,7 @@ use crate::lab::{Case, Lab, case};
 use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
 use crate::support::failure::{Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Request, Response, once};
+use crate::support::h2;
 use crate::support::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -226,12 +227,16 @@ async fn answers_ten_thousand(lab: &Lab) -> Outcome {
     });
     let mut askers = JoinSet::new();
     let began = Instant::now();
-    for _ in 0..200 {
+    for _ in 0..100 {
         let gate = bench.gate;
         askers.spawn(async move {
-            let mut client = Client::connect(gate).await?;
-            for _ in 0..50 {
-                same(&client.get("/status").await?.expect(200)?.json()?, "state", "serving")?;
+            let mut client = h2::Client::connect(gate).await?;
+            let mut asked = Vec::new();
+            for _ in 0..100 {
+                asked.push(client.open(h2::get("/status"), true).await?);
+            }
+            for stream in asked {
+                same(&stream.response().await?.expect(200)?.json()?, "state", "serving")?;
             }
             Outcome::Ok(())
         });
