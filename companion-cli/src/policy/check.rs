@@ -55,6 +55,7 @@ impl Found {
             begin: file.drain.begin.unwrap_or(Begin::DrainListeners),
             finish: file.drain.finish.unwrap_or(if in_istio { Finish::DrainAgent } else { Finish::Nothing }),
             long_lived: file.drain.long_lived.unwrap_or(LongLived::Wait),
+            long_lived_after: file.drain.long_lived_after,
             app: file.drain.wait_for_app,
             sizing,
             exit_on_zero: file.drain.exit_on_zero,
@@ -75,6 +76,7 @@ impl Found {
             ("drain.begin", drain.begin.is_some(), has_gate, OF_THE_GATE),
             ("drain.finish", drain.finish.is_some(), has_gate, OF_THE_GATE),
             ("drain.long_lived", drain.long_lived.is_some(), has_gate, OF_THE_GATE),
+            ("drain.long_lived_after", drain.long_lived_after.is_some(), has_gate, OF_THE_GATE),
             ("drain.wait_for_app", drain.wait_for_app.is_some(), has_gate, OF_THE_GATE),
             ("drain.agent", drain.agent.is_some(), in_istio, OF_ISTIO),
             ("drain.exit_on_zero", drain.exit_on_zero, in_istio, OF_ISTIO),
@@ -283,6 +285,7 @@ fn of_drain(path: &str) -> String {
     let known = [
         ("gate.quiet_ms", "drain.quiet"),
         ("gate.deadline_ms", "drain.deadline"),
+        ("gate.long_lived_after_ms", "drain.long_lived_after"),
         ("gate.app", "drain.wait_for_app"),
         ("gate.begin.delay_ms", "drain.delay"),
         ("gate.begin", "drain.begin"),

@@ -167,7 +167,9 @@ pub struct Drain {
     pub finish: Option<Finish>,
     /// What long-lived streams do to the drain; they hold it if nothing is said.
     pub long_lived: Option<LongLived>,
-    /// Also wait until nobody answers there any more, so that the proxy outlives the app.
+    /// Streams that are older than this when the drain begins are long-lived, too.
+    pub long_lived_after: Option<Span>,
+    /// Also wait until the app has gone, so that the proxy outlives it.
     pub wait_for_app: Option<App>,
     /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render proxy-config`.
     pub exit_on_zero: bool,
@@ -211,9 +213,9 @@ pub enum LongLived {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct App {
-    /// Envoy's cluster of it, such as `inbound|8080||`.
+    /// Envoy's cluster of it, without TLS, such as `inbound|8080||`.
     pub cluster: String,
-    /// What is asked of it; `/` if nothing is said. Any answer means that it is still there.
+    /// What is asked of it; `/` if nothing is said. It has gone when its port refuses connections.
     pub path: Option<String>,
 }
 

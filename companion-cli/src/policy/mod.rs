@@ -50,6 +50,8 @@ pub struct Policy {
     pub finish: Finish,
     /// What long-lived streams do to it.
     pub long_lived: LongLived,
+    /// The age that makes a stream long-lived.
+    pub long_lived_after: Option<Span>,
     /// The app that it also waits for.
     pub app: Option<App>,
     /// How long everything takes.

@@ -50,6 +50,9 @@ pub(crate) fn gate(policy: &Policy) -> Value {
     if policy.long_lived == LongLived::Exempt {
         gate["long_lived"] = "exempt".into();
     }
+    if let Some(age) = policy.long_lived_after {
+        gate["long_lived_after_ms"] = age.millis().into();
+    }
     if let Some(begin) = begin(policy) {
         gate["begin"] = begin;
     }
