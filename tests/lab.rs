@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use laststream::envoy::{self, SUPPORTED, Version, Wanted};
 use laststream::progress::Progress;
@@ -93,18 +93,27 @@ impl Lab {
     }
 }
 
-/// The module that build.rs compiled.
+/// The module that the command line carries, as a file.
 pub(crate) fn module() -> Outcome<PathBuf> {
-    match env!("LASTSTREAM_MODULE") {
-        "" => fail!("there is no module to test: {}", env!("LASTSTREAM_MODULE_ERROR")),
-        path => Ok(Path::new(path).to_owned()),
-    }
+    static FILE: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+        let bytes = laststream::module::builtin().map_err(|reason| format!("there is no module to test: {reason}"))?;
+        // Another run may be reading the one of this name.
+        let write = || {
+            let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR"))?;
+            file.write_all(bytes)?;
+            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laststream.wasm");
+            file.persist(&path)?;
+            Ok(path)
+        };
+        write().map_err(|error: std::io::Error| format!("the module as a file: {error}"))
+    });
+    FILE.clone().map_err(Failure::new)
 }
 
 /// The same with the feature `test-deaths`: a request with `x-laststream-die` makes its VM die.
 pub(crate) fn mortal_module() -> Outcome<PathBuf> {
     match env!("LASTSTREAM_MORTAL") {
-        "" => fail!("there is no module to test: {}", env!("LASTSTREAM_MODULE_ERROR")),
+        "" => fail!("there is no module to test: {}", env!("LASTSTREAM_MORTAL_ERROR")),
         path => Ok(Path::new(path).to_owned()),
     }
 }

@@ -2,8 +2,13 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::commands::build::Build;
+use crate::commands::completions::Completions;
 use crate::commands::config::Config;
 use crate::commands::envoy::Envoy;
+use crate::commands::inspect::Inspect;
+use crate::commands::man::Man;
+use crate::commands::version::Version;
 
 /// The Envoy filter that lets no request be lost, and its companion.
 #[derive(Debug, Parser)]
@@ -17,12 +22,17 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 something was found wrong, 2 the
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Build(Build),
+    Completions(Completions),
     /// The module's configuration: its schema, and checking one.
     #[command(subcommand)]
     Config(Config),
     /// A real Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
+    Inspect(Inspect),
+    Man(Man),
+    Version(Version),
 }
 
 /// How results are written.

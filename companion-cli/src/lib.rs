@@ -3,5 +3,6 @@
 
 pub mod env_vars;
 pub mod envoy;
+pub mod inspect;
 pub mod module;
 pub mod progress;
