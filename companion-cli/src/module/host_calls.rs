@@ -5,46 +5,44 @@ use super::analysis::Abi;
 /// A function: its name, its parameters and its results; `i` is an i32 and `I` an i64.
 type Call = (&'static str, &'static str, &'static str);
 
-/// How Envoy takes to a function that a module imports.
+/// A function that Envoy offers or looks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Offer {
-    /// Every supported Envoy has it.
-    Always,
-    /// Envoy 1.39 and later have it.
-    Since1_39,
-    /// There is one with this name, but of this type.
-    OtherType(String),
-    Never,
+pub struct Function {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type, as `i32 i64 -> i32`.
+    pub signature: String,
+    /// The first Envoy that has it; none: every supported one.
+    pub since: Option<&'static str>,
 }
 
-/// Whether Envoy offers this import to a module with this ABI.
-pub(super) fn offer(abi: Abi, module: &str, name: &str, signature: &str) -> Offer {
-    let of_abi: &[Call] = match abi {
+/// What Envoy offers in a Wasm module of this name to modules with this ABI.
+#[must_use]
+pub fn offered(abi: Abi, module: &str) -> Vec<Function> {
+    let of_abi = match abi {
         Abi::V0_1_0 => ABI_0_1_0,
         Abi::V0_2_0 => ABI_0_2_0,
         Abi::V0_2_1 => ABI_0_2_1,
     };
-    let lists: &[(&[Call], Offer)] = match module {
-        "env" => &[(ENV, Offer::Always), (of_abi, Offer::Always)],
-        "wasi_snapshot_preview1" | "wasi_unstable" => &[(WASI, Offer::Always), (LATER_WASI, Offer::Since1_39)],
-        _ => &[],
-    };
-    for (list, offer) in lists {
-        if let Some(call) = list.iter().find(|call| call.0 == name) {
-            let offered = spelled(call);
-            return if offered == signature { offer.clone() } else { Offer::OtherType(offered) };
-        }
+    match module {
+        "env" => functions(ENV, None).chain(functions(of_abi, None)).collect(),
+        "wasi_snapshot_preview1" | "wasi_unstable" => functions(WASI, None).chain(functions(LATER_WASI, Some("1.39"))).collect(),
+        _ => Vec::new(),
     }
-    Offer::Never
 }
 
-/// The type that Envoy wants of an export; none if it does not care.
-pub(super) fn wanted_of_export(abi: Abi, name: &str) -> Option<String> {
-    let list = if abi == Abi::V0_1_0 { HEADERS_0_1_0 } else { HEADERS };
-    CALLBACKS.iter().chain(list).find(|call| call.0 == name).map(spelled)
+/// What Envoy looks for among the exports of a module with this ABI, and refuses with another type.
+#[must_use]
+pub fn looked_for(abi: Abi) -> Vec<Function> {
+    let of_abi = if abi == Abi::V0_1_0 { HEADERS_0_1_0 } else { HEADERS };
+    functions(CALLBACKS, None).chain(functions(of_abi, None)).collect()
 }
 
-fn spelled((_, parameters, results): &Call) -> String {
+fn functions(calls: &'static [Call], since: Option<&'static str>) -> impl Iterator<Item = Function> {
+    calls.iter().map(move |(name, parameters, results)| Function { name, signature: spelled(parameters, results), since })
+}
+
+fn spelled(parameters: &str, results: &str) -> String {
     let types = |letters: &str| letters.chars().map(|letter| if letter == 'I' { "i64" } else { "i32" }).collect::<Vec<_>>().join(" ");
     signature(&types(parameters), &types(results))
 }

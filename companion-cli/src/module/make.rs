@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use super::analysis::{Module, analyse};
 use super::compile::{Compile, TARGET};
-use super::optimise::{self, optimise};
+use super::optimise;
 use super::verdict::{Obstacle, obstacles};
 use crate::progress::Progress;
 
@@ -76,19 +76,20 @@ impl Make {
     /// # Errors
     /// See [`Error`].
     pub fn run(&self, progress: &dyn Progress) -> Result<Made, Error> {
+        let wasm_opt = OsStr::new(optimise::PROGRAM);
+        // Asked first: compiling takes a while.
+        let version = self.optimise.then(|| optimise::version(wasm_opt)).transpose().map_err(Error::Optimise)?;
         // A folder of its own: nothing stale goes in, and the sources stay as they are.
         let scratch = tempfile::tempdir().map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
-        let wasm = self.compile(scratch.path(), progress)?;
-        let compiled = read(&wasm)?;
-        check(&compiled)?;
-        let (bytes, wasm_opt) = if self.optimise {
+        let mut wasm = self.compile(scratch.path(), progress)?;
+        if self.optimise {
+            check(&read(&wasm)?)?;
             progress.started("optimising it");
             let smaller = scratch.path().join("optimised.wasm");
-            let version = optimise(OsStr::new(optimise::PROGRAM), &wasm, &smaller).map_err(Error::Optimise)?;
-            (read(&smaller)?, Some(version))
-        } else {
-            (compiled, None)
-        };
+            optimise::optimise(wasm_opt, &wasm, &smaller).map_err(Error::Optimise)?;
+            wasm = smaller;
+        }
+        let bytes = read(&wasm)?;
         let module = check(&bytes)?;
         write(&self.output, &bytes)?;
         Ok(Made {
@@ -97,7 +98,7 @@ impl Make {
             sha256: module.sha256,
             version: module.version.unwrap_or_default(),
             compiler: compiler(&self.source),
-            wasm_opt,
+            wasm_opt: version,
         })
     }
 

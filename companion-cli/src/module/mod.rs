@@ -3,7 +3,7 @@
 pub mod analysis;
 pub mod checkout;
 pub mod compile;
-mod host_calls;
+pub mod host_calls;
 pub mod make;
 pub mod optimise;
 pub mod verdict;

@@ -17,14 +17,21 @@ const FEATURES: [&str; 6] = [
     "--enable-sign-ext",
 ];
 
-/// Optimises for size. Returns what the program says of its own version, because other versions make other bytes.
+/// What the program says of its version: another one makes other bytes.
 ///
 /// # Errors
-/// Says what failed, and the way out.
-pub fn optimise(program: &OsStr, module: &Path, into: &Path) -> Result<String, String> {
-    let version = output(program, Command::new(program).arg("--version"))?;
+/// It is not there, and how to get it.
+pub fn version(program: &OsStr) -> Result<String, String> {
+    output(program, Command::new(program).arg("--version"))
+}
+
+/// Optimises for size.
+///
+/// # Errors
+/// Says what failed.
+pub fn optimise(program: &OsStr, module: &Path, into: &Path) -> Result<(), String> {
     output(program, Command::new(program).arg("-Oz").args(FEATURES).arg(module).arg("-o").arg(into))?;
-    Ok(version)
+    Ok(())
 }
 
 fn output(program: &OsStr, command: &mut Command) -> Result<String, String> {

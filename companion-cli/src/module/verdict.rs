@@ -1,9 +1,11 @@
 //! Whether Envoy can load a module, and if not, why.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::analysis::{Abi, Module};
-use super::host_calls::{Offer, offer, wanted_of_export};
+use super::host_calls::{looked_for, offered};
 
 /// Why a module cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,25 +41,24 @@ pub fn obstacles(module: &Module) -> Vec<Obstacle> {
 
 fn of_imports(module: &Module, abi: Abi) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
-    let mut later = Vec::new();
+    let mut later = BTreeMap::<_, Vec<_>>::new();
     for import in &module.imports {
         let name = format!("`{}.{}`", import.module, import.name);
         match import.kind.as_str() {
             "memory" | "table" => {}
             "global" | "tag" => obstacles.push(Obstacle::always(format!("it imports the {} {name}, and Envoy offers none", import.kind))),
-            signature => match offer(abi, &import.module, &import.name, signature) {
-                Offer::Always => {}
-                Offer::Since1_39 => later.push(name),
-                Offer::OtherType(offered) => {
-                    obstacles.push(Obstacle::always(format!("it imports {name} as `{signature}`, and Envoy has it as `{offered}`")));
-                }
-                Offer::Never => obstacles.push(Obstacle::always(format!("it imports {name}, which Envoy does not offer to ABI {abi}"))),
+            signature => match offered(abi, &import.module).into_iter().find(|function| function.name == import.name) {
+                None => obstacles.push(Obstacle::always(format!("it imports {name}, which Envoy does not offer to ABI {abi}"))),
+                Some(function) if function.signature != signature => obstacles
+                    .push(Obstacle::always(format!("it imports {name} as `{signature}`, and Envoy has it as `{}`", function.signature))),
+                Some(function) => later.entry(function.since).or_default().push(name),
             },
         }
     }
-    if !later.is_empty() {
-        obstacles.push(Obstacle { because: format!("it imports {}, which came with Envoy 1.39", later.join(", ")), until: Some("1.39") });
-    }
+    let later = later.into_iter().filter_map(|(since, names)| Some((since?, names.join(", "))));
+    obstacles.extend(
+        later.map(|(since, names)| Obstacle { because: format!("it imports {names}, which came with Envoy {since}"), until: Some(since) }),
+    );
     obstacles
 }
 
@@ -66,11 +67,13 @@ fn of_exports(module: &Module, abi: Abi) -> Vec<Obstacle> {
     if !module.exports.iter().any(|export| ["malloc", "proxy_on_memory_allocate"].contains(&export.name.as_str())) {
         obstacles.push(Obstacle::always("it exports neither `malloc` nor `proxy_on_memory_allocate`, so Envoy cannot hand it anything"));
     }
+    let wanted = looked_for(abi);
     for export in &module.exports {
-        if let Some(wanted) = wanted_of_export(abi, &export.name)
-            && wanted != export.kind
+        if let Some(wanted) = wanted.iter().find(|function| function.name == export.name)
+            && wanted.signature != export.kind
         {
-            obstacles.push(Obstacle::always(format!("its export `{}` is `{}`, and Envoy wants `{wanted}`", export.name, export.kind)));
+            let because = format!("its export `{}` is `{}`, and Envoy wants `{}`", export.name, export.kind, wanted.signature);
+            obstacles.push(Obstacle::always(because));
         }
     }
     obstacles
