@@ -137,7 +137,7 @@ fn of_module(text: &mut String, module: &Module) {
     line(text, format_args!("size     {} bytes", module.size));
     line(text, format_args!("abi      {}", module.abi.map_or_else(|| "none".to_owned(), |abi| abi.to_string())));
     if let Some(memory) = &module.memory {
-        let most = memory.most_pages.map_or_else(|| "without an end".to_owned(), |most| format!("at most {} KiB", most * 64));
+        let most = memory.most_pages.map_or_else(|| "without a limit".to_owned(), |most| format!("at most {} KiB", most * 64));
         line(text, format_args!("memory   {} KiB, {most}", memory.pages * 64));
     }
     let names = |names: Vec<String>| if names.is_empty() { "nothing".to_owned() } else { names.join(" ") };

@@ -9,9 +9,11 @@ use flate2::read::MultiGzDecoder;
 
 use super::image::Descriptor;
 use super::manifest::Document;
-use super::{MOST, Source};
+use super::{Given, MOST, Source};
 
 const INDEX: &str = "index.json";
+
+const WAY_OUT: &str = "`skopeo copy docker-archive:FILE oci:DIR` makes one of what older versions of docker save";
 
 /// Under this annotation an image's name or tag stands in the index of a layout.
 const NAME: &str = "org.opencontainers.image.ref.name";
@@ -41,15 +43,15 @@ trait Files {
 struct Layout<F> {
     files: F,
     /// The image that is meant.
-    digest: String,
+    image: Descriptor,
 }
 
 impl<F: Files + 'static> Layout<F> {
     fn open(files: F, tag: Option<&str>) -> Result<Box<dyn Source>, String> {
-        let index = files.read(INDEX, MOST).map_err(|error| format!("this is no OCI layout: `{INDEX}`: {error}"))?;
-        let images = Document::read(&index)?.manifests.unwrap_or_default();
-        let digest = chosen(&images, tag)?.digest.clone();
-        Ok(Box::new(Self { files, digest }))
+        let index = files.read(INDEX, MOST).map_err(|error| format!("this is no OCI layout: `{INDEX}`: {error}; {WAY_OUT}"))?;
+        let images = Document::read(&index, None)?.manifests.unwrap_or_default();
+        let image = chosen(&images, tag)?.clone();
+        Ok(Box::new(Self { files, image }))
     }
 }
 
@@ -64,15 +66,25 @@ fn chosen<'a>(images: &'a [Descriptor], tag: Option<&str>) -> Result<&'a Descrip
     }
 }
 
-impl<F: Files> Source for Layout<F> {
-    fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String> {
-        self.blob(digest.unwrap_or(&self.digest), MOST)
-    }
-
-    fn blob(&self, digest: &str, most: u64) -> Result<Vec<u8>, String> {
+impl<F: Files> Layout<F> {
+    fn blob(&self, digest: &str) -> Result<Vec<u8>, String> {
         let hex = digest.strip_prefix("sha256:").filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let hex = hex.ok_or_else(|| format!("`{digest}` is no sha256 digest"))?;
-        self.files.read(&format!("blobs/sha256/{hex}"), most).map_err(|error| format!("`{digest}` is missing: {error}"))
+        self.files.read(&format!("blobs/sha256/{hex}"), MOST).map_err(|error| format!("`{digest}` is missing: {error}"))
+    }
+}
+
+impl<F: Files> Source for Layout<F> {
+    fn manifest(&self, digest: Option<&str>) -> Result<Given, String> {
+        match digest {
+            // What an index within the layout says of it has been read there.
+            Some(digest) => Ok(Given { bytes: self.blob(digest)?, media_type: None }),
+            None => Ok(Given { bytes: self.blob(&self.image.digest)?, media_type: Some(self.image.media_type.clone()) }),
+        }
+    }
+
+    fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String> {
+        self.blob(&layer.digest)
     }
 }
 

@@ -26,6 +26,9 @@ pub struct Image {
     pub manifests: Vec<Descriptor>,
     /// Words with values.
     pub annotations: BTreeMap<String, String>,
+    /// The digest that the image can be pinned by, if it can be used at all.
+    #[serde(skip)]
+    pub pin: Option<String>,
     /// What keeps Istio and Envoy Gateway from finding the module in it, each as the end of “because …”.
     #[serde(skip)]
     pub obstacles: Vec<String>,
@@ -38,9 +41,9 @@ pub(super) struct Found {
 }
 
 pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
-    let bytes = source.manifest(None)?;
-    let digest = digest_of(&bytes);
-    let document = Document::read(&bytes)?;
+    let given = source.manifest(None)?;
+    let digest = digest_of(&given.bytes);
+    let document = Document::read(&given.bytes, given.media_type)?;
     let Some(manifests) = document.manifests.clone() else { return manifest(source, digest, &document, Vec::new()) };
     let media_type = document.media_type.clone().unwrap_or_else(|| "application/vnd.oci.image.index.v1+json".to_owned());
     let because = format!(
@@ -50,12 +53,14 @@ pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
     );
     let found = match for_linux(&manifests) {
         Some(child) => {
-            let bytes = checked(source.manifest(Some(&child.digest))?, &child.digest)?;
-            manifest(source, digest, &Document::read(&bytes)?, vec![because])?
+            let given = source.manifest(Some(&child.digest))?;
+            let document = Document::read(&checked(given.bytes, &child.digest)?, given.media_type)?;
+            manifest(source, child.digest.clone(), &document, vec![because])?
         }
-        None => manifest(source, digest, &document, vec![because, "it has no manifest for linux/amd64".to_owned()])?,
+        None => manifest(source, digest.clone(), &document, vec![because, "it has no manifest for linux/amd64".to_owned()])?,
     };
-    Ok(Found { image: Image { media_type, manifests, ..found.image }, ..found })
+    let pin = found.image.pin.filter(|pin| *pin != digest);
+    Ok(Found { image: Image { digest, media_type, manifests, pin, ..found.image }, ..found })
 }
 
 fn way_out(manifests: &[Descriptor]) -> String {
@@ -73,20 +78,21 @@ fn manifest(source: &dyn Source, digest: String, document: &Document, mut obstac
     let layers = document.layers.clone().unwrap_or_default();
     let mut module = None;
     if let Some(last) = layers.last() {
-        obstacles.extend(of_layout(document.media_type(), &layers));
+        let of_layout = of_layout(document.media_type(), &layers);
         // In Solo's layout the module may be in either layer; else it is in the last one.
         let layer = layers.iter().find(|layer| layer.media_type == SOLO_MODULE).unwrap_or(last);
         if layer.size > MOST {
             obstacles.push(format!("its layer has {} bytes, and no more than {MOST} are read", layer.size));
         } else {
-            let unpacked = layer::unpack(&checked(source.blob(&layer.digest, MOST)?, &layer.digest)?);
-            obstacles.extend(of_contents(&unpacked, layer));
+            let unpacked = layer::unpack(&checked(source.layer(layer)?, &layer.digest)?);
+            obstacles.extend(of_layout.or_else(|| of_contents(&unpacked, layer)));
             module = unpacked.module;
         }
     } else if document.manifests.is_none() {
         obstacles.push("it has no layers".to_owned());
     }
     let image = Image {
+        pin: Some(digest.clone()),
         digest,
         media_type: document.media_type().to_owned(),
         config_media_type: document.config.as_ref().map(|config| config.media_type.clone()),
@@ -118,9 +124,13 @@ fn of_layout(media_type: &str, layers: &[Descriptor]) -> Option<String> {
     Some(format!("its last layer is `{last}` ({what}); it must be `{wanted}` with `{}` in it", layer::NAME))
 }
 
+/// Whether the module is in the layer as its media type demands.
 fn of_contents(unpacked: &Unpacked, layer: &Descriptor) -> Option<String> {
-    // A module as it is: where that is wrong, the media type has been named already.
-    if unpacked.is_bare && layer.media_type == SOLO_MODULE { None } else { unpacked.obstacle.clone() }
+    match layer.media_type.as_str() {
+        SOLO_MODULE if unpacked.is_bare => None,
+        SOLO_MODULE => Some(format!("its layer `{SOLO_MODULE}` is not the module itself")),
+        _ => unpacked.obstacle.clone(),
+    }
 }
 
 /// Refuses what is not what its digest says: it was damaged on its way.

@@ -55,8 +55,10 @@ pub struct Platform {
 }
 
 impl Document {
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(bytes).map_err(|error| format!("the manifest cannot be read: {error}"))
+    /// The place where it lies knows best what it is.
+    pub(super) fn read(bytes: &[u8], media_type: Option<String>) -> Result<Self, String> {
+        let document: Self = serde_json::from_slice(bytes).map_err(|error| format!("the manifest cannot be read: {error}"))?;
+        Ok(Self { media_type: media_type.filter(|media_type| !media_type.is_empty()).or(document.media_type), ..document })
     }
 
     pub(super) fn media_type(&self) -> &str {

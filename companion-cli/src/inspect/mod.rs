@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::module::analysis::{Module, analyse};
 pub use files::{archive, folder};
-pub use image::Image;
+pub use image::{Descriptor, Image};
 pub use verdicts::{Answer, Consumer, Verdict};
 
 /// The most that Istio's agent and Envoy Gateway take for a module, in bytes; so there is no use in reading more.
@@ -22,13 +22,22 @@ pub trait Source {
     ///
     /// # Errors
     /// Says what failed, and the way out.
-    fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String>;
+    fn manifest(&self, digest: Option<&str>) -> Result<Given, String>;
 
-    /// A config or a layer, at most `most` bytes of it.
+    /// A layer. Nobody asks for one that says to be larger than [`MOST`].
     ///
     /// # Errors
     /// Says what failed, and the way out.
-    fn blob(&self, digest: &str, most: u64) -> Result<Vec<u8>, String>;
+    fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String>;
+}
+
+/// A manifest or an index, as it was given.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// As it is.
+    pub bytes: Vec<u8>,
+    /// What the place where it lies says that it is.
+    pub media_type: Option<String>,
 }
 
 /// What was found.
@@ -77,9 +86,9 @@ pub fn image(source: &dyn Source) -> Result<Inspection, String> {
 }
 
 fn checksums(image: Option<&Image>, module: Option<&Module>) -> Vec<Checksum> {
-    let of_manifest = image.map(|image| Checksum {
+    let of_manifest = image.and_then(|image| image.pin.as_deref()).map(|digest| Checksum {
         of: "manifest",
-        sha256: image.digest.trim_start_matches("sha256:").to_owned(),
+        sha256: digest.trim_start_matches("sha256:").to_owned(),
         belongs: "`sha256` beside an `oci://` URI (Istio, Envoy Gateway), and behind `@sha256:` in the URI",
     });
     let of_module = module.map(|module| Checksum {

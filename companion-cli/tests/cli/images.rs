@@ -102,6 +102,7 @@ fn packing_mistakes_are_named() {
     misplaced(&[(OCI_LAYER, gzip(&plugin(&module)))], "compressed twice");
     misplaced(&[(OCI_LAYER, tar(&[("plugin.wasm", &module)]))], "not compressed with gzip");
     misplaced(&[(OCI_LAYER, module.clone())], "the module itself, and no archive");
+    misplaced(&[(SOLO_MODULE, plugin(&module)), (SOLO_CONFIG, b"{}".to_vec())], "is not the module itself");
     missing(&[(OCI_LAYER, plugin(&gzip(&module)))], "the module is compressed with gzip");
     missing(&[(OCI_LAYER, plugin(b"<html>"))], "is not WebAssembly");
     missing(&[(OCI_LAYER, gzip(b"no archive at all"))], "no tar archive");
@@ -150,9 +151,11 @@ fn an_index_is_refused_with_the_way_out() {
     let because = told["verdicts"][0]["because"][0].as_str().unwrap();
     assert!(because.contains("it is an index") && because.contains(&format!("pin that one: `@{digest}`")), "{because}");
     assert_eq!(told["image"]["manifests"].as_array().unwrap().len(), 2);
+    assert_eq!(format!("sha256:{}", told["checksums"][0]["sha256"].as_str().unwrap()), digest);
     let told = index(&[&attestation]);
     assert_eq!(told["verdicts"][0]["because"][1], "it has no manifest for linux/amd64");
     assert_eq!(answers(&told), ["no", "no", "no"]);
+    assert_eq!(told["checksums"], json!([]));
 }
 
 #[test]
