@@ -29,21 +29,23 @@ impl Identity {
 
 #[cfg(test)]
 mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
     use super::*;
 
-    #[test]
+    #[wasm_bindgen_test(unsupported = test)]
     fn says_what_the_constants_say() {
         let expected = Identity { version: env!("CARGO_PKG_VERSION").to_owned(), configuration: CONFIGURATION };
         assert_eq!(Identity::read(TEXT.as_bytes()), Some(expected));
     }
 
-    #[test]
+    #[wasm_bindgen_test(unsupported = test)]
     fn words_of_later_versions_do_no_harm() {
         let expected = Identity { version: "2.0.0".to_owned(), configuration: 7 };
         assert_eq!(Identity::read(b"colour=green version=2.0.0 configuration=7 more"), Some(expected));
     }
 
-    #[test]
+    #[wasm_bindgen_test(unsupported = test)]
     fn anything_else_is_no_identity() {
         for section in [&b""[..], b"version=1", b"configuration=1", b"version=1 configuration=x", b"version=\xff configuration=1"] {
             assert_eq!(Identity::read(section), None, "{section:?}");

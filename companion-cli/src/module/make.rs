@@ -74,7 +74,7 @@ impl Make {
     /// Makes the module. What is at `output` stays as it is until the new one is known to be good.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// See [`enum@Error`].
     pub fn run(&self, progress: &dyn Progress) -> Result<Made, Error> {
         let wasm_opt = OsStr::new(optimise::PROGRAM);
         // Asked first: compiling takes a while.
