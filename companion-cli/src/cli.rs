@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands::config::Config;
 use crate::commands::envoy::Envoy;
+use crate::commands::push::Push;
 
 /// The Envoy filter that lets no request be lost, and its companion.
 #[derive(Debug, Parser)]
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     /// A real Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
+    /// Publishes the module in a container registry, as an image that Istio and Envoy Gateway fetch.
+    Push(Box<Push>),
 }
 
 /// How results are written.

@@ -3,5 +3,8 @@
 
 pub mod env_vars;
 pub mod envoy;
+pub mod image;
 pub mod module;
 pub mod progress;
+pub mod registry;
+pub mod sign;

@@ -3,6 +3,8 @@
 pub(crate) mod config;
 pub(crate) mod envoy;
 mod input;
+pub(crate) mod push;
+mod registry_args;
 
 use crate::cli::{Arguments, Command};
 use crate::printer::Printer;
@@ -24,5 +26,6 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
     match arguments.command {
         Command::Config(command) => config::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
+        Command::Push(command) => push::run(*command, printer),
     }
 }
