@@ -38,7 +38,7 @@ pub enum HttpError {
 /// What a registry says no with.
 #[derive(Debug)]
 pub struct Refusal {
-    /// What was tried, such as `HEAD`.
+    /// The status of its answer.
     pub status: u16,
     /// Its own words, made safe to print.
     pub said: String,
@@ -49,7 +49,10 @@ pub struct Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "status {}", self.status)?;
-        if self.said.is_empty() { Ok(()) } else { write!(f, " ({})", self.said) }
+        if !self.said.is_empty() {
+            write!(f, " ({})", self.said)?;
+        }
+        self.retry_after.map_or(Ok(()), |wait| write!(f, "; it wants to be left alone for {} s", wait.as_secs()))
     }
 }
 
