@@ -13,6 +13,7 @@ prepare_machine() {
     need python3 python3 'Python, for pip'
     need shellcheck shellcheck 'linter of shell scripts'
     need_pip
+    tests/tools/registry-programs >/dev/null
     rustup component add clippy rustfmt
     rustup target add wasm32-unknown-unknown
 }

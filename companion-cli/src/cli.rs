@@ -8,6 +8,7 @@ use crate::commands::config::Config;
 use crate::commands::envoy::Envoy;
 use crate::commands::inspect::Inspect;
 use crate::commands::man::Man;
+use crate::commands::push::Push;
 use crate::commands::version::Version;
 
 /// The Envoy filter that lets no request be lost, and its companion.
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Envoy(Envoy),
     Inspect(Inspect),
     Man(Man),
+    /// Publishes the module in a container registry, as an image that Istio and Envoy Gateway fetch.
+    Push(Box<Push>),
     Version(Version),
 }
 

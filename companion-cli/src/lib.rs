@@ -3,6 +3,9 @@
 
 pub mod env_vars;
 pub mod envoy;
+pub mod image;
 pub mod inspect;
 pub mod module;
 pub mod progress;
+pub mod registry;
+pub mod sign;

@@ -9,6 +9,8 @@ mod examples;
 mod input;
 pub(crate) mod inspect;
 pub(crate) mod man;
+pub(crate) mod push;
+mod registry_args;
 pub(crate) mod version;
 
 use crate::cli::{Arguments, Command};
@@ -35,6 +37,7 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Envoy(command) => envoy::run(&command, printer),
         Command::Inspect(command) => inspect::run(&command, printer),
         Command::Man(command) => man::run(&command, printer),
+        Command::Push(command) => push::run(*command, printer),
         Command::Version(command) => version::run(&command, printer),
     }
 }
