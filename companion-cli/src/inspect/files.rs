@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::image::Descriptor;
 use super::manifest::Document;
-use super::{Given, MOST, Source};
+use super::{MOST, Source};
 
 const INDEX: &str = "index.json";
 
@@ -43,15 +43,15 @@ trait Files {
 struct Layout<F> {
     files: F,
     /// The image that is meant.
-    image: Descriptor,
+    digest: String,
 }
 
 impl<F: Files + 'static> Layout<F> {
     fn open(files: F, tag: Option<&str>) -> Result<Box<dyn Source>, String> {
         let index = files.read(INDEX, MOST).map_err(|error| format!("this is no OCI layout: `{INDEX}`: {error}; {WAY_OUT}"))?;
-        let images = Document::read(&index, None)?.manifests.unwrap_or_default();
-        let image = chosen(&images, tag)?.clone();
-        Ok(Box::new(Self { files, image }))
+        let images = Document::read(&index)?.manifests.unwrap_or_default();
+        let digest = chosen(&images, tag)?.digest.clone();
+        Ok(Box::new(Self { files, digest }))
     }
 }
 
@@ -75,12 +75,8 @@ impl<F: Files> Layout<F> {
 }
 
 impl<F: Files> Source for Layout<F> {
-    fn manifest(&self, digest: Option<&str>) -> Result<Given, String> {
-        match digest {
-            // What an index within the layout says of it has been read there.
-            Some(digest) => Ok(Given { bytes: self.blob(digest)?, media_type: None }),
-            None => Ok(Given { bytes: self.blob(&self.image.digest)?, media_type: Some(self.image.media_type.clone()) }),
-        }
+    fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String> {
+        self.blob(digest.unwrap_or(&self.digest))
     }
 
     fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String> {

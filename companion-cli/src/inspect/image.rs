@@ -41,9 +41,9 @@ pub(super) struct Found {
 }
 
 pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
-    let given = source.manifest(None)?;
-    let digest = digest_of(&given.bytes);
-    let document = Document::read(&given.bytes, given.media_type)?;
+    let bytes = source.manifest(None)?;
+    let digest = digest_of(&bytes);
+    let document = Document::read(&bytes)?;
     let Some(manifests) = document.manifests.clone() else { return manifest(source, digest, &document, Vec::new()) };
     let media_type = document.media_type.clone().unwrap_or_else(|| "application/vnd.oci.image.index.v1+json".to_owned());
     let because = format!(
@@ -53,8 +53,7 @@ pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
     );
     let found = match for_linux(&manifests) {
         Some(child) => {
-            let given = source.manifest(Some(&child.digest))?;
-            let document = Document::read(&checked(given.bytes, &child.digest)?, given.media_type)?;
+            let document = Document::read(&checked(source.manifest(Some(&child.digest))?, &child.digest)?)?;
             manifest(source, child.digest.clone(), &document, vec![because])?
         }
         None => manifest(source, digest.clone(), &document, vec![because, "it has no manifest for linux/amd64".to_owned()])?,

@@ -55,12 +55,11 @@ pub struct Platform {
 }
 
 impl Document {
-    /// The place where it lies knows best what it is.
-    pub(super) fn read(bytes: &[u8], media_type: Option<String>) -> Result<Self, String> {
-        let document: Self = serde_json::from_slice(bytes).map_err(|error| format!("the manifest cannot be read: {error}"))?;
-        Ok(Self { media_type: media_type.filter(|media_type| !media_type.is_empty()).or(document.media_type), ..document })
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(bytes).map_err(|error| format!("the manifest cannot be read: {error}"))
     }
 
+    /// What it says itself, as Istio's agent asks, whatever is said where it lies.
     pub(super) fn media_type(&self) -> &str {
         self.media_type.as_deref().unwrap_or(OCI_MANIFEST)
     }

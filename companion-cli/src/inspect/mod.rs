@@ -22,22 +22,13 @@ pub trait Source {
     ///
     /// # Errors
     /// Says what failed, and the way out.
-    fn manifest(&self, digest: Option<&str>) -> Result<Given, String>;
+    fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String>;
 
     /// A layer. Nobody asks for one that says to be larger than [`MOST`].
     ///
     /// # Errors
     /// Says what failed, and the way out.
     fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String>;
-}
-
-/// A manifest or an index, as it was given.
-#[derive(Debug, Clone)]
-pub struct Given {
-    /// As it is.
-    pub bytes: Vec<u8>,
-    /// What the place where it lies says that it is.
-    pub media_type: Option<String>,
 }
 
 /// What was found.
