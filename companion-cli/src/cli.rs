@@ -31,7 +31,7 @@ pub(crate) enum Command {
     /// A real Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
-    Inspect(Inspect),
+    Inspect(Box<Inspect>),
     Man(Man),
     /// Publishes the module in a container registry, as an image that Istio and Envoy Gateway fetch.
     Push(Box<Push>),

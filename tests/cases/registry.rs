@@ -1,7 +1,8 @@
-//! `laststream push`, and what fetches from registries: against the real registry, and against one that fails on demand.
+//! `laststream push` and `inspect`, and what fetches from registries: against the real registry, and against one that fails on demand.
 
 mod certificates;
 mod faults;
+mod inspect;
 mod logins;
 mod pull;
 mod push;
@@ -14,7 +15,7 @@ use crate::support::command_line::{Said, User};
 use crate::support::failure::Outcome;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
-    [certificates::cases(), faults::cases(), logins::cases(), pull::cases(), push::cases(), refusals::cases()]
+    [certificates::cases(), faults::cases(), inspect::cases(), logins::cases(), pull::cases(), push::cases(), refusals::cases()]
         .into_iter()
         .flatten()
         .collect()

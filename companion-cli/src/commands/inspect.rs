@@ -4,22 +4,26 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use laststream::inspect::{self, Answer, Consumer, Image, Inspection, Verdict};
+use laststream::image::{NotAReference, Reference};
+use laststream::inspect::{self, Answer, Consumer, Image, Inspection, Remote, Verdict};
 use laststream::module::analysis::Module;
+use laststream::registry::Registry;
 
 use crate::cli::Output;
 use crate::commands::Exit;
+use crate::commands::registry_args::RegistryArgs;
 use crate::printer::Printer;
 
 /// Looks into a module or an image: what it is made of, who can use it, and where its checksums belong.
 ///
 /// Exit code 1 says that somebody cannot use it, with the reason in the output.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  laststream inspect laststream.wasm\n  laststream inspect --for istio image.tar\n  \
+#[command(after_help = "Examples:\n  laststream inspect registry.example.com/team/laststream:1.0.0\n  \
+    laststream inspect laststream.wasm\n  laststream inspect --for istio image.tar\n  \
     laststream inspect --tag 1.0.0 -o json layout")]
 pub(crate) struct Inspect {
-    /// A module; an image as the folder or the archive of an OCI layout (`skopeo copy … oci:DIR`, `docker save`).
-    #[arg(value_name = "FILE|DIR")]
+    /// An image in a registry; a module; an image as the folder or the archive of an OCI layout (`skopeo copy … oci:DIR`, `docker save`).
+    #[arg(value_name = "REF|FILE|DIR")]
     subject: PathBuf,
     /// Which image of the layout, if it has several.
     #[arg(long)]
@@ -30,6 +34,8 @@ pub(crate) struct Inspect {
     /// How the result is written.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
+    #[command(flatten)]
+    registry: RegistryArgs,
 }
 
 /// As [`Consumer`], on the command line.
@@ -54,7 +60,7 @@ impl ForWhom {
 }
 
 pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
-    let mut inspection = match look(&command.subject, command.tag.as_deref()) {
+    let mut inspection = match look(command, printer) {
         Ok(inspection) => inspection,
         Err(error) => {
             printer.error(&format!("`{}`: {error}", command.subject.display()));
@@ -72,15 +78,35 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
     if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found }
 }
 
-fn look(subject: &Path, tag: Option<&str>) -> Result<Inspection, String> {
+/// What is on this machine comes first; `oci://` or a tag tells a reference from a file that is missing.
+fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, String> {
+    let subject = command.subject.as_path();
+    let tag = command.tag.as_deref();
     if subject.is_dir() {
         return inspect::image(&*inspect::folder(subject, tag)?);
     }
-    if is_archive(subject) {
+    if subject.exists() && is_archive(subject) {
         return inspect::image(&*inspect::archive(subject, tag)?);
     }
-    let bytes = super::input::read(subject).map_err(|error| error.to_string())?;
-    Ok(inspect::module(&bytes))
+    match reference(subject) {
+        Some(reference) => look_far(command, &reference?, printer),
+        None => Ok(inspect::module(&super::input::read(subject).map_err(|error| error.to_string())?)),
+    }
+}
+
+fn look_far(command: &Inspect, reference: &Reference, printer: &Printer) -> Result<Inspection, String> {
+    let options = command.registry.options();
+    let sources = command.registry.sources().map_err(|error| error.to_string())?;
+    let registry = Registry::new(&reference.registry, &options, &sources, printer).map_err(|error| error.to_string())?;
+    inspect::image(&Remote { registry: &registry, reference })
+}
+
+/// The subject as a reference, where it cannot be a file.
+fn reference(subject: &Path) -> Option<Result<Reference, String>> {
+    let text = subject.to_str().filter(|text| *text != "-" && !subject.exists())?;
+    let is_path = text.starts_with(['.', '/', '~']) || is_archive(subject) || subject.extension().is_some_and(|end| end == "wasm");
+    (text.starts_with("oci://") || !is_path)
+        .then(|| text.parse().map_err(|error: NotAReference| format!("there is no such file, and it {error}")))
 }
 
 fn is_archive(file: &Path) -> bool {

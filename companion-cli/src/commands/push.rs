@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use laststream::image::{Digest, Image, Reference, VARIANT};
+use laststream::module::builtin;
 use laststream::registry::{self, Options};
 use laststream::{env_vars, sign};
 use serde::Serialize;
@@ -83,6 +84,17 @@ impl FromStr for Annotation {
     }
 }
 
+/// What is the same for every machine and moment; what is said on the command line goes before it.
+pub(super) fn standard_annotations() -> BTreeMap<String, String> {
+    let standard = [
+        ("org.opencontainers.image.title", "laststream"),
+        ("org.opencontainers.image.description", "Counts the HTTP streams in flight in Envoy, and restores the original scheme"),
+        ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
+        ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY")),
+    ];
+    standard.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
 /// What was published, in the words of other tools that publish.
 #[derive(Serialize)]
 struct Published<'a> {
@@ -139,7 +151,9 @@ impl Push {
 
     fn load(&self) -> Result<Vec<u8>, Stop> {
         if self.module.as_os_str() == BUILTIN {
-            return Err(Stop(Exit::Failed, "this laststream carries no module: name one with `--module FILE`".to_owned()));
+            let missing =
+                |reason| Stop(Exit::Failed, format!("this laststream carries no module ({reason}): name one with `--module FILE`"));
+            return builtin().map(<[u8]>::to_vec).map_err(missing);
         }
         let name = self.module.display();
         let module = read(&self.module).map_err(|error| Stop(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
@@ -149,16 +163,10 @@ impl Push {
         Err(Stop(Exit::Found, format!("`{name}` is no WebAssembly module: it does not begin with its version 1 header")))
     }
 
-    /// What is the same for every machine and moment; options go before what stands here.
     fn annotations(&self) -> BTreeMap<String, String> {
-        let standard = [
-            ("org.opencontainers.image.title", "laststream"),
-            ("org.opencontainers.image.description", "Counts the HTTP streams in flight in Envoy, and restores the original scheme"),
-            ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
-            ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY")),
-        ];
-        let standard = standard.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
-        standard.chain(self.annotations.iter().map(|Annotation(key, value)| (key.clone(), value.clone()))).collect()
+        let mut annotations = standard_annotations();
+        annotations.extend(self.annotations.iter().map(|Annotation(key, value)| (key.clone(), value.clone())));
+        annotations
     }
 
     fn tell(&self, image: &Image, module: &[u8], printer: &Printer) -> Result<(), Stop> {

@@ -4,6 +4,7 @@ mod files;
 pub mod image;
 mod layer;
 mod manifest;
+mod registry;
 pub mod verdicts;
 
 use serde::Serialize;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use crate::module::analysis::{Module, analyse};
 pub use files::{archive, folder};
 pub use image::{Descriptor, Image};
+pub use registry::Remote;
 pub use verdicts::{Answer, Consumer, Verdict};
 
 /// The most that Istio's agent and Envoy Gateway take for a module, in bytes; so there is no use in reading more.

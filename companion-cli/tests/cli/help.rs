@@ -19,8 +19,9 @@ fn examples_run() {
     for command in RUN {
         let help = laststream(folder.path(), command.iter().chain(&["--help"])).expect(0).out;
         let lines = help.lines().skip_while(|line| !line.starts_with("Example")).skip(1).take_while(|line| line.starts_with("  "));
-        // Shells and readers of manual pages that may not be there.
-        for line in lines.map(str::trim).filter(|line| !line.contains("fish") && !line.starts_with("man ")) {
+        // Not a registry, and neither shells nor readers of manual pages that may not be there.
+        let is_here = |line: &&str| !line.contains("example.com") && !line.contains("fish") && !line.starts_with("man ");
+        for line in lines.map(str::trim).filter(is_here) {
             let mut shell = Command::new("bash");
             shell.args(["-euo", "pipefail", "-c", line]).current_dir(folder.path()).env("PATH", &programs).env("HOME", folder.path());
             let ran = ran(&mut shell);
@@ -50,7 +51,7 @@ fn every_command_has_a_manual_page() {
     laststream(folder.path(), ["man", "pages"]).expect(0);
     let page = |name: &str| fs::read_to_string(folder.path().join("pages").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert!(page("laststream.1").contains("laststream\\-inspect(1)"));
-    for name in ["build", "completions", "config-check", "config-schema", "envoy-get", "inspect", "man", "version"] {
+    for name in ["build", "completions", "config-check", "config-schema", "envoy-get", "inspect", "man", "push", "version"] {
         let page = page(&format!("laststream-{name}.1"));
         assert!(page.contains(".SH NAME") && page.contains("Example"), "{name}: {page}");
     }
