@@ -20,6 +20,8 @@ pub(super) fn cases() -> Vec<EnvoylessCase> {
         envoyless!(what_cannot_pass_is_tried_once),
         envoyless!(a_registry_that_wants_a_pause_gets_it),
         envoyless!(a_registry_that_is_silent_is_left),
+        envoyless!(a_registry_that_is_slow_is_waited_for),
+        envoyless!(what_is_no_answer_is_an_error),
         envoyless!(another_digest_is_an_error),
         envoyless!(what_is_published_is_told),
     ]
@@ -116,6 +118,32 @@ fn a_registry_that_is_silent_is_left() -> Outcome {
         ensure!(began.elapsed() < Duration::from_secs(15), "{phase:?}: {:?}", began.elapsed());
         ensure_eq!(faulty.count(phase), 2, "{phase:?}: tries");
         ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
+    }
+    Ok(())
+}
+
+fn a_registry_that_is_slow_is_waited_for() -> Outcome {
+    let faulty = Faulty::start(|_, _, _| Some(Fault::Slow(Duration::from_millis(400))))?;
+    push(&User::new()?, &["--timeout", "10", "--retries", "0", &format!("{}/laststream:1", faulty.name())])?.expect(0).map(drop)
+}
+
+/// It ends soon, with an error and not with a panic.
+fn what_is_no_answer_is_an_error() -> Outcome {
+    for bytes in [
+        &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
+        b"\x15\x03\x01\x00\x02\x02\x46",
+        b"HTTP/1.1 abc\r\n\r\n",
+        b"HTTP/1.1 201 \xff\xfe\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 202 x\r\ncontent-length: nine\r\n\r\n",
+        b"HTTP/1.1 202 x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 401 x\r\nwww-authenticate: Bearer realm=\"http://[::\"\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 307 x\r\nlocation: http://[::/\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 202 x\r\nlocation: http://us er/\r\ncontent-length: 0\r\n\r\n",
+    ] {
+        let faulty = Faulty::start(move |_, now, _| (now == Phase::BeginUpload).then_some(Fault::Bytes(bytes)))?;
+        let said = push(&User::new()?, &["--retries", "0", "--timeout", "2", &format!("{}/laststream:1", faulty.name())])?;
+        said.expect(2).with_context(|| String::from_utf8_lossy(bytes).into_owned())?.hides("panicked")?;
+        ensure!(faulty.has_no_manifest(), "something was published");
     }
     Ok(())
 }
