@@ -24,6 +24,7 @@ pub(super) fn cases() -> Vec<EnvoylessCase> {
         envoyless!(what_is_no_answer_is_an_error),
         envoyless!(another_digest_is_an_error),
         envoyless!(what_is_published_is_told),
+        envoyless!(no_tag_changes_before_everything_is_everywhere),
     ]
 }
 
@@ -168,5 +169,15 @@ fn what_is_published_is_told() -> Outcome {
     let said = said.tells(&format!("already published: `{}`", image("1")))?.tells("answers with status 403")?;
     ensure_eq!(said.stdout, "", "data");
     ensure!(faulty.manifest("laststream", "1").is_some() && faulty.manifest("laststream", "3").is_none(), "what is there");
+    Ok(())
+}
+
+fn no_tag_changes_before_everything_is_everywhere() -> Outcome {
+    let good = Faulty::start(|_, _, _| None)?;
+    let full = Faulty::start(|_, phase, _| (phase == Phase::Upload).then(|| Fault::Answer(error(413, "FULL"))))?;
+    let images = [format!("{}/laststream:1", good.name()), format!("{}/laststream:1", full.name())];
+    push(&User::new()?, &[&images[0], &images[1]])?.expect(2)?.tells("status 413")?.tells("no tag has changed")?;
+    ensure_eq!(good.count(Phase::Upload), 2, "blobs that were sent");
+    ensure!(good.has_no_manifest() && full.has_no_manifest(), "something was published");
     Ok(())
 }
