@@ -120,6 +120,9 @@ pub(super) fn run(push: Push, printer: &Printer) -> Exit {
 impl Push {
     fn run(mut self, printer: &Printer) -> Result<(), Stop> {
         self.drop_repeated();
+        if self.registry.password_stdin && self.module.as_os_str() == "-" {
+            return Err(usage("module and password cannot both come from standard input: name a file with `--module FILE`"));
+        }
         let module = self.load()?;
         let image = Image::of(&module, self.annotations()).map_err(failed)?;
         if self.dry_run {

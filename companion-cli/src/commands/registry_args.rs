@@ -20,7 +20,7 @@ pub(crate) struct RegistryArgs {
     username: Option<String>,
     /// Reads the password or token from standard input; else LASTSTREAM_REGISTRY_PASSWORD.
     #[arg(long)]
-    password_stdin: bool,
+    pub(super) password_stdin: bool,
     /// Without TLS. On localhost that is so by itself, unless one of the next four options is there.
     #[arg(long, conflicts_with_all = ["insecure", "ca_file", "cert", "key"])]
     plain_http: bool,

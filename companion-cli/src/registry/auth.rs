@@ -34,10 +34,16 @@ impl Scope {
     }
 
     /// With what the registry itself names: behind a proxy its repositories can have other names.
-    fn with(&self, other: Option<&str>) -> Vec<String> {
+    fn with(&self, named: Option<&str>) -> Vec<String> {
         let mut all = self.0.clone();
-        all.extend(other.into_iter().flat_map(str::split_whitespace).map(str::to_owned).filter(|scope| !self.0.contains(scope)));
+        all.extend(named.into_iter().flat_map(str::split_whitespace).filter(|scope| !self.covers(scope)).map(str::to_owned));
         all
+    }
+
+    fn covers(&self, scope: &str) -> bool {
+        let Some((name, actions)) = scope.rsplit_once(':') else { return false };
+        let known = self.0.iter().filter_map(|known| known.rsplit_once(':')).find(|(known, _)| *known == name);
+        known.is_some_and(|(_, known)| actions.split(',').all(|action| known.split(',').any(|known| known == action)))
     }
 }
 
@@ -202,4 +208,19 @@ impl Registry<'_> {
 
 fn basic(username: &str, password: &Secret) -> Secret {
     Secret::new(format!("Basic {}", BASE64_STANDARD.encode(format!("{username}:{}", password.reveal()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_asked_for_once() {
+        let scope = Scope::push("team/a", &["b".to_owned()]);
+        let own = ["repository:team/a:pull,push", "repository:b:pull"];
+        assert_eq!(scope.with(None), own);
+        assert_eq!(scope.with(Some("repository:team/a:pull repository:b:pull")), own);
+        assert_eq!(scope.with(Some("repository:proxied/team/a:push,pull")), [own[0], own[1], "repository:proxied/team/a:push,pull"]);
+        assert_eq!(scope.with(Some("repository:b:delete")), [own[0], own[1], "repository:b:delete"]);
+    }
 }

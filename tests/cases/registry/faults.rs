@@ -20,8 +20,11 @@ pub(super) fn cases() -> Vec<EnvoylessCase> {
         envoyless!(what_cannot_pass_is_tried_once),
         envoyless!(a_registry_that_wants_a_pause_gets_it),
         envoyless!(a_registry_that_is_silent_is_left),
+        envoyless!(a_registry_that_is_slow_is_waited_for),
+        envoyless!(what_is_no_answer_is_an_error),
         envoyless!(another_digest_is_an_error),
         envoyless!(what_is_published_is_told),
+        envoyless!(no_tag_changes_before_everything_is_everywhere),
     ]
 }
 
@@ -120,6 +123,32 @@ fn a_registry_that_is_silent_is_left() -> Outcome {
     Ok(())
 }
 
+fn a_registry_that_is_slow_is_waited_for() -> Outcome {
+    let faulty = Faulty::start(|_, _, _| Some(Fault::Slow(Duration::from_millis(400))))?;
+    push(&User::new()?, &["--timeout", "10", "--retries", "0", &format!("{}/laststream:1", faulty.name())])?.expect(0).map(drop)
+}
+
+/// It ends soon, with an error and not with a panic.
+fn what_is_no_answer_is_an_error() -> Outcome {
+    for bytes in [
+        &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
+        b"\x15\x03\x01\x00\x02\x02\x46",
+        b"HTTP/1.1 abc\r\n\r\n",
+        b"HTTP/1.1 201 \xff\xfe\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 202 x\r\ncontent-length: nine\r\n\r\n",
+        b"HTTP/1.1 202 x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 401 x\r\nwww-authenticate: Bearer realm=\"http://[::\"\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 307 x\r\nlocation: http://[::/\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 202 x\r\nlocation: http://us er/\r\ncontent-length: 0\r\n\r\n",
+    ] {
+        let faulty = Faulty::start(move |_, now, _| (now == Phase::BeginUpload).then_some(Fault::Bytes(bytes)))?;
+        let said = push(&User::new()?, &["--retries", "0", "--timeout", "2", &format!("{}/laststream:1", faulty.name())])?;
+        said.expect(2).with_context(|| String::from_utf8_lossy(bytes).into_owned())?.hides("panicked")?;
+        ensure!(faulty.has_no_manifest(), "something was published");
+    }
+    Ok(())
+}
+
 fn another_digest_is_an_error() -> Outcome {
     let other = sha256(b"something else");
     for phase in [Phase::Upload, Phase::PutManifest] {
@@ -140,5 +169,15 @@ fn what_is_published_is_told() -> Outcome {
     let said = said.tells(&format!("already published: `{}`", image("1")))?.tells("answers with status 403")?;
     ensure_eq!(said.stdout, "", "data");
     ensure!(faulty.manifest("laststream", "1").is_some() && faulty.manifest("laststream", "3").is_none(), "what is there");
+    Ok(())
+}
+
+fn no_tag_changes_before_everything_is_everywhere() -> Outcome {
+    let good = Faulty::start(|_, _, _| None)?;
+    let full = Faulty::start(|_, phase, _| (phase == Phase::Upload).then(|| Fault::Answer(error(413, "FULL"))))?;
+    let images = [format!("{}/laststream:1", good.name()), format!("{}/laststream:1", full.name())];
+    push(&User::new()?, &[&images[0], &images[1]])?.expect(2)?.tells("status 413")?.tells("no tag has changed")?;
+    ensure_eq!(good.count(Phase::Upload), 2, "blobs that were sent");
+    ensure!(good.has_no_manifest() && full.has_no_manifest(), "something was published");
     Ok(())
 }

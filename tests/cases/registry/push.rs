@@ -52,7 +52,8 @@ fn the_second_push_sends_no_blob() -> Outcome {
     let uploads = |requests: &[String]| requests.iter().filter(|request| request.contains("/blobs/uploads/")).count();
     let first = registry.requests();
     ensure_eq!(uploads(&first), 4, "requests of two uploads in {first:#?}");
-    push(&user, &[&image])?.expect(0)?.tells("is there already")?;
+    let said = push(&user, &["-o", "json", &image, &image])?.expect(0)?.tells("is there already")?;
+    ensure_eq!(said.json()?.len(), 1, "lines for what was named twice");
     let second = registry.requests().split_off(first.len());
     ensure_eq!((uploads(&second), second.len()), (0, 3), "uploads and requests in {second:#?}");
     Ok(())

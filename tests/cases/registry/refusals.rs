@@ -150,7 +150,8 @@ fn wrong_arguments_are_told_with_the_way_out() -> Outcome {
     ] {
         push(&user, arguments)?.expect(64)?.tells(says)?;
     }
-    Ok(())
+    let both = ["push", "--module", "-", "--username", USERNAME, "--password-stdin", "localhost:1/x:1"];
+    user.run(&both, PASSWORD)?.expect(64)?.tells("cannot both come from standard input").map(drop)
 }
 
 fn what_is_no_module_is_not_published() -> Outcome {

@@ -85,6 +85,10 @@ pub(crate) enum Fault {
     CutAnswer,
     /// Nothing is said for so long, then it ends.
     Silence(Duration),
+    /// What is right happens, but so much later.
+    Slow(Duration),
+    /// These bytes are the answer, whatever they are; then the connection ends.
+    Bytes(&'static [u8]),
     /// What is right happens, but is told with this header.
     Header(&'static str, String),
 }
@@ -134,6 +138,15 @@ fn connection_of(stream: impl Read + Write, service: &impl Service) -> Option<()
         let bytes = match fault {
             Some(Fault::Answer(answer)) => answer.bytes(head_only),
             Some(Fault::CutBody) => return None,
+            Some(Fault::Bytes(bytes)) => {
+                stream.get_mut().write_all(bytes).ok()?;
+                stream.get_mut().flush().ok()?;
+                return None;
+            }
+            Some(Fault::Slow(time)) => {
+                std::thread::sleep(time);
+                service.answer(&asked, &body).bytes(head_only)
+            }
             Some(Fault::Header(name, value)) => service.answer(&asked, &body).with(name, value).bytes(head_only),
             Some(Fault::CutAnswer) => {
                 stream.get_mut().write_all(service.answer(&asked, &body).bytes(true).get(..20)?).ok()?;
