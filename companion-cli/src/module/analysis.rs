@@ -161,14 +161,7 @@ struct Reader {
 impl Reader {
     fn payload(&mut self, payload: Payload<'_>) -> Result<(), wasmparser::BinaryReaderError> {
         match payload {
-            Payload::TypeSection(section) => {
-                for group in section {
-                    self.types.extend(group?.into_types().map(|sub| match sub.composite_type.inner {
-                        wasmparser::CompositeInnerType::Func(function) => Some(function),
-                        _ => None,
-                    }));
-                }
-            }
+            Payload::TypeSection(section) => self.types(section)?,
             Payload::ImportSection(section) => {
                 for import in section.into_imports() {
                     let import = import?;
@@ -197,6 +190,16 @@ impl Reader {
                 }
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn types(&mut self, section: wasmparser::TypeSectionReader<'_>) -> Result<(), wasmparser::BinaryReaderError> {
+        for group in section {
+            self.types.extend(group?.into_types().map(|sub| match sub.composite_type.inner {
+                wasmparser::CompositeInnerType::Func(function) => Some(function),
+                _ => None,
+            }));
         }
         Ok(())
     }
