@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use laststream::image::{Digest, Image, Reference, VARIANT};
+use laststream::module::analysis::analyse;
 use laststream::module::builtin;
+use laststream::module::verdict::{Obstacle, obstacles};
 use laststream::registry::{self, Options};
 use laststream::{env_vars, sign};
 use serde::Serialize;
@@ -80,6 +82,17 @@ impl FromStr for Annotation {
             Some((VARIANT, _)) => Err(format!("`{VARIANT}` tells fetchers how the image is laid out: it is always `compat`")),
             Some((key, value)) if !key.trim().is_empty() => Ok(Self(key.to_owned(), value.to_owned())),
             _ => Err("write it as `KEY=VALUE`".to_owned()),
+        }
+    }
+}
+
+/// A proxy would find out only when it has fetched it.
+fn refuse_unloadable(module: &[u8]) -> Result<(), String> {
+    let because: Vec<_> = obstacles(&analyse(module)?).into_iter().filter(|obstacle| obstacle.until.is_none()).collect();
+    match because.as_slice() {
+        [] => Ok(()),
+        [Obstacle { because, .. }, ..] => {
+            Err(format!("is a module that Envoy does not load, because {because}; `laststream inspect` says more"))
         }
     }
 }
@@ -160,10 +173,8 @@ impl Push {
         }
         let name = self.module.display();
         let module = read(&self.module).map_err(|error| Stop(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
-        if module.starts_with(MAGIC) {
-            return Ok(module);
-        }
-        Err(Stop(Exit::Found, format!("`{name}` is no WebAssembly module: it does not begin with its version 1 header")))
+        refuse_unloadable(&module).map_err(|problem| Stop(Exit::Found, format!("`{name}` {problem}")))?;
+        Ok(module)
     }
 
     fn annotations(&self) -> BTreeMap<String, String> {
@@ -225,9 +236,6 @@ impl Push {
         Ok(())
     }
 }
-
-/// A WebAssembly module of version 1; components have another version.
-const MAGIC: &[u8] = b"\0asm\x01\0\0\0";
 
 fn failed(error: impl std::fmt::Display) -> Stop {
     Stop(Exit::Failed, error.to_string())

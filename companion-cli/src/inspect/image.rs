@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::layer::{self, Unpacked};
-use super::manifest::{DOCKER_LAYER, DOCKER_MANIFEST, Document, OCI_LAYER, SOLO_MODULE};
+use super::manifest::{DOCKER_LAYER, Document, SOLO_MODULE};
 pub use super::manifest::{Descriptor, Platform};
 use super::{MOST, Source};
-use crate::envoy::files::sha256_of;
+use crate::image::{DOCKER_MANIFEST, Digest, FILE, INDEX, LAYER};
 
 /// An image.
 #[derive(Debug, Clone, Serialize)]
@@ -45,7 +45,7 @@ pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
     let digest = digest_of(&bytes);
     let document = Document::read(&bytes)?;
     let Some(manifests) = document.manifests.clone() else { return manifest(source, digest, &document, Vec::new()) };
-    let media_type = document.media_type.clone().unwrap_or_else(|| "application/vnd.oci.image.index.v1+json".to_owned());
+    let media_type = document.media_type.clone().unwrap_or_else(|| INDEX.to_owned());
     let because = format!(
         "it is an index, not a manifest: pinned by `@{digest}` it is refused, because what is compared is the digest of its manifest for \
          linux/amd64; {}",
@@ -106,7 +106,7 @@ fn manifest(source: &dyn Source, digest: String, document: &Document, mut obstac
 /// Whether the layers have the media types that are looked for.
 fn of_layout(media_type: &str, layers: &[Descriptor]) -> Option<String> {
     let last = layers.last().map(|layer| layer.media_type.as_str()).unwrap_or_default();
-    let wanted = if media_type == DOCKER_MANIFEST { DOCKER_LAYER } else { OCI_LAYER };
+    let wanted = if media_type == DOCKER_MANIFEST { DOCKER_LAYER } else { LAYER };
     let is_solo = layers.len() == 2 && layers.iter().any(|layer| layer.media_type == SOLO_MODULE);
     if last == wanted || (is_solo && media_type != DOCKER_MANIFEST) {
         return None;
@@ -115,12 +115,12 @@ fn of_layout(media_type: &str, layers: &[Descriptor]) -> Option<String> {
         "application/wasm" => "the layout of wkg and oci-wasm",
         "application/vnd.wasm.content.layer.v1+wasm" => "the layout of wasm-to-oci",
         SOLO_MODULE => "Solo's layout, which has exactly two layers",
-        OCI_LAYER | DOCKER_LAYER => "a layer of the other kind of manifest",
+        LAYER | DOCKER_LAYER => "a layer of the other kind of manifest",
         other if other.ends_with("zstd") => "compressed with zstd, which is not read",
         other if other.ends_with("tar") => "not compressed, which is not read",
         _ => "not known to anybody who looks for a module",
     };
-    Some(format!("its last layer is `{last}` ({what}); it must be `{wanted}` with `{}` in it", layer::NAME))
+    Some(format!("its last layer is `{last}` ({what}); it must be `{wanted}` with `{}` in it", FILE))
 }
 
 /// Whether the module is in the layer as its media type demands.
@@ -139,5 +139,5 @@ fn checked(bytes: Vec<u8>, digest: &str) -> Result<Vec<u8>, String> {
 }
 
 fn digest_of(bytes: &[u8]) -> String {
-    format!("sha256:{}", sha256_of(bytes))
+    Digest::of(bytes).to_string()
 }

@@ -6,9 +6,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use super::MOST;
-
-/// The name under which the module is looked for, in whatever folder.
-pub(super) const NAME: &str = "plugin.wasm";
+use crate::image::FILE;
 
 /// What is in a layer.
 #[derive(Debug, Default)]
@@ -59,9 +57,9 @@ fn find(archive: &[u8]) -> Result<Vec<u8>, String> {
     for entry in archive.entries().map_err(damaged)? {
         let entry = entry.map_err(damaged)?;
         let path = entry.path().map_err(damaged)?.into_owned();
-        if path.file_name() == Some(NAME.as_ref()) {
+        if path.file_name() == Some(FILE.as_ref()) {
             if entry.size() > MOST {
-                return Err(format!("`{NAME}` in it has {} bytes, and no more than {MOST} are read", entry.size()));
+                return Err(format!("`{FILE}` in it has {} bytes, and no more than {MOST} are read", entry.size()));
             }
             return bounded(entry).map_err(damaged);
         }
@@ -77,7 +75,7 @@ fn missing(others: &[impl AsRef<Path>]) -> String {
         names.push(format!("{} more", others.len() - some));
     }
     let holds = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-    format!("its last layer holds no `{NAME}`, and the layers before it are not looked into; it holds {holds}")
+    format!("its last layer holds no `{FILE}`, and the layers before it are not looked into; it holds {holds}")
 }
 
 /// A small layer can unpack to anything, so there is an end to it.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(super) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+use crate::image::MANIFEST;
+
+/// A layer beside Docker's own manifest.
 pub(super) const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
-pub(super) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-pub(super) const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// The layout of Solo's wasme: the module as it is, beside its configuration.
 pub(super) const SOLO_MODULE: &str = "application/vnd.module.wasm.content.layer.v1+wasm";
 
@@ -61,6 +61,6 @@ impl Document {
 
     /// What it says itself, as Istio's agent asks, whatever is said where it lies.
     pub(super) fn media_type(&self) -> &str {
-        self.media_type.as_deref().unwrap_or(OCI_MANIFEST)
+        self.media_type.as_deref().unwrap_or(MANIFEST)
     }
 }

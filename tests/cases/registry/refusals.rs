@@ -158,7 +158,10 @@ fn what_is_no_module_is_not_published() -> Outcome {
     let (faulty, user) = (Faulty::start(|_, _, _| None)?, User::new()?);
     let image = format!("{}/x:1", faulty.name());
     let text = user.file("text.wasm", json!({ "not": "wasm" }).to_string())?;
-    user.run(&["push", "--module", utf8(&text), &image], "")?.expect(1)?.tells("is no WebAssembly module")?;
+    user.run(&["push", "--module", utf8(&text), &image], "")?.expect(1)?.tells("is not WebAssembly")?;
+    // The shortest module there is.
+    let useless = user.file("useless.wasm", b"\0asm\x01\0\0\0")?;
+    user.run(&["push", "--module", utf8(&useless), &image], "")?.expect(1)?.tells("Envoy does not load, because it exports none of")?;
     user.run(&["push", "--module", "missing.wasm", &image], "")?.expect(2)?.tells("cannot read `missing.wasm`")?;
     ensure!(faulty.asked().is_empty(), "{:#?}", faulty.asked());
     Ok(())
