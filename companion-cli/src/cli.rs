@@ -24,7 +24,6 @@ pub(crate) enum Command {
     /// A real Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
-    /// Publishes the module in a container registry, as an image that Istio and Envoy Gateway fetch.
     Push(Box<Push>),
 }
 
