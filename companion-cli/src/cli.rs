@@ -33,7 +33,6 @@ pub(crate) enum Command {
     Envoy(Envoy),
     Inspect(Box<Inspect>),
     Man(Man),
-    /// Publishes the module in a container registry, as an image that Istio and Envoy Gateway fetch.
     Push(Box<Push>),
     Version(Version),
 }

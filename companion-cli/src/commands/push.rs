@@ -29,8 +29,8 @@ Examples:
 
 With `-o json` each reference is one line with an object: url, repository, tag, digest.
 
-Credentials are looked for in this order: --username with --password-stdin (or LASTSTREAM_REGISTRY_USERNAME and
-LASTSTREAM_REGISTRY_PASSWORD), docker's config.json (DOCKER_CONFIG, or ~/.docker) with its credential helpers, podman's auth.json
+Credentials are looked for in this order: --username with --password-stdin (or LASTSTREAM_REGISTRY_USERNAME and \
+LASTSTREAM_REGISTRY_PASSWORD), docker's config.json (DOCKER_CONFIG, or ~/.docker) with its credential helpers, podman's auth.json \
 (REGISTRY_AUTH_FILE, or below XDG_RUNTIME_DIR). `docker login` or `podman login` is all it takes.";
 
 /// Publishes the module in a container registry, as an image that Istio and Envoy Gateway fetch.

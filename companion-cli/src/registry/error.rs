@@ -199,7 +199,7 @@ fn login_hint(registry: &str, source: Option<&str>) -> String {
 fn status_hint(status: u16, source: Option<&str>) -> String {
     match (status, source) {
         (403, Some(source)) => format!("\nthe credentials from {source} are not allowed to do this"),
-        (403, None) => "\nnobody is allowed to do this without credentials".to_owned(),
+        (403, None) => "\nno credentials were shown: it may want some".to_owned(),
         (404, _) => "\ncheck the name; some registries want a repository to be created first".to_owned(),
         (405, _) => "\nit may be read-only".to_owned(),
         _ => String::new(),

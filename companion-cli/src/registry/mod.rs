@@ -165,12 +165,13 @@ impl Repository<'_> {
         }
     }
 
-    /// Follows redirects. Only the registry itself gets to see the authorization.
+    /// Follows redirects. Only the registry itself gets to see the authorization, and only as long as nobody else had a say in where to go.
     fn follow(&self, call: &Call<'_>, authorization: Option<&Authorization>) -> Result<Answer, Error> {
         let mut url = call.url.clone();
+        let mut authorization = authorization.map(|authorization| &authorization.header);
         self.check_way(call, &self.registry.origin, &url)?;
         for _ in 0..=MOST_REDIRECTS {
-            let authorization = authorization.filter(|_| url.origin == self.registry.origin).map(|authorization| &authorization.header);
+            authorization = authorization.filter(|_| url.origin == self.registry.origin);
             let Call { method, headers, body, limit, .. } = call;
             let ask = Ask { method: method.clone(), url: &url, headers, authorization, body: *body, limit: *limit };
             let answer = self.registry.http.ask(&ask).map_err(|error| Error::Http { what: call.what, url: url.to_string(), error })?;
@@ -209,9 +210,10 @@ impl Repository<'_> {
             return Ok(answer);
         }
         let (registry, refusal) = (self.registry.name.clone(), self.registry.refusal(&answer));
-        let login = self.registry.login_shown(self.name);
+        let is_here = answer.url.origin == self.registry.origin;
+        let login = self.registry.login_shown(self.name).filter(|_| is_here);
         match answer.status {
-            401 => Err(Error::Unauthorized { what, registry, login, refusal }),
+            401 if is_here => Err(Error::Unauthorized { what, registry, login, refusal }),
             _ => Err(Error::Refused { what, url: answer.url.to_string(), login, refusal }),
         }
     }

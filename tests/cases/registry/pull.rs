@@ -1,9 +1,10 @@
-//! Finding and fetching, as other commands do it through the library: digests are checked, sizes have limits, blobs may be elsewhere.
+//! What is done through the library. Finding and fetching, as other commands do it: digests are checked, sizes have limits, blobs may be
+//! elsewhere. And what no real module is large enough for.
 
-use laststream::image::{Descriptor, Digest, Manifest, Reference};
+use laststream::image::{Descriptor, Digest, Image, Manifest, Reference};
 use laststream::progress::Silent;
 use laststream::registry::credentials::{Found, Login, Secret, Sources};
-use laststream::registry::{Error, Limits, Options, Registry};
+use laststream::registry::{Error, Limits, Options, Registry, publish};
 
 use super::{HTPASSWD, PASSWORD, USERNAME, push};
 use crate::lab::{self, EnvoylessCase, envoyless};
@@ -19,6 +20,7 @@ pub(super) fn cases() -> Vec<EnvoylessCase> {
         envoyless!(what_was_pushed_is_found_and_fetched),
         envoyless!(a_tag_is_found_without_head),
         envoyless!(wrong_bytes_are_not_taken),
+        envoyless!(a_large_upload_that_is_cut_begins_anew),
         envoyless!(blobs_elsewhere_are_fetched_without_credentials),
     ]
 }
@@ -110,6 +112,22 @@ fn wrong_bytes_are_not_taken() -> Outcome {
         (error(registry.manifest(&reference(&format!("{}/a:huge", faulty.name()))?).map(drop))?, "larger than".to_owned()),
     ] {
         ensure!(error.contains(&says), "`{says}` is not in {error}");
+    }
+    Ok(())
+}
+
+/// More than any buffer takes at once, so the connection ends while bytes are being sent.
+fn a_large_upload_that_is_cut_begins_anew() -> Outcome {
+    let mut noise = fastrand::Rng::with_seed(7);
+    let module: Vec<u8> = std::iter::repeat_with(|| noise.u8(..)).take(16 << 20).collect();
+    let image = Image::of(&module, std::collections::BTreeMap::new())?;
+    for fault in [Fault::Cut, Fault::CutBody] {
+        let what = format!("{fault:?}");
+        let faulty = Faulty::start(move |_, phase, before| (phase == Phase::Upload && before == 0).then(|| fault.clone()))?;
+        let references = [reference(&format!("{}/a:1", faulty.name()))?];
+        publish(&references, &image, None, &options(), &Sources::none(), &Silent).map_err(Failure::new).context(&what)?;
+        ensure_eq!(faulty.count(Phase::Upload), 3, "{what}: uploads");
+        ensure!(faulty.manifest("a", "1").as_ref() == Some(&image.manifest), "{what}: what is there");
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Where a push is not led: no credentials to other hosts, nothing from TLS to plain HTTP, no manifest elsewhere. And wrong arguments.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::json;
 
 use super::{PASSWORD, USERNAME, push, utf8};
@@ -14,6 +16,7 @@ pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
         envoyless!(an_upload_elsewhere_gets_no_credentials),
         envoyless!(a_redirect_elsewhere_gets_no_credentials),
+        envoyless!(who_leads_back_gets_no_credentials_either),
         envoyless!(a_redirect_at_home_keeps_them),
         envoyless!(nothing_is_led_from_tls_to_plain_http),
         envoyless!(a_manifest_is_not_led_elsewhere),
@@ -75,6 +78,30 @@ fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
         ensure_eq!(asked.len(), 2, "{status}: requests elsewhere in {asked:#?}");
         ensure!(asked.iter().all(|(_, asked)| asked.header("authorization").is_none()), "{status}: {asked:#?}");
     }
+    Ok(())
+}
+
+/// Else another host could have things done in the user's name.
+fn who_leads_back_gets_no_credentials_either() -> Outcome {
+    let home = Arc::new(Mutex::new(String::new()));
+    let back = home.clone();
+    let elsewhere = Faulty::start(move |_, _, _| {
+        let home = back.lock().map(|home| home.clone()).unwrap_or_default();
+        Some(redirect(307, format!("http://{home}/v2/victim/manifests/latest")))
+    })?;
+    let away = elsewhere.name();
+    let faulty = Faulty::start(move |asked, phase, _| {
+        let leads_away = phase == Phase::Upload;
+        wants_password(asked).or_else(|| leads_away.then(|| redirect(307, format!("http://{away}{}", asked.target))))
+    })?;
+    if let Ok(mut home) = home.lock() {
+        *home = faulty.name();
+    }
+    push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
+    let asked = faulty.asked();
+    let led: Vec<_> = asked.iter().filter(|(_, asked)| asked.path().contains("victim")).collect();
+    ensure_eq!(led.len(), 1, "requests that somebody else asked for in {asked:#?}");
+    ensure_eq!(led[0].1.header("authorization"), None, "credentials for them");
     Ok(())
 }
 

@@ -134,29 +134,30 @@ fn connection_of(stream: impl Read + Write, service: &impl Service) -> Option<()
             }
             _ => stream.read_exact(&mut body).ok()?,
         }
-        let head_only = asked.method == "HEAD";
-        let bytes = match fault {
-            Some(Fault::Answer(answer)) => answer.bytes(head_only),
-            Some(Fault::CutBody) => return None,
-            Some(Fault::Bytes(bytes)) => {
-                stream.get_mut().write_all(bytes).ok()?;
-                stream.get_mut().flush().ok()?;
-                return None;
-            }
-            Some(Fault::Slow(time)) => {
-                std::thread::sleep(time);
-                service.answer(&asked, &body).bytes(head_only)
-            }
-            Some(Fault::Header(name, value)) => service.answer(&asked, &body).with(name, value).bytes(head_only),
-            Some(Fault::CutAnswer) => {
-                stream.get_mut().write_all(service.answer(&asked, &body).bytes(true).get(..20)?).ok()?;
-                stream.get_mut().flush().ok()?;
-                return None;
-            }
-            _ => service.answer(&asked, &body).bytes(head_only),
-        };
+        let (bytes, goes_on) = reply(fault, &asked, &body, service);
         stream.get_mut().write_all(&bytes).ok()?;
         stream.get_mut().flush().ok()?;
+        if !goes_on {
+            return None;
+        }
+    }
+}
+
+/// What is sent, and whether the connection goes on.
+fn reply(fault: Option<Fault>, asked: &Asked, body: &[u8], service: &impl Service) -> (Vec<u8>, bool) {
+    let head_only = asked.method == "HEAD";
+    let right = || service.answer(asked, body);
+    match fault {
+        Some(Fault::Answer(answer)) => (answer.bytes(head_only), true),
+        Some(Fault::Bytes(bytes)) => (bytes.to_vec(), false),
+        Some(Fault::CutBody) => (Vec::new(), false),
+        Some(Fault::Header(name, value)) => (right().with(name, value).bytes(head_only), true),
+        Some(Fault::CutAnswer) => (right().bytes(true)[..20].to_vec(), false),
+        Some(Fault::Slow(time)) => {
+            std::thread::sleep(time);
+            (right().bytes(head_only), true)
+        }
+        Some(Fault::Cut | Fault::Silence(_)) | None => (right().bytes(head_only), true),
     }
 }
 
