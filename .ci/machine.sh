@@ -13,6 +13,7 @@ prepare_machine() {
     need python3 python3 'Python, for pip'
     need shellcheck shellcheck 'linter of shell scripts'
     need_pip
+    tests/tools/registry-programs >/dev/null
     rustup component add clippy rustfmt
     rustup target add wasm32-unknown-unknown
 }
@@ -61,4 +62,18 @@ prepare_oldest_rust() {
         }
     fi
     rustup target add --toolchain "$version" wasm32-unknown-unknown
+}
+
+prepare_release() {
+    need musl-gcc musl-tools 'C compiler for static programs, for cryptography'
+    rustup target add x86_64-unknown-linux-musl
+}
+
+# in_root FOLDER COMMAND...: runs a command with the folder as the root of the file system.
+in_root() {
+    if [[ $EUID -eq 0 ]]; then
+        chroot "$@"
+    else
+        unshare --map-root-user chroot "$@"
+    fi
 }

@@ -11,7 +11,7 @@ format() {
 }
 
 scripts() {
-    shellcheck --external-sources .ci/run .ci/fuzz .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script
+    shellcheck --external-sources .ci/run .ci/fuzz .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script tests/tools/registry-programs
 }
 
 # The module's border to Envoy is only there for wasm32; the command line turns the `schema` feature on wherever it is along.
@@ -53,6 +53,24 @@ oldest_supported_rust() {
 
 build_script() {
     tests/tools/build-script
+}
+
+# What operators get. Not one of the steps of a whole run: it takes minutes and finds little else; `.ci/run release` asks for it.
+release() {
+    prepare_release
+    cargo static
+    local program=$CARGO_TARGET_DIR/x86_64-unknown-linux-musl/release/laststream root size most=20000000
+    size=$(stat --format %s "$program")
+    echo "$program: $size bytes"
+    if [[ $size -ge $most ]]; then
+        echo "that is more than $most bytes" >&2
+        return 1
+    fi
+    # Where nothing else is, it can only run by itself.
+    root=$(mktemp -d)
+    cp "$program" "$root"
+    in_root "$root" /laststream version
+    rm -r "$root"
 }
 
 fuzz() {

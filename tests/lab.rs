@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use laststream::envoy::{self, SUPPORTED, Version, Wanted};
 use laststream::progress::Progress;
@@ -11,6 +12,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::support::bootstrap::filters::Wasm;
 use crate::support::failure::{Context as _, Failure, Outcome, fail};
+use crate::support::trial::block_on;
 
 /// Chooses the Envoys to test on: `all`, or versions with commas between them. Without it the oldest and the newest supported one.
 const VERSIONS: &str = "LASTSTREAM_TEST_ENVOYS";
@@ -49,6 +51,28 @@ macro_rules! case {
     };
 }
 pub(crate) use case;
+
+/// A case that has nothing to do with any Envoy. It may block; two minutes are plenty.
+pub(crate) struct EnvoylessCase {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn() -> Outcome,
+}
+
+/// Makes an [`EnvoylessCase`] of a function.
+macro_rules! envoyless {
+    ($case:path) => {
+        $crate::lab::EnvoylessCase { name: concat!(module_path!(), "::", stringify!($case)), run: $case }
+    };
+}
+pub(crate) use envoyless;
+
+pub(crate) fn trials_without_envoy(cases: Vec<EnvoylessCase>) -> impl Iterator<Item = Trial> {
+    cases.into_iter().map(|case| {
+        let name = case.name.rsplit("cases::").next().unwrap_or(case.name);
+        let run = async move { tokio::task::spawn_blocking(case.run).await.context("a thread for the case")? };
+        Trial::test(name, move || block_on(Duration::from_secs(120), run).map_err(Failed::from))
+    })
+}
 
 /// Gets Envoys, each once for all trials.
 #[derive(Clone, Default)]
@@ -93,18 +117,27 @@ impl Lab {
     }
 }
 
-/// The module that build.rs compiled.
+/// The module that the command line carries, as a file.
 pub(crate) fn module() -> Outcome<PathBuf> {
-    match env!("LASTSTREAM_MODULE") {
-        "" => fail!("there is no module to test: {}", env!("LASTSTREAM_MODULE_ERROR")),
-        path => Ok(Path::new(path).to_owned()),
-    }
+    static FILE: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+        let bytes = laststream::module::builtin().map_err(|reason| format!("there is no module to test: {reason}"))?;
+        // Another run may be reading the one of this name.
+        let write = || {
+            let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR"))?;
+            file.write_all(bytes)?;
+            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laststream.wasm");
+            file.persist(&path)?;
+            Ok(path)
+        };
+        write().map_err(|error: std::io::Error| format!("the module as a file: {error}"))
+    });
+    FILE.clone().map_err(Failure::new)
 }
 
 /// The same with the feature `test-deaths`: a request with `x-laststream-die` makes its VM die.
 pub(crate) fn mortal_module() -> Outcome<PathBuf> {
     match env!("LASTSTREAM_MORTAL") {
-        "" => fail!("there is no module to test: {}", env!("LASTSTREAM_MODULE_ERROR")),
+        "" => fail!("there is no module to test: {}", env!("LASTSTREAM_MORTAL_ERROR")),
         path => Ok(Path::new(path).to_owned()),
     }
 }

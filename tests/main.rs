@@ -1,4 +1,4 @@
-//! End to end: the real module in real Envoys. One trial for each case and each Envoy version; `cargo test --test envoy -- --list` shows them.
+//! End to end: the real module in real Envoys, and the command line. One trial for each case that has to do with Envoy and each version; `cargo test --test envoy -- --list` shows them.
 //!
 //! `LASTSTREAM_TEST_ENVOYS=all` runs every supported version instead of the oldest and the newest.
 
@@ -30,5 +30,5 @@ fn trials() -> Vec<Trial> {
         trials.extend(envoys.trials(version, cases::all()));
         trials
     };
-    versions.into_iter().flat_map(of_version).chain(docs::trials()).collect()
+    versions.into_iter().flat_map(of_version).chain(docs::trials()).chain(lab::trials_without_envoy(cases::without_envoy())).collect()
 }

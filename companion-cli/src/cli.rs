@@ -2,9 +2,15 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::commands::build::Build;
+use crate::commands::completions::Completions;
 use crate::commands::config::Config;
 use crate::commands::envoy::Envoy;
+use crate::commands::inspect::Inspect;
+use crate::commands::man::Man;
+use crate::commands::push::Push;
 use crate::commands::render::Render;
+use crate::commands::version::Version;
 
 /// The Envoy filter that lets no request be lost, and its companion.
 #[derive(Debug, Parser)]
@@ -18,14 +24,20 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 something was found wrong, 2 the
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Build(Build),
+    Completions(Completions),
     /// The module's configuration: its schema, checking one; and the interface of the gate.
     #[command(subcommand)]
     Config(Config),
     /// A real Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
+    Inspect(Box<Inspect>),
+    Man(Man),
+    Push(Box<Push>),
     /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
     Render(Render),
+    Version(Version),
 }
 
 /// How results are written.

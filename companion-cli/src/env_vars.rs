@@ -18,6 +18,16 @@ pub const LASTSTREAM_OFFLINE: &str = "LASTSTREAM_OFFLINE";
 pub const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
 /// The user's home, for the cache folder below it.
 pub const HOME: &str = "HOME";
+/// The user at a registry, instead of those that docker and podman know.
+pub const LASTSTREAM_REGISTRY_USERNAME: &str = "LASTSTREAM_REGISTRY_USERNAME";
+/// The password at a registry.
+pub const LASTSTREAM_REGISTRY_PASSWORD: &str = "LASTSTREAM_REGISTRY_PASSWORD";
+/// The folder of docker's `config.json`, instead of `.docker` in the user's home.
+pub const DOCKER_CONFIG: &str = "DOCKER_CONFIG";
+/// Podman's file of credentials.
+pub const REGISTRY_AUTH_FILE: &str = "REGISTRY_AUTH_FILE";
+/// The folder in which podman keeps it otherwise.
+pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// Where programs are searched.
 pub const PATH: &str = "PATH";
 

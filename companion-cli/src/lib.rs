@@ -3,8 +3,12 @@
 
 pub mod env_vars;
 pub mod envoy;
+pub mod image;
+pub mod inspect;
 pub mod module;
 pub mod policy;
 pub mod progress;
+pub mod registry;
 pub mod render;
+pub mod sign;
 pub mod yaml;

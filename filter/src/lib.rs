@@ -8,6 +8,7 @@
 //! | [`rules`] | which streams are not counted, which are long-lived |
 //! | [`contexts`], `plugin`, `stream` | the life of a stream, of a configuration, of the VM |
 //! | [`host`] | what may be asked of Envoy |
+//! | [`identity`] | which laststream a module is |
 //! | `wasm` | the border to Envoy, the only part that is not plain Rust |
 
 mod census;
@@ -21,6 +22,7 @@ pub mod forwarded;
 pub mod gate;
 pub mod headers;
 pub mod host;
+pub mod identity;
 pub mod metrics;
 pub(crate) mod pieces;
 mod plugin;

@@ -8,10 +8,11 @@ mod gate;
 mod hostile;
 mod load;
 mod manifests;
+mod registry;
 mod reloading;
 mod stage;
 
-use crate::lab::Case;
+use crate::lab::{Case, EnvoylessCase};
 
 pub(crate) fn all() -> Vec<Case> {
     [
@@ -28,4 +29,9 @@ pub(crate) fn all() -> Vec<Case> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Those that are run once.
+pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
+    registry::cases()
 }

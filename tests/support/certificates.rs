@@ -6,7 +6,7 @@ use rcgen::string::Ia5String;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::failure::{Context, Failure, Outcome};
 
@@ -60,6 +60,13 @@ impl Authority {
         };
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         Ok(Arc::new(config))
+    }
+
+    /// A server with this identity.
+    pub(crate) fn server_config(identity: &Identity) -> Outcome<Arc<ServerConfig>> {
+        let builder = ServerConfig::builder_with_provider(Arc::new(default_provider())).with_safe_default_protocol_versions()?;
+        let builder = builder.with_no_client_auth();
+        Ok(Arc::new(builder.with_single_cert(vec![identity.certificate.clone()], identity.key.clone_key())?))
     }
 
     fn sign(&self, params: CertificateParams) -> Outcome<Identity> {

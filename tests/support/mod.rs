@@ -27,6 +27,7 @@
 pub(crate) mod admin_cluster;
 pub(crate) mod bootstrap;
 pub(crate) mod certificates;
+pub(crate) mod command_line;
 pub(crate) mod envoy;
 pub(crate) mod failure;
 pub(crate) mod h1;
@@ -36,6 +37,7 @@ pub(crate) mod h3;
 pub(crate) mod load;
 pub(crate) mod openapi;
 pub(crate) mod process;
+pub(crate) mod registry;
 pub(crate) mod self_check;
 pub(crate) mod trial;
 pub(crate) mod upstream;

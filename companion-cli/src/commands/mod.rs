@@ -1,9 +1,18 @@
 //! The commands, a file each: they do their work, hand their results to the printer, and say how it ended.
 
+pub(crate) mod build;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod envoy;
+#[cfg(test)]
+mod examples;
 mod input;
+pub(crate) mod inspect;
+pub(crate) mod man;
+pub(crate) mod push;
+mod registry_args;
 pub(crate) mod render;
+pub(crate) mod version;
 
 use crate::cli::{Arguments, Command};
 use crate::printer::Printer;
@@ -23,8 +32,14 @@ pub(crate) enum Exit {
 
 pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
     match arguments.command {
+        Command::Build(command) => build::run(&command, printer),
+        Command::Completions(command) => completions::run(&command, printer),
         Command::Config(command) => config::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
+        Command::Inspect(command) => inspect::run(&command, printer),
+        Command::Man(command) => man::run(&command, printer),
+        Command::Push(command) => push::run(*command, printer),
         Command::Render(command) => render::run(&command, printer),
+        Command::Version(command) => version::run(&command, printer),
     }
 }

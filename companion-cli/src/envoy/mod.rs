@@ -20,7 +20,7 @@
 mod cache;
 mod download;
 mod error;
-mod files;
+pub(crate) mod files;
 mod pins;
 mod places;
 mod probe;

@@ -1,7 +1,7 @@
 //! Compiles `filter/` for wasm32 with a cargo of its own.
 //!
-//! Standard library only: the workspace's `build.rs` includes this very file, so that the tests and `laststream build` cannot
-//! build two different modules.
+//! Standard library only: the build scripts include this very file, so that a build of the workspace and `laststream build` cannot make
+//! two different modules.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,8 @@ pub struct Compile {
     pub features: Vec<String>,
     /// Never reach for the network.
     pub offline: bool,
+    /// The toolchain may get the wasm32 target if it is missing.
+    pub may_install: bool,
 }
 
 /// A compiled module.
@@ -33,7 +35,7 @@ pub struct Compiled {
 }
 
 impl Compile {
-    /// Compiles, and adds the wasm32 target to the toolchain if it is missing.
+    /// Compiles, and adds the wasm32 target to the toolchain if it is missing and may be added.
     ///
     /// # Errors
     /// Says in words what failed and what to do about it, with the end of the compiler's own output.
@@ -107,8 +109,8 @@ impl Compile {
             return Ok(());
         }
         let way_out = format!("run `rustup target add {TARGET}`");
-        if self.offline {
-            return Err(format!("the Rust target `{TARGET}` is missing and this build is offline: {way_out}"));
+        if !self.may_install {
+            return Err(format!("the Rust target `{TARGET}` is missing and may not be installed by this build: {way_out}"));
         }
         let added = Command::new("rustup").current_dir(&self.workspace).args(["target", "add", TARGET]).output();
         match added {
@@ -121,7 +123,8 @@ impl Compile {
         }
     }
 
-    fn has_target(&self) -> bool {
+    /// Whether the toolchain can compile for wasm32.
+    pub fn has_target(&self) -> bool {
         self.rustc(&["--print", "target-libdir", "--target", TARGET]).is_some_and(|folder| Path::new(folder.trim()).is_dir())
     }
 

@@ -1,3 +1,17 @@
-//! The Wasm module as a file: compiling it from a checkout.
+//! The Wasm module as a file: the one inside this program, compiling it from a checkout, and what can be told of one without running it.
 
+pub mod analysis;
+pub mod checkout;
 pub mod compile;
+pub mod host_calls;
+pub mod make;
+pub mod optimise;
+pub mod verdict;
+
+/// The module inside this program.
+///
+/// # Errors
+/// Why there is none: this program was built without it.
+pub fn builtin() -> Result<&'static [u8], &'static str> {
+    include!(concat!(env!("OUT_DIR"), "/builtin.rs"))
+}

@@ -11,5 +11,16 @@
 mod exports;
 mod imports;
 
+use crate::identity::TEXT;
+
 #[global_allocator]
 static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
+
+/// What the module says of itself, readable without running it.
+#[used]
+#[unsafe(link_section = "laststream")]
+static IDENTITY: [u8; TEXT.len()] = {
+    let mut bytes = [0; TEXT.len()];
+    bytes.copy_from_slice(TEXT.as_bytes());
+    bytes
+};

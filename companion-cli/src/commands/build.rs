@@ -1,0 +1,95 @@
+//! `laststream build`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use laststream::env_vars::{self, LASTSTREAM_OFFLINE};
+use laststream::module::checkout;
+use laststream::module::make::{Made, Make};
+
+use crate::cli::Output;
+use crate::commands::Exit;
+use crate::printer::Printer;
+
+/// Compiles the module from a checkout of the sources, checks it, and writes it to a file.
+///
+/// The same sources and the same compiler give the same bytes, whoever compiles them and where. Who wants the module of this release
+/// needs none of this: it is inside this program, and the other commands use it by themselves.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  laststream build\n  laststream build --source ~/laststream --file plugin.wasm\n  \
+    laststream build --wasm-opt -o json")]
+pub(crate) struct Build {
+    /// The checkout; without it the one that the current folder is in.
+    #[arg(long, value_name = "DIR")]
+    source: Option<PathBuf>,
+    /// The file to write.
+    #[arg(long, value_name = "FILE", default_value = "laststream.wasm")]
+    file: PathBuf,
+    /// Makes the module smaller with wasm-opt, which has to be installed.
+    #[arg(long)]
+    wasm_opt: bool,
+    /// Adds nothing to the Rust toolchain, also when it cannot compile for WebAssembly yet.
+    #[arg(long)]
+    no_install: bool,
+    /// How the result is written.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
+    let source = match source(build.source.clone()) {
+        Ok(source) => source,
+        Err(error) => {
+            printer.error(&error);
+            return Exit::Failed;
+        }
+    };
+    let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
+    let make = Make { source, output: build.file.clone(), optimise: build.wasm_opt, may_install: !(build.no_install || offline), offline };
+    match make.run(printer) {
+        Ok(made) => {
+            printer.data(&match build.output {
+                Output::Json => format!("{:#}", serde_json::json!(made)),
+                Output::Text => text(&made),
+            });
+            Exit::Fine
+        }
+        Err(error) => {
+            printer.error(&error);
+            Exit::Failed
+        }
+    }
+}
+
+fn source(asked: Option<PathBuf>) -> Result<PathBuf, String> {
+    let builtin = "the module of this release needs no compiling: it is inside this program (`--module builtin`)";
+    match asked {
+        Some(folder) if checkout::is_checkout(&folder) => {
+            std::path::absolute(&folder).map_err(|error| format!("`{}`: {error}", folder.display()))
+        }
+        Some(folder) => {
+            Err(format!("`{}` is no checkout of laststream: it has no `filter/Cargo.toml` of the project; {builtin}", folder.display()))
+        }
+        None => {
+            let here = std::env::current_dir().map_err(|error| format!("the current folder: {error}"))?;
+            checkout::around(&here).ok_or_else(|| {
+                format!(
+                    "neither `{}` nor a folder above it is a checkout of laststream: name one with `--source DIR`; {builtin}",
+                    here.display()
+                )
+            })
+        }
+    }
+}
+
+fn text(made: &Made) -> String {
+    let mut lines = vec![
+        format!("path:     {}", made.path.display()),
+        format!("size:     {} bytes", made.size),
+        format!("sha256:   {}", made.sha256),
+        format!("version:  {}", made.version),
+        format!("compiler: {}", made.compiler),
+    ];
+    lines.extend(made.wasm_opt.iter().map(|version| format!("wasm-opt: {version}")));
+    lines.join("\n")
+}

@@ -1,0 +1,24 @@
+//! `laststream completions`
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::cli::Arguments;
+use crate::commands::Exit;
+use crate::printer::Printer;
+
+/// Prints what a shell needs to complete this program's commands.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  eval \"$(laststream completions bash)\"\n  laststream completions zsh > _laststream\n  \
+    laststream completions fish | source")]
+pub(crate) struct Completions {
+    /// The shell.
+    shell: Shell,
+}
+
+pub(super) fn run(completions: &Completions, printer: &Printer) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(completions.shell, &mut Arguments::command(), env!("CARGO_BIN_NAME"), &mut script);
+    printer.data(&String::from_utf8_lossy(&script));
+    Exit::Fine
+}

@@ -1,0 +1,29 @@
+//! `laststream man`
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _};
+
+use crate::cli::Arguments;
+use crate::commands::Exit;
+use crate::printer::Printer;
+
+/// Writes the manual pages into a folder: one for each command.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  laststream man ~/.local/share/man/man1\n  man laststream-inspect")]
+pub(crate) struct Man {
+    /// The folder; it is made if it is not there.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+pub(super) fn run(man: &Man, printer: &Printer) -> Exit {
+    let written = std::fs::create_dir_all(&man.folder).and_then(|()| clap_mangen::generate_to(Arguments::command(), &man.folder));
+    match written {
+        Ok(()) => Exit::Fine,
+        Err(error) => {
+            printer.error(&format!("cannot write into `{}`: {error}", man.folder.display()));
+            Exit::Failed
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! `laststream push`
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use laststream::image::{Digest, Image, Reference, VARIANT};
+use laststream::module::analysis::analyse;
+use laststream::module::builtin;
+use laststream::module::verdict::{Obstacle, obstacles};
+use laststream::registry::{self, Options};
+use laststream::{env_vars, sign};
+use serde::Serialize;
+
+use crate::cli::Output;
+use crate::commands::Exit;
+use crate::commands::input::read;
+use crate::commands::registry_args::RegistryArgs;
+use crate::printer::Printer;
+
+const EXAMPLES: &str = "\
+Examples:
+  laststream push registry.example.com/team/laststream:1.0.0
+  laststream push --module laststream_filter.wasm ghcr.io/team/laststream:1.0.0 ghcr.io/team/laststream:latest
+  echo \"$TOKEN\" | laststream push --username ci --password-stdin registry.example.com/team/laststream:1.0.0
+  laststream push -o json localhost:5000/laststream:1.0.0 | jq -r '.repository + \"@\" + .digest'
+  laststream push --dry-run localhost:5000/laststream:1.0.0
+
+With `-o json` each reference is one line with an object: url, repository, tag, digest.
+
+Credentials are looked for in this order: --username with --password-stdin (or LASTSTREAM_REGISTRY_USERNAME and \
+LASTSTREAM_REGISTRY_PASSWORD), docker's config.json (DOCKER_CONFIG, or ~/.docker) with its credential helpers, podman's auth.json \
+(REGISTRY_AUTH_FILE, or below XDG_RUNTIME_DIR). `docker login` or `podman login` is all it takes.";
+
+/// Publishes the module in a container registry, as an image that Istio and Envoy Gateway fetch.
+///
+/// The same module gives the same digest, whoever pushes it, and when. What the registry has already is not sent. The tags come last:
+/// each of them stands for the whole image, or has not changed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Push {
+    /// Where to: `registry.example.com/team/laststream:1.0.0`. Several for several tags, repositories or registries.
+    #[arg(required = true, value_name = "REF")]
+    references: Vec<Reference>,
+    /// The module: a file, `-` for standard input, or `builtin` for the one that this program carries.
+    #[arg(long, value_name = "FILE", default_value = BUILTIN)]
+    module: PathBuf,
+    /// Something to say about the image, such as `org.opencontainers.image.version=1.0.0`. May be repeated.
+    #[arg(short, long = "annotation", value_name = "KEY=VALUE")]
+    annotations: Vec<Annotation>,
+    /// Writes the digest of the image to this file, too.
+    #[arg(long, value_name = "FILE")]
+    digest_file: Option<PathBuf>,
+    /// Asks no registry: prints the manifest as it would be sent, and the digests.
+    #[arg(long)]
+    dry_run: bool,
+    /// Signs the image with `cosign`, which finds keys and credentials by itself. Without it on PATH the command is printed, and this one fails.
+    #[arg(long)]
+    sign: bool,
+    /// A repository of the same registry that may have the module already, such as `team/staging/laststream`.
+    #[arg(long, value_name = "REPOSITORY")]
+    mount_from: Option<String>,
+    /// How the result is written.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+const BUILTIN: &str = "builtin";
+
+/// `KEY=VALUE`; the value may hold `=`, too.
+#[derive(Debug, Clone)]
+struct Annotation(String, String);
+
+impl FromStr for Annotation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((VARIANT, _)) => Err(format!("`{VARIANT}` tells fetchers how the image is laid out: it is always `compat`")),
+            Some((key, value)) if !key.trim().is_empty() => Ok(Self(key.to_owned(), value.to_owned())),
+            _ => Err("write it as `KEY=VALUE`".to_owned()),
+        }
+    }
+}
+
+/// A proxy would find out only when it has fetched it.
+fn refuse_unloadable(module: &[u8]) -> Result<(), String> {
+    let because: Vec<_> = obstacles(&analyse(module)?).into_iter().filter(|obstacle| obstacle.until.is_none()).collect();
+    match because.as_slice() {
+        [] => Ok(()),
+        [Obstacle { because, .. }, ..] => {
+            Err(format!("is a module that Envoy does not load, because {because}; `laststream inspect` says more"))
+        }
+    }
+}
+
+/// What is the same for every machine and moment; what is said on the command line goes before it.
+pub(super) fn standard_annotations() -> BTreeMap<String, String> {
+    let standard = [
+        ("org.opencontainers.image.title", "laststream"),
+        ("org.opencontainers.image.description", "Counts the HTTP streams in flight in Envoy, and restores the original scheme"),
+        ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
+        ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY")),
+    ];
+    standard.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// What was published, in the words of other tools that publish.
+#[derive(Serialize)]
+struct Published<'a> {
+    url: String,
+    repository: String,
+    tag: &'a str,
+    digest: &'a Digest,
+}
+
+/// What keeps a command from its work, with how to end.
+struct Stop(Exit, String);
+
+pub(super) fn run(push: Push, printer: &Printer) -> Exit {
+    match push.run(printer) {
+        Ok(()) => Exit::Fine,
+        Err(Stop(exit, problem)) => {
+            printer.error(&problem);
+            exit
+        }
+    }
+}
+
+impl Push {
+    fn run(mut self, printer: &Printer) -> Result<(), Stop> {
+        self.drop_repeated();
+        if self.registry.password_stdin && self.module.as_os_str() == "-" {
+            return Err(usage("module and password cannot both come from standard input: name a file with `--module FILE`"));
+        }
+        let module = self.load()?;
+        let image = Image::of(&module, self.annotations()).map_err(failed)?;
+        if self.dry_run {
+            self.references.iter().try_for_each(|reference| reference.pushed_tag().map(drop)).map_err(usage)?;
+            printer.people("nothing is sent");
+            if self.output == Output::Text {
+                printer.data(&String::from_utf8_lossy(&image.manifest));
+            }
+            return self.tell(&image, &module, printer);
+        }
+        let options = self.registry.options();
+        let sources = self.registry.sources().map_err(usage)?;
+        let published = registry::publish(&self.references, &image, self.mount_from.as_deref(), &options, &sources, printer);
+        published.map_err(|error| Stop(if error.problem.is_usage() { Exit::Usage } else { Exit::Failed }, error.to_string()))?;
+        self.tell(&image, &module, printer)?;
+        self.write_digest(&image.digest)?;
+        if self.sign { self.sign_all(&image.digest, &options) } else { Ok(()) }
+    }
+
+    fn drop_repeated(&mut self) {
+        let mut seen: Vec<Reference> = Vec::new();
+        self.references.retain(|reference| {
+            !seen.contains(reference) && {
+                seen.push(reference.clone());
+                true
+            }
+        });
+    }
+
+    fn load(&self) -> Result<Vec<u8>, Stop> {
+        if self.module.as_os_str() == BUILTIN {
+            let missing =
+                |reason| Stop(Exit::Failed, format!("this laststream carries no module ({reason}): name one with `--module FILE`"));
+            return builtin().map(<[u8]>::to_vec).map_err(missing);
+        }
+        let name = self.module.display();
+        let module = read(&self.module).map_err(|error| Stop(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
+        refuse_unloadable(&module).map_err(|problem| Stop(Exit::Found, format!("`{name}` {problem}")))?;
+        Ok(module)
+    }
+
+    fn annotations(&self) -> BTreeMap<String, String> {
+        let mut annotations = standard_annotations();
+        annotations.extend(self.annotations.iter().map(|Annotation(key, value)| (key.clone(), value.clone())));
+        annotations
+    }
+
+    fn tell(&self, image: &Image, module: &[u8], printer: &Printer) -> Result<(), Stop> {
+        match self.output {
+            Output::Text => printer.data(&self.text(image, module)),
+            Output::Json => {
+                for reference in &self.references {
+                    let repository = reference.name();
+                    let url = format!("oci://{repository}@{}", image.digest);
+                    let tag = reference.pushed_tag().map_err(usage)?;
+                    let published = Published { url, repository, tag, digest: &image.digest };
+                    printer.data(&serde_json::to_string(&published).map_err(failed)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self, image: &Image, module: &[u8]) -> String {
+        let mut lines: Vec<String> = self.references.iter().map(ToString::to_string).collect();
+        lines.extend(self.names().iter().map(|name| format!("oci://{name}@{}", image.digest)));
+        lines.push(format!("manifest digest: {}", image.digest));
+        lines.push(
+            "  belongs to oci://: without `sha256:` it is the `sha256` in an EnvoyFilter, WasmPlugin or EnvoyExtensionPolicy".to_owned(),
+        );
+        lines.push(format!("module sha256:   {}", Digest::of(module).hex()));
+        lines.push("  belongs to http:// and https://: it is the `sha256` where the module is fetched as a file".to_owned());
+        lines.join("\n")
+    }
+
+    /// Registry and repository, each once.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for name in self.references.iter().map(Reference::name) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    fn write_digest(&self, digest: &Digest) -> Result<(), Stop> {
+        let Some(file) = &self.digest_file else { return Ok(()) };
+        let written = std::fs::write(file, format!("{digest}\n"));
+        written.map_err(|error| Stop(Exit::Failed, format!("it is published, but `{}` cannot be written: {error}", file.display())))
+    }
+
+    fn sign_all(&self, digest: &Digest, options: &Options) -> Result<(), Stop> {
+        for name in self.names() {
+            let plain_http = options.is_plain_http(name.split('/').next().unwrap_or_default());
+            sign::sign(&format!("{name}@{digest}"), plain_http, options.tls.insecure, &env_vars::of_process).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Stop {
+    Stop(Exit::Failed, error.to_string())
+}
+
+fn usage(error: impl std::fmt::Display) -> Stop {
+    Stop(Exit::Usage, error.to_string())
+}

@@ -1,0 +1,98 @@
+//! The options of every command that talks to a registry.
+
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use laststream::env_vars;
+use laststream::registry::credentials::{self, Secret, Sources};
+use laststream::registry::{Limits, Options, Tls};
+
+/// A longer text on standard input is no password.
+const LONGEST_PASSWORD: u64 = 64 << 10;
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Registry")]
+pub(crate) struct RegistryArgs {
+    /// The user; else LASTSTREAM_REGISTRY_USERNAME, else what docker and podman know.
+    #[arg(short, long, value_name = "NAME")]
+    username: Option<String>,
+    /// Reads the password or token from standard input; else LASTSTREAM_REGISTRY_PASSWORD.
+    #[arg(long)]
+    pub(super) password_stdin: bool,
+    /// Without TLS. On localhost that is so by itself, unless one of the next four options is there.
+    #[arg(long, conflicts_with_all = ["insecure", "ca_file", "cert", "key"])]
+    plain_http: bool,
+    /// Believes any certificate. For trying things out.
+    #[arg(long, conflicts_with = "ca_file")]
+    insecure: bool,
+    /// The certificate authorities to trust instead of the machine's; PEM.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// A client certificate to show; PEM.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Its key; PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Further tries, of what can end well a moment later.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(..=20))]
+    retries: u32,
+    /// The longest silence of the registry, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+}
+
+impl RegistryArgs {
+    pub(super) fn options(&self) -> Options {
+        let silence = Duration::from_secs(self.timeout);
+        let usual = Limits::default();
+        let limits = Limits { silence, connect: usual.connect.min(silence), request: usual.request.max(silence), ..usual };
+        let client = self.cert.clone().zip(self.key.clone());
+        let tls = Tls { ca_file: self.ca_file.clone(), client, insecure: self.insecure };
+        Options { plain_http: self.plain_http, tls, limits, retries: self.retries, ..Options::default() }
+    }
+
+    /// Reads the password, if it is to be read.
+    pub(super) fn sources(&self) -> Result<Sources, NoPassword> {
+        let password = if self.password_stdin { Some(password(io::stdin().lock())?) } else { None };
+        Ok(Sources::from_vars(self.username.clone(), password, &env_vars::of_process)?)
+    }
+}
+
+/// Why there is no password, or too much of a login.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoPassword {
+    #[error("cannot read the password from standard input: {0}")]
+    Read(#[from] io::Error),
+    #[error("standard input holds no password, but something that is empty, of several lines, or not text")]
+    None,
+    #[error(transparent)]
+    Login(#[from] credentials::Error),
+}
+
+/// Everything, without the end of the line.
+fn password(input: impl io::Read) -> Result<Secret, NoPassword> {
+    let mut bytes = Vec::new();
+    input.take(LONGEST_PASSWORD).read_to_end(&mut bytes)?;
+    let text = String::from_utf8(bytes).map_err(|_| NoPassword::None)?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    if text.is_empty() || text.contains(['\n', '\r', '\0']) { Err(NoPassword::None) } else { Ok(Secret::new(text)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_one_line() {
+        let read = |text: &str| password(text.as_bytes()).ok().map(|secret| secret.reveal().to_owned());
+        assert_eq!(read("p w\n").as_deref(), Some("p w"));
+        assert_eq!(read("p\r\n").as_deref(), Some("p"));
+        assert_eq!(read(" p ").as_deref(), Some(" p "));
+        assert_eq!(read("\n"), None);
+        assert_eq!(read("a\nb\n"), None);
+    }
+}

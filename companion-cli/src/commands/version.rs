@@ -1,0 +1,73 @@
+//! `laststream version`
+
+use clap::Args;
+use laststream::image::{Digest, Image};
+use laststream::module::analysis::{Module, analyse};
+use laststream::module::builtin;
+use laststream_filter::identity::CONFIGURATION;
+use serde_json::{Value, json};
+
+use crate::cli::Output;
+use crate::commands::Exit;
+use crate::commands::push::standard_annotations;
+use crate::printer::Printer;
+
+/// Tells the versions of this program and of the module inside it, with its checksums.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  laststream version\n  laststream version -o json")]
+pub(crate) struct Version {
+    /// How the result is written.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(version: &Version, printer: &Printer) -> Exit {
+    let module = builtin().map_err(str::to_owned).and_then(known);
+    printer.data(&match version.output {
+        Output::Json => format!("{:#}", as_json(&module)),
+        Output::Text => text(&module),
+    });
+    Exit::Fine
+}
+
+/// The module inside, and the digest that it gets where it is pushed without further options.
+struct Known {
+    module: Module,
+    digest: Digest,
+}
+
+fn known(bytes: &[u8]) -> Result<Known, String> {
+    let image = Image::of(bytes, standard_annotations()).map_err(|error| error.to_string())?;
+    Ok(Known { module: analyse(bytes)?, digest: image.digest })
+}
+
+fn as_json(module: &Result<Known, String>) -> Value {
+    let module = match module {
+        Ok(Known { module, digest }) => json!({
+            "version": module.version,
+            "abi": module.abi,
+            "configuration": module.configuration,
+            "size": module.size,
+            "sha256": module.sha256,
+            "digest": digest,
+        }),
+        Err(reason) => json!({ "missing": reason }),
+    };
+    json!({ "version": env!("CARGO_PKG_VERSION"), "configuration": CONFIGURATION, "module": module })
+}
+
+fn text(module: &Result<Known, String>) -> String {
+    let own = format!("laststream     {}\nconfiguration  {CONFIGURATION}", env!("CARGO_PKG_VERSION"));
+    let module = match module {
+        Ok(Known { module, digest }) => format!(
+            "module         {}, proxy-wasm ABI {}, configuration {}, {} bytes\nmodule sha256  {}\nimage digest   {digest}",
+            module.version.as_deref().unwrap_or("?"),
+            module.abi.map_or("?".to_owned(), |abi| abi.to_string()),
+            module.configuration.map_or("?".to_owned(), |version| version.to_string()),
+            module.size,
+            module.sha256
+        ),
+        Err(reason) => format!("module         none: {reason}"),
+    };
+    format!("{own}\n{module}")
+}

@@ -1,0 +1,93 @@
+//! Looks into a module or an image and says who can use it, and if not, why. Where an image's parts come from is a [`Source`].
+
+mod files;
+pub mod image;
+mod layer;
+mod manifest;
+mod registry;
+pub mod verdicts;
+
+use serde::Serialize;
+
+use crate::module::analysis::{Module, analyse};
+pub use files::{archive, folder};
+pub use image::{Descriptor, Image};
+pub use registry::Remote;
+pub use verdicts::{Answer, Consumer, Verdict};
+
+/// The most that Istio's agent and Envoy Gateway take for a module, in bytes; so there is no use in reading more.
+pub const MOST: u64 = 256 << 20;
+
+/// Gives the parts of one image: a folder, an archive, a registry. What it gives need not be checked: that is done here.
+pub trait Source {
+    /// A manifest or an index: the one with this digest, or the one that the image's name leads to.
+    ///
+    /// # Errors
+    /// Says what failed, and the way out.
+    fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String>;
+
+    /// A layer. Nobody asks for one that says to be larger than [`MOST`].
+    ///
+    /// # Errors
+    /// Says what failed, and the way out.
+    fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String>;
+}
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Inspection {
+    /// The image, if it is one.
+    pub image: Option<Image>,
+    /// The module, if there is one.
+    pub module: Option<Module>,
+    /// Who can use it.
+    pub verdicts: Vec<Verdict>,
+    /// The checksums there are, and where each of them belongs.
+    pub checksums: Vec<Checksum>,
+}
+
+/// A checksum.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Checksum {
+    /// Of what.
+    pub of: &'static str,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// Where to write it.
+    pub belongs: &'static str,
+}
+
+/// Looks into the bytes of a module.
+#[must_use]
+pub fn module(bytes: &[u8]) -> Inspection {
+    let module = analyse(bytes);
+    let verdicts = verdicts::of_module(&module);
+    let module = module.ok();
+    Inspection { checksums: checksums(None, module.as_ref()), image: None, module, verdicts }
+}
+
+/// Looks into an image.
+///
+/// # Errors
+/// Parts of it could not be had, or cannot be read.
+pub fn image(source: &dyn Source) -> Result<Inspection, String> {
+    let found = image::look(source)?;
+    let module = found.module.as_deref().map(analyse);
+    let verdicts = verdicts::of_image(&found.image.obstacles, module.as_ref());
+    let module = module.and_then(Result::ok);
+    Ok(Inspection { checksums: checksums(Some(&found.image), module.as_ref()), image: Some(found.image), module, verdicts })
+}
+
+fn checksums(image: Option<&Image>, module: Option<&Module>) -> Vec<Checksum> {
+    let of_manifest = image.and_then(|image| image.pin.as_deref()).map(|digest| Checksum {
+        of: "manifest",
+        sha256: digest.trim_start_matches("sha256:").to_owned(),
+        belongs: "`sha256` beside an `oci://` URI (Istio, Envoy Gateway), and behind `@sha256:` in the URI",
+    });
+    let of_module = module.map(|module| Checksum {
+        of: "module",
+        sha256: module.sha256.clone(),
+        belongs: "`sha256` beside an `http://` or `https://` URI (Istio, Envoy Gateway, `code.remote` of a plain Envoy)",
+    });
+    of_manifest.into_iter().chain(of_module).collect()
+}

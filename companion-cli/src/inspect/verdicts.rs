@@ -1,0 +1,104 @@
+//! Who can use a module, and if not, why.
+
+use serde::Serialize;
+
+use crate::module::analysis::Module;
+use crate::module::verdict::{Obstacle, obstacles};
+
+/// Who is to use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Consumer {
+    /// Istio's agent, which fetches it for its Envoy.
+    Istio,
+    /// Envoy Gateway's controller, which does the same.
+    EnvoyGateway,
+    /// Envoy itself, which is given the module as a file or over HTTP.
+    Envoy,
+}
+
+impl Consumer {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Istio, Self::EnvoyGateway, Self::Envoy];
+}
+
+impl std::fmt::Display for Consumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Istio => "Istio",
+            Self::EnvoyGateway => "Envoy Gateway",
+            Self::Envoy => "Envoy",
+        })
+    }
+}
+
+/// Whether it can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// It can.
+    Ok,
+    /// Only with a later Envoy than the oldest that is supported.
+    OnlyLater,
+    /// It cannot.
+    No,
+}
+
+/// An answer with its reasons.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// Who.
+    pub consumer: Consumer,
+    /// Whether it can.
+    pub answer: Answer,
+    /// Why not, each as the end of “because …”.
+    pub because: Vec<String>,
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let because = self.because.join("; and ");
+        match self.answer {
+            Answer::Ok => write!(f, "{}: ok", self.consumer),
+            Answer::OnlyLater if self.consumer == Consumer::Istio => {
+                write!(f, "{}: only 1.31 and later, whose Envoy is 1.39, because {because}", self.consumer)
+            }
+            Answer::OnlyLater => write!(f, "{}: only with Envoy 1.39 and later, because {because}", self.consumer),
+            Answer::No => write!(f, "{}: no, because {because}", self.consumer),
+        }
+    }
+}
+
+pub(super) fn of_module(module: &Result<Module, String>) -> Vec<Verdict> {
+    let obstacles = of_analysis(module);
+    Consumer::ALL.into_iter().map(|consumer| verdict(consumer, &obstacles)).collect()
+}
+
+/// For an image: nobody but Envoy can do without the image's own layout.
+pub(super) fn of_image(of_image: &[String], module: Option<&Result<Module, String>>) -> Vec<Verdict> {
+    let of_module = match module {
+        Some(module) => of_analysis(module),
+        None => vec![Obstacle { because: "no module was found in it".to_owned(), until: None }],
+    };
+    let of_image = of_image.iter().map(|because| Obstacle { because: because.clone(), until: None });
+    let has_no_place = module.is_none() && of_image.len() > 0; // it has been said why
+    let with_image: Vec<_> = of_image.chain(of_module.iter().filter(|_| !has_no_place).cloned()).collect();
+    let verdict_of = |consumer| verdict(consumer, if consumer == Consumer::Envoy { &of_module } else { &with_image });
+    Consumer::ALL.into_iter().map(verdict_of).collect()
+}
+
+fn of_analysis(module: &Result<Module, String>) -> Vec<Obstacle> {
+    match module {
+        Ok(module) => obstacles(module),
+        Err(what) => vec![Obstacle { because: format!("the module {what}"), until: None }],
+    }
+}
+
+fn verdict(consumer: Consumer, obstacles: &[Obstacle]) -> Verdict {
+    let answer = match obstacles {
+        [] => Answer::Ok,
+        some if some.iter().all(|obstacle| obstacle.until.is_some()) => Answer::OnlyLater,
+        _ => Answer::No,
+    };
+    Verdict { consumer, answer, because: obstacles.iter().map(|obstacle| obstacle.because.clone()).collect() }
+}

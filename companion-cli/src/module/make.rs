@@ -1,0 +1,153 @@
+//! From a checkout to a module that is known to load: compiled, optimised where asked, checked, written at once.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::analysis::{Module, analyse};
+use super::compile::{Compile, TARGET};
+use super::optimise;
+use super::verdict::{Obstacle, obstacles};
+use crate::progress::Progress;
+
+/// What to make.
+#[derive(Debug, Clone)]
+pub struct Make {
+    /// The checkout.
+    pub source: PathBuf,
+    /// The file to write.
+    pub output: PathBuf,
+    /// Make it smaller with `wasm-opt`.
+    pub optimise: bool,
+    /// The toolchain may get the wasm32 target if it is missing.
+    pub may_install: bool,
+    /// Never reach for the network.
+    pub offline: bool,
+}
+
+/// What was made.
+#[derive(Debug, Clone, Serialize)]
+pub struct Made {
+    /// The file.
+    pub path: PathBuf,
+    /// How many bytes it has.
+    pub size: u64,
+    /// Their SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// The version of laststream.
+    pub version: String,
+    /// The compiler: another one makes other bytes.
+    pub compiler: String,
+    /// The version of `wasm-opt`, if it was used.
+    pub wasm_opt: Option<String>,
+}
+
+/// Why there is no module.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Compiling failed, or getting what it takes.
+    #[error("{0}")]
+    Compile(String),
+    /// `wasm-opt` failed.
+    #[error("{0}")]
+    Optimise(String),
+    /// What came out cannot be used.
+    #[error("the module that was made {0}")]
+    Unusable(String),
+    /// A file cannot be read or written.
+    #[error("`{path}`: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Make {
+    /// Makes the module. What is at `output` stays as it is until the new one is known to be good.
+    ///
+    /// # Errors
+    /// See [`enum@Error`].
+    pub fn run(&self, progress: &dyn Progress) -> Result<Made, Error> {
+        let wasm_opt = OsStr::new(optimise::PROGRAM);
+        // Asked first: compiling takes a while.
+        let version = self.optimise.then(|| optimise::version(wasm_opt)).transpose().map_err(Error::Optimise)?;
+        // A folder of its own: nothing stale goes in, and the sources stay as they are.
+        let scratch = tempfile::tempdir().map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
+        let mut wasm = self.compile(scratch.path(), progress)?;
+        if self.optimise {
+            check(&read(&wasm)?)?;
+            progress.started("optimising it");
+            let smaller = scratch.path().join("optimised.wasm");
+            optimise::optimise(wasm_opt, &wasm, &smaller).map_err(Error::Optimise)?;
+            wasm = smaller;
+        }
+        let bytes = read(&wasm)?;
+        let module = check(&bytes)?;
+        write(&self.output, &bytes)?;
+        Ok(Made {
+            path: self.output.clone(),
+            size: module.size,
+            sha256: module.sha256,
+            version: module.version.unwrap_or_default(),
+            compiler: compiler(&self.source),
+            wasm_opt: version,
+        })
+    }
+
+    fn compile(&self, scratch: &Path, progress: &dyn Progress) -> Result<PathBuf, Error> {
+        let compile = Compile {
+            workspace: self.source.clone(),
+            target_dir: scratch.join("target"),
+            features: Vec::new(),
+            offline: self.offline,
+            may_install: self.may_install,
+        };
+        if self.may_install && !compile.has_target() {
+            progress.started(&format!("adding the Rust target {TARGET}"));
+        }
+        progress.started(&format!("compiling the module from {}", self.source.display()));
+        Ok(compile.run().map_err(Error::Compile)?.wasm)
+    }
+}
+
+/// A module that Envoy would refuse, or that does not say which laststream it is, is not handed out.
+fn check(bytes: &[u8]) -> Result<Module, Error> {
+    let module = analyse(bytes).map_err(Error::Unusable)?;
+    let because: Vec<String> = obstacles(&module).into_iter().map(|Obstacle { because, .. }| because).collect();
+    if !because.is_empty() {
+        return Err(Error::Unusable(format!("does not load into Envoy, because {}", because.join("; and "))));
+    }
+    if module.version.is_none() {
+        return Err(Error::Unusable("does not say which laststream it is: its custom section is gone".to_owned()));
+    }
+    Ok(module)
+}
+
+fn compiler(source: &Path) -> String {
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let output = rustc.current_dir(source).arg("--version").output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+/// Nobody ever sees half of it, and whoever may read files here may read it.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.persist(path)?;
+        Ok(())
+    });
+    written.map_err(|source| Error::File { path: path.to_owned(), source })
+}

@@ -1,0 +1,46 @@
+//! Making a module smaller with `wasm-opt` of Binaryen, which has to be on the machine.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+
+/// The program.
+pub const PROGRAM: &str = "wasm-opt";
+
+/// What a module may use that rustc compiles for wasm32; the program takes the others for errors.
+const FEATURES: [&str; 6] = [
+    "--enable-bulk-memory",
+    "--enable-multivalue",
+    "--enable-mutable-globals",
+    "--enable-nontrapping-float-to-int",
+    "--enable-reference-types",
+    "--enable-sign-ext",
+];
+
+/// What the program says of its version: another one makes other bytes.
+///
+/// # Errors
+/// It is not there, and how to get it.
+pub fn version(program: &OsStr) -> Result<String, String> {
+    output(program, Command::new(program).arg("--version"))
+}
+
+/// Optimises for size.
+///
+/// # Errors
+/// Says what failed.
+pub fn optimise(program: &OsStr, module: &Path, into: &Path) -> Result<(), String> {
+    output(program, Command::new(program).arg("-Oz").args(FEATURES).arg(module).arg("-o").arg(into))?;
+    Ok(())
+}
+
+fn output(program: &OsStr, command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| {
+        format!("cannot start `{}`: {error}; it comes with Binaryen (Debian: `apt install binaryen`), or go without it", program.display())
+    })?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    } else {
+        Err(format!("`{}` failed ({}): {}", program.display(), output.status, String::from_utf8_lossy(&output.stderr).trim()))
+    }
+}

@@ -1,0 +1,226 @@
+//! Being let in: what is shown with a request, and how it is had from a challenge.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+use ureq::http::Method;
+
+use super::Registry;
+use super::address::{Url, escaped};
+use super::challenge::Challenge;
+use super::credentials::{Found, Login, Secret};
+use super::error::Error;
+use super::http::{Answer, Ask};
+
+/// Larger answers hold more than a token.
+const LARGEST_TOKEN: u64 = 1 << 20;
+const WHAT: &str = "asking for a token";
+
+/// What may be done in which repositories, as token servers write it: `repository:team/laststream:pull,push`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Scope(Vec<String>);
+
+impl Scope {
+    pub(super) fn pull(repository: &str) -> Self {
+        Self(vec![format!("repository:{repository}:pull")])
+    }
+
+    pub(super) fn push(repository: &str, others: &[String]) -> Self {
+        let others = others.iter().map(|other| format!("repository:{other}:pull"));
+        Self(std::iter::once(format!("repository:{repository}:pull,push")).chain(others).collect())
+    }
+
+    /// With what the registry itself names: behind a proxy its repositories can have other names.
+    fn with(&self, named: Option<&str>) -> Vec<String> {
+        let mut all = self.0.clone();
+        all.extend(named.into_iter().flat_map(str::split_whitespace).filter(|scope| !self.covers(scope)).map(str::to_owned));
+        all
+    }
+
+    fn covers(&self, scope: &str) -> bool {
+        let Some((name, actions)) = scope.rsplit_once(':') else { return false };
+        let known = self.0.iter().filter_map(|known| known.rsplit_once(':')).find(|(known, _)| *known == name);
+        known.is_some_and(|(_, known)| actions.split(',').all(|action| known.split(',').any(|known| known == action)))
+    }
+}
+
+/// What stands behind `Authorization:`.
+#[derive(Clone)]
+pub(super) struct Authorization {
+    pub(super) header: Secret,
+    /// It would be the same again.
+    pub(super) is_fixed: bool,
+}
+
+/// What was had, for each scope.
+#[derive(Default)]
+pub(super) struct Cache(Mutex<HashMap<Scope, Authorization>>);
+
+impl Cache {
+    pub(super) fn get(&self, scope: &Scope) -> Option<Authorization> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(scope).cloned()
+    }
+
+    /// Everything that is shown to somebody.
+    pub(super) fn headers(&self) -> Vec<Secret> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().map(|authorization| authorization.header.clone()).collect()
+    }
+
+    fn put(&self, scope: &Scope, authorization: &Authorization) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(scope.clone(), authorization.clone());
+    }
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+impl Registry<'_> {
+    /// The answer to the challenges of a 401; `None` if there is nothing to answer with.
+    pub(super) fn authorize(&self, challenges: &[Challenge], repository: &str, scope: &Scope) -> Result<Option<Authorization>, Error> {
+        let login = self.login(repository)?;
+        let bearer = challenges.iter().find(|challenge| matches!(challenge, Challenge::Bearer { .. }));
+        let authorization = match (bearer.or(challenges.first()), login.as_ref().map(|found| &found.login)) {
+            (Some(Challenge::Bearer { realm, service, scope: named }), _) => {
+                let header = self.token(realm, service.as_deref(), &scope.with(named.as_deref()), login.as_ref())?;
+                Authorization { header, is_fixed: false }
+            }
+            (Some(Challenge::Basic), Some(Login::Password { username, password })) => {
+                Authorization { header: basic(username, password), is_fixed: true }
+            }
+            _ => return Ok(None),
+        };
+        self.authorizations.put(scope, &authorization);
+        Ok(Some(authorization))
+    }
+
+    /// Asked for once: a helper may take its time, or ask a human.
+    fn login(&self, repository: &str) -> Result<Option<Found>, Error> {
+        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = logins.get(repository) {
+            return Ok(known.clone());
+        }
+        let found = self.sources.find(&self.name, repository)?;
+        logins.insert(repository.to_owned(), found.clone());
+        Ok(found)
+    }
+
+    /// Where the credentials are from that were shown, for messages.
+    pub(super) fn login_shown(&self, repository: &str) -> Option<String> {
+        let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        logins.get(repository).and_then(Option::as_ref).map(|found| found.source.clone())
+    }
+
+    fn token(&self, realm: &str, service: Option<&str>, scopes: &[String], login: Option<&Found>) -> Result<Secret, Error> {
+        let refused = |problem: String| Error::Token {
+            registry: self.name.clone(),
+            realm: Url::parse(realm).map_or_else(|| "(its address makes no sense)".to_owned(), |url| url.to_string()),
+            problem,
+            login: login.map(|found| found.source.clone()),
+        };
+        let url = Url::parse(realm).ok_or_else(|| refused("is no address".to_owned()))?;
+        if url.is_downgrade_of(&self.origin) {
+            return Err(refused("is without TLS, and the registry is not: nothing is sent there".to_owned()));
+        }
+        let answer = self.ask_for_token(&url, service, scopes, login)?;
+        if !answer.is_success() {
+            return Err(self.token_refused(answer, refused));
+        }
+        // The words of the parser may quote the token.
+        let token: Option<Token> = serde_json::from_slice(&answer.body).ok();
+        let token = token.and_then(|token| token.token.or(token.access_token)).filter(|token| !token.is_empty());
+        let token = token.ok_or_else(|| refused("answers without a token".to_owned()))?;
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(refused("gives a token that cannot be sent".to_owned()));
+        }
+        Ok(Secret::new(format!("Bearer {token}")))
+    }
+
+    fn token_refused(&self, answer: Answer, refused: impl Fn(String) -> Error) -> Error {
+        if matches!(answer.status, 408 | 429 | 500..=599) {
+            return Error::Refused { what: WHAT, url: answer.url.to_string(), login: None, refusal: self.refusal(&answer) };
+        }
+        refused(format!("answers with {}", self.refusal(&answer)))
+    }
+
+    /// An identity token is posted. Servers that do not know that way take it as a password.
+    fn ask_for_token(&self, url: &Url, service: Option<&str>, scopes: &[String], login: Option<&Found>) -> Result<Answer, Error> {
+        let shown = match login.map(|found| &found.login) {
+            Some(Login::IdentityToken { username, token }) => {
+                let answer = self.post_identity(url, service, scopes, token)?;
+                if !matches!(answer.status, 401 | 404 | 405) {
+                    return Ok(answer);
+                }
+                Some(basic(if username.is_empty() { "<token>" } else { username }, token))
+            }
+            Some(Login::Password { username, password }) => Some(basic(username, password)),
+            None => None,
+        };
+        let mut url = service.map_or(url.clone(), |service| url.clone().with("service", service));
+        for scope in scopes {
+            url = url.with("scope", scope);
+        }
+        self.ask_token_server(&Ask {
+            method: Method::GET,
+            url: &url,
+            headers: &[],
+            authorization: shown.as_ref(),
+            body: None,
+            limit: LARGEST_TOKEN,
+        })
+    }
+
+    fn post_identity(&self, url: &Url, service: Option<&str>, scopes: &[String], token: &Secret) -> Result<Answer, Error> {
+        let service = service.unwrap_or(&self.name);
+        let form = format!(
+            "grant_type=refresh_token&client_id=laststream&service={}&scope={}&refresh_token={}",
+            escaped(service),
+            escaped(&scopes.join(" ")),
+            escaped(token.reveal())
+        );
+        let headers = [("content-type", "application/x-www-form-urlencoded".to_owned())];
+        let ask =
+            Ask { method: Method::POST, url, headers: &headers, authorization: None, body: Some(form.as_bytes()), limit: LARGEST_TOKEN };
+        self.ask_token_server(&ask)
+    }
+
+    /// Redirects are not followed: what is sent there is a secret.
+    fn ask_token_server(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
+        let answer = self.http.ask(ask).map_err(|error| Error::Http { what: WHAT, url: ask.url.to_string(), error })?;
+        if !(300..400).contains(&answer.status) {
+            return Ok(answer);
+        }
+        let to = answer.header("location").and_then(|location| ask.url.join(location));
+        let to = to.map_or_else(|| "nowhere".to_owned(), |to| to.to_string());
+        Err(Error::Redirect {
+            what: WHAT,
+            from: ask.url.to_string(),
+            to,
+            why: "credentials go to the token server that the registry names, and to no other",
+        })
+    }
+}
+
+fn basic(username: &str, password: &Secret) -> Secret {
+    Secret::new(format!("Basic {}", BASE64_STANDARD.encode(format!("{username}:{}", password.reveal()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_asked_for_once() {
+        let scope = Scope::push("team/a", &["b".to_owned()]);
+        let own = ["repository:team/a:pull,push", "repository:b:pull"];
+        assert_eq!(scope.with(None), own);
+        assert_eq!(scope.with(Some("repository:team/a:pull repository:b:pull")), own);
+        assert_eq!(scope.with(Some("repository:proxied/team/a:push,pull")), [own[0], own[1], "repository:proxied/team/a:push,pull"]);
+        assert_eq!(scope.with(Some("repository:b:delete")), [own[0], own[1], "repository:b:delete"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! What `WWW-Authenticate` asks for.
+
+/// One way to be let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Challenge {
+    Basic,
+    Bearer { realm: String, service: Option<String>, scope: Option<String> },
+}
+
+/// All challenges of one header that are understood. Several may stand behind each other: `Bearer realm="…",service="…", Basic realm="…"`.
+pub(super) fn parse(header: &str) -> Vec<Challenge> {
+    let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
+    let mut rest = header;
+    while let Some((word, after)) = token(rest) {
+        if let Some(value) = after.trim_start().strip_prefix('=') {
+            let (value, after) = value_of(value.trim_start());
+            if let Some((_, parameters)) = found.last_mut() {
+                parameters.push((word.to_ascii_lowercase(), value));
+            }
+            rest = after;
+        } else {
+            found.push((word.to_ascii_lowercase(), Vec::new()));
+            rest = after;
+        }
+    }
+    found.into_iter().filter_map(|(scheme, parameters)| understood(&scheme, &parameters)).collect()
+}
+
+fn understood(scheme: &str, parameters: &[(String, String)]) -> Option<Challenge> {
+    let parameter = |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    match scheme {
+        "basic" => Some(Challenge::Basic),
+        "bearer" => Some(Challenge::Bearer { realm: parameter("realm")?, service: parameter("service"), scope: parameter("scope") }),
+        _ => None,
+    }
+}
+
+/// The next word, and what comes behind it.
+fn token(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start_matches(|character: char| character == ',' || character.is_whitespace());
+    let length = text.find(|character: char| matches!(character, '=' | ',' | '"') || character.is_whitespace()).unwrap_or(text.len());
+    (length > 0).then(|| text.split_at(length))
+}
+
+/// A value, in quotes or not, and what comes behind it. Quotes that do not end go to the end.
+fn value_of(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let length = text.find(|character: char| character == ',' || character.is_whitespace()).unwrap_or(text.len());
+        let (value, rest) = text.split_at(length);
+        return (value.to_owned(), rest);
+    };
+    let mut value = String::new();
+    let mut characters = quoted.char_indices();
+    while let Some((place, character)) = characters.next() {
+        match character {
+            '"' => return (value, quoted.get(place + 1..).unwrap_or_default()),
+            '\\' => value.extend(characters.next().map(|(_, escaped)| escaped)),
+            _ => value.push(character),
+        }
+    }
+    (value, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Challenge {
+        Challenge::Bearer { realm: realm.into(), service: service.map(str::to_owned), scope: scope.map(str::to_owned) }
+    }
+
+    #[test]
+    fn every_form_that_registries_write() {
+        for (header, challenges) in [
+            ("Basic realm=\"r\"", vec![Challenge::Basic]),
+            ("basic", vec![Challenge::Basic]),
+            (
+                "Bearer realm=\"https://a.test/token?x=1,2\",service=\"r.test\",scope=\"repository:a:pull,push\"",
+                vec![bearer("https://a.test/token?x=1,2", Some("r.test"), Some("repository:a:pull,push"))],
+            ),
+            ("Bearer realm=https://a.test/token, service=s", vec![bearer("https://a.test/token", Some("s"), None)]),
+            ("BEARER Realm = \"https://a.test\" , error=\"invalid_token\"", vec![bearer("https://a.test", None, None)]),
+            ("Basic realm=\"a \\\" b\", Bearer realm=\"https://a.test\"", vec![Challenge::Basic, bearer("https://a.test", None, None)]),
+            ("Negotiate, Basic realm=x", vec![Challenge::Basic]),
+            ("Bearer service=\"without realm\"", vec![]),
+            ("Bearer realm=\"https://a.test", vec![bearer("https://a.test", None, None)]),
+            ("", vec![]),
+        ] {
+            assert_eq!(parse(header), challenges, "{header}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_hangs_or_panics(header in "[ -~\u{e4}]{0,60}") {
+            let _ = parse(&header);
+        }
+    }
+}

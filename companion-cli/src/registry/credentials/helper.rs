@@ -1,0 +1,94 @@
+//! Programs that keep credentials: `docker-credential-NAME get`, the registry on standard input, JSON on standard output.
+
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use super::{Login, Sources, file};
+
+/// More of what a helper says is not read.
+const HEARD: u64 = 1 << 20;
+/// How all helpers say that they do not know a registry.
+const NOT_FOUND: &str = "credentials not found in native keychain";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Answer {
+    username: String,
+    secret: String,
+}
+
+/// Asks a helper; `None` if it knows no credentials. The error is the end of a sentence that begins with the helper.
+pub(super) fn ask(helper: &str, registry: &str, sources: &Sources) -> Result<Option<Login>, String> {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if !helper.bytes().all(is_word) {
+        return Err("is no name of a program: letters, digits, `-`, `_` and `.` are allowed".to_owned());
+    }
+    let program = program(helper, sources).ok_or("is not on PATH: install it, or take its name out of the file")?;
+    let (status, said) = run(program, registry, sources.helper_time)?;
+    if !status.success() {
+        return if said.contains(NOT_FOUND) { Ok(None) } else { Err(format!("failed ({status}){}", complaint(&said))) };
+    }
+    // The words of the parser may quote the secret.
+    let answer: Answer = serde_json::from_str(&said).map_err(|_| "did not answer with `Username` and `Secret` as JSON".to_owned())?;
+    Ok(file::login(answer.username, answer.secret, None))
+}
+
+fn program(helper: &str, sources: &Sources) -> Option<PathBuf> {
+    let absolute = sources.search_path.iter().filter(|folder| folder.is_absolute());
+    absolute.map(|folder| folder.join(helper)).find(|path| path.is_file())
+}
+
+/// The first line, unless it could be an answer with the secret.
+fn complaint(said: &str) -> String {
+    let line: String =
+        said.trim().lines().next().unwrap_or_default().chars().filter(|character| !character.is_control()).take(200).collect();
+    if line.is_empty() || said.contains(['{', '"']) { String::new() } else { format!(": {line}") }
+}
+
+/// Output goes through a thread: a grandchild that outlives a killed helper would hold the pipe, and with it the reader.
+fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus, String), String> {
+    let began = Instant::now();
+    let mut command = Command::new(program);
+    command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // One that does not read has its reasons, and says them itself.
+        let _ = writeln!(stdin, "{registry}");
+    }
+    let said = listen(&mut child);
+    let ended = said.recv_timeout(limit).ok().and_then(|said| Some((wait(&mut child, limit.saturating_sub(began.elapsed()))?, said)));
+    if ended.is_none() {
+        // Both fail only for one that has ended.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    ended.ok_or_else(|| format!("did not answer within {} s, and was ended", limit.as_secs_f32()))
+}
+
+fn listen(child: &mut Child) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    let stdout = child.stdout.take();
+    std::thread::spawn(move || {
+        let mut said = Vec::new();
+        // What cannot be read was not said; the exit status stands for itself.
+        let _ = stdout.map(|stdout| stdout.take(HEARD).read_to_end(&mut said));
+        let _ = sender.send(String::from_utf8_lossy(&said).into_owned()); // nobody may be waiting any more
+    });
+    receiver
+}
+
+fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + limit;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            _ => return None,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! A text that nobody may see by accident.
+
+use std::fmt;
+
+/// A password or token. It shows itself only where it is asked for by name.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes a text out of sight.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, for the request that needs it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debugging_does_not_show_it() {
+        assert_eq!(format!("{:?} {:#?}", Secret::new("hunter2"), Some(Secret::new("hunter2"))), "Secret(…) Some(\n    Secret(…),\n)");
+    }
+}

@@ -1,0 +1,59 @@
+//! Signing what was published, with cosign. It has credentials of its own, from docker's files; none are handed to it.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::env_vars::{Lookup, PATH};
+
+const PROGRAM: &str = "cosign";
+
+/// Why something is not signed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no cosign.
+    #[error("it is published, but not signed: `{PROGRAM}` is not on PATH; sign it with\n  {0}")]
+    Missing(String),
+    /// It does not start.
+    #[error("it is published, but not signed: `{PROGRAM}` cannot be started: {error}; the command was\n  {command}")]
+    Start {
+        /// The command, as one can type it.
+        command: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It said no.
+    #[error("it is published, but not signed: `{PROGRAM}` failed ({status}), see above; the command was\n  {command}")]
+    Failed {
+        /// The command, as one can type it.
+        command: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+    },
+}
+
+/// Signs an image, named by its digest: a tag could stand for another one by now.
+///
+/// # Errors
+/// Each names the command to do it by hand.
+pub fn sign(pinned: &str, plain_http: bool, insecure: bool, lookup: Lookup<'_>) -> Result<(), Error> {
+    let mut arguments = vec!["sign", "--yes"];
+    arguments.extend(plain_http.then_some("--allow-http-registry"));
+    arguments.extend(insecure.then_some("--allow-insecure-registry"));
+    arguments.push(pinned);
+    let command = format!("{PROGRAM} {}", arguments.join(" "));
+    let Some(program) = program(lookup) else { return Err(Error::Missing(command)) };
+    // Its standard output is words for people; this program's is data.
+    let status = Command::new(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Error::Failed { command, status }),
+        Err(error) => Err(Error::Start { command, error }),
+    }
+}
+
+fn program(lookup: Lookup<'_>) -> Option<PathBuf> {
+    let folders: Vec<PathBuf> = std::env::split_paths(&lookup(PATH)?).collect();
+    folders.into_iter().filter(|folder| folder.is_absolute()).map(|folder| folder.join(PROGRAM)).find(|path| path.is_file())
+}

@@ -1,0 +1,154 @@
+//! `build`: the same bytes for everybody, and errors that help.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::support::{PROGRAM, Ran, ran, script};
+
+/// A copy of the project somewhere else, with an `output` and a `bin` folder beside it.
+struct Elsewhere {
+    folder: TempDir,
+}
+
+impl Elsewhere {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let copy = folder.path().join("a project");
+        for path in ["Cargo.toml", "Cargo.lock", "filter/Cargo.toml", "filter/src", "companion-cli/Cargo.toml", "companion-cli/src"] {
+            copy_all(&project.join(path), &copy.join(path));
+        }
+        // Cargo wants to see that there is something to every package.
+        copy_all(&project.join("tests/main.rs"), &copy.join("tests/main.rs"));
+        for name in ["bin", "output"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.folder.path().join(below)
+    }
+
+    /// Runs the program there, with `bin` first on the search path.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut path = self.path("bin").into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap());
+        let mut command = Command::new(PROGRAM);
+        command.current_dir(self.path("a project/filter/src")).env("PATH", path).env_remove("RUSTC").arg("build").args(arguments);
+        command
+    }
+
+    fn build(&self, arguments: &[&str]) -> Ran {
+        ran(&mut self.command(arguments))
+    }
+
+    /// A compiler that says it cannot compile for wasm32, until the file `added` is there.
+    fn without_target(&self) {
+        let real = which("rustc");
+        let added = self.path("added");
+        let text = format!(
+            "case \"$*\" in *target-libdir*) [ -e '{}' ] || {{ echo /nowhere; exit; }} ;; esac\nexec '{}' \"$@\"",
+            added.display(),
+            real.display()
+        );
+        script(&self.path("bin/rustc"), &text);
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    if from.is_dir() {
+        for entry in fs::read_dir(from).unwrap() {
+            let name = entry.unwrap().file_name();
+            copy_all(&from.join(&name), &to.join(&name));
+        }
+    } else {
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(from, to).unwrap();
+    }
+}
+
+fn which(program: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file()).unwrap()
+}
+
+/// Another folder, another home of cargo, another person: the bytes are those inside this program.
+#[test]
+fn everybody_gets_the_same_bytes() {
+    let elsewhere = Elsewhere::new();
+    let home = elsewhere.path("another home");
+    fs::create_dir(&home).unwrap();
+    let own = std::env::var_os("CARGO_HOME").map_or_else(|| std::env::home_dir().unwrap().join(".cargo"), PathBuf::from);
+    std::os::unix::fs::symlink(own.join("registry"), home.join("registry")).unwrap();
+    let file = elsewhere.path("output/plugin.wasm");
+    let mut command = elsewhere.command(&["-o", "json", "--file", file.to_str().unwrap()]);
+    let made = ran(command.env("CARGO_HOME", &home).env("CARGO_TARGET_DIR", elsewhere.path("never used"))).expect(0).json();
+    assert_eq!(made["path"], file.to_str().unwrap());
+    let bytes = fs::read(&file).unwrap();
+    assert!(bytes == laststream::module::builtin().unwrap(), "other bytes: {made:#}");
+    assert_eq!(made["size"], bytes.len());
+    assert!(made["compiler"].as_str().unwrap().starts_with("rustc 1."), "{made:#}");
+    assert!(!elsewhere.path("never used").exists() && !elsewhere.path("a project/target").exists());
+}
+
+#[test]
+fn the_target_is_added_where_that_is_allowed() {
+    let elsewhere = Elsewhere::new();
+    elsewhere.without_target();
+    elsewhere.build(&["--no-install"]).expect(2).says("may not be installed by this build: run `rustup target add wasm32-unknown-unknown`");
+    script(&elsewhere.path("bin/rustup"), "echo no network >&2; exit 1");
+    let failed = elsewhere.build(&[]).expect(2);
+    failed.says("adding the Rust target wasm32-unknown-unknown").says("rustup could not add it: no network");
+    script(
+        &elsewhere.path("bin/rustup"),
+        &format!("[ \"$*\" = 'target add wasm32-unknown-unknown' ] && touch '{}'", elsewhere.path("added").display()),
+    );
+    let made = elsewhere.build(&["--file", "made.wasm"]).expect(0);
+    made.says("adding the Rust target wasm32-unknown-unknown").says("compiling the module from");
+    assert!(elsewhere.path("a project/filter/src/made.wasm").is_file());
+}
+
+#[test]
+fn what_does_not_compile_leaves_the_old_file() {
+    let elsewhere = Elsewhere::new();
+    let file = elsewhere.path("output/old.wasm");
+    fs::write(&file, "old").unwrap();
+    fs::write(elsewhere.path("a project/filter/src/text.rs"), "this is no Rust").unwrap();
+    elsewhere.build(&["--file", file.to_str().unwrap()]).expect(2).says("the module does not compile").says("text.rs");
+    assert_eq!(fs::read(&file).unwrap(), b"old");
+}
+
+#[test]
+fn what_an_optimiser_spoils_is_not_handed_out() {
+    let elsewhere = Elsewhere::new();
+    let file = elsewhere.path("output/new.wasm");
+    let arguments = ["--wasm-opt", "--file", file.to_str().unwrap()];
+    script(&elsewhere.path("bin/wasm-opt"), "echo too old >&2; exit 3");
+    let failed = elsewhere.build(&arguments).expect(2);
+    failed.says("`wasm-opt` failed (exit status: 3): too old");
+    assert!(!failed.people.contains("compiling"), "it could have been known before: {}", failed.people);
+    // `-Oz FEATURE… MODULE -o OUTPUT`: the last argument is the file to write.
+    script(&elsewhere.path("bin/wasm-opt"), "for last; do :; done\nprintf '\\0asm\\1\\0\\0\\0' >\"$last\"");
+    elsewhere.build(&arguments).expect(2).says("the module that was made does not load into Envoy, because it exports none of");
+    assert!(!file.exists());
+}
+
+#[test]
+fn without_an_optimiser_the_way_out_is_named() {
+    let elsewhere = Elsewhere::new();
+    let mut command = elsewhere.command(&["--wasm-opt"]);
+    ran(command.env("PATH", elsewhere.path("bin"))).expect(2).says("cannot start `wasm-opt`").says("apt install binaryen");
+}
+
+#[test]
+fn without_a_checkout_the_builtin_module_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().to_str().unwrap();
+    ran(Command::new(PROGRAM).current_dir(here).arg("build")).expect(2).says("`--source DIR`").says("`--module builtin`");
+    ran(Command::new(PROGRAM).args(["build", "--source", here])).expect(2).says("is no checkout of laststream").says("`--module builtin`");
+}

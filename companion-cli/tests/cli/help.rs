@@ -1,0 +1,69 @@
+//! What the program tells of itself: help with examples that run, completions, manual pages.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{PROGRAM, laststream, loadable, ran};
+
+/// Commands whose examples need nothing but files; `build` has tests of its own, the others need a network.
+const RUN: [&[&str]; 6] = [&["config", "schema"], &["config", "check"], &["completions"], &["inspect"], &["man"], &["version"]];
+
+/// Every example of these commands works in a folder with the files that they speak of.
+#[test]
+fn examples_run() {
+    let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path());
+    let programs = format!("{}:{}", Path::new(PROGRAM).parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut run = 0;
+    for command in RUN {
+        let help = laststream(folder.path(), command.iter().chain(&["--help"])).expect(0).out;
+        let lines = help.lines().skip_while(|line| !line.starts_with("Example")).skip(1).take_while(|line| line.starts_with("  "));
+        // Not a registry, and neither shells nor readers of manual pages that may not be there.
+        let is_here = |line: &&str| !line.contains("example.com") && !line.contains("fish") && !line.starts_with("man ");
+        for line in lines.map(str::trim).filter(is_here) {
+            let mut shell = Command::new("bash");
+            shell.args(["-euo", "pipefail", "-c", line]).current_dir(folder.path()).env("PATH", &programs).env("HOME", folder.path());
+            let ran = ran(&mut shell);
+            assert_eq!(ran.code, Some(0), "`{line}`: {}{}", ran.out, ran.people);
+            run += 1;
+        }
+    }
+    assert!(run >= 10, "{run} examples");
+}
+
+fn prepare(folder: &Path) {
+    use crate::layout::{Layout, OCI_LAYER, OCI_MANIFEST, gzip, tar};
+    fs::write(folder.join("policy.json"), r#"{"scope": "inbound"}"#).unwrap();
+    fs::write(folder.join("laststream.wasm"), loadable("")).unwrap();
+    let layout = Layout::new();
+    let mut manifest = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))]);
+    manifest["annotations"] = serde_json::json!({ "org.opencontainers.image.ref.name": "1.0.0" });
+    layout.index(&[manifest]);
+    layout.archive(&folder.join("image.tar"), false);
+    let copied = Command::new("cp").arg("-r").arg(layout.path()).arg(folder.join("layout")).status().unwrap();
+    assert!(copied.success());
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let folder = tempfile::tempdir().unwrap();
+    laststream(folder.path(), ["man", "pages"]).expect(0);
+    let page = |name: &str| fs::read_to_string(folder.path().join("pages").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(page("laststream.1").contains("laststream\\-inspect(1)"));
+    for name in ["build", "completions", "config-check", "config-schema", "envoy-get", "inspect", "man", "push", "version"] {
+        let page = page(&format!("laststream-{name}.1"));
+        assert!(page.contains(".SH NAME") && page.contains("Example"), "{name}: {page}");
+    }
+    fs::write(folder.path().join("file"), "").unwrap();
+    laststream(folder.path(), ["man", "file"]).expect(2).says("cannot write into `file`");
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = laststream(Path::new("."), ["completions", shell]).expect(0).out;
+        assert!(script.contains("inspect") && script.contains("wasm-opt"), "{shell}");
+    }
+    laststream(Path::new("."), ["completions", "csh"]).expect(64);
+}

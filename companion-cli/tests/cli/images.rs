@@ -1,0 +1,220 @@
+//! What `inspect` tells of images.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::layout::{DOCKER_LAYER, DOCKER_MANIFEST, Layout, OCI_LAYER, OCI_MANIFEST, gzip, tar};
+use crate::support::{Ran, laststream, loadable};
+
+const SOLO_MODULE: &str = "application/vnd.module.wasm.content.layer.v1+wasm";
+const SOLO_CONFIG: &str = "application/vnd.module.wasm.config.v1+json";
+
+fn inspect(layout: &Path, more: &[&str]) -> Ran {
+    laststream(
+        layout.parent().unwrap(),
+        [layout.to_str().unwrap()].iter().chain(more).fold(vec!["inspect"], |mut all, next| {
+            all.push(next);
+            all
+        }),
+    )
+}
+
+fn plugin(module: &[u8]) -> Vec<u8> {
+    gzip(&tar(&[("plugin.wasm", module)]))
+}
+
+/// Answers of Istio, Envoy Gateway and Envoy.
+fn answers(told: &Value) -> Vec<&str> {
+    told["verdicts"].as_array().unwrap().iter().map(|verdict| verdict["answer"].as_str().unwrap()).collect()
+}
+
+#[track_caller]
+fn taken(layers: &[(&str, Vec<u8>)], manifest: &str) {
+    let layout = Layout::of(manifest, layers);
+    let told = inspect(layout.path(), &["-o", "json"]).expect(0).json();
+    assert_eq!(answers(&told), ["ok", "ok", "ok"]);
+}
+
+/// Nobody finds the module, for this reason; but it is found here.
+#[track_caller]
+fn misplaced(layers: &[(&str, Vec<u8>)], words: &str) {
+    let told = because(layers, words);
+    assert_eq!(answers(&told), ["no", "no", "ok"], "{told:#}");
+    assert_eq!(told["module"]["abi"], "0.2.1");
+}
+
+/// Nobody finds the module, for this reason, and neither does this program.
+#[track_caller]
+fn missing(layers: &[(&str, Vec<u8>)], words: &str) {
+    let told = because(layers, words);
+    assert_eq!(answers(&told), ["no", "no", "no"], "{told:#}");
+}
+
+#[track_caller]
+fn because(layers: &[(&str, Vec<u8>)], words: &str) -> Value {
+    let layout = Layout::of(OCI_MANIFEST, layers);
+    let told = inspect(layout.path(), &["-o", "json"]).expect(1).json();
+    for verdict in &told["verdicts"].as_array().unwrap()[..2] {
+        let because: Vec<_> = verdict["because"].as_array().unwrap().iter().map(|because| because.as_str().unwrap()).collect();
+        assert!(because.iter().any(|because| because.contains(words)), "`{words}` is not in {because:?}");
+    }
+    told
+}
+
+#[test]
+fn the_three_layouts_are_taken() {
+    let module = loadable("");
+    taken(&[(OCI_LAYER, plugin(&module))], OCI_MANIFEST);
+    taken(&[(DOCKER_LAYER, plugin(&module))], DOCKER_MANIFEST);
+    taken(&[(SOLO_CONFIG, b"{}".to_vec()), (SOLO_MODULE, module.clone())], OCI_MANIFEST);
+    taken(&[(SOLO_MODULE, module.clone()), (SOLO_CONFIG, b"{}".to_vec())], OCI_MANIFEST);
+    taken(&[(OCI_LAYER, gzip(&tar(&[("./build/plugin.wasm", &module)])))], OCI_MANIFEST);
+    taken(&[(OCI_LAYER, gzip(&tar(&[("etc/passwd", b"")]))), (OCI_LAYER, plugin(&module))], OCI_MANIFEST);
+}
+
+#[test]
+fn layouts_of_other_tools_are_named() {
+    let module = loadable("");
+    misplaced(&[("application/wasm", module.clone())], "the layout of wkg");
+    misplaced(&[("application/vnd.wasm.content.layer.v1+wasm", module.clone())], "the layout of wasm-to-oci");
+    misplaced(&[(SOLO_MODULE, module.clone())], "exactly two layers");
+    misplaced(&[(DOCKER_LAYER, plugin(&module))], "the other kind of manifest");
+    misplaced(&[("application/vnd.oci.image.layer.v1.tar", tar(&[("plugin.wasm", &module)]))], "not compressed");
+    let zstd = b"\x28\xb5\x2f\xfd".to_vec();
+    missing(&[("application/vnd.oci.image.layer.v1.tar+zstd", zstd)], "compressed with zstd");
+    missing(&[("text/plain", b"hello".to_vec())], "not known to anybody");
+}
+
+#[test]
+fn modules_in_the_wrong_place_are_named() {
+    let module = loadable("");
+    missing(&[(OCI_LAYER, plugin(&module)), (OCI_LAYER, gzip(&tar(&[("README", b"")])))], "it holds `README`");
+    missing(&[(OCI_LAYER, gzip(&tar(&[("main.wasm", &module), ("LICENSE", b"")])))], "it holds `main.wasm`, `LICENSE`");
+    missing(&[(OCI_LAYER, gzip(&tar(&[])))], "it holds nothing");
+    missing(&[], "it has no layers");
+}
+
+#[test]
+fn packing_mistakes_are_named() {
+    let module = loadable("");
+    misplaced(&[(OCI_LAYER, gzip(&plugin(&module)))], "compressed twice");
+    misplaced(&[(OCI_LAYER, tar(&[("plugin.wasm", &module)]))], "not compressed with gzip");
+    misplaced(&[(OCI_LAYER, module.clone())], "the module itself, and no archive");
+    misplaced(&[(SOLO_MODULE, plugin(&module)), (SOLO_CONFIG, b"{}".to_vec())], "is not the module itself");
+    missing(&[(OCI_LAYER, plugin(&gzip(&module)))], "the module is compressed with gzip");
+    missing(&[(OCI_LAYER, plugin(b"<html>"))], "is not WebAssembly");
+    missing(&[(OCI_LAYER, gzip(b"no archive at all"))], "no tar archive");
+    let whole = plugin(&module);
+    missing(&[(OCI_LAYER, whole[..whole.len() / 2].to_vec())], "damaged");
+}
+
+/// An image in the right layout can hold the wrong module.
+#[test]
+fn the_module_itself_counts_too() {
+    let module = loadable(r#"(import "env" "proxy_surprise" (func))"#);
+    missing(&[(OCI_LAYER, plugin(&module))], "`env.proxy_surprise`");
+}
+
+#[test]
+fn both_checksums_are_told_apart() {
+    let module = loadable("");
+    let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, plugin(&module))]);
+    let told = inspect(layout.path(), &["-o", "json"]).expect(0).json();
+    let index: Value = serde_json::from_slice(&fs::read(layout.path().join("index.json")).unwrap()).unwrap();
+    let hex = |digest: &Value| digest.as_str().unwrap().trim_start_matches("sha256:").to_owned();
+    let manifest = json!(hex(&index["manifests"][0]["digest"]));
+    let own = json!(hex(&layout.blob("", &module)["digest"]));
+    let told = &told["checksums"];
+    assert_eq!([&told[0]["of"], &told[0]["sha256"]], [&json!("manifest"), &manifest]);
+    assert!(told[0]["belongs"].as_str().unwrap().contains("oci://"));
+    assert_eq!([&told[1]["of"], &told[1]["sha256"]], [&json!("module"), &own]);
+    assert!(told[1]["belongs"].as_str().unwrap().contains("http"));
+}
+
+#[test]
+fn an_index_is_refused_with_the_way_out() {
+    let layout = Layout::new();
+    let mut child = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
+    let mut attestation = layout.manifest(OCI_MANIFEST, &[("application/vnd.in-toto+json", b"{}".to_vec())]);
+    child["platform"] = json!({ "os": "linux", "architecture": "amd64" });
+    attestation["platform"] = json!({ "os": "unknown", "architecture": "unknown" });
+    let digest = child["digest"].as_str().unwrap().to_owned();
+    let index = |manifests: &[&Value]| {
+        let document = json!({ "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests });
+        layout.index(&[layout.document("application/vnd.oci.image.index.v1+json", &document)]);
+        inspect(layout.path(), &["-o", "json"]).expect(1).json()
+    };
+    let told = index(&[&attestation, &child]);
+    assert_eq!(answers(&told), ["no", "no", "ok"]);
+    let because = told["verdicts"][0]["because"][0].as_str().unwrap();
+    assert!(because.contains("it is an index") && because.contains(&format!("pin that one: `@{digest}`")), "{because}");
+    assert_eq!(told["image"]["manifests"].as_array().unwrap().len(), 2);
+    assert_eq!(format!("sha256:{}", told["checksums"][0]["sha256"].as_str().unwrap()), digest);
+    let told = index(&[&attestation]);
+    assert_eq!(told["verdicts"][0]["because"][1], "it has no manifest for linux/amd64");
+    assert_eq!(answers(&told), ["no", "no", "no"]);
+    assert_eq!(told["checksums"], json!([]));
+}
+
+#[test]
+fn one_of_several_images_must_be_chosen() {
+    let layout = Layout::new();
+    let mut good = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
+    let mut bad = layout.manifest(OCI_MANIFEST, &[]);
+    good["annotations"] = json!({ "org.opencontainers.image.ref.name": "good" });
+    bad["annotations"] = json!({ "org.opencontainers.image.ref.name": "bad" });
+    layout.index(&[good, bad]);
+    inspect(layout.path(), &[]).expect(2).says("several images (`good`, `bad`): choose one with `--tag`");
+    inspect(layout.path(), &["--tag", "good"]).expect(0);
+    inspect(layout.path(), &["--tag", "bad"]).expect(1);
+    inspect(layout.path(), &["--tag", "ugly"]).expect(2).says("no image `ugly`");
+}
+
+#[test]
+fn archives_are_as_good_as_folders() {
+    let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
+    let expected = inspect(layout.path(), &[]).expect(0).out;
+    let folder = tempfile::tempdir().unwrap();
+    for (name, compressed) in [("image.tar", false), ("image.tar.gz", true), ("Image.TGZ", true)] {
+        layout.archive(&folder.path().join(name), compressed);
+        assert_eq!(inspect(&folder.path().join(name), &[]).expect(0).out, expected);
+    }
+    fs::write(folder.path().join("broken.tar"), "no archive").unwrap();
+    inspect(&folder.path().join("broken.tar"), &[]).expect(2).says("cannot be read as an archive");
+}
+
+#[test]
+fn damage_on_the_way_is_no_finding() {
+    let layout = Layout::new();
+    let manifest = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
+    layout.index(std::slice::from_ref(&manifest));
+    let layer = layout.blob(OCI_LAYER, &plugin(&loadable("")))["digest"].as_str().unwrap().replace("sha256:", "blobs/sha256/");
+    fs::write(layout.path().join(&layer), "something else").unwrap();
+    inspect(layout.path(), &[]).expect(2).says("is damaged");
+    fs::remove_file(layout.path().join(&layer)).unwrap();
+    inspect(layout.path(), &[]).expect(2).says("is missing");
+    fs::write(layout.path().join("index.json"), "{").unwrap();
+    inspect(layout.path(), &[]).expect(2).says("cannot be read");
+}
+
+/// What a layout says of itself leads nowhere else.
+#[test]
+fn digests_are_no_paths() {
+    let layout = Layout::new();
+    let secret = layout.path().join("secret");
+    fs::write(&secret, "{}").unwrap();
+    layout.index(&[json!({ "mediaType": OCI_MANIFEST, "digest": "sha256:../../secret", "size": 2 })]);
+    inspect(layout.path(), &[]).expect(2).says("no sha256 digest");
+}
+
+#[test]
+fn what_is_too_large_is_not_read() {
+    let layout = Layout::new();
+    let layer = json!({ "mediaType": OCI_LAYER, "digest": format!("sha256:{}", "0".repeat(64)), "size": (256_u64 << 20) + 1 });
+    let document = json!({ "schemaVersion": 2, "mediaType": OCI_MANIFEST, "layers": [layer] });
+    layout.index(&[layout.document(OCI_MANIFEST, &document)]);
+    let ran = inspect(layout.path(), &["--for", "istio"]).expect(1);
+    assert!(ran.out.contains("no more than 268435456 are read"), "{}", ran.out);
+}

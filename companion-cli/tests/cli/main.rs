@@ -1,0 +1,11 @@
+//! The program itself, run as people run it: compiling the module, looking into modules and images, its help.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
+
+mod build;
+mod help;
+mod images;
+mod layout;
+mod modules;
+mod real_envoys;
+mod support;

@@ -1,0 +1,38 @@
+//! `laststream push` and `inspect`, and what fetches from registries: against the real registry, and against one that fails on demand.
+
+mod certificates;
+mod faults;
+mod inspect;
+mod logins;
+mod pull;
+mod push;
+mod refusals;
+
+use std::path::Path;
+
+use crate::lab::{self, EnvoylessCase};
+use crate::support::command_line::{Said, User};
+use crate::support::failure::Outcome;
+
+pub(crate) fn cases() -> Vec<EnvoylessCase> {
+    [certificates::cases(), faults::cases(), inspect::cases(), logins::cases(), pull::cases(), push::cases(), refusals::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Nobody may ever see these.
+const PASSWORD: &str = "pass-phrase-of-the-test";
+const USERNAME: &str = "tester";
+/// The line of an htpasswd file for them.
+const HTPASSWD: &str = "tester:$2b$04$kZpwtr2LgRNYG1/m0fsw1Ox7s2ZIbdb6nC8xLrQvCDF9aSsH98NGS\n";
+
+/// Runs `laststream push` with the real module.
+fn push(user: &User, arguments: &[&str]) -> Outcome<Said> {
+    let module = lab::module()?;
+    user.run(&[&["push", "--module", utf8(&module)], arguments].concat(), "")
+}
+
+fn utf8(path: &Path) -> &str {
+    path.to_str().unwrap_or_default()
+}

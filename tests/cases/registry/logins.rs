@@ -1,0 +1,218 @@
+//! Being somebody: basic and token authentication of the real registry, from every place where credentials can be.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::json;
+
+use super::{HTPASSWD, PASSWORD, USERNAME, push, utf8};
+use crate::lab::{self, EnvoylessCase, envoyless};
+use crate::support::command_line::User;
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::registry::faulty::{Faulty, Phase};
+use crate::support::registry::real::{Registry, Settings, skopeo_pull};
+use crate::support::registry::server::{Answer, Fault};
+use crate::support::registry::tokens::{Accounts, TokenServer};
+
+pub(super) fn cases() -> Vec<EnvoylessCase> {
+    vec![
+        envoyless!(a_password_from_everywhere),
+        envoyless!(a_wrong_password_or_none),
+        envoyless!(a_token_for_a_password),
+        envoyless!(a_token_for_an_identity_token),
+        envoyless!(a_token_server_that_knows_no_post),
+        envoyless!(a_token_that_ends_is_renewed_once),
+        envoyless!(half_a_login_is_wrong_usage),
+        envoyless!(one_login_is_for_one_registry),
+        envoyless!(nobody_s_secrets_are_repeated),
+        envoyless!(a_token_server_without_tls_gets_nothing),
+    ]
+}
+
+fn auth() -> String {
+    BASE64_STANDARD.encode(format!("{USERNAME}:{PASSWORD}"))
+}
+
+/// A registry that wants a user and a password.
+fn with_password(user: &User) -> Outcome<Registry> {
+    let file = user.file("htpasswd", HTPASSWD)?;
+    Registry::start(&Settings { auth: Some(json!({ "htpasswd": { "realm": "test", "path": file } })), ..Settings::default() })
+}
+
+fn a_password_from_everywhere() -> Outcome {
+    let keeper = User::new()?;
+    let registry = with_password(&keeper)?;
+    let (name, module) = (registry.name(), lab::module()?);
+    let image = |tag: &str| format!("{name}/laststream:{tag}");
+    let fine = |user: &User, tag: &str| -> Outcome { push(user, &[&image(tag)])?.expect(0)?.hides(PASSWORD)?.hides(&auth()).map(drop) };
+
+    let options = ["push", "--module", utf8(&module), "--username", USERNAME, "--password-stdin", &image("options")];
+    User::new()?.run(&options, &format!("{PASSWORD}\n"))?.expect(0)?.hides(PASSWORD)?;
+
+    let mut user = User::new()?;
+    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
+    user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
+    fine(&user, "variables")?;
+
+    let user = User::new()?;
+    user.file(".docker/config.json", json!({ "auths": { &name: { "auth": auth() } } }).to_string())?;
+    fine(&user, "docker")?;
+
+    let mut user = User::new()?;
+    user.file("elsewhere/config.json", json!({ "credHelpers": { &name: "test" } }).to_string())?;
+    user.set("DOCKER_CONFIG", user.path("elsewhere"));
+    let answer = json!({ "ServerURL": name, "Username": USERNAME, "Secret": PASSWORD });
+    user.program("docker-credential-test", &format!("[ \"$1\" = get ] && read -r server && [ \"$server\" = {name} ] && echo '{answer}'"))?;
+    fine(&user, "helper")?;
+
+    let mut user = User::new()?;
+    user.file("run/containers/auth.json", json!({ "auths": { format!("{name}/laststream"): { "auth": auth() } } }).to_string())?;
+    user.set("XDG_RUNTIME_DIR", user.path("run"));
+    fine(&user, "podman")?;
+
+    skopeo_pull(&image("podman"), &["--src-tls-verify=false", "--src-creds", &format!("{USERNAME}:{PASSWORD}")]).map(drop)
+}
+
+fn a_wrong_password_or_none() -> Outcome {
+    let user = User::new()?;
+    let registry = with_password(&user)?;
+    let image = format!("{}/laststream:1", registry.name());
+    push(&user, &[&image])?.expect(2)?.tells("wants credentials: status 401")?.tells("none were found: `docker login localhost:")?;
+    ensure_eq!(registry.requests().len(), 1, "requests as nobody in {:#?}", registry.requests());
+    let wrong = BASE64_STANDARD.encode(format!("{USERNAME}:not-{PASSWORD}"));
+    user.file(".docker/config.json", json!({ "auths": { registry.name(): { "auth": wrong } } }).to_string())?;
+    let said = push(&user, &[&image])?.expect(2)?;
+    said.tells(".docker/config.json` were shown")?.tells("no tag has changed")?.hides(PASSWORD)?.hides(&wrong)?;
+    ensure_eq!(registry.requests().len(), 3, "requests with the wrong password in {:#?}", registry.requests());
+    ensure!(!registry.has_tag("laststream", "1"), "a tag is there");
+    Ok(())
+}
+
+/// A registry that believes a token server.
+fn with_tokens(user: &User, identity: Option<&'static str>) -> Outcome<(Registry, TokenServer)> {
+    let tokens = TokenServer::start(Accounts { username: USERNAME, password: PASSWORD, identity })?;
+    let certificate = user.file("tokens.pem", &tokens.certificate_pem)?;
+    let registry = Registry::start(&Settings { auth: Some(tokens.auth(&certificate)), ..Settings::default() })?;
+    Ok((registry, tokens))
+}
+
+fn a_token_for_a_password() -> Outcome {
+    let user = User::new()?;
+    let (registry, tokens) = with_tokens(&user, None)?;
+    let image = format!("{}/team/laststream:1", registry.name());
+    push(&user, &[&image])?.expect(2)?.tells("no token for `localhost:")?.tells("who are you?")?.tells("none were found")?;
+    user.file(".docker/config.json", json!({ "auths": { registry.name(): { "auth": auth() } } }).to_string())?;
+    let before = tokens.asked().len();
+    push(&user, &[&image, &format!("{}/team/laststream:2", registry.name())])?.expect(0)?.hides(PASSWORD)?;
+    let asked = tokens.asked().split_off(before);
+    ensure_eq!(asked.len(), 1, "tokens for one push in {asked:#?}");
+    ensure!(asked[0].contains("repository:team/laststream:") && asked[0].contains("push"), "the scope in {asked:#?}");
+    skopeo_pull(&image, &["--src-tls-verify=false", "--src-creds", &format!("{USERNAME}:{PASSWORD}")])?;
+    // Two repositories: the second takes from the first, and needs a token for both.
+    push(&user, &[&image, &format!("{}/other:1", registry.name())])?.expect(0)?.tells("taken over from another repository").map(drop)
+}
+
+fn a_token_for_an_identity_token() -> Outcome {
+    const IDENTITY: &str = "identity-token-of-the-test/+=";
+    let user = User::new()?;
+    let (registry, tokens) = with_tokens(&user, Some(IDENTITY))?;
+    let entry = json!({ "auth": BASE64_STANDARD.encode("tester:"), "identitytoken": IDENTITY });
+    user.file(".docker/config.json", json!({ "auths": { registry.name(): entry } }).to_string())?;
+    push(&user, &[&format!("{}/laststream:1", registry.name())])?.expect(0)?.hides(IDENTITY)?;
+    ensure!(tokens.asked().iter().all(|asked| asked.starts_with("POST")), "{:#?}", tokens.asked());
+    Ok(())
+}
+
+fn a_token_server_that_knows_no_post() -> Outcome {
+    let user = User::new()?;
+    let (registry, tokens) = with_tokens(&user, None)?;
+    let entry = json!({ "username": USERNAME, "identitytoken": PASSWORD });
+    user.file(".docker/config.json", json!({ "auths": { registry.name(): entry } }).to_string())?;
+    push(&user, &[&format!("{}/laststream:1", registry.name())])?.expect(0)?.hides(PASSWORD)?;
+    let methods: Vec<_> = tokens.asked().iter().map(|asked| asked.split(' ').next().unwrap_or_default().to_owned()).collect();
+    ensure_eq!(methods, ["POST", "GET"], "requests for tokens");
+    Ok(())
+}
+
+/// In any phase; an upload begins anew then.
+fn a_token_that_ends_is_renewed_once() -> Outcome {
+    for phase in [Phase::LookForBlob, Phase::BeginUpload, Phase::Upload, Phase::PutManifest] {
+        for ever in [false, true] {
+            let faulty = tokens_end_in(phase, ever)?;
+            let said = push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?;
+            let said = said.hides("token-number")?;
+            if ever {
+                said.expect(2)?;
+                ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
+            } else {
+                said.expect(0)?;
+                // One at the beginning, one in the middle; the manifest's scope may be another, with a token of its own.
+                ensure!(faulty.count(Phase::Token) <= 3, "{phase:?}: {} tokens", faulty.count(Phase::Token));
+            }
+            ensure!(faulty.count(phase) <= 4, "{phase:?}: tried {} times", faulty.count(phase));
+        }
+    }
+    Ok(())
+}
+
+/// The first token is refused in a phase, or all are.
+fn tokens_end_in(phase: Phase, ever: bool) -> Outcome<Faulty> {
+    Faulty::start(move |asked, now, before| {
+        let realm = format!("Bearer realm=\"http://{}/token\",service=\"s\"", asked.header("host").unwrap_or_default());
+        let refusal = Some(Fault::Answer(Answer::new(401).with("www-authenticate", realm)));
+        match (now, asked.header("authorization")) {
+            (Phase::Token, _) => Some(Fault::Answer(Answer::new(200).body(format!(r#"{{"token":"token-number-{before}"}}"#)))),
+            (_, None) => refusal,
+            (now, Some(_)) if now == phase && ever => refusal,
+            // The first blob is looked for with a token that is new.
+            (now, Some("Bearer token-number-0")) if now == phase && (phase != Phase::LookForBlob || before > 1) => refusal,
+            _ => None,
+        }
+    })
+}
+
+fn half_a_login_is_wrong_usage() -> Outcome {
+    let mut user = User::new()?;
+    push(&user, &["--username", USERNAME, "localhost:1/x:1"])?.expect(64)?.tells("--password-stdin")?;
+    push(&user, &["--username", USERNAME, "--password-stdin", "localhost:1/x:1"])?.expect(64)?.tells("standard input holds no password")?;
+    push(&user, &["--password", PASSWORD, "localhost:1/x:1"])?.expect(64)?;
+    user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
+    push(&user, &["localhost:1/x:1"])?.expect(64)?.tells("LASTSTREAM_REGISTRY_USERNAME")?.hides(PASSWORD).map(drop)
+}
+
+fn one_login_is_for_one_registry() -> Outcome {
+    let (one, other, mut user) = (Faulty::start(|_, _, _| None)?, Faulty::start(|_, _, _| None)?, User::new()?);
+    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
+    user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
+    push(&user, &[&format!("{}/x:1", one.name()), &format!("{}/x:1", other.name())])?.expect(64)?.tells("are for one registry")?;
+    ensure!(one.asked().is_empty() && other.asked().is_empty(), "somebody was asked");
+    Ok(())
+}
+
+/// Some servers repeat what they were sent.
+fn nobody_s_secrets_are_repeated() -> Outcome {
+    let faulty = Faulty::start(|asked, phase, _| match (asked.header("authorization"), phase) {
+        (None, _) => Some(Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\""))),
+        (Some(shown), Phase::BeginUpload) => Some(Fault::Answer(Answer::new(403).body(format!("no, {shown} and {PASSWORD}: not allowed")))),
+        _ => None,
+    })?;
+    let mut user = User::new()?;
+    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
+    user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
+    let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?;
+    said.tells("status 403 (no, Basic … and …: not allowed)")?.hides(PASSWORD)?.hides(&auth()).map(drop)
+}
+
+fn a_token_server_without_tls_gets_nothing() -> Outcome {
+    use crate::support::certificates::Authority;
+    let (authority, user, listener) = (Authority::new()?, User::new()?, Faulty::start(|_, _, _| None)?);
+    let realm = format!("Bearer realm=\"http://{}/token\"", listener.name());
+    let tls = Authority::server_config(&authority.server()?)?;
+    let faulty =
+        Faulty::start_with(Some(tls), move |_, _, _| Some(Fault::Answer(Answer::new(401).with("www-authenticate", realm.clone()))))?;
+    user.file(".docker/config.json", json!({ "auths": { faulty.name(): { "auth": auth() } } }).to_string())?;
+    let ca = user.file("ca.pem", authority.pem())?;
+    let said = push(&user, &["--ca-file", utf8(&ca), &format!("{}/x:1", faulty.name())])?.expect(2)?;
+    said.tells("nothing is sent there")?;
+    ensure!(listener.asked().is_empty(), "{:#?}", listener.asked());
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! Where a push is not led: no credentials to other hosts, nothing from TLS to plain HTTP, no manifest elsewhere. And wrong arguments.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use super::{PASSWORD, USERNAME, push, utf8};
+use crate::lab::{EnvoylessCase, envoyless};
+use crate::support::certificates::Authority;
+use crate::support::command_line::User;
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::registry::faulty::{Faulty, Phase};
+use crate::support::registry::server::{Answer, Asked, Fault};
+
+pub(super) fn cases() -> Vec<EnvoylessCase> {
+    vec![
+        envoyless!(an_upload_elsewhere_gets_no_credentials),
+        envoyless!(a_redirect_elsewhere_gets_no_credentials),
+        envoyless!(who_leads_back_gets_no_credentials_either),
+        envoyless!(a_redirect_at_home_keeps_them),
+        envoyless!(nothing_is_led_from_tls_to_plain_http),
+        envoyless!(a_manifest_is_not_led_elsewhere),
+        envoyless!(redirects_end),
+        envoyless!(wrong_arguments_are_told_with_the_way_out),
+        envoyless!(what_is_no_module_is_not_published),
+    ]
+}
+
+fn user() -> Outcome<User> {
+    let mut user = User::new()?;
+    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
+    user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
+    Ok(user)
+}
+
+/// 401 for whoever shows nothing.
+fn wants_password(asked: &Asked) -> Option<Fault> {
+    let refusal = || Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\""));
+    asked.header("authorization").is_none().then(refusal)
+}
+
+fn redirect(status: u16, to: String) -> Fault {
+    Fault::Answer(Answer::new(status).with("location", to))
+}
+
+fn an_upload_elsewhere_gets_no_credentials() -> Outcome {
+    let storage = Faulty::start(|_, _, _| None)?;
+    let elsewhere = storage.name();
+    let faulty = Faulty::start(move |asked, phase, _| match (wants_password(asked), phase) {
+        (Some(refusal), _) => Some(refusal),
+        (None, Phase::BeginUpload) => {
+            Some(Fault::Answer(Answer::new(202).with("location", format!("http://{elsewhere}/v2/x/blobs/uploads/1?signature=of-the-test"))))
+        }
+        (None, Phase::PutManifest) => Some(Fault::Answer(Answer::new(201))),
+        _ => None,
+    })?;
+    let said = push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?;
+    // Both blobs go into the same session there, and the second is refused: enough was seen.
+    said.expect(2)?.hides("of-the-test")?;
+    let asked = storage.asked();
+    ensure_eq!(asked.first().map(|(phase, _)| *phase), Some(Phase::Upload), "the first request elsewhere");
+    ensure!(asked.iter().all(|(_, asked)| asked.header("authorization").is_none()), "credentials went elsewhere: {asked:#?}");
+    ensure!(asked[0].1.parameter("signature") == Some("of-the-test") && asked[0].1.parameter("digest").is_some(), "{asked:#?}");
+    Ok(())
+}
+
+fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
+    for status in [301, 302, 303, 307, 308] {
+        let storage = Faulty::start(|_, _, _| None)?;
+        let elsewhere = storage.name();
+        let faulty = Faulty::start(move |asked, phase, _| match (wants_password(asked), phase) {
+            (Some(refusal), _) => Some(refusal),
+            (None, Phase::LookForBlob) => Some(redirect(status, format!("http://{elsewhere}{}", asked.target))),
+            _ => None,
+        })?;
+        push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(0)?;
+        let asked = storage.asked();
+        ensure_eq!(asked.len(), 2, "{status}: requests elsewhere in {asked:#?}");
+        ensure!(asked.iter().all(|(_, asked)| asked.header("authorization").is_none()), "{status}: {asked:#?}");
+    }
+    Ok(())
+}
+
+/// Else another host could have things done in the user's name.
+fn who_leads_back_gets_no_credentials_either() -> Outcome {
+    let home = Arc::new(Mutex::new(String::new()));
+    let back = home.clone();
+    let elsewhere = Faulty::start(move |_, _, _| {
+        let home = back.lock().map(|home| home.clone()).unwrap_or_default();
+        Some(redirect(307, format!("http://{home}/v2/victim/manifests/latest")))
+    })?;
+    let away = elsewhere.name();
+    let faulty = Faulty::start(move |asked, phase, _| {
+        let leads_away = phase == Phase::Upload;
+        wants_password(asked).or_else(|| leads_away.then(|| redirect(307, format!("http://{away}{}", asked.target))))
+    })?;
+    if let Ok(mut home) = home.lock() {
+        *home = faulty.name();
+    }
+    push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
+    let asked = faulty.asked();
+    let led: Vec<_> = asked.iter().filter(|(_, asked)| asked.path().contains("victim")).collect();
+    ensure_eq!(led.len(), 1, "requests that somebody else asked for in {asked:#?}");
+    ensure_eq!(led[0].1.header("authorization"), None, "credentials for them");
+    Ok(())
+}
+
+/// Also for what has a body.
+fn a_redirect_at_home_keeps_them() -> Outcome {
+    // Not the upload: the half of a redirect that comes first counts as its one use.
+    let faulty = Faulty::start(|asked, phase, _| {
+        let moved = !matches!(phase, Phase::Upload) && !asked.target.contains("moved");
+        let separator = if asked.target.contains('?') { '&' } else { '?' };
+        wants_password(asked).or_else(|| moved.then(|| redirect(307, format!("{}{separator}moved=1", asked.target))))
+    })?;
+    push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(0)?;
+    faulty.manifest("laststream", "1").context("nothing was published").map(drop)
+}
+
+fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
+    let authority = Authority::new()?;
+    let identity = authority.server()?;
+    for phase in [Phase::LookForBlob, Phase::BeginUpload, Phase::Upload, Phase::PutManifest] {
+        let plain = Faulty::start(|_, _, _| None)?;
+        let (elsewhere, user) = (plain.name(), user()?);
+        let faulty = Faulty::start_with(Some(Authority::server_config(&identity)?), move |asked, now, _| {
+            let to = format!("http://{elsewhere}{}", asked.target);
+            match wants_password(asked) {
+                Some(refusal) => Some(refusal),
+                // Not a redirect, but where to upload to: what a proxy does that hides TLS from the registry.
+                None if now == phase && now == Phase::BeginUpload => Some(redirect(202, to)),
+                None if now == phase => Some(redirect(307, to)),
+                None => None,
+            }
+        })?;
+        let ca = user.file("ca.pem", authority.pem())?;
+        let said = push(&user, &["--ca-file", utf8(&ca), &format!("{}/laststream:1", faulty.name())])?.expect(2)?;
+        said.tells("which is not followed: it is without TLS")?.tells("no tag has changed")?.hides(PASSWORD)?;
+        ensure!(plain.asked().is_empty(), "{phase:?}: {:#?}", plain.asked());
+        ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
+    }
+    Ok(())
+}
+
+fn a_manifest_is_not_led_elsewhere() -> Outcome {
+    let other = Faulty::start(|_, _, _| None)?;
+    let elsewhere = other.name();
+    let faulty = Faulty::start(move |asked, phase, _| {
+        (phase == Phase::PutManifest).then(|| redirect(307, format!("http://{elsewhere}{}", asked.target)))
+    })?;
+    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?.tells("only blobs may be elsewhere")?;
+    ensure!(other.asked().is_empty(), "{:#?}", other.asked());
+    Ok(())
+}
+
+fn redirects_end() -> Outcome {
+    let faulty = Faulty::start(|asked, phase, _| (phase == Phase::LookForBlob).then(|| redirect(302, asked.target.clone())))?;
+    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?.tells("one redirect too many")?;
+    ensure_eq!(faulty.count(Phase::LookForBlob), 6, "requests");
+    let faulty = Faulty::start(|asked, phase, _| (phase == Phase::BeginUpload).then(|| redirect(302, asked.target.clone())))?;
+    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?.tells("turns it into a GET")?;
+    let faulty = Faulty::start(|_, phase, _| (phase == Phase::BeginUpload).then(|| Fault::Answer(Answer::new(202))))?;
+    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?.tells("does not say where to upload to").map(drop)
+}
+
+fn wrong_arguments_are_told_with_the_way_out() -> Outcome {
+    let user = User::new()?;
+    for (arguments, says) in [
+        (&["localhost:1/Team/X:1"][..], "write `team/x`"),
+        (&["localhost:1/x"], "has no tag: write `localhost:1/x:1.0.0`"),
+        (&["docker://localhost:1/x:1"], "only `oci://`"),
+        (&[&format!("localhost:1/x:1@sha256:{}", "0".repeat(64))], "leave `@sha256:"),
+        (&["--dry-run", "localhost:1/x"], "has no tag"),
+        (&["--plain-http", "--insecure", "localhost:1/x:1"], "cannot be used with"),
+        (&["--retries", "21", "localhost:1/x:1"], "21 is not in 0..=20"),
+        (&[], "required arguments"),
+    ] {
+        push(&user, arguments)?.expect(64)?.tells(says)?;
+    }
+    let both = ["push", "--module", "-", "--username", USERNAME, "--password-stdin", "localhost:1/x:1"];
+    user.run(&both, PASSWORD)?.expect(64)?.tells("cannot both come from standard input").map(drop)
+}
+
+fn what_is_no_module_is_not_published() -> Outcome {
+    let (faulty, user) = (Faulty::start(|_, _, _| None)?, User::new()?);
+    let image = format!("{}/x:1", faulty.name());
+    let text = user.file("text.wasm", json!({ "not": "wasm" }).to_string())?;
+    user.run(&["push", "--module", utf8(&text), &image], "")?.expect(1)?.tells("is not WebAssembly")?;
+    // The shortest module there is.
+    let useless = user.file("useless.wasm", b"\0asm\x01\0\0\0")?;
+    user.run(&["push", "--module", utf8(&useless), &image], "")?.expect(1)?.tells("Envoy does not load, because it exports none of")?;
+    user.run(&["push", "--module", "missing.wasm", &image], "")?.expect(2)?.tells("cannot read `missing.wasm`")?;
+    ensure!(faulty.asked().is_empty(), "{:#?}", faulty.asked());
+    Ok(())
+}

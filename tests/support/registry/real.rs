@@ -1,0 +1,141 @@
+//! Debian's `docker-registry` on a free port of the loopback interface, and `skopeo`, the other tool that must find there what was pushed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::sha256;
+use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
+use crate::support::process::{Process, guarded};
+
+static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+
+/// The registry's program; it and skopeo are installed if they are missing.
+fn program() -> Outcome<&'static Path> {
+    let found = PROGRAM.get_or_init(|| install().map_err(|failure| failure.to_string()));
+    found.as_deref().map_err(Failure::new)
+}
+
+fn install() -> Outcome<PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/registry-programs");
+    let output = Command::new(&script).output().with_context(|| script.display().to_string())?;
+    ensure!(output.status.success(), "{}: {}", script.display(), String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().into())
+}
+
+/// What is special about a registry.
+#[derive(Default)]
+pub(crate) struct Settings {
+    /// `auth` in its configuration.
+    pub(crate) auth: Option<Value>,
+    /// `http.tls` in its configuration.
+    pub(crate) tls: Option<Value>,
+    pub(crate) read_only: bool,
+    /// No file may have more bytes: the same to it as a disk that is full.
+    pub(crate) file_limit: Option<u64>,
+}
+
+pub(crate) struct Registry {
+    _process: Process,
+    folder: TempDir,
+    port: u16,
+}
+
+impl Registry {
+    pub(crate) fn start(settings: &Settings) -> Outcome<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut http = json!({ "addr": "127.0.0.1:0", "secret": "of the test" });
+        if let Some(tls) = &settings.tls {
+            http["tls"] = tls.clone();
+        }
+        let storage = json!({
+            "filesystem": { "rootdirectory": folder.path().join("data") },
+            "maintenance": { "readonly": { "enabled": settings.read_only }, "uploadpurging": { "enabled": false } },
+        });
+        let mut config = json!({ "version": 0.1, "log": { "accesslog": { "disabled": false } }, "storage": storage, "http": http });
+        if let Some(auth) = &settings.auth {
+            config["auth"] = auth.clone();
+        }
+        fs::write(folder.path().join("config.yml"), config.to_string())?; // JSON is YAML
+        let log = fs::File::create(folder.path().join("log"))?;
+        let mut command = match settings.file_limit {
+            Some(limit) => {
+                let mut command = guarded("prlimit");
+                command.arg(format!("--fsize={limit}")).arg("--").arg(program()?);
+                command
+            }
+            None => guarded(program()?),
+        };
+        command.arg("serve").arg(folder.path().join("config.yml")).stdout(log.try_clone()?).stderr(log);
+        let mut registry = Self { _process: Process::spawn(command)?, folder, port: 0 };
+        registry.port = registry.wait_for_port()?;
+        Ok(registry)
+    }
+
+    fn wait_for_port(&self) -> Outcome<u16> {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let log = self.log();
+            let port = log.split("listening on 127.0.0.1:").nth(1).and_then(|rest| rest.split([',', '"', ' ']).next()?.parse().ok());
+            if let Some(port) = port {
+                return Ok(port);
+            }
+            ensure!(Instant::now() < deadline, "the registry does not start: {log}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// `localhost:PORT`
+    pub(crate) fn name(&self) -> String {
+        format!("localhost:{}", self.port)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Every request so far, as `METHOD PATH`, without queries.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        let log = self.log();
+        let requests = log.lines().filter_map(|line| line.split(" \"").nth(1).filter(|_| line.contains("HTTP/1.1\" ")));
+        requests.map(|request| request.split([' ', '?']).take(2).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    /// Whether anything is published under a name: asks the storage, not the protocol.
+    pub(crate) fn has_tag(&self, repository: &str, tag: &str) -> bool {
+        let tags = format!("data/docker/registry/v2/repositories/{repository}/_manifests/tags/{tag}/current/link");
+        self.folder.path().join(tags).exists()
+    }
+}
+
+/// Fetches an image with skopeo and gives what is in it: the digest of the manifest, and the module.
+pub(crate) fn skopeo_pull(image: &str, options: &[&str]) -> Outcome<(String, Vec<u8>)> {
+    program()?;
+    let folder = tempfile::tempdir()?;
+    let to = format!("dir:{}", folder.path().display());
+    let mut command = guarded("skopeo");
+    command.args(["copy", "--insecure-policy"]).args(options).args([&format!("docker://{image}"), &to]);
+    let output = command.env("HOME", folder.path()).output().context("skopeo")?;
+    ensure!(output.status.success(), "skopeo: {}", String::from_utf8_lossy(&output.stderr));
+    let bytes = fs::read(folder.path().join("manifest.json"))?;
+    let manifest: Value = serde_json::from_slice(&bytes)?;
+    ensure_eq!(manifest["mediaType"], "application/vnd.oci.image.manifest.v1+json", "one manifest");
+    ensure_eq!(manifest["layers"].as_array().map(Vec::len), Some(1), "layers");
+    ensure_eq!(manifest["layers"][0]["mediaType"], "application/vnd.oci.image.layer.v1.tar+gzip", "the layer");
+    let layer = manifest["layers"][0]["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:")).context("a digest")?;
+    let tar = Command::new("tar")
+        .arg("--extract")
+        .arg("--gzip")
+        .arg("--to-stdout")
+        .arg("--file")
+        .arg(folder.path().join(layer))
+        .arg("plugin.wasm")
+        .output()?;
+    ensure!(tar.status.success(), "tar: {}", String::from_utf8_lossy(&tar.stderr));
+    Ok((sha256(&bytes), tar.stdout))
+}
