@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::time::Duration;
 
 use laststream::envoy::{self, SUPPORTED, Version, Wanted};
 use laststream::progress::Progress;
@@ -70,7 +69,7 @@ pub(crate) fn trials_without_envoy(cases: Vec<EnvoylessCase>) -> impl Iterator<I
     cases.into_iter().map(|case| {
         let name = case.name.rsplit("cases::").next().unwrap_or(case.name);
         let run = async move { tokio::task::spawn_blocking(case.run).await.context("a thread for the case")? };
-        Trial::test(name, move || block_on(Duration::from_secs(120), run).map_err(Failed::from))
+        Trial::test(name, move || block_on(std::time::Duration::from_secs(120), run).map_err(Failed::from))
     })
 }
 
