@@ -1,0 +1,11 @@
+//! `laststream exec` and `install`, run as a container runs them, beside a proxy that is made up. With real ones: the workspace's tests.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
+
+mod codes;
+mod installing;
+mod proxies;
+mod pid_one;
+mod signals;
+mod support;
+mod terminals;

@@ -1,0 +1,75 @@
+//! On a terminal: Ctrl-C reaches the command once, Ctrl-Z stops both and `fg` continues both.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Proxy, until};
+
+/// A shell with job control on a terminal of its own; `script` of util-linux makes one.
+struct Terminal {
+    script: std::process::Child,
+    shown: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    fn start() -> Self {
+        let mut script = Command::new("script")
+            .args(["--quiet", "--return", "--command", "env PS1=% bash --norc --noprofile -i", "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let shown = Arc::<Mutex<String>>::default();
+        let (mut out, seen) = (script.stdout.take().unwrap(), Arc::clone(&shown));
+        thread::spawn(move || {
+            let mut buffer = [0; 1024];
+            while let Ok(count @ 1..) = out.read(&mut buffer) {
+                seen.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..count]));
+            }
+        });
+        Self { script, shown }
+    }
+
+    fn types(&mut self, text: &str) {
+        self.script.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn shows(&self, text: &str) -> usize {
+        self.shown.lock().unwrap().matches(text).count()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.script.kill(); // with its terminal all that is on it hangs up
+        let _ = self.script.wait();
+    }
+}
+
+#[test]
+fn job_control_works_and_keys_come_once() {
+    let proxy = Proxy::start();
+    let mut terminal = Terminal::start();
+    let command = "trap 'echo int-$((count=count+1))' INT; echo be''gun; for i in $(seq 600); do sleep 0.05; [ $i = 1 ] || : ; done";
+    let exec = proxy.exec(&["--end-proxy", "never"], ["bash", "-c", command]);
+    let words: Vec<String> =
+        [exec.get_program()].into_iter().chain(exec.get_args()).map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', "'\\''"))).collect();
+    terminal.types(&format!("{}; echo code''-$?\n", words.join(" ")));
+    until("the command", || terminal.shows("begun") == 1);
+    terminal.types("\u{3}");
+    until("Ctrl-C", || terminal.shows("int-1\r") == 1);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(terminal.shows("int-2"), 0, "it came twice");
+    terminal.types("\u{1a}");
+    until("Ctrl-Z", || terminal.shows("Stopped") == 1);
+    terminal.types("fg; echo again''-$?\n");
+    thread::sleep(Duration::from_millis(300));
+    terminal.types("\u{3}");
+    until("Ctrl-C after fg", || terminal.shows("int-2\r") == 1);
+    terminal.types("\u{1c}");
+    until("Ctrl-\\", || terminal.shows("again-131") == 1);
+}
