@@ -68,8 +68,9 @@ Examples:
   laststream exec --ready-url http://127.0.0.1:9901/ready --streams-timeout 2m -- ./job
   laststream exec --no-proxy-ok -- ./job
 
-Exit codes: the command's own, 128 and the signal's number when a signal ended it; 127 there is no such command, 126 it cannot be run,
+Exit codes: the command's own, or 128 and the number of the signal that ended it; 127 there is no such command, 126 it cannot be run, \
 2 the proxy was never ready, 64 wrong arguments. What goes wrong after the command has ended is told and does not change the exit code.
+
 A signal that asks to end while nothing runs but the waiting ends the waiting; the proxy is left alone then.";
 
 pub(super) fn run(command: &Exec, printer: &Printer) -> Exit {

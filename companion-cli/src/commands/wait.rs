@@ -17,8 +17,8 @@ use crate::printer::Printer;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream wait\n  laststream wait --timeout 60s\n  laststream wait --no-begin --gate http://127.0.0.1:15091\n\n\
-    Exit codes: 0 the gate is open, 1 not within the time, 2 the gate could not be asked when the time was over, 64 wrong arguments.\n\
-    Kubernetes goes on after a hook whatever its exit code is, so the time must be longer than the gate's deadline and shorter than the\n\
+    Exit codes: 0 the gate is open, 1 not within the time, 2 the gate could not be asked when the time was over, 64 wrong arguments.\n\n\
+    Kubernetes goes on after a hook whatever its exit code is, so the time must be longer than the gate's deadline and shorter than the \
     grace period of the pod."
 )]
 pub(crate) struct Wait {
@@ -100,7 +100,7 @@ fn show(answer: &Answer<Outcome>, output: Output, printer: &Printer) -> Exit {
 /// Without what changes from one moment to the next.
 fn news(gate: &Gate, heard: &Heard) -> String {
     match heard {
-        Ok(answer) => format!("{}: {} streams hold the drain", answer.body.state, answer.body.holding.unwrap_or_default()),
+        Ok(answer) => text::held(&answer.body),
         Err(trouble) => told(gate, trouble),
     }
 }

@@ -56,7 +56,7 @@ fn drain(status: &Status) -> String {
 /// The status in one line.
 #[must_use]
 pub fn line(status: &Status) -> String {
-    let mut text = format!("{}: {}; {} hold the drain", plain(&status.state), plain(&status.reason), many(status.holding, "stream"));
+    let mut text = format!("{}: {}; {}", plain(&status.state), plain(&status.reason), hold(status.holding));
     if let Some(left) = status.deadline_in_ms {
         let _ = write!(text, "; deadline in {}", seconds(left)); // a String takes everything
     }
@@ -66,14 +66,20 @@ pub fn line(status: &Status) -> String {
 /// What was done, or why not.
 #[must_use]
 pub fn outcome(outcome: &Outcome) -> String {
-    let holding = outcome.holding.map(|count| format!("; {} hold the drain", many(count, "stream"))).unwrap_or_default();
+    let holding = outcome.holding.map(|count| format!("; {}", hold(count))).unwrap_or_default();
     format!("{}: {}{holding}", plain(&outcome.state), plain(&outcome.reason))
+}
+
+/// Without what changes from one moment to the next.
+#[must_use]
+pub fn held(outcome: &Outcome) -> String {
+    format!("{}: {}", plain(&outcome.state), hold(outcome.holding.unwrap_or_default()))
 }
 
 /// The streams as a table. Columns with nothing in them are left out.
 #[must_use]
 pub fn streams(streams: &Streams) -> String {
-    let mut text = format!("{}: {} hold the drain\n", plain(&streams.state), many(streams.holding, "stream"));
+    let mut text = format!("{}: {}\n", plain(&streams.state), hold(streams.holding));
     if !streams.streams.is_empty() {
         text.push_str(&table(&streams.streams));
     }
@@ -117,6 +123,10 @@ fn table(streams: &[Stream]) -> String {
 
 fn seconds(millis: u64) -> String {
     format!("{}.{} s", millis / 1000, millis % 1000 / 100)
+}
+
+fn hold(count: u64) -> String {
+    if count == 1 { "1 stream holds the drain".into() } else { format!("{count} streams hold the drain") }
 }
 
 fn many(count: u64, what: &str) -> String {

@@ -4,8 +4,8 @@
 
 mod codes;
 mod installing;
-mod proxies;
 mod pid_one;
+mod proxies;
 mod signals;
 mod support;
 mod terminals;

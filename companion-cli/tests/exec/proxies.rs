@@ -130,10 +130,12 @@ fn without_a_gate_or_its_scope_it_says_so_and_goes_on() {
 #[test]
 fn a_proxy_that_has_gone_is_not_ended() {
     let proxy = Proxy::start();
-    let mut running = Running::start(&mut proxy.exec(&["--gate-timeout", "300ms"], ["sh", "-c", "echo ready; read line </dev/null; sleep 1; exit 6"]));
+    let mut running =
+        Running::start(&mut proxy.exec(&["--gate-timeout", "300ms"], ["sh", "-c", "echo ready; read line </dev/null; sleep 1; exit 6"]));
     assert_eq!(running.line(), "ready");
     proxy.ends_at("GET /die");
-    let _ = std::net::TcpStream::connect(proxy.address).map(|mut stream| std::io::Write::write_all(&mut stream, b"GET /die HTTP/1.1\r\n\r\n"));
+    let _ =
+        std::net::TcpStream::connect(proxy.address).map(|mut stream| std::io::Write::write_all(&mut stream, b"GET /die HTTP/1.1\r\n\r\n"));
     let (code, _, people) = running.end();
     assert_eq!(code, Some(6));
     assert!(people.contains("the proxy has gone by itself"), "{people}");

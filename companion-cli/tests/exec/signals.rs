@@ -26,7 +26,8 @@ fn every_signal_reaches_the_command() {
 fn a_command_that_minds_no_signal_is_killed_by_it() {
     let proxy = Proxy::start();
     for (name, code) in [("TERM", 143), ("INT", 130), ("HUP", 129), ("QUIT", 131), ("USR1", 138)] {
-        let mut running = Running::start(&mut proxy.exec(&["--end-proxy", "never"], ["sh", "-c", "ulimit -c 0; echo ready; exec sleep 60"]));
+        let mut running =
+            Running::start(&mut proxy.exec(&["--end-proxy", "never"], ["sh", "-c", "ulimit -c 0; echo ready; exec sleep 60"]));
         assert_eq!(running.line(), "ready");
         running.signal(name);
         let (seen, _, people) = running.end();

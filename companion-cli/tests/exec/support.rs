@@ -57,8 +57,7 @@ impl Proxy {
 
     pub(crate) fn in_flight(&self, count: u64) {
         let scope = format!(r#"{{"scope": "outbound", "in_flight": {count}, "long_lived": 0, "begun": 7}}"#);
-        let body =
-            format!(r#"{{"state": "serving", "reason": "x", "count": "exact", "holding": {count}, "scopes": [{scope}], "new": 1}}"#);
+        let body = format!(r#"{{"state": "serving", "reason": "x", "count": "exact", "holding": {count}, "scopes": [{scope}], "new": 1}}"#);
         self.answer("GET /status", 200, &body);
     }
 
