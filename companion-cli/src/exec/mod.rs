@@ -84,9 +84,7 @@ pub fn run(plan: &Plan, progress: &dyn Progress) -> io::Result<u8> {
         Ready::Interrupted(signal) => return Ok(code_of(signal)),
         Ready::Never(why) => {
             stage.say(&format!("the proxy is not ready after {:?}, so the command was not run: {why}", plan.ready_timeout));
-            if plan.end == End::Always {
-                ending::end(&mut stage, Instant::now());
-            }
+            after(&mut stage, NEVER_READY); // a pod whose Job has failed ends, too
             return Ok(NEVER_READY);
         }
     }
@@ -118,8 +116,8 @@ fn after(stage: &mut Stage<'_>, code: u8) {
     let until = Instant::now() + stage.plan.streams_timeout;
     match streams::wait(stage, until) {
         Outbound::Zero => {}
-        Outbound::Gone => return stage.say("the proxy has gone by itself"),
-        Outbound::Interrupted => return stage.say("told to end: the proxy is left to whoever did that"),
+        Outbound::Gone => return stage.say("nobody listens where the proxy should be: there is nothing to end"),
+        Outbound::Interrupted(why) => return stage.say(&format!("told to end, so the proxy is left alone: {why}")),
         Outbound::Unknown(why) => stage.say(&format!("outbound streams are not waited for: {why}")),
         Outbound::Left(why) => {
             stage.say(&format!("not waiting any longer than {:?}: {why}; the proxy is ended", stage.plan.streams_timeout));
@@ -127,7 +125,7 @@ fn after(stage: &mut Stage<'_>, code: u8) {
     }
     match ending::end(stage, until) {
         Ending::Done => {}
-        Ending::Interrupted => stage.say("told to end: the proxy is left to whoever did that"),
+        Ending::Interrupted => stage.say("told to end, so the end of the proxy is not waited for"),
         Ending::Failed(why) => stage.say(&format!("the proxy was not ended: {why}")),
     }
 }

@@ -8,6 +8,8 @@ use crate::gate::{Status, Trouble};
 const INTERVAL: Duration = Duration::from_millis(100);
 /// How long nothing may be in flight, and nothing begin: whoever follows a redirect is between two streams.
 const QUIET: Duration = Duration::from_millis(300);
+/// Waiting for longer than this is worth a word.
+const LONG: Duration = Duration::from_secs(1);
 const SCOPE: &str = "outbound";
 
 pub(super) enum Outbound {
@@ -20,12 +22,13 @@ pub(super) enum Outbound {
     /// The proxy has ended.
     Gone,
     /// By a signal.
-    Interrupted,
+    Interrupted(String),
 }
 
 pub(super) fn wait(stage: &mut Stage<'_>, until: Instant) -> Outbound {
+    let began = Instant::now();
     let mut quiet = Quiet::default();
-    let mut heard = Instant::now();
+    let mut heard = began;
     let mut is_told = false;
     loop {
         let why = match look(stage) {
@@ -42,10 +45,6 @@ pub(super) fn wait(stage: &mut Stage<'_>, until: Instant) -> Outbound {
             Ok(Look::Held(why)) => {
                 heard = Instant::now();
                 quiet = Quiet::default();
-                if !is_told {
-                    is_told = true;
-                    stage.say(&format!("the command has ended: {why}"));
-                }
                 why
             }
             Err(trouble) if heard.elapsed() >= stage.plan.gate_timeout => {
@@ -62,8 +61,12 @@ pub(super) fn wait(stage: &mut Stage<'_>, until: Instant) -> Outbound {
         if Instant::now() >= until {
             return Outbound::Left(why);
         }
+        if !is_told && began.elapsed() >= LONG {
+            is_told = true;
+            stage.say(&format!("waiting, before the proxy is ended: {why}"));
+        }
         if stage.pause(INTERVAL).is_some() {
-            return Outbound::Interrupted;
+            return Outbound::Interrupted(why);
         }
     }
 }

@@ -66,7 +66,7 @@ async fn holds_for_outbound_streams(lab: &Lab) -> Outcome {
     ensure!(!exec.is_finished() && job.bench.envoy.is_alive(), "a stream is in flight");
     job.bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    exec.await??.expect(7)?.tells("the command has ended: 1 outbound stream is in flight")?;
+    exec.await??.expect(7)?.tells("before the proxy is ended: 1 outbound stream is in flight")?;
     job.bench.envoy.exited(SOON).await?;
     Ok(())
 }
@@ -90,7 +90,7 @@ async fn a_proxy_that_dies_meanwhile_is_no_harm(lab: &Lab) -> Outcome {
     crate::support::trial::wait_for(SOON, "the command", async || Ok(std::fs::metadata(job.operator.0.path("started"))?)).await?;
     job.bench.envoy.kill()?;
     std::fs::write(go, "")?;
-    exec.await??.expect(9)?.tells("the proxy has gone by itself")?;
+    exec.await??.expect(9)?.tells("there is nothing to end")?;
     Ok(())
 }
 

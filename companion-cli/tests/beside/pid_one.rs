@@ -1,5 +1,6 @@
 //! As the first process of a container: whoever ends is reaped, and signals work although nothing has a default for PID 1.
 
+use std::io::Write as _;
 use std::process::Command;
 
 use crate::support::{Proxy, Running, run, signal, until};
@@ -8,6 +9,10 @@ use crate::support::{Proxy, Running, run, signal, until};
 fn missing() -> Option<String> {
     let (code, _, people) = run(Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]));
     (code != Some(0)).then(|| format!("`unshare --pid --fork --mount-proc` does not work here (it needs root): {}", people.trim()))
+}
+
+fn not_tested(missing: &str) {
+    let _ = writeln!(std::io::stderr(), "not tested: {missing}"); // nobody to tell when standard error is closed
 }
 
 fn as_init(proxy: &Proxy, options: &[&str], command: &[&str]) -> Command {
@@ -20,7 +25,7 @@ fn as_init(proxy: &Proxy, options: &[&str], command: &[&str]) -> Command {
 #[test]
 fn reaps_orphans_and_keeps_the_exit_code() {
     if let Some(missing) = missing() {
-        return eprintln!("not tested: {missing}");
+        return not_tested(&missing);
     }
     let proxy = Proxy::start();
     // Fifty orphans that end; then nobody but PID 1, the shell, ps and its reader are there.
@@ -33,7 +38,7 @@ fn reaps_orphans_and_keeps_the_exit_code() {
 #[test]
 fn the_test_above_would_see_zombies() {
     if let Some(missing) = missing() {
-        return eprintln!("not tested: {missing}");
+        return not_tested(&missing);
     }
     // A first process that reaps nothing: it stops itself.
     let script = "(sh -c 'sleep 0.1' &); sh -c 'sleep 0.5; cat /proc/[0-9]*/stat | grep -c \" Z \"; kill -9 -1' & exec sleep 5";
@@ -44,7 +49,7 @@ fn the_test_above_would_see_zombies() {
 #[test]
 fn signals_end_the_first_process() {
     if let Some(missing) = missing() {
-        return eprintln!("not tested: {missing}");
+        return not_tested(&missing);
     }
     let proxy = Proxy::start();
     let command = ["sh", "-c", "trap 'exit 33' TERM; echo ready; while :; do sleep 0.02; done"];

@@ -1,4 +1,4 @@
-//! On a terminal: Ctrl-C reaches the command once, Ctrl-Z stops both and `fg` continues both.
+//! On a terminal: Ctrl-C reaches the command once, Ctrl-Z stops both and `fg` continues both; a status that is watched stays in place.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -45,6 +45,9 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{:?}\n", self.shown.lock()).as_bytes());
+        }
         let _ = self.script.kill(); // with its terminal all that is on it hangs up
         let _ = self.script.wait();
     }
@@ -54,8 +57,7 @@ impl Drop for Terminal {
 fn job_control_works_and_keys_come_once() {
     let proxy = Proxy::start();
     let mut terminal = Terminal::start();
-    let command =
-        "trap 'echo int-$((count=count+1)); [ $count -lt 3 ] || exit 7' INT; echo be''gun; for i in $(seq 600); do sleep 0.05; done";
+    let command = "trap 'echo int-$((count=count+1)); [ $count -lt 3 ] || exit 7' INT; echo be''gun; for ((i = 0; i < 600; i++)); do sleep 0.05; done";
     let exec = proxy.exec(&["--end-proxy", "never"], ["bash", "-c", command]);
     let words: Vec<String> = [exec.get_program()]
         .into_iter()
@@ -76,4 +78,27 @@ fn job_control_works_and_keys_come_once() {
     until("Ctrl-C after fg", || terminal.shows("int-2\r") == 1);
     terminal.types("\u{3}");
     until("its exit code", || terminal.shows("again-7") == 1);
+}
+
+#[test]
+fn a_watched_status_is_drawn_in_place_until_the_gate_is_open() {
+    let status = |state: &str, reason: &str| {
+        let scope = r#"{"scope": "gateway", "in_flight": 1, "begun": 7}"#;
+        format!(r#"{{"state": "{state}", "reason": "{reason}", "count": "exact", "holding": 1, "scopes": [{scope}]}}"#)
+    };
+    let proxy = Proxy::start();
+    proxy.answer("GET /status", 200, &status("draining", &"a long reason ".repeat(40)));
+    let mut terminal = Terminal::start();
+    terminal.types(&format!(
+        "stty cols 60; '{}' status --watch --interval 100ms --gate {}; echo code''-$?\n",
+        crate::support::PROGRAM,
+        proxy.url("")
+    ));
+    until("several looks", || terminal.shows("draining: ") >= 4);
+    // Six lines are drawn anew, also where the first is longer than the terminal is wide.
+    assert!(terminal.shows("\u{1b}[6A\r\u{1b}[J") >= 3, "{:?}", terminal.shown.lock().unwrap());
+    assert_eq!(terminal.shows(&"a long reason ".repeat(5)), 0);
+    proxy.answer("GET /status", 200, &status("drained", "the last stream has ended"));
+    until("its end", || terminal.shows("code-0") == 1);
+    assert_eq!(terminal.shows("drained: the last stream has ended"), 1);
 }
