@@ -34,15 +34,15 @@ pub(crate) struct Exec {
     /// How long the gate may give no answer before it is taken for missing; then outbound streams are not waited for.
     #[arg(long, value_name = "TIME", default_value = "3s")]
     gate_timeout: Span,
-    /// How long outbound streams are waited for after the command has ended.
+    /// How long outbound streams, and a gate that refuses, are waited for after the command has ended.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     streams_timeout: Span,
     /// Whether the proxy is ended. Kubernetes ends native sidecars by itself: `never`.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     end_proxy: EndProxy,
-    /// Where a POST ends the proxy [default: the gate, else Istio's agent at http://127.0.0.1:15020/quitquitquit]
-    #[arg(long, value_name = "URL")]
-    quit_url: Option<Address>,
+    /// Where a POST ends the proxy when there is no gate, or when the time for its streams is over. The default is Istio's agent.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:15020/quitquitquit")]
+    quit_url: Address,
     /// How long the proxy may take to end.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     quit_timeout: Span,
@@ -65,7 +65,8 @@ enum EndProxy {
 const HELP: &str = "\
 Examples:
   laststream exec -- ./job --rows 1000
-  laststream exec --ready-url http://127.0.0.1:9901/ready --streams-timeout 2m -- ./job
+  laststream exec --streams-timeout 2m -- ./job
+  laststream exec --ready-url http://127.0.0.1:9901/ready --quit-url http://127.0.0.1:9901/quitquitquit -- ./job
   laststream exec --no-proxy-ok -- ./job
 
 Exit codes: the command's own, or 128 and the number of the signal that ended it; 127 there is no such command, 126 it cannot be run, \

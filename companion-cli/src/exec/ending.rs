@@ -1,4 +1,5 @@
-//! Ends the proxy: through the gate, which lets nobody be hurt; through Istio's agent where there is no gate; and in the end past both.
+//! Ends the proxy: through the gate, which lets nobody be hurt; where there is none, or when the time is over, by its own signal; and
+//! where nobody takes that, by force through the gate.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +10,6 @@ use crate::gate::{Signal, Trouble};
 
 const INTERVAL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Istio's agent; it takes this from the loopback interface alone.
-const AGENT: &str = "http://127.0.0.1:15020/quitquitquit";
 
 pub(super) enum Ending {
     Done,
@@ -27,10 +26,6 @@ pub(super) fn end(stage: &mut Stage<'_>, until: Instant) -> Ending {
 }
 
 fn tell(stage: &mut Stage<'_>, until: Instant) -> Result<(), Ending> {
-    if let Some(quit) = &stage.plan.quit {
-        let url = quit.with("");
-        return post(stage, &url).map_err(|why| Ending::Failed(format!("{url}: {why}")));
-    }
     let by_gate = loop {
         match stage.plan.gate.quit() {
             Ok(Signal::Passed) => return Ok(()),
@@ -42,12 +37,13 @@ fn tell(stage: &mut Stage<'_>, until: Instant) -> Result<(), Ending> {
             return Err(Ending::Interrupted);
         }
     };
-    let Err(by_agent) = post(stage, AGENT) else { return Ok(()) };
-    // Without an agent the gate is the only one who can; its deadline is ours.
+    let url = stage.plan.quit.with("");
+    let Err(by_url) = post(stage, &url) else { return Ok(()) };
+    // Where nobody is there the gate is the only one who can.
     let forced = stage.plan.gate.force("laststream exec: the command has ended, and so has the time for its streams");
     match forced.and_then(|_| stage.plan.gate.quit()) {
         Ok(Signal::Passed) => Ok(()),
-        _ => Err(Ending::Failed(format!("the gate at {}: {by_gate}; Istio's agent at {AGENT}: {by_agent}", stage.plan.gate.address()))),
+        _ => Err(Ending::Failed(format!("the gate at {}: {by_gate}; {url}: {by_url}", stage.plan.gate.address()))),
     }
 }
 

@@ -38,8 +38,8 @@ pub struct Plan {
     pub streams_timeout: Duration,
     /// Whether the proxy is ended.
     pub end: End,
-    /// Where it is told to end; nothing for the gate, and Istio's agent behind it.
-    pub quit: Option<Address>,
+    /// Where it is told to end when the gate cannot do it, or not in time.
+    pub quit: Address,
     /// How long it may take to end.
     pub quit_timeout: Duration,
 }

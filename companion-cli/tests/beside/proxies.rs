@@ -85,6 +85,11 @@ fn never_waits_for_ever() {
     assert!(people.contains("3 outbound streams are in flight; the proxy is ended"), "{people}");
     assert!(people.contains("was not ended") && people.contains("streams are in flight"), "{people}");
     assert!(began.elapsed() < SOON);
+    // With a signal of its own that it takes.
+    let end = proxy.url("/end");
+    proxy.answer("POST /end", 200, "OK\n");
+    let (code, ..) = run(&mut proxy.exec(&[&options[..], &["--quit-url", &end]].concat(), RAN));
+    assert_eq!((code, proxy.asked("POST /end"), proxy.asked(FORCE)), (Some(4), 1, 1));
     // With a gate that can be forced.
     proxy.answer(FORCE, 200, r#"{"state": "forced", "reason": "the gate is open", "holding": 3}"#);
     let (code, _, people) = run(&mut proxy.exec(&options, RAN));

@@ -73,7 +73,14 @@ impl Proxy {
     pub(crate) fn exec<A: AsRef<OsStr>>(&self, options: &[&str], command: impl IntoIterator<Item = A>) -> Command {
         let mut program = Command::new(PROGRAM);
         program.env_remove("LASTSTREAM_GATE").env_remove("LASTSTREAM_SECRET");
-        program.args(["exec", "--gate", &self.url(""), "--ready-url", &self.url("/ready")]).args(options).arg("--").args(command);
+        // Nobody's agent is told to end by a test.
+        let nobody = ["--quit-url", "http://127.0.0.1:1/quit"].into_iter().filter(|_| !options.contains(&"--quit-url"));
+        program
+            .args(["exec", "--gate", &self.url(""), "--ready-url", &self.url("/ready")])
+            .args(nobody)
+            .args(options)
+            .arg("--")
+            .args(command);
         program
     }
 }

@@ -39,7 +39,8 @@ impl Job {
     }
 
     fn arguments<'a>(&'a self, options: &[&'a str], script: &'a str) -> Vec<&'a str> {
-        [&["exec", "--ready-url", &self.ready], options, &["--", "sh", "-c", script]].concat()
+        // Nobody's agent is told to end by a test.
+        [&["exec", "--ready-url", &self.ready, "--quit-url", "http://127.0.0.1:1/quit"], options, &["--", "sh", "-c", script]].concat()
     }
 }
 
