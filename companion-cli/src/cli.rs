@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Man(Man),
     Push(Box<Push>),
     /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
-    Render(Render),
+    Render(Box<Render>),
     Version(Version),
 }
 
