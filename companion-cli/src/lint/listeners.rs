@@ -1,0 +1,37 @@
+//! The listeners that a filter stands in.
+
+use super::envoy_filter::patch_of;
+use super::modules::Module;
+use super::node::Node;
+
+/// The filters that are this module: itself, or those that ask for it by name.
+pub(super) fn uses(module: Module<'_>) -> Vec<Node<'_>> {
+    let Some(own) = module.extension() else { return vec![module.filter()] };
+    let given = module.typed.given;
+    let filters = given.keyed_field("config_discovery", "configDiscovery").filter_map(Node::parent);
+    filters.filter(|filter| filter.text_of("name") == Some(module.name()) && patch_of(*filter).is_none_or(|patch| patch.may_meet(own))).collect()
+}
+
+/// The connection manager's configuration around a filter.
+pub(super) fn connection_manager(filter: Node<'_>) -> Option<Node<'_>> {
+    filter.upwards().find(|node| node.get("@type").and_then(Node::text).is_some_and(|name| name.ends_with("HttpConnectionManager")))
+}
+
+/// The listener around a filter.
+pub(super) fn listener(filter: Node<'_>) -> Option<Node<'_>> {
+    filter.upwards().find(|node| node.field("filter_chains").is_some() || node.field("default_filter_chain").is_some())
+}
+
+/// The address that a listener binds, and its port.
+pub(super) fn address(listener: Node<'_>) -> Option<(Node<'_>, u64)> {
+    let socket = listener.fields("address.socket_address")?;
+    Some((socket.field("address")?, socket.field("port_value")?.number()?))
+}
+
+/// Whether only this machine reaches it.
+pub(super) fn is_loopback(address: Node<'_>) -> bool {
+    match address.text().map(str::parse::<std::net::IpAddr>) {
+        Some(Ok(address)) => address.is_loopback(),
+        _ => false,
+    }
+}
