@@ -79,7 +79,9 @@ impl FailOn {
 }
 
 fn rule(code: &str) -> Result<&'static Rule, String> {
-    lint::rules().find(|rule| rule.code.eq_ignore_ascii_case(code)).ok_or_else(|| "there is no such rule; `laststream lint --list` names them".into())
+    lint::rules()
+        .find(|rule| rule.code.eq_ignore_ascii_case(code))
+        .ok_or_else(|| "there is no such rule; `laststream lint --list` names them".into())
 }
 
 fn istio_version(text: &str) -> Result<(u32, u32), String> {

@@ -9,7 +9,9 @@ pub(super) fn uses(module: Module<'_>) -> Vec<Node<'_>> {
     let Some(own) = module.extension() else { return vec![module.filter()] };
     let given = module.typed.given;
     let filters = given.keyed_field("config_discovery", "configDiscovery").filter_map(Node::parent);
-    filters.filter(|filter| filter.text_of("name") == Some(module.name()) && patch_of(*filter).is_none_or(|patch| patch.may_meet(own))).collect()
+    filters
+        .filter(|filter| filter.text_of("name") == Some(module.name()) && patch_of(*filter).is_none_or(|patch| patch.may_meet(own)))
+        .collect()
 }
 
 /// The connection manager's configuration around a filter.

@@ -47,7 +47,9 @@ pub fn lint(sources: Vec<Source>, assume: Assume) -> Vec<Finding> {
         let place = |finding: &Finding| (finding.source, finding.line, finding.column);
         place(one).cmp(&place(two)).then_with(|| one.rule.code.cmp(two.rule.code)).then_with(|| one.message.cmp(&two.message))
     });
-    findings.dedup_by(|one, two| (one.source, one.line, one.column, one.rule.code, &one.message) == (two.source, two.line, two.column, two.rule.code, &two.message));
+    findings.dedup_by(|one, two| {
+        (one.source, one.line, one.column, one.rule.code, &one.message) == (two.source, two.line, two.column, two.rule.code, &two.message)
+    });
     findings
 }
 

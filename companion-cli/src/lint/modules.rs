@@ -127,15 +127,14 @@ impl<'g> Module<'g> {
 
 /// The Wasm filters of all files.
 pub(super) fn modules(given: &Given) -> impl Iterator<Item = Module<'_>> {
-    let typed = given.keyed("@type").filter_map(|name| {
+    given.keyed("@type").filter_map(|name| {
         let typed = name.parent()?;
         if name.text()?.ends_with(WASM) {
             return Module::of(typed, typed);
         }
         let wrapped = typed.field("type_url").and_then(Node::text).is_some_and(|name| name.ends_with(WASM));
         if wrapped { Module::of(typed, typed.field("value")?) } else { None }
-    });
-    typed
+    })
 }
 
 /// laststream's filters of all files.

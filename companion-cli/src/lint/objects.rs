@@ -67,7 +67,13 @@ impl<'g> Object<'g> {
 
     fn targets_differ(self, other: Self) -> bool {
         let names = |object: Self| -> Option<Vec<_>> {
-            Some(object.targets()?.items().map(|target| (target.get("kind").and_then(Node::text), target.get("name").and_then(Node::text))).collect())
+            Some(
+                object
+                    .targets()?
+                    .items()
+                    .map(|target| (target.get("kind").and_then(Node::text), target.get("name").and_then(Node::text)))
+                    .collect(),
+            )
         };
         match (names(self), names(other)) {
             (Some(one), Some(two)) => one.iter().all(|target| !two.contains(target)),
@@ -88,11 +94,14 @@ impl<'g> Object<'g> {
 
 /// The objects of all files.
 pub(super) fn objects(given: &Given) -> impl Iterator<Item = Object<'_>> {
-    given.documents().flat_map(|document| {
-        let is_list = document.get("kind").and_then(Node::text).is_some_and(|kind| kind.ends_with("List"));
-        let items: Vec<_> = document.get("items").filter(|_| is_list).into_iter().flat_map(Node::items).collect();
-        if items.is_empty() { vec![document] } else { items }
-    }).filter_map(Object::new)
+    given
+        .documents()
+        .flat_map(|document| {
+            let is_list = document.get("kind").and_then(Node::text).is_some_and(|kind| kind.ends_with("List"));
+            let items: Vec<_> = document.get("items").filter(|_| is_list).into_iter().flat_map(Node::items).collect();
+            if items.is_empty() { vec![document] } else { items }
+        })
+        .filter_map(Object::new)
 }
 
 /// The objects of a kind.

@@ -61,10 +61,6 @@ impl<'g> Pod<'g> {
         self.grace().and_then(Node::number).unwrap_or(DEFAULT_GRACE)
     }
 
-    pub(super) fn containers(self) -> impl Iterator<Item = Node<'g>> {
-        ["containers", "initContainers"].into_iter().filter_map(move |key| self.spec.get(key)).flat_map(Node::items)
-    }
-
     /// Gateways have the proxy as their only container, injected with a template of its own.
     pub(super) fn is_gateway(self) -> bool {
         let template = self.annotation("inject.istio.io/templates").and_then(Node::text);

@@ -11,7 +11,10 @@ use crate::lint::{Rule, rules};
 #[must_use]
 pub fn explanation(rule: &Rule) -> String {
     let Rule { code, severity, title, why, fix, .. } = rule;
-    format!("{code} ({}): {title}\n\n{why}\n\nfix: {fix}\n\nignore it: a comment `# laststream-lint: ignore={code}` at the line, or --ignore {code}\n", severity.name())
+    format!(
+        "{code} ({}): {title}\n\n{why}\n\nfix: {fix}\n\nignore it: a comment `# laststream-lint: ignore={code}` at the line, or --ignore {code}\n",
+        severity.name()
+    )
 }
 
 /// A line for each rule.

@@ -54,7 +54,17 @@ fn window(line: &str, column: usize, width: usize) -> (String, usize, usize) {
 
 /// Nothing that a file holds may steer the terminal.
 fn plain(text: &str) -> String {
-    text.chars().map(|character| if character == '\t' { ' ' } else if character.is_control() { '\u{fffd}' } else { character }).collect()
+    text.chars()
+        .map(|character| {
+            if character == '\t' {
+                ' '
+            } else if character.is_control() {
+                '\u{fffd}'
+            } else {
+                character
+            }
+        })
+        .collect()
 }
 
 /// One line that counts.

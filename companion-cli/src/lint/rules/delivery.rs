@@ -170,7 +170,9 @@ fn malformed_checksum<'g>(given: &'g Given, found: &mut Found<'g>) {
 }
 
 fn floating_tag<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let plugins = given.keyed("url").filter(|url| url.parent().and_then(Node::parent).and_then(|object| object.get("kind")).and_then(Node::text) == Some("WasmPlugin"));
+    let plugins = given
+        .keyed("url")
+        .filter(|url| url.parent().and_then(Node::parent).and_then(|object| object.get("kind")).and_then(Node::text) == Some("WasmPlugin"));
     for uri in modules(given).filter_map(Module::uri).chain(plugins) {
         let Some(text) = uri.text() else { continue };
         if text.starts_with(OCI) && !text.contains("@sha256:") {

@@ -137,7 +137,9 @@ fn patch<'g>(given: &'g Given, found: &mut Found<'g>) {
             Some(operation) if !OPERATIONS.contains(&patch.operation()) => {
                 found.at(operation, format!("there is no operation `{}`", patch.operation()));
             }
-            Some(_) if patch.operation() != "REMOVE" && !patch.value().is_some_and(Node::is_map) => found.at(node, "the patch has no `value`"),
+            Some(_) if patch.operation() != "REMOVE" && !patch.value().is_some_and(Node::is_map) => {
+                found.at(node, "the patch has no `value`")
+            }
             Some(_) => {}
         }
     }
@@ -184,7 +186,7 @@ fn proxy_version<'g>(given: &'g Given, found: &mut Found<'g>) {
         let Some(text) = node.text() else { continue };
         if text.len() > 1024 {
             found.at(node, "the expression is longer than 1024 characters: Istio does not match it");
-        } else if let Err(why) = regex_syntax::parse(text) {
+        } else if let Err(why) = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(text) {
             let why = why.to_string();
             let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
             found.at(node, format!("`{text}` is no regular expression: {why}"));

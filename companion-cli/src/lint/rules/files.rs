@@ -87,8 +87,10 @@ fn word_for_text<'g>(given: &'g Given, found: &mut Found<'g>) {
     let lists = TEXT_LISTS.iter().flat_map(|key| given.keyed(key)).flat_map(Node::items);
     let names = ["name", "namespace"].iter().flat_map(|key| given.keyed(key)).filter(|name| in_metadata(*name));
     let env = given.keyed("env").flat_map(Node::items).filter_map(|variable| variable.get("value"));
-    let envoy = TEXTS.iter().flat_map(|key| given.keyed(key)).filter(|node| node.upwards().any(|above| above.key_text() == Some("configPatches")));
-    let data = given.keyed("data").filter(|data| data.parent().and_then(|object| object.get("kind")).and_then(Node::text) == Some("ConfigMap"));
+    let envoy =
+        TEXTS.iter().flat_map(|key| given.keyed(key)).filter(|node| node.upwards().any(|above| above.key_text() == Some("configPatches")));
+    let data =
+        given.keyed("data").filter(|data| data.parent().and_then(|object| object.get("kind")).and_then(Node::text) == Some("ConfigMap"));
     let data = data.flat_map(|map| map.entries().map(|(_, value)| value).collect::<Vec<_>>());
     let mut all: Vec<_> = maps.chain(lists).chain(names).chain(env).chain(envoy).chain(data).collect();
     all.sort_by_key(|node| (node.tree, node.id));

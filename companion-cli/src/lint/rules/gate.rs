@@ -154,7 +154,13 @@ fn open_route<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn inbound_only<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, gate) in gates(given).filter(|(_, gate)| gate.begin.inbound_only && gate.scopes.contains(&Scope::Gateway)) {
-        found.at(in_begin(module), format!("the gate waits for {} streams, and drains inbound listeners only", gate.scopes.first().map_or("gateway", |scope| scope.name())));
+        found.at(
+            in_begin(module),
+            format!(
+                "the gate waits for {} streams, and drains inbound listeners only",
+                gate.scopes.first().map_or("gateway", |scope| scope.name())
+            ),
+        );
     }
     for hook in stop_hooks(given).filter(|hook| hook.pod().is_some_and(crate::lint::pods::Pod::is_gateway)) {
         if let Some(item) = hook.item_with("inboundonly") {
@@ -191,7 +197,10 @@ fn idle_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
             let node = manager.field("stream_idle_timeout");
             let idle = node.and_then(Node::text).and_then(milliseconds).unwrap_or(IDLE);
             if idle > 0 && idle <= gate.deadline_ms {
-                found.at(node.unwrap_or(manager), format!("the gate holds for {} s, and Envoy for {} s", gate.deadline_ms / 1000, idle / 1000));
+                found.at(
+                    node.unwrap_or(manager),
+                    format!("the gate holds for {} s, and Envoy for {} s", gate.deadline_ms / 1000, idle / 1000),
+                );
             }
         }
     }

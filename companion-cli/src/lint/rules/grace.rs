@@ -68,7 +68,9 @@ pub(super) const RULES: &[Rule] = &[
 fn gated<'g>(given: &'g Given) -> Vec<(Module<'g>, Gate, Pod<'g>)> {
     let gates: Vec<_> = gates(given).filter_map(|(module, gate)| Some((module, gate, module.patch()?.filter))).collect();
     let pods = pods(given).filter(|_| !gates.is_empty());
-    let pairs = pods.flat_map(|pod| gates.iter().filter(move |(.., filter)| filter.selects(&pod)).map(move |(module, gate, _)| (*module, gate.clone(), pod)));
+    let pairs = pods.flat_map(|pod| {
+        gates.iter().filter(move |(.., filter)| filter.selects(&pod)).map(move |(module, gate, _)| (*module, gate.clone(), pod))
+    });
     pairs.collect()
 }
 
@@ -79,7 +81,10 @@ fn grace_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
         let grace = pod.grace_seconds();
         if grace < needed {
             let place = pod.grace().unwrap_or(pod.spec);
-            found.at(place, format!("{grace} s of grace, and the gate needs {deadline} s and {} s after it: write {needed}", seconds_after(&gate)));
+            found.at(
+                place,
+                format!("{grace} s of grace, and the gate needs {deadline} s and {} s after it: write {needed}", seconds_after(&gate)),
+            );
         }
     }
 }
@@ -119,7 +124,10 @@ fn hook_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
             let ports = uses(*module).into_iter().filter_map(listener).filter_map(address).map(|(_, port)| port);
             let asks = ports.into_iter().any(|port| url.contains(&format!(":{port}/")));
             if asks && seconds.saturating_mul(1000) < gate.deadline_ms {
-                found.at(place, format!("the hook waits {seconds} s, the gate `{}` up to {} s", module.name(), gate.deadline_ms.div_ceil(1000)));
+                found.at(
+                    place,
+                    format!("the hook waits {seconds} s, the gate `{}` up to {} s", module.name(), gate.deadline_ms.div_ceil(1000)),
+                );
                 break;
             }
         }
@@ -132,7 +140,8 @@ const DURATION: &str = "terminationDrainDuration";
 
 /// Where a setting of the agent is given a value, as a key or as an environment variable.
 fn settings<'g>(given: &'g Given, name: &'static str) -> impl Iterator<Item = Node<'g>> {
-    let variables = given.keyed("env").flat_map(Node::items).filter(move |variable| variable.get("name").and_then(Node::text) == Some(name));
+    let variables =
+        given.keyed("env").flat_map(Node::items).filter(move |variable| variable.get("name").and_then(Node::text) == Some(name));
     given.keyed(name).chain(variables.filter_map(|variable| variable.get("value")))
 }
 
@@ -170,7 +179,9 @@ fn agent_beyond_grace<'g>(given: &'g Given, found: &mut Found<'g>) {
         let Some(time) = node.text().and_then(milliseconds) else { continue };
         let own = pod_of(node);
         let space = object_of(node).and_then(|object| object.namespace());
-        let pod = own.or_else(|| pods(given).filter(|pod| space.is_none() || pod.namespace() == space).find(|pod| pod.grace_seconds() * 1000 <= time));
+        let pod = own.or_else(|| {
+            pods(given).filter(|pod| space.is_none() || pod.namespace() == space).find(|pod| pod.grace_seconds() * 1000 <= time)
+        });
         let grace = pod.map(Pod::grace_seconds);
         if let Some(grace) = grace.filter(|grace| grace.saturating_mul(1000) <= time) {
             found.at(node, format!("the agent waits {} s, and the pod has {grace} s of grace", time / 1000));

@@ -60,7 +60,9 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn clobbers<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for lifecycle in given.keyed("lifecycle").filter(|node| node.has_keys(&["lifecycle", "proxy", "global"]) && node.entries().next().is_some()) {
+    for lifecycle in
+        given.keyed("lifecycle").filter(|node| node.has_keys(&["lifecycle", "proxy", "global"]) && node.entries().next().is_some())
+    {
         found.at(lifecycle, "every proxy of the mesh loses Istio's own hooks");
     }
 }
@@ -69,7 +71,8 @@ fn netstat<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (node, text) in given.scalars().filter(|(_, text)| text.contains("netstat -")) {
         let socket_count = text.contains("envoy") || text.contains("pilot-agent") || text.contains("LISTEN");
         if text.contains("netstat -") && (socket_count || text.contains("while")) {
-            let others = if text.contains("envoy") && !text.contains("pilot-agent") { ", and pilot-agent's own 15020 is among them" } else { "" };
+            let others =
+                if text.contains("envoy") && !text.contains("pilot-agent") { ", and pilot-agent's own 15020 is among them" } else { "" };
             found.in_text(node, "netstat -", format!("sockets are counted instead of streams{others}"));
         }
     }
@@ -108,7 +111,9 @@ fn unreachable<'g>(given: &'g Given, found: &mut Found<'g>) {
         let path = http.get("path").and_then(Node::text).unwrap_or_default().trim_start_matches('/');
         match port.number() {
             Some(15000) => found.at(port, "Envoy's admin port listens on the loopback interface only"),
-            Some(15020) if ["drain", "quitquitquit"].contains(&path) => found.at(port, format!("/{path} is POST only, and from localhost only")),
+            Some(15020) if ["drain", "quitquitquit"].contains(&path) => {
+                found.at(port, format!("/{path} is POST only, and from localhost only"))
+            }
             Some(number) if loopback.contains(&number) => found.at(port, "the gate listens on the loopback interface only"),
             _ => {}
         }

@@ -34,7 +34,9 @@ pub(super) const RULES: &[Rule] = &[
 
 fn pkill<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (node, text) in given.scalars() {
-        let kills = text.lines().find(|line| (line.contains("pkill") || line.contains("killall")) && (line.contains("pilot-agent") || line.contains("envoy")));
+        let kills = text
+            .lines()
+            .find(|line| (line.contains("pkill") || line.contains("killall")) && (line.contains("pilot-agent") || line.contains("envoy")));
         if let Some(line) = kills {
             found.in_text(node, line, "the proxy is signalled while streams may run");
         }

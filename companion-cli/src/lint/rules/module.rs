@@ -2,11 +2,11 @@
 
 use laststream_filter::config::Problem;
 
+use crate::lint::envoy_filter::{Patch, patches_of};
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::{Given, is_string_value};
 use crate::lint::modules::{Module, counters, ours};
 use crate::lint::node::Node;
-use crate::lint::envoy_filter::{Patch, patches_of};
 use crate::lint::rule::Rule;
 use laststream_filter::config::wire::Scope;
 

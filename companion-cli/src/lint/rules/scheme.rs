@@ -82,7 +82,9 @@ fn savers<'g>(given: &'g Given, header: &str) -> Vec<(Node<'g>, Node<'g>)> {
     let lists = given.keyed("mutations").filter(|list| {
         list.upwards().any(|node| matches!(node.key_text(), Some("early_header_mutation_extensions" | "earlyHeaderMutationExtensions")))
     });
-    lists.filter_map(|list| Some((list, list.items().find(|item| appended(*item).is_some_and(|name| name.eq_ignore_ascii_case(header)))?))).collect()
+    lists
+        .filter_map(|list| Some((list, list.items().find(|item| appended(*item).is_some_and(|name| name.eq_ignore_ascii_case(header)))?)))
+        .collect()
 }
 
 fn appended(mutation: Node<'_>) -> Option<&str> {
@@ -105,9 +107,10 @@ fn forgeable<'g>(given: &'g Given, found: &mut Found<'g>) {
                 continue;
             }
             seen.push((append.tree, append.id));
-            let removed = list.items().take_while(|item| *item != append).any(|item| {
-                item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(&proto.original_header))
-            });
+            let removed = list
+                .items()
+                .take_while(|item| *item != append)
+                .any(|item| item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(&proto.original_header)));
             let keeps = append.fields("append.keep_empty_value").filter(|node| node.is_true());
             if !removed {
                 found.at(append, format!("`{}` is not removed before", proto.original_header));
@@ -149,7 +152,9 @@ fn peer_too_late<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn comes_after<'g>(given: &'g Given, teller: Node<'g>, module: Module<'g>) -> Option<bool> {
     let (Some(own), Some(_)) = (crate::lint::envoy_filter::patch_of(teller), module.patch()) else {
         let position = |node: Node<'g>| {
-            let item = node.upwards().find(|node| node.parent().is_some_and(|list| matches!(list.key_text(), Some("http_filters" | "httpFilters"))))?;
+            let item = node
+                .upwards()
+                .find(|node| node.parent().is_some_and(|list| matches!(list.key_text(), Some("http_filters" | "httpFilters"))))?;
             item.raw().map(|raw| raw.index)
         };
         return Some(position(teller)? > position(module.typed)?);

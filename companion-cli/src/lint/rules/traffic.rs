@@ -63,9 +63,12 @@ const IDEMPOTENT: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
 fn retries<'g>(given: &'g Given, found: &mut Found<'g>) {
     for route in routes(given) {
-        let Some(retries) = route.get("retries").filter(|retries| retries.get("attempts").and_then(Node::number) != Some(0)) else { continue };
+        let Some(retries) = route.get("retries").filter(|retries| retries.get("attempts").and_then(Node::number) != Some(0)) else {
+            continue;
+        };
         let conditions = retries.get("retryOn").and_then(Node::text);
-        let safe_conditions = conditions.is_some_and(|text| text.split(',').all(|one| SAFE.contains(&one.trim()))) && retries.get("perTryTimeout").is_none();
+        let safe_conditions =
+            conditions.is_some_and(|text| text.split(',').all(|one| SAFE.contains(&one.trim()))) && retries.get("perTryTimeout").is_none();
         let mut matches = route.get("match").into_iter().flat_map(Node::items).peekable();
         let safe_methods = matches.peek().is_some() && matches.all(only_safe_methods);
         if !safe_conditions && !safe_methods {
