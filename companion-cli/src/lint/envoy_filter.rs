@@ -3,6 +3,7 @@
 use super::given::Given;
 use super::node::Node;
 use super::objects::{Object, of_kind};
+use super::reach::Mesh;
 
 /// A patch of an EnvoyFilter.
 #[derive(Clone, Copy)]
@@ -51,11 +52,9 @@ impl<'g> Patch<'g> {
         self.matching()?.get("listener")?.get("filterChain")?.get("filter")
     }
 
-    /// Whether one proxy may get both, going by selectors and versions.
+    /// Whether one proxy may get both.
     pub(super) fn may_meet(self, other: Self) -> bool {
-        let version = |patch: Self| patch.proxy_version().and_then(Node::text);
-        let versions = matches!((version(self), version(other)), (Some(one), Some(two)) if one != two);
-        !versions && self.filter.may_meet(other.filter)
+        Mesh::of(self).may_meet(&Mesh::of(other))
     }
 
     /// Whether the listeners of one proxy may get both.

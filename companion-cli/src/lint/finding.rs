@@ -45,7 +45,7 @@ pub struct Finding {
     pub path: String,
     /// What is wrong here.
     pub message: String,
-    /// The line itself.
+    /// The line itself, unless it looks as if it held a secret.
     pub source_line: Option<String>,
     /// The line of the scalar that holds the text in which it was found.
     pub(super) carrier_line: u32,
@@ -67,12 +67,16 @@ impl<'g> Found<'g> {
     /// A finding at a node.
     pub(super) fn at(&mut self, node: Node<'g>, message: impl Into<String>) {
         let place = node.place();
-        self.push(place, place.position(), node.path(), message.into());
+        let width = place.raw().map_or(1, |raw| raw.bytes.1.saturating_sub(raw.bytes.0));
+        self.push(place, (place.position(), width), node.path(), message.into());
     }
 
     /// A finding in one line of a text.
     pub(super) fn in_text(&mut self, node: Node<'g>, part: &str, message: impl Into<String>) {
-        self.push(node, node.line_with(part), node.path(), message.into());
+        match node.position_of(part) {
+            Some(place) => self.push(node, place, node.path(), message.into()),
+            None => self.at(node, message),
+        }
     }
 
     /// A finding in a file that may have no nodes.
@@ -80,31 +84,45 @@ impl<'g> Found<'g> {
         self.add(source, position, 1, String::new(), message.into(), position.line);
     }
 
-    fn push(&mut self, place: Node<'g>, position: Position, path: String, message: String) {
-        let width = place.raw().map_or(1, |raw| raw.bytes.1.saturating_sub(raw.bytes.0));
+    fn push(&mut self, place: Node<'g>, (position, width): (Position, u32), path: String, message: String) {
         let outermost = std::iter::successors(Some(place), |node| self.given.carrier(node.tree)).last().unwrap_or(place);
-        let carrier = outermost.key().unwrap_or(outermost).position().line;
-        self.add(self.given.file_of(place.tree), position, width, path, message, carrier);
+        let carrier_line = outermost.key().unwrap_or(outermost).position().line;
+        self.add(self.given.file_of(place.tree), position, width, path, message, carrier_line);
+        if is_secret(place)
+            && let Some(finding) = self.findings.last_mut()
+        {
+            finding.source_line = None;
+        }
     }
 
     fn add(&mut self, source: u32, position: Position, width: u32, path: String, message: String, carrier_line: u32) {
         let file = self.given.sources.get(source as usize);
         let line = file.and_then(|file| file.line(position.line));
-        let rest = line.map_or(1, |line| (line.chars().count() as u32 + 1).saturating_sub(position.column));
+        let length = line.map_or(0, |line| u32::try_from(line.chars().count()).unwrap_or(u32::MAX));
         self.findings.push(Finding {
             rule: self.rule,
             file: file.map(|file| file.name.clone()).unwrap_or_default(),
             line: position.line,
             column: position.column,
-            width: width.min(rest).max(1),
+            width: width.min((length + 1).saturating_sub(position.column)).max(1),
             path,
             message,
-            source_line: line.map(|line| line.chars().take(LONGEST_LINE).collect()),
+            source_line: line.filter(|line| !sounds_secret(line)).map(str::to_owned),
             carrier_line,
             source,
         });
     }
 }
 
-/// Longer lines are minified JSON.
-const LONGEST_LINE: usize = 400;
+const SECRETS: [&str; 6] = ["secret", "password", "passwd", "token", "credential", "private"];
+
+fn sounds_secret(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    SECRETS.iter().any(|word| text.contains(word))
+}
+
+/// Whether what stands here should not be shown: by its key, or by the name of the variable that it is the value of.
+pub(super) fn is_secret(node: Node<'_>) -> bool {
+    let name = node.parent().and_then(|map| map.get("name")).and_then(Node::text);
+    [node.key_text(), name].into_iter().flatten().any(sounds_secret)
+}

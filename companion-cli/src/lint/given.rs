@@ -1,8 +1,10 @@
 //! Everything that was given, read: the texts, the texts within texts (module configurations, annotations, ConfigMaps), and what is
 //! found in them by key. Rules look at all files at once through it.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
+use super::modules::Known;
 use super::node::Node;
 use super::sources::Source;
 use super::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
@@ -65,6 +67,10 @@ pub(super) struct Given {
     keyed: HashMap<Box<str>, Vec<(u32, u32)>>,
     /// How many more nodes there may be.
     left: usize,
+    /// The Wasm filters, once somebody asks.
+    known: OnceCell<Vec<Known>>,
+    /// The filters that wait for a configuration, by its name.
+    waiting: OnceCell<HashMap<String, Vec<(u32, u32)>>>,
 }
 
 impl Given {
@@ -76,7 +82,16 @@ impl Given {
             left = left.saturating_sub(tree.nodes.len());
             texts.push(Text { tree, file: number(file), carrier: None, depth: 0 });
         }
-        let mut given = Self { sources, assume, texts, embedded: HashMap::new(), keyed: HashMap::new(), left };
+        let mut given = Self {
+            sources,
+            assume,
+            texts,
+            embedded: HashMap::new(),
+            keyed: HashMap::new(),
+            left,
+            known: OnceCell::new(),
+            waiting: OnceCell::new(),
+        };
         let mut next = 0;
         while next < given.texts.len() {
             given.index(next);
@@ -210,6 +225,23 @@ impl Given {
         let mut nodes: Vec<Node<'g>> = self.keyed(snake).chain(self.keyed(camel)).collect();
         nodes.sort_by_key(|node| (node.tree, node.id));
         nodes.into_iter()
+    }
+
+    pub(super) fn known(&self) -> &[Known] {
+        self.known.get_or_init(|| Known::all(self))
+    }
+
+    /// The filters that ask for a configuration of this name.
+    pub(super) fn waiting_for<'g>(&'g self, name: &str) -> impl Iterator<Item = Node<'g>> {
+        let by_name = self.waiting.get_or_init(|| {
+            let mut by_name: HashMap<String, Vec<(u32, u32)>> = HashMap::new();
+            let filters = self.keyed_field("config_discovery", "configDiscovery").filter_map(Node::parent);
+            for (filter, name) in filters.filter_map(|filter| Some((filter, filter.text_of("name")?))) {
+                by_name.entry(name.to_owned()).or_default().push((filter.tree, filter.id));
+            }
+            by_name
+        });
+        by_name.get(name).into_iter().flatten().map(move |&(tree, id)| Node { given: self, tree, id })
     }
 
     /// Every scalar of every file that is not itself read as a text.

@@ -1,17 +1,16 @@
 //! The listeners that a filter stands in.
 
-use super::envoy_filter::patch_of;
 use super::modules::Module;
 use super::node::Node;
+use super::reach::Reach;
 
 /// The filters that are this module: itself, or those that ask for it by name.
 pub(super) fn uses(module: Module<'_>) -> Vec<Node<'_>> {
-    let Some(own) = module.extension() else { return vec![module.filter()] };
-    let given = module.typed.given;
-    let filters = given.keyed_field("config_discovery", "configDiscovery").filter_map(Node::parent);
-    filters
-        .filter(|filter| filter.text_of("name") == Some(module.name()) && patch_of(*filter).is_none_or(|patch| patch.may_meet(own)))
-        .collect()
+    if module.extension().is_none() {
+        return vec![module.filter()];
+    }
+    let filters = module.typed.given.waiting_for(module.name());
+    filters.filter(|filter| module.reach().may_meet(&Reach::of(*filter))).collect()
 }
 
 /// The connection manager's configuration around a filter.

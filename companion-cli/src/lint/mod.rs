@@ -4,7 +4,7 @@
 //! | where | what |
 //! |---|---|
 //! | `sources`, `tree`, `given`, `node` | files, read into nodes that know their place; all that rules look at |
-//! | `objects`, `envoy_filter`, `modules`, `listeners`, `pods` | what the nodes mean |
+//! | `objects`, `envoy_filter`, `modules`, `listeners`, `pods`, `reach` | what the nodes mean |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
 
@@ -19,6 +19,7 @@ mod objects;
 pub mod output;
 mod plain;
 mod pods;
+mod reach;
 mod rule;
 mod rules;
 mod sources;

@@ -1,13 +1,46 @@
 //! Wasm filters in Envoy's configuration, and what laststream's own say.
 
 use laststream_filter::config::wire::{Configuration, Gate, Role, Scope};
-use laststream_filter::config::{self, Refused};
+use laststream_filter::config::{self, Refused, Wire as _};
 
 use super::envoy_filter::{Patch, patch_of};
 use super::given::{Given, is_string_value};
 use super::node::Node;
+use super::reach::Reach;
 
 const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
+
+/// What is found out once about a Wasm filter.
+#[derive(Debug)]
+pub(super) struct Known {
+    tree: u32,
+    typed: u32,
+    plugin: u32,
+    reach: Reach,
+    is_ours: bool,
+    wire: Option<Configuration>,
+}
+
+impl Known {
+    /// Of all files.
+    pub(super) fn all(given: &Given) -> Vec<Self> {
+        given.keyed("@type").filter_map(|name| Self::of(name.parent()?, name.text()?)).collect()
+    }
+
+    fn of(typed: Node<'_>, name: &str) -> Option<Self> {
+        let plugin = if name.ends_with(WASM) {
+            typed.field("config")?
+        } else {
+            typed.text_of("type_url").filter(|name| name.ends_with(WASM))?;
+            typed.fields("value.config")?
+        };
+        let mut known = Self { tree: typed.tree, typed: typed.id, plugin: plugin.id, reach: Reach::of(typed), is_ours: false, wire: None };
+        let module = Module { typed, plugin, known: &known };
+        let (is_ours, wire) = (module.names_us(), module.read());
+        (known.is_ours, known.wire) = (is_ours, wire);
+        Some(known)
+    }
+}
 
 /// A Wasm filter.
 #[derive(Clone, Copy)]
@@ -16,13 +49,10 @@ pub(super) struct Module<'g> {
     pub(super) typed: Node<'g>,
     /// `config` within: Envoy's plugin configuration.
     pub(super) plugin: Node<'g>,
+    known: &'g Known,
 }
 
 impl<'g> Module<'g> {
-    fn of(typed: Node<'g>, body: Node<'g>) -> Option<Self> {
-        Some(Self { typed, plugin: body.field("config")? })
-    }
-
     /// The map that has the filter's name.
     pub(super) fn filter(self) -> Node<'g> {
         self.typed.parent().unwrap_or(self.typed)
@@ -68,8 +98,12 @@ impl<'g> Module<'g> {
         local.unwrap_or_else(|| self.uri_text())
     }
 
-    /// Whether it is laststream.
     pub(super) fn is_ours(self) -> bool {
+        self.known.is_ours
+    }
+
+    /// Whether it calls itself laststream.
+    fn names_us(self) -> bool {
         let plugin = ["name", "root_id"].iter().filter_map(|field| self.plugin.text_of(field));
         plugin.chain([self.name(), self.vm_id(), self.code()]).any(|text| text.contains("laststream"))
     }
@@ -84,8 +118,12 @@ impl<'g> Module<'g> {
         self.configuration().filter(|any| is_string_value(*any))?.get("value")
     }
 
-    /// The configuration as the module reads it, when it takes it.
-    pub(super) fn wire(self) -> Option<Configuration> {
+    /// The configuration as the module reads it, when its shape is right.
+    pub(super) fn wire(self) -> Option<&'g Configuration> {
+        self.known.wire.as_ref()
+    }
+
+    fn read(self) -> Option<Configuration> {
         let text = match self.configuration() {
             Some(_) => self.text()?.text()?,
             None => "",
@@ -111,29 +149,21 @@ impl<'g> Module<'g> {
         self.code() == other.code()
     }
 
-    /// Whether one Envoy may have both.
-    pub(super) fn may_meet(self, other: Self) -> bool {
-        match (self.patch(), other.patch()) {
-            (Some(one), Some(two)) => one.may_meet(two),
-            (None, None) => self.typed.tree == other.typed.tree && self.document() == other.document(),
-            _ => false,
-        }
+    pub(super) fn reach(self) -> &'g Reach {
+        &self.known.reach
     }
 
-    fn document(self) -> Option<u32> {
-        self.typed.upwards().last().map(|root| root.id)
+    /// Whether one Envoy may have both.
+    pub(super) fn may_meet(self, other: Self) -> bool {
+        self.known.reach.may_meet(&other.known.reach)
     }
 }
 
 /// The Wasm filters of all files.
 pub(super) fn modules(given: &Given) -> impl Iterator<Item = Module<'_>> {
-    given.keyed("@type").filter_map(|name| {
-        let typed = name.parent()?;
-        if name.text()?.ends_with(WASM) {
-            return Module::of(typed, typed);
-        }
-        let wrapped = typed.field("type_url").and_then(Node::text).is_some_and(|name| name.ends_with(WASM));
-        if wrapped { Module::of(typed, typed.field("value")?) } else { None }
+    given.known().iter().map(move |known| {
+        let node = |id| Node { given, tree: known.tree, id };
+        Module { typed: node(known.typed), plugin: node(known.plugin), known }
     })
 }
 
@@ -146,7 +176,7 @@ pub(super) fn ours(given: &Given) -> impl Iterator<Item = Module<'_>> {
 pub(super) fn gates(given: &Given) -> impl Iterator<Item = (Module<'_>, Gate)> {
     ours(given).filter_map(|module| {
         let wire = module.wire().filter(|wire| wire.role == Role::Gate)?;
-        Some((module, wire.gate.unwrap_or_else(default_gate)))
+        Some((module, wire.gate.clone().unwrap_or_else(Gate::unwritten)))
     })
 }
 
@@ -156,8 +186,4 @@ pub(super) fn counters(given: &Given) -> impl Iterator<Item = (Module<'_>, Scope
         let wire = module.wire().filter(|wire| wire.role == Role::Stream)?;
         Some((module, wire.scope))
     })
-}
-
-fn default_gate() -> Gate {
-    <Gate as config::Wire>::unwritten()
 }

@@ -196,14 +196,15 @@ impl<'g> Node<'g> {
         path.strip_prefix('.').unwrap_or(&path).to_owned()
     }
 
-    /// The first line of a scalar with a text in it, for texts over several lines.
-    pub(super) fn line_with(self, part: &str) -> Position {
-        let lines_before = self.text().and_then(|text| text.lines().position(|line| line.contains(part))).unwrap_or(0);
-        let literal = matches!(self.kind(), Some(Kind::Scalar(_, Style::Literal)));
-        match self.given.text_start(self.tree, self.of_tree().resolve(self.id)) {
-            Some(first) if literal => Position { line: first.line + u32::try_from(lines_before).unwrap_or(0), ..first },
-            _ => self.position(),
-        }
+    /// Where a part of a scalar's text is, and how wide it is, where its lines are lines of the file.
+    pub(super) fn position_of(self, part: &str) -> Option<(Position, u32)> {
+        let id = self.of_tree().resolve(self.id);
+        let first = self.given.text_start(self.tree, id)?;
+        let part = part.trim();
+        let (before, line) = (0..).zip(self.text()?.lines()).find(|(_, line)| line.contains(part))?;
+        let indent = line.get(..line.find(part)?)?.chars().count();
+        let column = first.column + u32::try_from(indent).unwrap_or(0);
+        Some((Position { line: first.line + before, column }, u32::try_from(part.chars().count()).unwrap_or(1)))
     }
 }
 

@@ -46,41 +46,6 @@ impl<'g> Object<'g> {
         self.spec()?.get("targetRefs").filter(|targets| targets.items().next().is_some())
     }
 
-    /// Whether both are one resource, given twice.
-    pub(super) fn is_same_resource(self, other: Self) -> bool {
-        self.node != other.node && (self.kind, self.name(), self.namespace()) == (other.kind, other.name(), other.namespace())
-    }
-
-    /// Whether some proxy may get both.
-    pub(super) fn may_meet(self, other: Self) -> bool {
-        let spaces = match (self.namespace(), other.namespace()) {
-            (Some(one), Some(two)) => one == two || one == ROOT_NAMESPACE || two == ROOT_NAMESPACE,
-            _ => true,
-        };
-        spaces && self.labels_agree(other) && !self.targets_differ(other)
-    }
-
-    fn labels_agree(self, other: Self) -> bool {
-        let (Some(one), Some(two)) = (self.selector(), other.selector()) else { return true };
-        one.entries().all(|(key, value)| two.get(key).is_none_or(|there| there.text() == value.text()))
-    }
-
-    fn targets_differ(self, other: Self) -> bool {
-        let names = |object: Self| -> Option<Vec<_>> {
-            Some(
-                object
-                    .targets()?
-                    .items()
-                    .map(|target| (target.get("kind").and_then(Node::text), target.get("name").and_then(Node::text)))
-                    .collect(),
-            )
-        };
-        match (names(self), names(other)) {
-            (Some(one), Some(two)) => one.iter().all(|target| !two.contains(target)),
-            _ => false,
-        }
-    }
-
     /// Whether its selector takes a pod with these labels.
     pub(super) fn selects(self, pod: &super::pods::Pod<'g>) -> bool {
         let spaces = match (self.namespace(), pod.namespace()) {

@@ -1,6 +1,6 @@
 //! LS0xx: whether the files can be read, and as what.
 
-use crate::lint::finding::{Found, Severity};
+use crate::lint::finding::{Found, Severity, is_secret};
 use crate::lint::given::Given;
 use crate::lint::node::Node;
 use crate::lint::plain::Meaning;
@@ -98,7 +98,12 @@ fn word_for_text<'g>(given: &'g Given, found: &mut Found<'g>) {
     for node in all {
         if let Some(meaning @ (Meaning::Bool(_) | Meaning::Number)) = node.meaning() {
             let text = node.text().unwrap_or_default();
-            found.at(node, format!("`{text}` is {} to Kubernetes, and a text is expected: write \"{text}\"", meaning.noun()));
+            let noun = meaning.noun();
+            if is_secret(node) {
+                found.at(node, format!("this is {noun} to Kubernetes, and a text is expected"));
+            } else {
+                found.at(node, format!("`{text}` is {noun} to Kubernetes, and a text is expected: write \"{text}\""));
+            }
         }
     }
 }

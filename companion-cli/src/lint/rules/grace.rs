@@ -1,5 +1,7 @@
 //! LS55x: times that must fit together: grace periods, deadlines, the agent's drain.
 
+use std::collections::HashMap;
+
 use laststream_filter::config::wire::Gate;
 
 use super::gate::seconds_after;
@@ -116,22 +118,28 @@ fn grace_below_hook<'g>(given: &'g Given, found: &mut Found<'g>) {
 }
 
 fn hook_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let gates: Vec<_> = gates(given).collect();
-    for hook in stop_hooks(given).filter(|hook| hook.runs_agent("wait")) {
-        let Some((seconds, place)) = longest(hook) else { continue };
-        let url = hook.option("--url").unwrap_or_default();
-        for (module, gate) in &gates {
-            let ports = uses(*module).into_iter().filter_map(listener).filter_map(address).map(|(_, port)| port);
-            let asks = ports.into_iter().any(|port| url.contains(&format!(":{port}/")));
-            if asks && seconds.saturating_mul(1000) < gate.deadline_ms {
-                found.at(
-                    place,
-                    format!("the hook waits {seconds} s, the gate `{}` up to {} s", module.name(), gate.deadline_ms.div_ceil(1000)),
-                );
-                break;
+    let mut by_port: HashMap<u64, (Module<'g>, u64)> = HashMap::new();
+    for (module, gate) in gates(given) {
+        for (_, port) in uses(module).into_iter().filter_map(listener).filter_map(address) {
+            let longest = by_port.entry(port).or_insert((module, gate.deadline_ms));
+            if longest.1 < gate.deadline_ms {
+                *longest = (module, gate.deadline_ms);
             }
         }
     }
+    for hook in stop_hooks(given).filter(|hook| hook.runs_agent("wait")) {
+        let Some((seconds, place)) = longest(hook) else { continue };
+        let Some((module, deadline)) = hook.option("--url").and_then(port_of).and_then(|port| by_port.get(&port)) else { continue };
+        if seconds.saturating_mul(1000) < *deadline {
+            found.at(place, format!("the hook waits {seconds} s, the gate `{}` up to {} s", module.name(), deadline.div_ceil(1000)));
+        }
+    }
+}
+
+/// The port in an URL.
+fn port_of(url: &str) -> Option<u64> {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?']).next()?;
+    authority.rsplit_once(':')?.1.parse().ok()
 }
 
 const EXIT_ON_ZERO: &str = "EXIT_ON_ZERO_ACTIVE_CONNECTIONS";

@@ -2,10 +2,11 @@
 
 use laststream_filter::config::Problem;
 
-use crate::lint::envoy_filter::{Patch, patches_of};
+use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::{Given, is_string_value};
-use crate::lint::modules::{Module, counters, ours};
+use crate::lint::listeners::uses;
+use crate::lint::modules::{counters, ours};
 use crate::lint::node::Node;
 use crate::lint::rule::Rule;
 use laststream_filter::config::wire::Scope;
@@ -49,8 +50,9 @@ fn refused<'g>(given: &'g Given, found: &mut Found<'g>) {
     for module in ours(given) {
         let (Some(text), Some(Err(refused))) = (module.text(), module.verdict()) else { continue };
         for problem in &refused.0 {
+            let unknown = problem.message.starts_with("there is no such field");
             match text.embedded().and_then(|root| at_path(root, &problem.path)) {
-                Some(node) => found.at(node, problem.message.clone()),
+                Some(node) => found.at(node.key().filter(|_| unknown).unwrap_or(node), problem.message.clone()),
                 None => report_at_text(text, problem, found),
             }
         }
@@ -110,7 +112,7 @@ fn warned<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn scope_and_context<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, scope) in counters(given) {
-        for patch in patches_of(given, "HTTP_FILTER").filter(|patch| puts(*patch, module)) {
+        for patch in uses(module).into_iter().filter_map(patch_of).filter(|patch| patch.apply_to() == "HTTP_FILTER") {
             let fits = match (scope, patch.context()) {
                 (Scope::Gateway, context) => matches!(context, "GATEWAY" | "WAYPOINT" | "ANY"),
                 (Scope::Inbound, context) => matches!(context, "SIDECAR_INBOUND" | "WAYPOINT"),
@@ -121,15 +123,5 @@ fn scope_and_context<'g>(given: &'g Given, found: &mut Found<'g>) {
                 found.at(place, format!("`{}` counts as {}, and {} is not that", module.name(), scope.name(), patch.context()));
             }
         }
-    }
-}
-
-/// Whether the patch puts this filter into chains.
-fn puts(patch: Patch<'_>, module: Module<'_>) -> bool {
-    let named = patch.value().and_then(|value| value.text_of("name")) == Some(module.name());
-    match module.patch() {
-        Some(own) if own.apply_to() == "EXTENSION_CONFIG" => named && own.may_meet(patch),
-        Some(own) => own.node == patch.node,
-        None => false,
     }
 }

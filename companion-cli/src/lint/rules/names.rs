@@ -6,6 +6,7 @@ use crate::lint::envoy_filter::{Patch, patches_of};
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::node::Node;
+use crate::lint::reach::is_same_resource;
 use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
@@ -70,7 +71,7 @@ fn report_twice<'g>(added: impl Iterator<Item = Patch<'g>>, meet: fn(Patch<'g>, 
         let Some(node) = patch.value().and_then(|value| value.field("name")) else { continue };
         let Some(name) = node.value() else { continue };
         let earlier = by_name.entry(name).or_default();
-        let other = earlier.iter().find(|(other, _)| !patch.filter.is_same_resource(other.filter) && meet(patch, *other));
+        let other = earlier.iter().find(|(other, _)| !is_same_resource(patch.filter, other.filter) && meet(patch, *other));
         if let Some((other, place)) = other {
             let file = given_name(*place);
             let line = place.position().line;

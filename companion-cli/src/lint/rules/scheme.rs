@@ -2,11 +2,13 @@
 
 use laststream_filter::config::wire::{ForwardedProto, Preset};
 
-use crate::lint::envoy_filter::patches_of;
+use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
+use crate::lint::listeners::{connection_manager, uses};
 use crate::lint::modules::{Module, ours};
 use crate::lint::node::Node;
+use crate::lint::reach::Reach;
 use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
@@ -47,8 +49,8 @@ pub(super) const RULES: &[Rule] = &[
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
 /// laststream's filters that restore the scheme.
-fn restorers(given: &Given) -> impl Iterator<Item = (Module<'_>, ForwardedProto)> {
-    ours(given).filter_map(|module| Some((module, module.wire()?.forwarded_proto?)))
+fn restorers(given: &Given) -> impl Iterator<Item = (Module<'_>, &ForwardedProto)> {
+    ours(given).filter_map(|module| Some((module, module.wire()?.forwarded_proto.as_ref()?)))
 }
 
 /// Where the configuration speaks of it.
@@ -63,28 +65,40 @@ fn wants_saved(proto: &ForwardedProto) -> bool {
     (by_preset || by_source) && !proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO)
 }
 
-/// Whether something stands where the module's proxies get it.
-fn reaches(place: Node<'_>, module: Module<'_>) -> bool {
-    match (crate::lint::envoy_filter::patch_of(place), module.patch()) {
-        (Some(one), Some(two)) => one.may_meet(two),
-        (None, None) => connection_manager(place).is_some_and(|manager| connection_manager(module.typed) == Some(manager)),
-        _ => false,
+/// Something that stands around a module, and for whom.
+struct Helper<'g> {
+    /// The list of mutations, or the key of the filter state.
+    node: Node<'g>,
+    reach: Reach,
+    manager: Option<Node<'g>>,
+}
+
+impl<'g> Helper<'g> {
+    fn new(node: Node<'g>) -> Self {
+        Self { node, reach: Reach::of(node), manager: connection_manager(node) }
+    }
+
+    /// Whether it works for the module: in the mesh on the same proxies, in a plain Envoy in the same chain.
+    fn helps(&self, module: Module<'g>) -> bool {
+        let same_chain = module.patch().is_some() || self.manager.is_some_and(|manager| connection_manager(module.typed) == Some(manager));
+        self.reach.may_meet(module.reach()) && same_chain
     }
 }
 
-/// The connection manager around a node.
-fn connection_manager(node: Node<'_>) -> Option<Node<'_>> {
-    node.upwards().find(|node| node.get("@type").and_then(Node::text).is_some_and(|name| name.ends_with("HttpConnectionManager")))
+/// Early header mutations.
+fn mutations(given: &Given) -> Vec<Helper<'_>> {
+    let early = |node: Node<'_>| matches!(node.key_text(), Some("early_header_mutation_extensions" | "earlyHeaderMutationExtensions"));
+    given.keyed("mutations").filter(|list| list.upwards().any(early)).map(Helper::new).collect()
 }
 
-/// Lists of early header mutations that write a header, with where they do.
-fn savers<'g>(given: &'g Given, header: &str) -> Vec<(Node<'g>, Node<'g>)> {
-    let lists = given.keyed("mutations").filter(|list| {
-        list.upwards().any(|node| matches!(node.key_text(), Some("early_header_mutation_extensions" | "earlyHeaderMutationExtensions")))
-    });
-    lists
-        .filter_map(|list| Some((list, list.items().find(|item| appended(*item).is_some_and(|name| name.eq_ignore_ascii_case(header)))?)))
-        .collect()
+/// Where filter state is written.
+fn tellers(given: &Given) -> Vec<Helper<'_>> {
+    given.keyed_field("object_key", "objectKey").map(Helper::new).collect()
+}
+
+/// The mutation that writes a header.
+fn append_of<'g>(list: Node<'g>, header: &str) -> Option<Node<'g>> {
+    list.items().find(|item| appended(*item).is_some_and(|name| name.eq_ignore_ascii_case(header)))
 }
 
 fn appended(mutation: Node<'_>) -> Option<&str> {
@@ -92,82 +106,82 @@ fn appended(mutation: Node<'_>) -> Option<&str> {
 }
 
 fn not_saved<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let mutations = mutations(given);
     for (module, proto) in restorers(given).filter(|(_, proto)| wants_saved(proto)) {
-        if !savers(given, &proto.original_header).iter().any(|(list, _)| reaches(*list, module)) {
+        let saves = |helper: &Helper<'g>| append_of(helper.node, &proto.original_header).is_some() && helper.helps(module);
+        if !mutations.iter().any(saves) {
             found.at(section(module), format!("no early header mutation of these files writes `{}`", proto.original_header));
         }
     }
 }
 
 fn forgeable<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let mut seen = Vec::new();
-    for (module, proto) in restorers(given).filter(|(_, proto)| wants_saved(proto)) {
-        for (list, append) in savers(given, &proto.original_header).into_iter().filter(|(list, _)| reaches(*list, module)) {
-            if seen.contains(&(append.tree, append.id)) {
-                continue;
-            }
-            seen.push((append.tree, append.id));
-            let removed = list
-                .items()
-                .take_while(|item| *item != append)
-                .any(|item| item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(&proto.original_header)));
-            let keeps = append.fields("append.keep_empty_value").filter(|node| node.is_true());
-            if !removed {
-                found.at(append, format!("`{}` is not removed before", proto.original_header));
-            } else if let Some(keeps) = keeps {
-                found.at(keeps, "an empty x-forwarded-proto leaves an empty header here, which says nothing to the module");
-            }
+    let restorers: Vec<_> = restorers(given).filter(|(_, proto)| wants_saved(proto)).collect();
+    for helper in mutations(given) {
+        let Some(list) = restorers.iter().find_map(|(module, proto)| {
+            let append = append_of(helper.node, &proto.original_header)?;
+            helper.helps(*module).then_some((append, &proto.original_header))
+        }) else {
+            continue;
+        };
+        let (append, header) = list;
+        let removes = |item: Node<'g>| item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header));
+        if !helper.node.items().take_while(|item| *item != append).any(removes) {
+            found.at(append, format!("`{header}` is not removed before"));
+        } else if let Some(keeps) = append.fields("append.keep_empty_value").filter(|node| node.is_true()) {
+            found.at(keeps, "an empty x-forwarded-proto leaves an empty header here, which says nothing to the module");
         }
     }
-}
-
-/// Where filter state of a key is written.
-fn tellers<'g>(given: &'g Given, key: &str) -> Vec<Node<'g>> {
-    given.keyed_field("object_key", "objectKey").filter(|node| node.text() == Some(key)).collect()
 }
 
 fn wants_peer(proto: &ForwardedProto) -> bool {
     !proto.trust.peers.is_empty()
 }
 
+/// Those that write the module's peer.
+fn own_tellers<'t, 'g>(tellers: &'t [Helper<'g>], module: Module<'g>, proto: &ForwardedProto) -> impl Iterator<Item = Node<'g>> {
+    let writes = move |helper: &&'t Helper<'g>| helper.node.text() == Some(proto.trust.peer_key.as_str()) && helper.helps(module);
+    tellers.iter().filter(writes).map(|helper| helper.node)
+}
+
 fn no_peer<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let tellers = tellers(given);
     for (module, proto) in restorers(given).filter(|(_, proto)| wants_peer(proto)) {
-        if !tellers(given, &proto.trust.peer_key).into_iter().any(|teller| reaches(teller, module)) {
+        if own_tellers(&tellers, module, proto).next().is_none() {
             found.at(section(module), format!("no `set_filter_state` of these files writes `{}`", proto.trust.peer_key));
         }
     }
 }
 
 fn peer_too_late<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let tellers = tellers(given);
     for (module, proto) in restorers(given).filter(|(_, proto)| wants_peer(proto)) {
-        let tellers: Vec<_> = tellers(given, &proto.trust.peer_key).into_iter().filter(|teller| reaches(*teller, module)).collect();
-        let late = |teller: &Node<'g>| comes_after(given, *teller, module).unwrap_or(false);
-        if let Some(teller) = tellers.first().filter(|_| tellers.iter().all(late)) {
-            found.at(*teller, format!("`{}` has looked for `{}` already", module.name(), proto.trust.peer_key));
+        let late = |teller: Node<'g>| comes_after(teller, module).unwrap_or(false);
+        let mut own = own_tellers(&tellers, module, proto).peekable();
+        let Some(first) = own.peek().copied() else { continue };
+        if own.all(late) {
+            found.at(first, format!("`{}` has looked for `{}` already", module.name(), proto.trust.peer_key));
         }
     }
 }
 
 /// Whether the module runs before the teller; none where that is not to be seen.
-fn comes_after<'g>(given: &'g Given, teller: Node<'g>, module: Module<'g>) -> Option<bool> {
-    let (Some(own), Some(_)) = (crate::lint::envoy_filter::patch_of(teller), module.patch()) else {
-        let position = |node: Node<'g>| {
-            let item = node
-                .upwards()
-                .find(|node| node.parent().is_some_and(|list| matches!(list.key_text(), Some("http_filters" | "httpFilters"))))?;
-            item.raw().map(|raw| raw.index)
-        };
-        return Some(position(teller)? > position(module.typed)?);
+fn comes_after(teller: Node<'_>, module: Module<'_>) -> Option<bool> {
+    let Some(own) = patch_of(teller) else {
+        return Some(index_in_chain(teller)? > index_in_chain(module.typed)?);
     };
-    let puts = patches_of(given, "HTTP_FILTER").find(|patch| {
-        patch.filter.node == own.filter.node && patch.value().and_then(|value| value.text_of("name")) == Some(module.name())
-    })?;
-    let both_first = own.operation() == "INSERT_FIRST" && puts.operation() == "INSERT_FIRST";
-    let both_before = own.operation() == "INSERT_BEFORE" && puts.operation() == "INSERT_BEFORE";
+    let mut patches = uses(module).into_iter().filter_map(patch_of);
+    let puts = patches.find(|patch| patch.apply_to() == "HTTP_FILTER" && patch.filter.node == own.filter.node)?;
     let later = own.node.raw()?.index > puts.node.raw()?.index;
-    match (both_first, both_before) {
-        (true, _) => Some(!later),
-        (_, true) => Some(later),
+    match (own.operation(), puts.operation()) {
+        ("INSERT_FIRST", "INSERT_FIRST") => Some(!later),
+        ("INSERT_BEFORE", "INSERT_BEFORE") => Some(later),
         _ => None,
     }
+}
+
+fn index_in_chain(node: Node<'_>) -> Option<u32> {
+    let is_chain = |list: Node<'_>| matches!(list.key_text(), Some("http_filters" | "httpFilters"));
+    let item = node.upwards().find(|node| node.parent().is_some_and(is_chain))?;
+    item.raw().map(|raw| raw.index)
 }
