@@ -52,6 +52,9 @@ pub struct Finding {
     pub(super) source: u32,
 }
 
+/// Of one rule: whoever has more mends these first, and input that is made to hurt stays harmless.
+const MOST: usize = 1_000;
+
 /// Collects what one rule finds.
 pub(super) struct Found<'g> {
     rule: &'static Rule,
@@ -66,6 +69,9 @@ impl<'g> Found<'g> {
 
     /// A finding at a node.
     pub(super) fn at(&mut self, node: Node<'g>, message: impl Into<String>) {
+        if self.findings.len() > MOST {
+            return; // before anything is worked out
+        }
         let place = node.place();
         let width = place.raw().map_or(1, |raw| raw.bytes.1.saturating_sub(raw.bytes.0));
         self.push(place, (place.position(), width), node.path(), message.into());
@@ -96,6 +102,11 @@ impl<'g> Found<'g> {
     }
 
     fn add(&mut self, source: u32, position: Position, width: u32, path: String, message: String, carrier_line: u32) {
+        let message = match self.findings.len() {
+            count if count > MOST => return,
+            MOST => format!("there are more of these from here on: the first {MOST} are shown"),
+            _ => message,
+        };
         let file = self.given.sources.get(source as usize);
         let line = file.and_then(|file| file.line(position.line));
         let length = line.map_or(0, |line| u32::try_from(line.chars().count()).unwrap_or(u32::MAX));
@@ -123,6 +134,7 @@ fn sounds_secret(text: &str) -> bool {
 
 /// Whether what stands here should not be shown: by its key, or by the name of the variable that it is the value of.
 pub(super) fn is_secret(node: Node<'_>) -> bool {
-    let name = node.parent().and_then(|map| map.get("name")).and_then(Node::text);
-    [node.key_text(), name].into_iter().flatten().any(sounds_secret)
+    let key = node.key_text();
+    let variable = node.parent().filter(|_| key == Some("value")).and_then(|map| map.get("name")).and_then(Node::text);
+    [key, variable].into_iter().flatten().any(sounds_secret)
 }

@@ -6,6 +6,7 @@ use laststream_filter::config::{self, Refused, Wire as _};
 use super::envoy_filter::{Patch, patch_of};
 use super::given::{Given, is_string_value};
 use super::node::Node;
+use super::pods::{Pod, pods};
 use super::reach::Reach;
 
 const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
@@ -186,4 +187,21 @@ pub(super) fn counters(given: &Given) -> impl Iterator<Item = (Module<'_>, Scope
         let wire = module.wire().filter(|wire| wire.role == Role::Stream)?;
         Some((module, wire.scope))
     })
+}
+
+/// The pods that a gate of these files is for, with what the gate is told.
+pub(super) fn gated_pods(given: &Given) -> Vec<(Gate, Pod<'_>)> {
+    let gates: Vec<_> = gates(given).collect();
+    let meshes = gates.iter().filter_map(|(module, gate)| match module.reach() {
+        Reach::Mesh(mesh) => Some((mesh, gate)),
+        Reach::Envoy { .. } => None,
+    });
+    let meshes: Vec<_> = meshes.collect();
+    let mut gated = Vec::new();
+    for pod in pods(given).filter(|_| !meshes.is_empty()) {
+        let (namespace, labels) = (pod.namespace(), pod.labels());
+        let own = meshes.iter().filter(|(mesh, _)| mesh.selects(namespace, &labels));
+        gated.extend(own.map(|(_, gate)| ((*gate).clone(), pod)));
+    }
+    gated
 }

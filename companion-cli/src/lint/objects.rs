@@ -45,16 +45,6 @@ impl<'g> Object<'g> {
     pub(super) fn targets(self) -> Option<Node<'g>> {
         self.spec()?.get("targetRefs").filter(|targets| targets.items().next().is_some())
     }
-
-    /// Whether its selector takes a pod with these labels.
-    pub(super) fn selects(self, pod: &super::pods::Pod<'g>) -> bool {
-        let spaces = match (self.namespace(), pod.namespace()) {
-            (Some(own), Some(theirs)) => own == theirs || own == ROOT_NAMESPACE,
-            _ => true,
-        };
-        let labels = self.selector().is_none_or(|labels| labels.entries().all(|(key, value)| pod.label(key) == value.text()));
-        spaces && labels && self.targets().is_none()
-    }
 }
 
 /// The objects of all files.

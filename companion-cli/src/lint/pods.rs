@@ -40,6 +40,11 @@ impl<'g> Pod<'g> {
         self.metadata("labels", key)?.text()
     }
 
+    pub(super) fn labels(self) -> Vec<(&'g str, &'g str)> {
+        let labels = self.template.get("metadata").and_then(|metadata| metadata.get("labels"));
+        labels.into_iter().flat_map(Node::entries).filter_map(|(key, value)| Some((key, value.text()?))).collect()
+    }
+
     pub(super) fn annotation(self, key: &str) -> Option<Node<'g>> {
         self.metadata("annotations", key)
     }

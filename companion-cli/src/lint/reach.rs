@@ -58,6 +58,15 @@ impl Mesh {
         }
     }
 
+    /// Whether a pod of this namespace with these labels gets it.
+    pub(super) fn selects(&self, namespace: Option<&str>, labels: &[(&str, &str)]) -> bool {
+        let space = match (self.namespace.as_deref(), namespace) {
+            (Some(own), Some(theirs)) => own == theirs || own == ROOT_NAMESPACE,
+            _ => true,
+        };
+        space && self.targets.is_empty() && self.labels.iter().all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
+    }
+
     /// Going by namespaces, labels, targets and versions.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
         let spaces = match (&self.namespace, &other.namespace) {

@@ -2,5 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "the whole program is a test")]
 
+mod command;
+mod damage;
 mod examples;
+mod load;
+mod output;
+mod reading;
 mod support;

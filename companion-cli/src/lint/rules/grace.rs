@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use laststream_filter::config::wire::Gate;
-
 use super::gate::seconds_after;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::listeners::{address, listener, uses};
-use crate::lint::modules::{Module, gates};
+use crate::lint::modules::{Module, gated_pods, gates};
 use crate::lint::node::Node;
 use crate::lint::objects::object_of;
 use crate::lint::pods::{Hook, Pod, pods, stop_hooks};
@@ -66,18 +64,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Gates with the pods that have them.
-fn gated<'g>(given: &'g Given) -> Vec<(Module<'g>, Gate, Pod<'g>)> {
-    let gates: Vec<_> = gates(given).filter_map(|(module, gate)| Some((module, gate, module.patch()?.filter))).collect();
-    let pods = pods(given).filter(|_| !gates.is_empty());
-    let pairs = pods.flat_map(|pod| {
-        gates.iter().filter(move |(.., filter)| filter.selects(&pod)).map(move |(module, gate, _)| (*module, gate.clone(), pod))
-    });
-    pairs.collect()
-}
-
 fn grace_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (_, gate, pod) in gated(given) {
+    for (gate, pod) in gated_pods(given) {
         let deadline = gate.deadline_ms.div_ceil(1000);
         let needed = deadline.saturating_add(seconds_after(&gate));
         let grace = pod.grace_seconds();

@@ -3,9 +3,9 @@
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::listeners::{address, is_loopback, listener, uses};
-use crate::lint::modules::gates;
+use crate::lint::modules::{gated_pods, gates};
 use crate::lint::node::Node;
-use crate::lint::pods::{hooks, pods, stop_hooks};
+use crate::lint::pods::{hooks, stop_hooks};
 use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
@@ -124,12 +124,11 @@ const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
 const GAUGE: &str = "downstream_rq_active";
 
 fn no_request_gauge<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let with_gate: Vec<_> = gates(given).filter_map(|(module, _)| module.patch()).map(|patch| patch.filter).collect();
     let in_mesh = given.keyed("proxyStatsMatcher").any(|matcher| has_gauge(matcher) && object_is_mesh_wide(matcher));
     if in_mesh {
         return;
     }
-    for pod in pods(given).filter(|pod| with_gate.iter().any(|filter| filter.selects(pod))) {
+    for (_, pod) in gated_pods(given) {
         let annotated = pod.annotation(SUFFIXES).and_then(Node::text).is_some_and(|text| text.contains(GAUGE));
         let configured = pod.proxy_config().and_then(|config| config.get("proxyStatsMatcher")).is_some_and(has_gauge);
         if !annotated && !configured {

@@ -80,8 +80,9 @@ impl<'g> Helper<'g> {
 
     /// Whether it works for the module: in the mesh on the same proxies, in a plain Envoy in the same chain.
     fn helps(&self, module: Module<'g>) -> bool {
-        let same_chain = module.patch().is_some() || self.manager.is_some_and(|manager| connection_manager(module.typed) == Some(manager));
-        self.reach.may_meet(module.reach()) && same_chain
+        let in_mesh = matches!(self.reach, Reach::Mesh(_));
+        self.reach.may_meet(module.reach())
+            && (in_mesh || self.manager.is_some_and(|manager| connection_manager(module.typed) == Some(manager)))
     }
 }
 
@@ -108,7 +109,7 @@ fn appended(mutation: Node<'_>) -> Option<&str> {
 fn not_saved<'g>(given: &'g Given, found: &mut Found<'g>) {
     let mutations = mutations(given);
     for (module, proto) in restorers(given).filter(|(_, proto)| wants_saved(proto)) {
-        let saves = |helper: &Helper<'g>| append_of(helper.node, &proto.original_header).is_some() && helper.helps(module);
+        let saves = |helper: &Helper<'g>| helper.helps(module) && append_of(helper.node, &proto.original_header).is_some();
         if !mutations.iter().any(saves) {
             found.at(section(module), format!("no early header mutation of these files writes `{}`", proto.original_header));
         }
@@ -119,8 +120,8 @@ fn forgeable<'g>(given: &'g Given, found: &mut Found<'g>) {
     let restorers: Vec<_> = restorers(given).filter(|(_, proto)| wants_saved(proto)).collect();
     for helper in mutations(given) {
         let Some(list) = restorers.iter().find_map(|(module, proto)| {
-            let append = append_of(helper.node, &proto.original_header)?;
-            helper.helps(*module).then_some((append, &proto.original_header))
+            let append = helper.helps(*module).then(|| append_of(helper.node, &proto.original_header))??;
+            Some((append, &proto.original_header))
         }) else {
             continue;
         };
