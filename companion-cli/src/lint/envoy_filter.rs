@@ -3,7 +3,6 @@
 use super::given::Given;
 use super::node::Node;
 use super::objects::{Object, of_kind};
-use super::reach::Mesh;
 
 /// A patch of an EnvoyFilter.
 #[derive(Clone, Copy)]
@@ -50,11 +49,6 @@ impl<'g> Patch<'g> {
     /// What the match says of filters in a chain of the listener.
     pub(super) fn filter_match(self) -> Option<Node<'g>> {
         self.matching()?.get("listener")?.get("filterChain")?.get("filter")
-    }
-
-    /// Whether one proxy may get both.
-    pub(super) fn may_meet(self, other: Self) -> bool {
-        Mesh::of(self).may_meet(&Mesh::of(other))
     }
 
     /// Whether the listeners of one proxy may get both.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::modules::Known;
 use super::node::Node;
+use super::reach::Reach;
 use super::sources::Source;
 use super::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
 
@@ -56,6 +57,9 @@ pub struct Assume {
     pub istio: Option<(u32, u32)>,
 }
 
+/// Filters by the name of the configuration that they wait for.
+type Waiting = HashMap<String, Vec<(u32, u32, Reach)>>;
+
 /// What the rules look at.
 #[derive(Debug)]
 pub(super) struct Given {
@@ -70,7 +74,7 @@ pub(super) struct Given {
     /// The Wasm filters, once somebody asks.
     known: OnceCell<Vec<Known>>,
     /// The filters that wait for a configuration, by its name.
-    waiting: OnceCell<HashMap<String, Vec<(u32, u32)>>>,
+    waiting: OnceCell<Waiting>,
 }
 
 impl Given {
@@ -231,17 +235,20 @@ impl Given {
         self.known.get_or_init(|| Known::all(self))
     }
 
-    /// The filters that ask for a configuration of this name.
-    pub(super) fn waiting_for<'g>(&'g self, name: &str) -> impl Iterator<Item = Node<'g>> {
-        let by_name = self.waiting.get_or_init(|| {
-            let mut by_name: HashMap<String, Vec<(u32, u32)>> = HashMap::new();
-            let filters = self.keyed_field("config_discovery", "configDiscovery").filter_map(Node::parent);
-            for (filter, name) in filters.filter_map(|filter| Some((filter, filter.text_of("name")?))) {
-                by_name.entry(name.to_owned()).or_default().push((filter.tree, filter.id));
-            }
-            by_name
-        });
-        by_name.get(name).into_iter().flatten().map(move |&(tree, id)| Node { given: self, tree, id })
+    /// The filters that ask for a configuration of this name, and whom they reach.
+    pub(super) fn waiting_for<'g>(&'g self, name: &str) -> impl Iterator<Item = (Node<'g>, &'g Reach)> {
+        let waiting = self.waiting.get_or_init(|| self.by_awaited_name());
+        let places = waiting.get(name).map_or(&[][..], Vec::as_slice);
+        places.iter().map(move |(tree, id, reach)| (Node { given: self, tree: *tree, id: *id }, reach))
+    }
+
+    fn by_awaited_name(&self) -> Waiting {
+        let mut by_name = Waiting::new();
+        let filters = self.keyed_field("config_discovery", "configDiscovery").filter_map(Node::parent);
+        for (filter, name) in filters.filter_map(|filter| Some((filter, filter.text_of("name")?))) {
+            by_name.entry(name.to_owned()).or_default().push((filter.tree, filter.id, Reach::of(filter)));
+        }
+        by_name
     }
 
     /// Every scalar of every file that is not itself read as a text.

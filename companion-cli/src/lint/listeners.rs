@@ -2,7 +2,6 @@
 
 use super::modules::Module;
 use super::node::Node;
-use super::reach::Reach;
 
 /// The filters that are this module: itself, or those that ask for it by name.
 pub(super) fn uses(module: Module<'_>) -> Vec<Node<'_>> {
@@ -10,7 +9,7 @@ pub(super) fn uses(module: Module<'_>) -> Vec<Node<'_>> {
         return vec![module.filter()];
     }
     let filters = module.typed.given.waiting_for(module.name());
-    filters.filter(|filter| module.reach().may_meet(&Reach::of(*filter))).collect()
+    filters.filter(|(_, reach)| module.reach().may_meet(reach)).map(|(filter, _)| filter).collect()
 }
 
 /// The connection manager's configuration around a filter.

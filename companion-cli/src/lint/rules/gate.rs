@@ -107,8 +107,8 @@ fn open_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn shared_vm<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (gate, _) in gates(given) {
         let shared = counters(given).find(|(counter, _)| {
-            let same = gate.vm_id() == counter.vm_id() && gate.vm_configuration() == counter.vm_configuration();
-            same && gate.shares_code(*counter) && gate.may_meet(*counter)
+            let same = |one: Module<'g>, two: Module<'g>| one.vm_id() == two.vm_id() && one.vm_configuration() == two.vm_configuration();
+            gate.may_meet(*counter) && same(gate, *counter) && gate.shares_code(*counter)
         });
         if let Some((counter, _)) = shared {
             found.at(gate.vm().unwrap_or(gate.plugin), format!("`{}` and `{}` are one VM", gate.name(), counter.name()));
@@ -118,11 +118,8 @@ fn shared_vm<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn other_vm_id<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (gate, wire) in gates(given) {
-        let others: Vec<_> = counters(given).filter(|(counter, scope)| wire.scopes.contains(scope) && gate.may_meet(*counter)).collect();
-        let Some((counter, _)) = others.iter().find(|(counter, _)| counter.vm_id() != gate.vm_id()) else { continue };
-        if others.iter().any(|(counter, _)| counter.vm_id() == gate.vm_id()) && others.len() > 64 {
-            continue;
-        }
+        let mut others = counters(given).filter(|(counter, scope)| wire.scopes.contains(scope) && gate.may_meet(*counter));
+        let Some((counter, _)) = others.find(|(counter, _)| counter.vm_id() != gate.vm_id()) else { continue };
         let place = gate.vm().and_then(|vm| vm.field("vm_id")).or_else(|| gate.vm()).unwrap_or(gate.plugin);
         found.at(place, format!("the counter `{}` has the vm_id `{}`", counter.name(), counter.vm_id()));
     }

@@ -6,7 +6,7 @@ use crate::lint::envoy_filter::{Patch, patches_of};
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::node::Node;
-use crate::lint::reach::is_same_resource;
+use crate::lint::reach::{Mesh, is_same_resource};
 use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
@@ -54,32 +54,35 @@ pub(super) const RULES: &[Rule] = &[
 
 fn extension_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
     let added = patches_of(given, "EXTENSION_CONFIG").filter(|patch| patch.operation() == "ADD");
-    report_twice(added, |one, two| one.may_meet(two), found);
+    report_twice(added, |_, _| true, found);
 }
 
 fn listener_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
     let added = patches_of(given, "LISTENER").filter(|patch| patch.operation() == "ADD");
-    report_twice(added, |one, two| one.may_meet(two) && one.contexts_meet(two), found);
+    report_twice(added, Patch::contexts_meet, found);
 }
 
 /// So many of one name are looked at pair by pair; who has more knows from these.
 const MOST_OF_A_NAME: usize = 64;
 
 fn report_twice<'g>(added: impl Iterator<Item = Patch<'g>>, meet: fn(Patch<'g>, Patch<'g>) -> bool, found: &mut Found<'g>) {
-    let mut by_name: HashMap<&str, Vec<(Patch<'g>, Node<'g>)>> = HashMap::new();
+    let mut by_name: HashMap<&str, Vec<(Patch<'g>, Node<'g>, Mesh)>> = HashMap::new();
     for patch in added {
         let Some(node) = patch.value().and_then(|value| value.field("name")) else { continue };
         let Some(name) = node.value() else { continue };
         let earlier = by_name.entry(name).or_default();
-        let other = earlier.iter().find(|(other, _)| !is_same_resource(patch.filter, other.filter) && meet(patch, *other));
-        if let Some((other, place)) = other {
+        let mesh = Mesh::of(patch);
+        let meets = |(other, _, reach): &&(Patch<'g>, Node<'g>, Mesh)| {
+            mesh.may_meet(reach) && meet(patch, *other) && !is_same_resource(patch.filter, other.filter)
+        };
+        if let Some((other, place, _)) = earlier.iter().find(meets) {
             let file = given_name(*place);
             let line = place.position().line;
             let of = if other.filter.node == patch.filter.node { "this resource".into() } else { format!("`{}`", other.filter.name()) };
             found.at(node, format!("`{name}` is also added by {of} ({file}:{line})"));
         }
         if earlier.len() < MOST_OF_A_NAME {
-            earlier.push((patch, node));
+            earlier.push((patch, node, mesh));
         }
     }
 }
