@@ -1,8 +1,9 @@
 //! LS0xx: whether the files can be read, and as what.
 
 use crate::lint::finding::{Found, Severity, is_secret};
-use crate::lint::given::Given;
+use crate::lint::given::{Given, is_string_value};
 use crate::lint::node::Node;
+use crate::lint::objects::object_of;
 use crate::lint::plain::Meaning;
 use crate::lint::rule::Rule;
 use crate::lint::tree::Position;
@@ -73,7 +74,7 @@ fn key_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-/// Keys whose values are maps of texts.
+/// Keys whose values are maps of texts; the first two below `metadata` only.
 const TEXT_MAPS: [&str; 7] =
     ["labels", "annotations", "matchLabels", "proxyMetadata", "environmentVariables", "nodeSelector", "key_values"];
 /// Keys whose values are lists of texts.
@@ -83,33 +84,46 @@ const TEXTS: [&str; 10] =
     ["name", "uri", "sha256", "vm_id", "root_id", "runtime", "stat_prefix", "proxyVersion", "remove", "failure_policy"];
 
 fn word_for_text<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let maps = TEXT_MAPS.iter().flat_map(|key| given.keyed(key)).flat_map(|map| map.entries().map(|(_, value)| value).collect::<Vec<_>>());
-    let lists = TEXT_LISTS.iter().flat_map(|key| given.keyed(key)).flat_map(Node::items);
-    let names = ["name", "namespace"].iter().flat_map(|key| given.keyed(key)).filter(|name| in_metadata(*name));
-    let env = given.keyed("env").flat_map(Node::items).filter_map(|variable| variable.get("value"));
-    let envoy =
-        TEXTS.iter().flat_map(|key| given.keyed(key)).filter(|node| node.upwards().any(|above| above.key_text() == Some("configPatches")));
-    let data =
-        given.keyed("data").filter(|data| data.parent().and_then(|object| object.get("kind")).and_then(Node::text) == Some("ConfigMap"));
-    let data = data.flat_map(|map| map.entries().map(|(_, value)| value).collect::<Vec<_>>());
-    let mut all: Vec<_> = maps.chain(lists).chain(names).chain(env).chain(envoy).chain(data).collect();
-    all.sort_by_key(|node| (node.tree, node.id));
-    all.dedup();
-    for node in all {
-        if let Some(meaning @ (Meaning::Bool(_) | Meaning::Number)) = node.meaning() {
-            let text = node.text().unwrap_or_default();
-            let noun = meaning.noun();
-            if is_secret(node) {
-                found.at(node, format!("this is {noun} to Kubernetes, and a text is expected"));
-            } else {
-                found.at(node, format!("`{text}` is {noun} to Kubernetes, and a text is expected: write \"{text}\""));
-            }
+    let mut places = text_places(given);
+    places.sort_by_key(|node| (node.tree, node.id));
+    places.dedup();
+    for node in places {
+        let Some(meaning @ (Meaning::Bool(_) | Meaning::Number)) = node.meaning() else { continue };
+        if !in_object(node) {
+            continue;
+        }
+        let (text, noun) = (node.text().unwrap_or_default(), meaning.noun());
+        if is_secret(node) {
+            found.at(node, format!("this is {noun} to Kubernetes, and a text is expected"));
+        } else {
+            found.at(node, format!("`{text}` is {noun} to Kubernetes, and a text is expected: write \"{text}\""));
         }
     }
 }
 
-fn in_metadata(node: Node<'_>) -> bool {
-    node.parent().is_some_and(|above| above.key_text() == Some("metadata"))
+/// Where Kubernetes, or Istio below `patch.value`, wants a text.
+fn text_places<'g>(given: &'g Given) -> Vec<Node<'g>> {
+    let below_metadata = |node: &Node<'_>| node.parent().is_some_and(|above| above.key_text() == Some("metadata"));
+    let values = |map: Node<'g>| map.entries().map(|(_, value)| value).collect::<Vec<_>>();
+    let mut places = Vec::new();
+    for key in TEXT_MAPS {
+        let anywhere = !["labels", "annotations"].contains(&key);
+        places.extend(given.keyed(key).filter(|map| anywhere || below_metadata(map)).flat_map(values));
+    }
+    places.extend(TEXT_LISTS.iter().flat_map(|key| given.keyed(key)).flat_map(Node::items));
+    places.extend(["name", "namespace"].iter().flat_map(|key| given.keyed(key)).filter(below_metadata));
+    places.extend(given.keyed("env").flat_map(Node::items).filter_map(|variable| variable.get("value")));
+    let in_patch = |node: &Node<'_>| node.upwards().any(|above| above.key_text() == Some("configPatches"));
+    places.extend(TEXTS.iter().flat_map(|key| given.keyed(key)).filter(in_patch));
+    places.extend(given.keyed("value").filter(|value| value.parent().is_some_and(is_string_value)));
+    let of_config_map = |data: &Node<'_>| data.parent().and_then(|object| object.get("kind")).and_then(Node::text) == Some("ConfigMap");
+    places.extend(given.keyed("data").filter(of_config_map).flat_map(values));
+    places
+}
+
+/// In values of Helm and the like, templates make texts of words; in definitions of resources, these keys are fields of a schema.
+fn in_object(node: Node<'_>) -> bool {
+    object_of(node).is_some_and(|object| object.kind != "CustomResourceDefinition")
 }
 
 fn inflated<'g>(given: &'g Given, found: &mut Found<'g>) {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::gate::seconds_after;
+use super::traffic::http_routes;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::listeners::{address, listener, uses};
@@ -61,6 +62,14 @@ pub(super) const RULES: &[Rule] = &[
         why: "After SIGTERM the agent waits for terminationDrainDuration or MINIMUM_DRAIN_DURATION; kubelet kills it when the grace period is over.",
         fix: "Raise terminationGracePeriodSeconds above it, with a few seconds to spare.",
         check: agent_beyond_grace,
+    },
+    Rule {
+        code: "LS557",
+        severity: Severity::Warning,
+        title: "requests may take longer than the pod may live",
+        why: "A route's time-out says how long a request is allowed to take. When the pod that serves it, or the gateway that it comes through, is stopped, it has the grace period and no more.",
+        fix: "Raise terminationGracePeriodSeconds above the time-out and what the drain needs, or shorten the time-out.",
+        check: request_beyond_grace,
     },
 ];
 
@@ -184,3 +193,26 @@ fn agent_beyond_grace<'g>(given: &'g Given, found: &mut Found<'g>) {
         }
     }
 }
+
+fn request_beyond_grace<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let mut by_name: HashMap<&str, Vec<Pod<'g>>> = HashMap::new();
+    for pod in pods(given).filter(|pod| !pod.is_job()) {
+        by_name.entry(if pod.is_gateway() { GATEWAYS } else { pod.object.name() }).or_default().push(pod);
+    }
+    for route in http_routes(given) {
+        let Some(node) = route.get("timeout") else { continue };
+        let Some(longest) = node.text().and_then(milliseconds) else { continue };
+        let hosts = route.get("route").into_iter().flat_map(Node::items).filter_map(|to| to.get("destination")?.get("host")?.text());
+        let names = hosts.filter_map(|host| host.split('.').next()).chain([GATEWAYS]);
+        let short = names.filter_map(|name| by_name.get(name)).flatten().filter(|pod| pod.grace_seconds().saturating_mul(1000) < longest);
+        if let Some(pod) = short.min_by_key(|pod| pod.grace_seconds()) {
+            found.at(
+                node,
+                format!("`{}` has {} s of grace, and the request may take {} s", pod.object.name(), pod.grace_seconds(), longest / 1000),
+            );
+        }
+    }
+}
+
+/// No object has this name.
+const GATEWAYS: &str = "";

@@ -5,7 +5,7 @@ use crate::lint::given::Given;
 use crate::lint::listeners::{address, is_loopback, listener, uses};
 use crate::lint::modules::{gated_pods, gates};
 use crate::lint::node::Node;
-use crate::lint::pods::{hooks, stop_hooks};
+use crate::lint::pods::{Hook, hooks, stop_hooks};
 use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
@@ -14,7 +14,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         title: "`global.proxy.lifecycle` replaces Istio's own hooks",
         why: "Istio does not merge: with this value every proxy of the mesh loses the hook that holds the app until the proxy is ready, and native sidecars lose the one that drains them. Gateways made from `Gateway` resources get it, too.",
-        fix: "Give the hook to the pods that need it: a container named istio-proxy with image auto and a `lifecycle`; or write Istio's own hooks into this value as well, and ignore this finding. `laststream render lifecycle` writes either.",
+        fix: "Give the hook to the pods that need it: a container named istio-proxy with image auto and a `lifecycle`; or write all that is needed into this value: a `preStop`, and `postStart` with `pilot-agent wait`, which holds the app.",
         check: clobbers,
     },
     Rule {
@@ -60,10 +60,12 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn clobbers<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for lifecycle in
-        given.keyed("lifecycle").filter(|node| node.has_keys(&["lifecycle", "proxy", "global"]) && node.entries().next().is_some())
-    {
-        found.at(lifecycle, "every proxy of the mesh loses Istio's own hooks");
+    for lifecycle in given.keyed("lifecycle").filter(|node| node.has_keys(&["lifecycle", "proxy", "global"])) {
+        let holds_the_app = lifecycle.get("postStart").is_some_and(|node| Hook { node }.runs_agent("wait"));
+        let complete = holds_the_app && lifecycle.get("preStop").is_some();
+        if lifecycle.entries().next().is_some() && !complete {
+            found.at(lifecycle, "every proxy of the mesh loses Istio's own hooks");
+        }
     }
 }
 
@@ -106,7 +108,7 @@ fn drains_the_agent<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn unreachable<'g>(given: &'g Given, found: &mut Found<'g>) {
     let own = gates(given).flat_map(|(module, _)| uses(module)).filter_map(listener).filter_map(address);
     let loopback: Vec<u64> = own.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
-    for http in stop_hooks(given).filter_map(crate::lint::pods::Hook::http) {
+    for http in stop_hooks(given).filter_map(Hook::http) {
         let Some(port) = http.get("port") else { continue };
         let path = http.get("path").and_then(Node::text).unwrap_or_default().trim_start_matches('/');
         match port.number() {

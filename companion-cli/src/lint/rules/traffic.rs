@@ -62,7 +62,7 @@ const SAFE: [&str; 3] = ["connect-failure", "refused-stream", "unavailable"];
 const IDEMPOTENT: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
 fn retries<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for route in routes(given) {
+    for route in http_routes(given) {
         let Some(retries) = route.get("retries").filter(|retries| retries.get("attempts").and_then(Node::number) != Some(0)) else {
             continue;
         };
@@ -88,7 +88,7 @@ fn only_safe_methods(matching: Node<'_>) -> bool {
 }
 
 /// The HTTP routes of VirtualServices.
-fn routes<'g>(given: &'g Given) -> impl Iterator<Item = Node<'g>> {
+pub(super) fn http_routes<'g>(given: &'g Given) -> impl Iterator<Item = Node<'g>> {
     of_kind(given, "VirtualService").filter_map(|service| service.spec()?.get("http")).flat_map(Node::items)
 }
 
@@ -111,7 +111,7 @@ fn default_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn timeout_above_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
     let Some(longest) = gates(given).filter(|(module, _)| module.patch().is_some()).map(|(_, gate)| gate.deadline_ms).max() else { return };
-    for node in routes(given).filter_map(|route| route.get("timeout")) {
+    for node in http_routes(given).filter_map(|route| route.get("timeout")) {
         if node.text().and_then(milliseconds).is_some_and(|timeout| timeout > longest) {
             found.at(node, format!("the gate of these files lets go after {} s", longest / 1000));
         }
