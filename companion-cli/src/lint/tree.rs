@@ -10,7 +10,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Deeper than any manifest.
 const DEEPEST: usize = 128;
 /// All files together; more than any set of manifests, and a bound for the memory.
-pub(super) const MOST_NODES: usize = 4_000_000;
+pub(super) const MOST_NODES: usize = 2_000_000;
 /// Of one file; more would say no more.
 const MOST_ERRORS: usize = 20;
 /// From here on, readers of Kubernetes refuse documents that consist of aliases.

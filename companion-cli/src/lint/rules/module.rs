@@ -1,6 +1,8 @@
 //! LS3xx: what laststream's module is told, as the module itself reads it.
 
-use laststream_filter::config::Problem;
+use laststream_filter::config::wire::Scope;
+use laststream_filter::config::{self, Problem};
+use serde_json::Value;
 
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::{Found, Severity};
@@ -8,8 +10,9 @@ use crate::lint::given::{Given, is_string_value};
 use crate::lint::listeners::uses;
 use crate::lint::modules::{counters, ours};
 use crate::lint::node::Node;
+use crate::lint::objects::of_kind;
+use crate::lint::plain::Meaning;
 use crate::lint::rule::Rule;
-use laststream_filter::config::wire::Scope;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -50,13 +53,56 @@ fn refused<'g>(given: &'g Given, found: &mut Found<'g>) {
     for module in ours(given) {
         let (Some(text), Some(Err(refused))) = (module.text(), module.verdict()) else { continue };
         for problem in &refused.0 {
-            let unknown = problem.message.starts_with("there is no such field");
-            match text.embedded().and_then(|root| at_path(root, &problem.path)) {
-                Some(node) => found.at(node.key().filter(|_| unknown).unwrap_or(node), problem.message.clone()),
-                None => report_at_text(text, problem, found),
+            report(text.embedded(), text, problem, found);
+        }
+    }
+    for root in plugin_configs(given) {
+        let Some(json) = json_of(root, &mut LARGEST_CONFIG.clone()) else { continue };
+        if let Err(refused) = config::parse(json.to_string().as_bytes()) {
+            for problem in &refused.0 {
+                report(Some(root), root, problem, found);
             }
         }
     }
+}
+
+fn report<'g>(root: Option<Node<'g>>, text: Node<'g>, problem: &Problem, found: &mut Found<'g>) {
+    let unknown = problem.message.starts_with("there is no such field");
+    match root.and_then(|root| at_path(root, &problem.path)) {
+        Some(node) => found.at(node.key().filter(|_| unknown).unwrap_or(node), problem.message.clone()),
+        None => report_at_text(text, problem, found),
+    }
+}
+
+/// Configurations of laststream that are written as YAML: WasmPlugins, and Envoy Gateway's policies. The module gets them as JSON.
+fn plugin_configs(given: &Given) -> Vec<Node<'_>> {
+    let is_ours = |node: Option<Node<'_>>| node.and_then(Node::text).is_some_and(|text| text.contains("laststream"));
+    let plugins = of_kind(given, "WasmPlugin").filter_map(|plugin| plugin.spec()).filter(|spec| is_ours(spec.get("url")));
+    let policies = of_kind(given, "EnvoyExtensionPolicy").filter_map(|policy| policy.spec()?.get("wasm"));
+    let wasm = policies.flat_map(Node::items).filter(|wasm| is_ours(wasm.get("name")) || is_ours(wasm.fields("code.image.url")));
+    plugins.filter_map(|spec| spec.get("pluginConfig")).chain(wasm.filter_map(|wasm| wasm.get("config"))).collect()
+}
+
+/// How many values a configuration may have, with aliases written out.
+const LARGEST_CONFIG: usize = 10_000;
+
+/// A node as JSON, the way Kubernetes reads it.
+fn json_of(node: Node<'_>, left: &mut usize) -> Option<Value> {
+    *left = left.checked_sub(1)?;
+    if node.is_map() {
+        let members = node.entries().map(|(key, value)| Some((key.to_owned(), json_of(value, left)?)));
+        return members.collect::<Option<serde_json::Map<_, _>>>().map(Value::Object);
+    }
+    if node.is_list() {
+        return node.items().map(|item| json_of(item, left)).collect::<Option<_>>().map(Value::Array);
+    }
+    let text = node.text()?;
+    Some(match node.meaning()? {
+        Meaning::Null => Value::Null,
+        Meaning::Bool(value) => Value::Bool(value),
+        Meaning::Number => node.number().map_or_else(|| Value::from(text), Value::from),
+        Meaning::Text => Value::from(text),
+    })
 }
 
 /// The node that a path such as `gate.scopes[1]` names, or the nearest above it.

@@ -21,8 +21,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS702",
         severity: Severity::Warning,
         title: "requests are tried again that may already have been done",
-        why: "Retries hide that a pod went away with requests in flight. A request that is tried again after the upstream has begun to work, on a reset or a time-out of one try, may be done twice; and they do not help when the last pod goes.",
-        fix: "Match safe methods only (`match: [{method: {exact: GET}}]`), or retry on nothing but connect-failure, refused-stream and unavailable, without perTryTimeout; and hold the proxy with the gate, so that nothing is lost.",
+        why: "Retries hide that a pod went away with requests in flight. A request that is tried again after the upstream has begun to work, on a 503, a reset or a time-out of one try, may be done twice; and retries do not help when the last pod goes.",
+        fix: "Match safe methods only (`match: [{method: {exact: GET}}]`), or write `retryOn: connect-failure,refused-stream`; and hold the proxy with the gate, so that nothing is lost.",
         check: retries,
     },
     Rule {
@@ -56,8 +56,8 @@ fn hard_coded_https<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-/// Conditions under which the upstream has not begun.
-const SAFE: [&str; 3] = ["connect-failure", "refused-stream", "unavailable"];
+/// Conditions under which the upstream has not begun. A time-out of one try is none: with these alone Envoy does not try again after it.
+const SAFE: [&str; 2] = ["connect-failure", "refused-stream"];
 /// Methods that may be repeated.
 const IDEMPOTENT: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
@@ -66,17 +66,16 @@ fn retries<'g>(given: &'g Given, found: &mut Found<'g>) {
         let Some(retries) = route.get("retries").filter(|retries| retries.get("attempts").and_then(Node::number) != Some(0)) else {
             continue;
         };
-        let conditions = retries.get("retryOn").and_then(Node::text);
-        let safe_conditions =
-            conditions.is_some_and(|text| text.split(',').all(|one| SAFE.contains(&one.trim()))) && retries.get("perTryTimeout").is_none();
         let mut matches = route.get("match").into_iter().flat_map(Node::items).peekable();
         let safe_methods = matches.peek().is_some() && matches.all(only_safe_methods);
-        if !safe_conditions && !safe_methods {
-            let why = match (retries.get("perTryTimeout").and_then(Node::text), conditions) {
-                (Some(time), _) => format!("a try that takes longer than {time} is given up and made again, whatever the method"),
-                (None, Some(conditions)) => format!("`{conditions}` also means requests that have begun"),
-                (None, None) => "Istio's default conditions also mean requests that were cut".into(),
-            };
+        let conditions = retries.get("retryOn").and_then(Node::text);
+        let unsafe_one = conditions.and_then(|text| text.split(',').map(str::trim).find(|one| !SAFE.contains(one)));
+        let why = match (conditions, unsafe_one) {
+            (None, _) => "Istio's default conditions take requests again that had begun: answers with 503, and `cancelled`".into(),
+            (Some(_), Some(one)) => format!("`{one}` also means requests that have begun"),
+            (Some(_), None) => continue,
+        };
+        if !safe_methods {
             found.at(retries, why);
         }
     }
