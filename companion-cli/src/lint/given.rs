@@ -172,7 +172,7 @@ impl Given {
 
     pub(super) fn tree(&self, tree: u32) -> &Tree {
         // Nodes are made with the number of the text they are from.
-        self.texts.get(tree as usize).map_or(&EMPTY, |text| &text.tree)
+        &self.texts[tree as usize].tree
     }
 
     pub(super) fn source(&self, tree: u32) -> Option<&Source> {
@@ -263,9 +263,6 @@ impl Given {
         })
     }
 }
-
-static EMPTY: Tree =
-    Tree { nodes: Vec::new(), roots: Vec::new(), errors: Vec::new(), twice: Vec::new(), inflated: Vec::new(), comments: Vec::new() };
 
 /// Whether a map is a `google.protobuf.StringValue`.
 pub(super) fn is_string_value(any: Node<'_>) -> bool {

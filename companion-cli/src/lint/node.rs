@@ -5,7 +5,9 @@ use super::plain::Meaning;
 use super::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
 /// Merge keys within merge keys.
-const DEEPEST_MERGE: u8 = 4;
+const DEEPEST_MERGE: u8 = 3;
+/// Maps that one merge key takes in. More than anybody writes, few enough to be looked through each time.
+const MOST_MERGED: usize = 8;
 
 /// A node of one of the given texts.
 #[derive(Clone, Copy)]
@@ -42,12 +44,12 @@ impl<'g> Node<'g> {
 
     /// The value of a key.
     pub(super) fn get(self, key: &str) -> Option<Self> {
-        self.find(&|name| name == key, DEEPEST_MERGE)
+        self.find(&[key], DEEPEST_MERGE)
     }
 
     /// The value of a protobuf field, which may be written `like_this` or `likeThis`.
     pub(super) fn field(self, name: &str) -> Option<Self> {
-        self.find(&|key| same_field(key, name), DEEPEST_MERGE)
+        if name.contains('_') { self.find(&[name, &camel(name)], DEEPEST_MERGE) } else { self.get(name) }
     }
 
     /// Goes down several fields at once: `config.vm_config.code`.
@@ -55,20 +57,23 @@ impl<'g> Node<'g> {
         path.split('.').try_fold(self, Self::field)
     }
 
-    fn find(self, is: &dyn Fn(&str) -> bool, merges: u8) -> Option<Self> {
+    fn find(self, names: &[&str], merges: u8) -> Option<Self> {
         let Some(Kind::Map(entries)) = self.kind() else { return None };
+        if let Some(wide) = self.of_tree().wide.get(&self.of_tree().resolve(self.id)) {
+            return names.iter().find_map(|name| wide.get(*name)).and_then(|value| self.with(*value));
+        }
         let text = |key: u32| self.with(key).and_then(Self::text);
-        if let Some((_, value)) = entries.iter().rev().find(|(key, _)| text(*key).is_some_and(is)) {
+        if let Some((_, value)) = entries.iter().rev().find(|(key, _)| text(*key).is_some_and(|text| names.contains(&text))) {
             return self.with(*value);
         }
         let merges = merges.checked_sub(1)?;
         let merged = entries.iter().filter(|(key, _)| text(*key) == Some("<<")).filter_map(|(_, value)| self.with(*value));
-        merged.flat_map(Self::one_or_more).find_map(|map| map.find(is, merges))
+        merged.flat_map(Self::one_or_more).take(MOST_MERGED).find_map(|map| map.find(names, merges))
     }
 
     /// The items of a list, or the node itself.
     fn one_or_more(self) -> Vec<Self> {
-        if self.is_list() { self.items().collect() } else { vec![self] }
+        if self.is_list() { self.items().take(MOST_MERGED).collect() } else { vec![self] }
     }
 
     /// The items of a list; none of anything else.
@@ -213,23 +218,25 @@ fn joint(key: &str) -> String {
     if key.contains(['.', '[', '/']) || key.is_empty() { format!("[\"{key}\"]") } else { format!(".{key}") }
 }
 
-/// Whether a key is the field, in either of protobuf's spellings.
-fn same_field(key: &str, field: &str) -> bool {
-    if key == field {
-        return true;
+/// A field's other spelling.
+fn camel(field: &str) -> String {
+    let mut name = String::with_capacity(field.len());
+    let mut parts = field.split('_');
+    name.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let mut letters = part.chars();
+        name.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
     }
-    let mut key = key.chars();
-    let mut after_underscore = false;
-    for character in field.chars() {
-        if character == '_' {
-            after_underscore = true;
-            continue;
-        }
-        let wanted = if after_underscore { character.to_ascii_uppercase() } else { character };
-        if key.next() != Some(wanted) {
-            return false;
-        }
-        after_underscore = false;
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::camel;
+
+    #[test]
+    fn spells_fields_as_protobuf_does() {
+        assert_eq!((camel("stream_idle_timeout"), camel("vm_id")), ("streamIdleTimeout".into(), "vmId".into()));
     }
-    key.next().is_none()
 }

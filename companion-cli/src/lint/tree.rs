@@ -16,6 +16,9 @@ const MOST_ERRORS: usize = 20;
 /// From here on, readers of Kubernetes refuse documents that consist of aliases.
 const MOST_EXPANDED: u64 = 400_000;
 
+/// Maps with more keys are looked up, not looked through.
+const NARROW: usize = 64;
+
 /// A position: line and column from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
@@ -72,6 +75,8 @@ pub(super) struct Tree {
     pub(super) roots: Vec<u32>,
     /// Where it could not be read.
     pub(super) errors: Vec<Slip>,
+    /// The values of maps with many keys, by their keys; others are looked through.
+    pub(super) wide: HashMap<u32, HashMap<Box<str>, u32>>,
     /// Keys that a map has already, each with the first.
     pub(super) twice: Vec<(u32, u32)>,
     /// Documents that aliases make too large.
@@ -195,7 +200,21 @@ impl Builder<'_> {
         if open.anchor > 0 {
             self.anchors.insert(open.anchor, open.id);
         }
+        if open.keys.len() > NARROW {
+            self.note_wide(open.id);
+        }
         self.hang(open.id);
+    }
+
+    fn note_wide(&mut self, map: u32) {
+        let tree = &self.tree;
+        let Some(Kind::Map(entries)) = tree.nodes.get(map as usize).map(|raw| &raw.kind) else { return };
+        let text = |key: u32| match tree.nodes.get(tree.resolve(key) as usize).map(|raw| &raw.kind) {
+            Some(Kind::Scalar(text, _)) => Some(text.clone()),
+            _ => None,
+        };
+        let by_key = entries.iter().filter_map(|(key, value)| Some((text(*key)?, *value))).collect();
+        self.tree.wide.insert(map, by_key);
     }
 
     fn add(&mut self, kind: Kind, span: Span, expanded: u64) -> u32 {

@@ -55,20 +55,46 @@ fn hostile_input_takes_neither_time_nor_memory() {
     for (what, text) in [
         ("aliases of aliases", nested),
         ("one name many times", filters),
-        ("a million values", "- 1\n".repeat(1_000_000)),
-        ("one long line", format!("a: [{}]\n", "b,".repeat(500_000))),
-        ("a large scalar", format!("a: |\n{}", "  while netstat -x envoy\n".repeat(100_000))),
-        ("many keys", (0..200_000).map(|number| format!("k{number}: {number}\n")).collect()),
-        ("the same key many times", "k: 1\n".repeat(100_000)),
-        ("comments", "# laststream-lint: ignore=LS999\n".repeat(100_000)),
-        ("documents", "---\na: 1\n".repeat(200_000)),
-        ("errors", "---\n\ta\n".repeat(100_000)),
-        ("colons", ": ".repeat(300_000)),
-        ("quotes", "'".repeat(500_001)),
-        ("anchors", (0..100_000).map(|number| format!("- &a{number} *a{number}\n")).collect()),
-        ("question marks", "? ".repeat(300_000)),
+        ("many values", "- 1\n".repeat(200_000)),
+        ("one long line", format!("a: [{}]\n", "b,".repeat(40_000))),
+        ("a large scalar", format!("a: |\n{}", "  while netstat -x envoy\n".repeat(40_000))),
+        ("many keys", (0..40_000).map(|number| format!("k{number}: {number}\n")).collect()),
+        ("the same key many times", "k: 1\n".repeat(40_000)),
+        ("comments", "# laststream-lint: ignore=LS999\n".repeat(40_000)),
+        ("documents", "---\na: 1\n".repeat(40_000)),
+        ("errors", "---\n\ta\n".repeat(40_000)),
+        ("colons", ": ".repeat(40_000)),
+        ("quotes", "'".repeat(100_001)),
+        ("anchors", (0..40_000).map(|number| format!("- &a{number} *a{number}\n")).collect()),
+        ("question marks", "? ".repeat(40_000)),
+        ("merges of merges", merges_of_merges()),
+        ("numbers for labels", object(&(0..40_000).map(|number| format!("    l{number}: {number}\n")).collect::<String>())),
+        (
+            "types in one map",
+            (0..20_000).map(|number| format!("k{number}: {{'@type': x/HttpConnectionManager, mutations: [], object_key: a}}\n")).collect(),
+        ),
+        ("a long chain of aliases", chain()),
         ("merges", format!("a: &a {{x: 1}}\nb:\n{}", "  <<: *a\n".repeat(50_000))),
     ] {
         timed(what, vec![Source::new("hostile.yaml", text.into_bytes())]);
     }
+}
+
+/// Each level takes in the one before ten times over.
+fn merges_of_merges() -> String {
+    let level = |number: u32| format!("l{number}: &l{number} {{<<: [{}], x: 1}}\n", vec![format!("*l{}", number - 1); 200].join(", "));
+    format!("l0: &l0 {{x: 1}}\n{}kind: Job\n<<: *l9\n", (1..10).map(level).collect::<String>())
+}
+
+fn object(labels: &str) -> String {
+    format!("apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n{labels}spec: {{containers: []}}\n")
+}
+
+/// As a configuration, this would be ten thousand levels deep.
+fn chain() -> String {
+    let links: String = (1..10_000).map(|number| format!("- &a{number} {{x: *a{}}}\n", number - 1)).collect();
+    let links = format!("- &a0 {{x: 1}}\n{links}").replace("- ", "  - ");
+    format!(
+        "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {{name: a}}\nlinks:\n{links}spec:\n  url: oci://laststream\n  pluginConfig: *a9999\n"
+    )
 }

@@ -225,12 +225,17 @@ fn wrong_type<'g>(given: &'g Given, found: &mut Found<'g>) {
             found.at(node, format!("`{name}` is of an API that Envoy no longer has"));
         } else if TYPES.contains(&name) {
             // What there is, whatever else it comes close to.
-        } else if let Some(meant) = TYPES.iter().find(|known| strsim::damerau_levenshtein(known, name) <= 2) {
+        } else if let Some(meant) = TYPES.iter().find(|known| nearly(known, name)) {
             found.at(node, format!("there is no `{name}`: it is `{meant}`"));
         } else if !PACKAGES.iter().any(|package| name.starts_with(package)) && name.contains(".v3.") {
             found.at(node, format!("`{name}` is not a type of Envoy: they begin with `envoy.`"));
         }
     }
+}
+
+/// Two slips of the pen, or less.
+fn nearly(known: &str, name: &str) -> bool {
+    known.len().abs_diff(name.len()) <= 2 && strsim::damerau_levenshtein(known, name) <= 2
 }
 
 fn no_selector<'g>(given: &'g Given, found: &mut Found<'g>) {

@@ -57,7 +57,7 @@ fn refused<'g>(given: &'g Given, found: &mut Found<'g>) {
         }
     }
     for root in plugin_configs(given) {
-        let Some(json) = json_of(root, &mut LARGEST_CONFIG.clone()) else { continue };
+        let Some(json) = json_of(root, DEEPEST_CONFIG, &mut LARGEST_CONFIG.clone()) else { continue };
         if let Err(refused) = config::parse(json.to_string().as_bytes()) {
             for problem in &refused.0 {
                 report(Some(root), root, problem, found);
@@ -86,15 +86,19 @@ fn plugin_configs(given: &Given) -> Vec<Node<'_>> {
 /// How many values a configuration may have, with aliases written out.
 const LARGEST_CONFIG: usize = 10_000;
 
+/// As deep as the module reads.
+const DEEPEST_CONFIG: u8 = 32;
+
 /// A node as JSON, the way Kubernetes reads it.
-fn json_of(node: Node<'_>, left: &mut usize) -> Option<Value> {
+fn json_of(node: Node<'_>, depth: u8, left: &mut usize) -> Option<Value> {
     *left = left.checked_sub(1)?;
+    let depth = depth.checked_sub(1)?;
     if node.is_map() {
-        let members = node.entries().map(|(key, value)| Some((key.to_owned(), json_of(value, left)?)));
+        let members = node.entries().map(|(key, value)| Some((key.to_owned(), json_of(value, depth, left)?)));
         return members.collect::<Option<serde_json::Map<_, _>>>().map(Value::Object);
     }
     if node.is_list() {
-        return node.items().map(|item| json_of(item, left)).collect::<Option<_>>().map(Value::Array);
+        return node.items().map(|item| json_of(item, depth, left)).collect::<Option<_>>().map(Value::Array);
     }
     let text = node.text()?;
     Some(match node.meaning()? {
