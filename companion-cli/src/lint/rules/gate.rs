@@ -92,6 +92,14 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Give the gate's connection manager the `stat_prefix` laststream, or name its prefix in `gate.admin.ignore`.",
         check: counts_itself,
     },
+    Rule {
+        code: "LS411",
+        severity: Severity::Error,
+        title: "the gate's port is never opened",
+        why: "With `bind_to_port: false` Envoy waits for connections that another listener hands over, and none does: nobody can ask the gate.",
+        fix: "Remove `bind_to_port`.",
+        check: unbound_gate,
+    },
 ];
 
 fn open_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
@@ -208,6 +216,16 @@ fn inbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
         for listener in uses(module).into_iter().filter_map(listener) {
             if let Some(node) = listener.field("traffic_direction").filter(|node| node.text() == Some("INBOUND")) {
                 found.at(node, format!("the listener of `{}` is an inbound one", module.name()));
+            }
+        }
+    }
+}
+
+fn unbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
+    for (module, _) in gates(given) {
+        for listener in uses(module).into_iter().filter_map(listener) {
+            if let Some(node) = listener.field("bind_to_port").filter(|node| node.text() == Some("false")) {
+                found.at(node, format!("the listener of `{}` is not bound", module.name()));
             }
         }
     }

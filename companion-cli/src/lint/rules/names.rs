@@ -50,6 +50,14 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Add the EXTENSION_CONFIG patch with this name, or give lint the file that has it.",
         check: nothing_to_subscribe_to,
     },
+    Rule {
+        code: "LS126",
+        severity: Severity::Error,
+        title: "the listener wants a port that the proxy has already",
+        why: "Envoy refuses a listener whose address is in use, and goes on without it: the hook that asks there runs to its time-out at every stop.",
+        fix: "Take a port that neither Istio nor the app uses, such as 15091.",
+        check: port_taken,
+    },
 ];
 
 fn extension_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
@@ -123,6 +131,18 @@ fn nothing_to_subscribe_to<'g>(given: &'g Given, found: &mut Found<'g>) {
         let in_patch = crate::lint::envoy_filter::patch_of(name).is_some();
         if in_patch && name.text().is_some_and(|name| !added.contains(name)) {
             found.at(name, format!("no EXTENSION_CONFIG of these files is called `{}`", name.text().unwrap_or_default()));
+        }
+    }
+}
+
+/// What Istio's proxies listen on: admin, capture, agent, health, DNS, statistics.
+const ISTIOS: [u64; 9] = [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090];
+
+fn port_taken<'g>(given: &'g Given, found: &mut Found<'g>) {
+    for patch in patches_of(given, "LISTENER").filter(|patch| patch.operation() == "ADD") {
+        let port = patch.value().and_then(|value| value.fields("address.socket_address.port_value"));
+        if let Some(node) = port.filter(|port| port.number().is_some_and(|number| ISTIOS.contains(&number))) {
+            found.at(node, format!("{} is Istio's own", node.text().unwrap_or_default()));
         }
     }
 }
