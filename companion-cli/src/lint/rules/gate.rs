@@ -1,6 +1,6 @@
 //! LS4xx: the gate, and the VM that it runs in.
 
-use laststream_filter::config::wire::{Finish, Gate, Scope};
+use laststream_filter::config::wire::Scope;
 
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
@@ -239,9 +239,4 @@ fn counts_itself<'g>(given: &'g Given, found: &mut Found<'g>) {
             found.at(node, format!("`{prefix}` is not in `gate.admin.ignore`, which is {}", gate.admin.ignore.join(", ")));
         }
     }
-}
-
-/// What the agent needs after the hook: it waits 5 s, unless the gate has told it before; and kubelet gives 2 s.
-pub(super) fn seconds_after(gate: &Gate) -> u64 {
-    if gate.finish == Finish::Nothing { 7 } else { 2 }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::gate::seconds_after;
 use super::traffic::http_routes;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
@@ -20,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the grace period is over before the gate's deadline",
         why: "kubelet counts the hook into the grace period. When that is over, SIGTERM and SIGKILL come while the gate still holds, and nothing that the gate does at its deadline is done.",
-        fix: "Make terminationGracePeriodSeconds the deadline and 7 s more (2 s with `\"finish\": \"drain_agent\"`), or the deadline shorter.",
+        fix: "Make terminationGracePeriodSeconds the deadline and 7 s more (5 s for the agent, 2 s for kubelet), or the deadline shorter.",
         check: grace_below_deadline,
     },
     Rule {
@@ -73,17 +72,18 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// What comes after the hook, in seconds: the agent waits 5 s, and kubelet gives 2 s. At the deadline nobody has told the agent, whatever
+/// `finish` says.
+const AFTER: u64 = 7;
+
 fn grace_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (gate, pod) in gated_pods(given) {
         let deadline = gate.deadline_ms.div_ceil(1000);
-        let needed = deadline.saturating_add(seconds_after(&gate));
+        let needed = deadline.saturating_add(AFTER);
         let grace = pod.grace_seconds();
         if grace < needed {
             let place = pod.grace().unwrap_or(pod.spec);
-            found.at(
-                place,
-                format!("{grace} s of grace, and the gate needs {deadline} s and {} s after it: write {needed}", seconds_after(&gate)),
-            );
+            found.at(place, format!("{grace} s of grace, and the gate needs {deadline} s and {AFTER} s after it: write {needed}"));
         }
     }
 }
