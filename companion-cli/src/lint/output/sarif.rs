@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn files_are_named_from_the_folder_on() {
-        let base = Some(Path::new("/work/mesh"));
-        assert_eq!(uri("/work/mesh/a b/ü.yaml", base), "a%20b/%C3%BC.yaml");
+        let base = Some(Path::new("/srv/mesh"));
+        assert_eq!(uri("/srv/mesh/a b/ü.yaml", base), "a%20b/%C3%BC.yaml");
         assert_eq!(uri("gateway.yaml", base), "gateway.yaml");
         assert_eq!(uri("/etc/x.yaml", base), "file:///etc/x.yaml");
     }
