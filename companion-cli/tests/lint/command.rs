@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{files, folder};
+use crate::support::folder;
 
 fn laststream(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
@@ -104,11 +104,15 @@ fn the_examples_of_the_help_work() {
     }
 }
 
-/// What the project itself hands out.
+/// What the project itself hands out, and renders: each situation by itself, as it is applied.
 #[test]
 fn the_projects_own_manifests_are_good() {
     let manifests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests");
-    assert!(files(&manifests.join("plain-envoy")).iter().any(|path| path.ends_with("envoy.yaml")));
-    let (code, out, _) = run(&[manifests.to_str().unwrap(), "--fail-on", "info"]);
-    assert_eq!(code, 0, "{out}");
+    let situations = std::fs::read_dir(&manifests).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let situations: Vec<_> = situations.collect();
+    assert!(situations.len() > 1, "{situations:?}");
+    for situation in situations {
+        let (code, out, err) = run(&[situation.to_str().unwrap(), "--fail-on", "info"]);
+        assert_eq!(code, 0, "{out}{err}");
+    }
 }
