@@ -7,6 +7,7 @@ use crate::commands::completions::Completions;
 use crate::commands::config::Config;
 use crate::commands::envoy::Envoy;
 use crate::commands::inspect::Inspect;
+use crate::commands::lint::Lint;
 use crate::commands::man::Man;
 use crate::commands::push::Push;
 use crate::commands::render::Render;
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Envoy(Envoy),
     Inspect(Box<Inspect>),
+    Lint(Lint),
     Man(Man),
     Push(Box<Push>),
     /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.

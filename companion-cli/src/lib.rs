@@ -5,6 +5,7 @@ pub mod env_vars;
 pub mod envoy;
 pub mod image;
 pub mod inspect;
+pub mod lint;
 pub mod module;
 pub mod policy;
 pub mod progress;

@@ -8,6 +8,7 @@ pub(crate) mod envoy;
 mod examples;
 mod input;
 pub(crate) mod inspect;
+pub(crate) mod lint;
 pub(crate) mod man;
 pub(crate) mod push;
 mod registry_args;
@@ -37,6 +38,7 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Config(command) => config::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
         Command::Inspect(command) => inspect::run(&command, printer),
+        Command::Lint(command) => lint::run(&command, printer),
         Command::Man(command) => man::run(&command, printer),
         Command::Push(command) => push::run(*command, printer),
         Command::Render(command) => render::run(&command, printer),
