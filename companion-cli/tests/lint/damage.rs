@@ -6,7 +6,7 @@ use laststream::lint::{Assume, Source, lint, output};
 
 use crate::support::{Example, files, folder};
 
-const INPUTS: usize = 6_000;
+const INPUTS: usize = 7_000;
 /// A hang, not a slow machine.
 const HANGS: Duration = Duration::from_secs(20);
 
