@@ -2,6 +2,7 @@
 # What a machine needs before anything can be checked. It is installed where that is possible, and named where it is not.
 
 prepare_machine() {
+    local program
     if ! command -v cargo >/dev/null || ! command -v rustup >/dev/null; then
         echo "cargo and rustup are missing: install them as https://rustup.rs says" >&2
         return 1
@@ -13,7 +14,9 @@ prepare_machine() {
     need python3 python3 'Python, for pip'
     need shellcheck shellcheck 'linter of shell scripts'
     need_pip
-    tests/tools/registry-programs >/dev/null
+    for program in docker-registry kubectl skopeo; do
+        tests/tools/program "$program" >/dev/null
+    done
     rustup component add clippy rustfmt
     rustup target add wasm32-unknown-unknown
 }

@@ -11,7 +11,7 @@ format() {
 }
 
 scripts() {
-    shellcheck --external-sources .ci/run .ci/fuzz .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script tests/tools/registry-programs
+    shellcheck --external-sources .ci/run .ci/fuzz .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script tests/tools/program
 }
 
 # The module's border to Envoy is only there for wasm32; the command line turns the `schema` feature on wherever it is along.

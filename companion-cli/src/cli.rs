@@ -10,6 +10,7 @@ use crate::commands::envoy::Envoy;
 use crate::commands::exec::Exec;
 use crate::commands::inspect::Inspect;
 use crate::commands::install::Install;
+use crate::commands::lint::Lint;
 use crate::commands::man::Man;
 use crate::commands::push::Push;
 use crate::commands::render::Render;
@@ -42,11 +43,12 @@ pub(crate) enum Command {
     Exec(Box<Exec>),
     Inspect(Box<Inspect>),
     Install(Install),
+    Lint(Lint),
     Man(Man),
     Push(Box<Push>),
     Ready(Ready),
     /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
-    Render(Render),
+    Render(Box<Render>),
     Status(Status),
     Streams(Streams),
     Version(Version),

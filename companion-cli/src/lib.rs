@@ -8,6 +8,7 @@ pub mod gate;
 pub mod image;
 pub mod inspect;
 pub mod install;
+pub mod lint;
 pub mod module;
 pub mod policy;
 pub mod progress;

@@ -7,6 +7,7 @@ mod logins;
 mod pull;
 mod push;
 mod refusals;
+mod render;
 
 use std::path::Path;
 
@@ -15,10 +16,19 @@ use crate::support::command_line::{Said, User};
 use crate::support::failure::Outcome;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
-    [certificates::cases(), faults::cases(), inspect::cases(), logins::cases(), pull::cases(), push::cases(), refusals::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        certificates::cases(),
+        faults::cases(),
+        inspect::cases(),
+        logins::cases(),
+        pull::cases(),
+        push::cases(),
+        refusals::cases(),
+        render::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Nobody may ever see these.

@@ -12,6 +12,7 @@ mod gate_args;
 mod input;
 pub(crate) mod inspect;
 pub(crate) mod install;
+pub(crate) mod lint;
 pub(crate) mod man;
 pub(crate) mod push;
 mod registry_args;
@@ -60,6 +61,7 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Exec(command) => exec::run(&command, printer),
         Command::Inspect(command) => inspect::run(&command, printer),
         Command::Install(command) => install::run(&command, printer),
+        Command::Lint(command) => lint::run(&command, printer),
         Command::Man(command) => man::run(&command, printer),
         Command::Push(command) => push::run(*command, printer),
         Command::Ready(command) => wait::run_ready(&command, printer),

@@ -1,14 +1,18 @@
 //! `laststream render …`
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use laststream::image::{Digest, Reference};
 use laststream::policy::{Overrides, Policy};
+use laststream::registry::Registry;
 use laststream::render::output::{self, Difference};
 use laststream::render::{self, Home, Kind, Rendered};
 
 use crate::commands::Exit;
 use crate::commands::input::read;
+use crate::commands::registry_args::RegistryArgs;
 use crate::printer::Printer;
 
 /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
@@ -24,7 +28,8 @@ pub(crate) struct Render {
     /// The module, instead of the policy's: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file.
     #[arg(short, long, visible_alias = "image", value_name = "MODULE")]
     pub(crate) module: Option<String>,
-    /// The image's manifest digest, or the checksum of a download; `sha256:…`. A tag needs it: tags are never rendered.
+    /// The image's manifest digest, or the checksum of a download; `sha256:…`. Without it the registry is asked what the tag stands for:
+    /// tags are never rendered.
     #[arg(long, value_name = "DIGEST")]
     pub(crate) digest: Option<String>,
     /// The resources' namespace, instead of the policy's.
@@ -45,6 +50,8 @@ pub(crate) struct Render {
     /// Writes nothing: shows what would change in the folder.
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) diff: Option<PathBuf>,
+    #[command(flatten)]
+    registry: RegistryArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -82,6 +89,8 @@ pub(crate) enum What {
     /// A VirtualService with retries, as a second line.
     #[value(name = "virtualservice")]
     VirtualService,
+    /// A patch for a Job: its command waits for the sidecar, and ends it.
+    Job,
     /// All that the policy has a use for, and a kustomization.
     All,
     /// Not rendered from a policy: the policy file's own JSON schema.
@@ -114,7 +123,7 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
         Ok(policy) => policy,
         Err(exit) => return exit,
     };
-    match render::render(kind_of(command, &policy), &policy, &ask_registry) {
+    match render::render(kind_of(command, &policy), &policy, &|image| ask_registry(&command.registry, image, printer)) {
         Ok(rendered) => {
             rendered.warnings.iter().for_each(|warning| printer.warning(warning));
             deliver(command, &rendered, printer)
@@ -170,13 +179,20 @@ fn kind_of(command: &Render, policy: &Policy) -> Kind {
         }),
         What::ProxyConfig => Kind::ProxyConfig,
         What::VirtualService => Kind::VirtualService,
+        What::Job => Kind::Job,
         What::All | What::Schema => Kind::All,
     }
 }
 
-/// Nothing here asks registries yet.
-fn ask_registry(_image: &str) -> Result<String, String> {
-    Err("give it with `--digest sha256:…`, or write `@sha256:…` after the image's name".into())
+/// Which manifest a tag stands for at this moment.
+fn ask_registry(args: &RegistryArgs, image: &str, printer: &Printer) -> Result<String, String> {
+    let digest = || -> Result<Digest, Box<dyn Error>> {
+        let reference: Reference = image.parse()?;
+        let (options, sources) = (args.options(), args.sources()?);
+        let registry = Registry::new(&reference.registry, &options, &sources, printer)?;
+        Ok(registry.resolve(&reference)?.digest)
+    };
+    digest().map(|digest| digest.to_string()).map_err(|error| format!("{error}; `--digest sha256:…` renders without asking"))
 }
 
 fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {

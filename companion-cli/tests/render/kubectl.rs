@@ -1,34 +1,38 @@
-//! What kubectl and its kustomize read is what was meant. Without a kubectl on this machine the tests say so and pass.
+//! What kubectl and its kustomize read is what was meant.
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::support::{DIGEST, folder, gateway, manifests, render, render_policy};
+use crate::support::{DIGEST, folder, gateway, laststream, manifests, render, render_policy, said};
 
-/// Runs kubectl; nothing where there is none.
-fn kubectl(arguments: &[&str], input: &str) -> Option<Result<String, String>> {
-    let mut command = Command::new("kubectl");
-    let started = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let Ok(mut child) = started else {
-        let _ = writeln!(std::io::stderr(), "there is no kubectl here: not tested");
-        return None;
-    };
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tools/program");
+    let output = Command::new(&script).arg("kubectl").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().into()
+});
+
+/// Runs kubectl, which is fetched where there is none.
+fn kubectl(arguments: &[&str], input: &str) -> String {
+    let mut command = Command::new(&*PROGRAM);
+    let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes()); // who has heard enough need not read it all
     let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Some(if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) })
+    assert!(output.status.success(), "kubectl {arguments:?}: {}\n{input}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// An object as kubectl understands it, but for the label that made kubectl read it.
-fn understood(yaml: &str) -> Option<Value> {
-    let text = kubectl(&["label", "--local", "-f", "-", "read=by-kubectl", "-o", "json"], yaml)?;
-    let mut value: Value = serde_json::from_str(&text.unwrap_or_else(|error| panic!("{error}\n{yaml}"))).unwrap();
+fn understood(yaml: &str) -> Value {
+    let text = kubectl(&["label", "--local", "-f", "-", "read=by-kubectl", "-o", "json"], yaml);
+    let mut value: Value = serde_json::from_str(&text).unwrap();
     value["metadata"]["labels"].as_object_mut().unwrap().remove("read").unwrap();
-    Some(value)
+    value
 }
 
 const TRAPS: &[&str] = &[
@@ -97,13 +101,13 @@ fn traps_are_read_as_they_were_meant() {
     });
     let said = render_policy(&policy.to_string(), &["wasmplugin"]);
     assert_eq!(said.code, 0, "{said:?}");
-    let Some(plugin) = understood(&said.data) else { return };
+    let plugin = understood(&said.data);
     assert_eq!(plugin["metadata"], json!({ "name": "on", "namespace": "012", "labels": labels }));
     assert_eq!(plugin["spec"]["selector"]["matchLabels"], json!({ "istio": "1e3", "n": "no" }));
     assert_eq!(plugin["spec"]["pluginConfig"]["count"]["exclude"]["headers"], json!(headers));
 
     let said = render_policy(&policy.to_string(), &["envoyfilter"]);
-    let filter = understood(&said.data).unwrap();
+    let filter = understood(&said.data);
     let told = filter.pointer("/spec/configPatches/0/patch/value/typed_config/config/configuration/value").unwrap();
     let told: Value = serde_json::from_str(told.as_str().unwrap()).unwrap();
     assert_eq!(told["count"]["exclude"]["headers"], json!(headers), "what the module is told");
@@ -112,8 +116,7 @@ fn traps_are_read_as_they_were_meant() {
 #[test]
 fn every_manifest_builds() {
     for (name, path) in manifests().into_iter().filter(|(_, path)| path.join("kustomization.yaml").exists()) {
-        let Some(built) = kubectl(&["kustomize", path.to_str().unwrap()], "") else { return };
-        let built = built.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let built = kubectl(&["kustomize", path.to_str().unwrap()], "");
         assert!(built.contains("laststream"), "{name}: {built}");
     }
 }
@@ -132,8 +135,7 @@ fn overlays_change_selector_namespace_and_digest() {
     }
     let patches = json!([{ "target": { "kind": "EnvoyFilter" }, "patch": json!(patch).to_string() }]);
     overlay(folder.path(), &json!({ "resources": ["base"], "namespace": "edge", "patches": patches }));
-    let Some(built) = kubectl(&["kustomize", folder.path().to_str().unwrap()], "") else { return };
-    let built = built.unwrap_or_else(|error| panic!("{error}"));
+    let built = kubectl(&["kustomize", folder.path().to_str().unwrap()], "");
     assert_eq!(built.matches(&other).count(), 4, "{built}");
     assert!(!built.contains(DIGEST) && built.contains("namespace: edge") && built.contains("app: edge"), "{built}");
 }
@@ -156,8 +158,7 @@ fn patches_fit_deployments() {
             path,
             &json!({ "resources": ["envoyfilter.yaml", "deployment.yaml"], "patches": [{ "path": hook, "target": target }, { "path": "proxy-config.yaml", "target": target }] }),
         );
-        let Some(built) = kubectl(&["kustomize", path.to_str().unwrap()], "") else { return };
-        let built = built.unwrap_or_else(|error| panic!("{error}"));
+        let built = kubectl(&["kustomize", path.to_str().unwrap()], "");
         let documents: Vec<Value> = serde_saphyr::from_multiple(&built).unwrap();
         let deployment = documents.iter().find(|document| document["kind"] == "Deployment").unwrap();
         let pod = &deployment["spec"]["template"];
@@ -182,8 +183,39 @@ fn patches_fit_deployments() {
             ],
             "",
         );
-        let patched = patched.unwrap().unwrap_or_else(|error| panic!("{error}"));
         assert!(patched.contains("pilot-agent"), "{patched}");
+    }
+}
+
+/// The patch fits Jobs and CronJobs, and what it runs are arguments that `laststream exec` takes.
+#[test]
+fn patches_fit_jobs() {
+    for (cron, native) in [(false, false), (true, true)] {
+        let folder = folder(&format!(
+            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 15092}}\nplacement: {{sidecar: {{directions: [outbound], native: {native}}}}}\n\
+             job: {{name: nightly, cron: {cron}, container: work, command: [/startjob, '--rows', 'on'], program_image: tools}}\n"
+        ));
+        let path = folder.path();
+        assert_eq!(render(path, &["all", "--policy", "policy.yaml", "--output", "."]).code, 0);
+        let pod = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "work", "image": "work" }] } });
+        let job = json!({ "template": pod });
+        let (kind, spec) = if cron { ("CronJob", json!({ "schedule": "@daily", "jobTemplate": { "spec": job } })) } else { ("Job", job) };
+        let object =
+            json!({ "apiVersion": "batch/v1", "kind": kind, "metadata": { "name": "nightly", "namespace": "batch" }, "spec": spec });
+        fs::write(path.join("object.yaml"), format!("---\n{object}")).unwrap();
+        overlay(path, &json!({ "resources": ["object.yaml"], "patches": [{ "path": "job.yaml" }] }));
+        let built: Value = serde_saphyr::from_str(&kubectl(&["kustomize", path.to_str().unwrap()], "")).unwrap();
+        let job = if cron { &built["spec"]["jobTemplate"]["spec"] } else { &built["spec"] };
+        let container = &job["template"]["spec"]["containers"][0];
+        assert_eq!((&container["name"], &container["image"]), (&json!("work"), &json!("work")), "{built}");
+        assert_eq!(job["template"]["spec"]["initContainers"][0]["image"], "tools", "{built}");
+        let command: Vec<&str> = container["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        let (flags, own) = command.split_at(command.iter().position(|word| *word == "--").unwrap());
+        assert_eq!(own, ["--", "/startjob", "--rows", "on"], "{built}");
+        assert_eq!(flags[..2], ["/opt/laststream/laststream", "exec"], "{built}");
+        assert_eq!(flags.contains(&"--end-proxy=never"), native, "{built}");
+        let taken = said(laststream().args(&flags[1..]).arg("--help"));
+        assert_eq!(taken.code, 0, "{taken:?}");
     }
 }
 

@@ -22,10 +22,14 @@ fn program() -> Outcome<&'static Path> {
 }
 
 fn install() -> Outcome<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/registry-programs");
-    let output = Command::new(&script).output().with_context(|| script.display().to_string())?;
-    ensure!(output.status.success(), "{}: {}", script.display(), String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?.trim().into())
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/program");
+    let program = |name: &str| -> Outcome<PathBuf> {
+        let output = Command::new(&script).arg(name).output().with_context(|| script.display().to_string())?;
+        ensure!(output.status.success(), "{} {name}: {}", script.display(), String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.trim().into())
+    };
+    program("skopeo")?;
+    program("docker-registry")
 }
 
 /// What is special about a registry.

@@ -1,0 +1,88 @@
+//! EnvoyFilters and their patches.
+
+use super::given::Given;
+use super::node::Node;
+use super::objects::{Object, of_kind};
+
+/// A patch of an EnvoyFilter.
+#[derive(Clone, Copy)]
+pub(super) struct Patch<'g> {
+    pub(super) filter: Object<'g>,
+    /// The item of `configPatches`.
+    pub(super) node: Node<'g>,
+}
+
+impl<'g> Patch<'g> {
+    pub(super) fn apply_to(self) -> &'g str {
+        self.node.get("applyTo").and_then(Node::text).unwrap_or_default()
+    }
+
+    pub(super) fn matching(self) -> Option<Node<'g>> {
+        self.node.get("match")
+    }
+
+    pub(super) fn context_node(self) -> Option<Node<'g>> {
+        self.matching()?.get("context")
+    }
+
+    /// `ANY` when it says nothing.
+    pub(super) fn context(self) -> &'g str {
+        self.context_node().and_then(Node::text).unwrap_or("ANY")
+    }
+
+    pub(super) fn operation_node(self) -> Option<Node<'g>> {
+        self.node.get("patch")?.get("operation")
+    }
+
+    pub(super) fn operation(self) -> &'g str {
+        self.operation_node().and_then(Node::text).unwrap_or_default()
+    }
+
+    pub(super) fn value(self) -> Option<Node<'g>> {
+        self.node.get("patch")?.get("value")
+    }
+
+    pub(super) fn proxy_version(self) -> Option<Node<'g>> {
+        self.matching()?.get("proxy")?.get("proxyVersion")
+    }
+
+    /// What the match says of filters in a chain of the listener.
+    pub(super) fn filter_match(self) -> Option<Node<'g>> {
+        self.matching()?.get("listener")?.get("filterChain")?.get("filter")
+    }
+
+    /// Whether the listeners of one proxy may get both.
+    pub(super) fn contexts_meet(self, other: Self) -> bool {
+        let kind = |patch: Self| match patch.context() {
+            "GATEWAY" => Some("gateway"),
+            "WAYPOINT" => Some("waypoint"),
+            context if context.starts_with("SIDECAR") => Some("sidecar"),
+            _ => None,
+        };
+        matches!((kind(self), kind(other)), (Some(one), Some(two)) if one == two) || kind(self).is_none() || kind(other).is_none()
+    }
+}
+
+pub(super) fn envoy_filters(given: &Given) -> impl Iterator<Item = Object<'_>> {
+    of_kind(given, "EnvoyFilter")
+}
+
+/// The patches of all EnvoyFilters.
+pub(super) fn patches(given: &Given) -> impl Iterator<Item = Patch<'_>> {
+    envoy_filters(given).flat_map(|filter| {
+        let list = filter.spec().and_then(|spec| spec.get("configPatches"));
+        list.into_iter().flat_map(Node::items).map(move |node| Patch { filter, node })
+    })
+}
+
+/// The patches for one kind of thing.
+pub(super) fn patches_of<'g>(given: &'g Given, apply_to: &'static str) -> impl Iterator<Item = Patch<'g>> {
+    patches(given).filter(move |patch| patch.apply_to() == apply_to)
+}
+
+/// The patch that a node is in.
+pub(super) fn patch_of(node: Node<'_>) -> Option<Patch<'_>> {
+    let item = node.upwards().find(|node| node.parent().is_some_and(|list| list.key_text() == Some("configPatches")))?;
+    let filter = item.upwards().find(|node| node.get("kind").and_then(Node::text) == Some("EnvoyFilter"))?;
+    Some(Patch { filter: Object::new(filter)?, node: item })
+}

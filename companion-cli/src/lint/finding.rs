@@ -1,0 +1,140 @@
+//! What was found: which rule, where, and what to do about it.
+
+use super::given::Given;
+use super::node::Node;
+use super::rule::Rule;
+use super::tree::Position;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Works today, and will hurt.
+    Warning,
+    /// Does not do what it is there for.
+    Error,
+}
+
+impl Severity {
+    /// In lower case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One thing that is not as it should be.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// The rule that found it.
+    pub rule: &'static Rule,
+    /// The file as it was named.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+    /// How many characters are meant.
+    pub width: u32,
+    /// Such as `spec.configPatches[0].patch.value.name`; empty where the file cannot be read.
+    pub path: String,
+    /// What is wrong here.
+    pub message: String,
+    /// The line itself, unless it looks as if it held a secret.
+    pub source_line: Option<String>,
+    /// The line of the scalar that holds the text in which it was found.
+    pub(super) carrier_line: u32,
+    pub(super) source: u32,
+}
+
+/// Of one rule: whoever has more mends these first, and input that is made to hurt stays harmless.
+const MOST: usize = 1_000;
+
+/// Collects what one rule finds.
+pub(super) struct Found<'g> {
+    rule: &'static Rule,
+    given: &'g Given,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl<'g> Found<'g> {
+    pub(super) fn new(rule: &'static Rule, given: &'g Given) -> Self {
+        Self { rule, given, findings: Vec::new() }
+    }
+
+    /// A finding at a node.
+    pub(super) fn at(&mut self, node: Node<'g>, message: impl Into<String>) {
+        if self.findings.len() > MOST {
+            return; // before anything is worked out
+        }
+        let place = node.place();
+        let width = place.raw().map_or(1, |raw| raw.bytes.1.saturating_sub(raw.bytes.0));
+        self.push(place, (place.position(), width), node.path(), message.into());
+    }
+
+    /// A finding in one line of a text.
+    pub(super) fn in_text(&mut self, node: Node<'g>, part: &str, message: impl Into<String>) {
+        match node.position_of(part) {
+            Some(place) => self.push(node, place, node.path(), message.into()),
+            None => self.at(node, message),
+        }
+    }
+
+    /// A finding in a file that may have no nodes.
+    pub(super) fn in_file(&mut self, source: u32, position: Position, message: impl Into<String>) {
+        self.add(source, position, 1, String::new(), message.into(), position.line);
+    }
+
+    fn push(&mut self, place: Node<'g>, (position, width): (Position, u32), path: String, message: String) {
+        let outermost = std::iter::successors(Some(place), |node| self.given.carrier(node.tree)).last().unwrap_or(place);
+        let carrier_line = outermost.key().unwrap_or(outermost).position().line;
+        self.add(self.given.file_of(place.tree), position, width, path, message, carrier_line);
+        if is_secret(place)
+            && let Some(finding) = self.findings.last_mut()
+        {
+            finding.source_line = None;
+        }
+    }
+
+    fn add(&mut self, source: u32, position: Position, width: u32, path: String, message: String, carrier_line: u32) {
+        let message = match self.findings.len() {
+            count if count > MOST => return,
+            MOST => format!("there are more of these from here on: the first {MOST} are shown"),
+            _ => message,
+        };
+        let file = self.given.sources.get(source as usize);
+        let line = file.and_then(|file| file.line(position.line));
+        let length = line.map_or(0, |line| u32::try_from(line.chars().count()).unwrap_or(u32::MAX));
+        self.findings.push(Finding {
+            rule: self.rule,
+            file: file.map(|file| file.name.clone()).unwrap_or_default(),
+            line: position.line,
+            column: position.column,
+            width: width.min((length + 1).saturating_sub(position.column)).max(1),
+            path,
+            message,
+            source_line: line.filter(|line| !sounds_secret(line)).map(str::to_owned),
+            carrier_line,
+            source,
+        });
+    }
+}
+
+const SECRETS: [&str; 6] = ["secret", "password", "passwd", "token", "credential", "private"];
+
+fn sounds_secret(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    SECRETS.iter().any(|word| text.contains(word))
+}
+
+/// Whether what stands here should not be shown: by its key, or by the name of the variable that it is the value of.
+pub(super) fn is_secret(node: Node<'_>) -> bool {
+    let key = node.key_text();
+    let variable = node.parent().filter(|_| key == Some("value")).and_then(|map| map.get("name")).and_then(Node::text);
+    [key, variable].into_iter().flatten().any(sounds_secret)
+}

@@ -1,0 +1,67 @@
+//! Comments that take findings back: `# laststream-lint: ignore=LS206` at the end of a line for that line, alone on a line for the next
+//! one with something on it; `ignore-file=` for the whole file.
+
+use std::collections::HashSet;
+
+use super::finding::Finding;
+use super::given::Given;
+use super::sources::Source;
+use super::tree::Tree;
+
+/// A comment's wish.
+pub(super) struct Mark {
+    pub(super) line: u32,
+    pub(super) codes: Vec<String>,
+    scope: Scope,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Line,
+    NextLine,
+    File,
+}
+
+/// The marks of a text.
+pub(super) fn marks(tree: &Tree) -> impl Iterator<Item = Mark> {
+    tree.comments.iter().filter_map(|(line, trails, text)| {
+        let wish = text.trim().strip_prefix("laststream-lint:")?.trim();
+        let (scope, codes) = match wish.strip_prefix("ignore-file=") {
+            Some(codes) => (Scope::File, codes),
+            None => (if *trails { Scope::Line } else { Scope::NextLine }, wish.strip_prefix("ignore=")?),
+        };
+        // What follows the codes is the reason.
+        let codes = codes.split_whitespace().next().unwrap_or_default();
+        Some(Mark { line: *line, codes: codes.split(',').map(str::to_owned).collect(), scope })
+    })
+}
+
+/// Takes out what comments ignore. Those in the texts of ConfigMaps are not comments of the file.
+pub(super) fn apply(given: &Given, findings: &mut Vec<Finding>) {
+    let mut ignored = HashSet::new();
+    for (file, source) in (0_u32..).zip(&given.sources) {
+        for mark in marks(given.tree(file)) {
+            let line = match mark.scope {
+                Scope::File => WHOLE_FILE,
+                Scope::Line => mark.line,
+                Scope::NextLine => next_line(source, mark.line),
+            };
+            ignored.extend(mark.codes.into_iter().map(|code| (file, line, code)));
+        }
+    }
+    findings.retain(|finding| {
+        let lines = [WHOLE_FILE, finding.line, finding.carrier_line];
+        !lines.iter().any(|line| ignored.contains(&(finding.source, *line, finding.rule.code.to_owned())))
+    });
+}
+
+/// Lines count from 1.
+const WHOLE_FILE: u32 = 0;
+/// Comments stand above what they are about.
+const FARTHEST: u32 = 100;
+
+/// The next line with something on it.
+fn next_line(source: &Source, line: u32) -> u32 {
+    let holds = |next: u32| source.line(next).is_some_and(|text| !text.trim().is_empty() && !text.trim_start().starts_with('#'));
+    (line + 1..line.saturating_add(FARTHEST)).find(|next| holds(*next)).unwrap_or(line)
+}

@@ -1,0 +1,37 @@
+//! The listeners that a filter stands in.
+
+use super::modules::Module;
+use super::node::Node;
+
+/// The filters that are this module: itself, or those that ask for it by name.
+pub(super) fn uses(module: Module<'_>) -> Vec<Node<'_>> {
+    if module.extension().is_none() {
+        return vec![module.filter()];
+    }
+    let filters = module.typed.given.waiting_for(module.name());
+    filters.filter(|(_, reach)| module.reach().may_meet(reach)).map(|(filter, _)| filter).collect()
+}
+
+/// The connection manager's configuration around a filter.
+pub(super) fn connection_manager(filter: Node<'_>) -> Option<Node<'_>> {
+    filter.upwards().find(|node| node.get("@type").and_then(Node::text).is_some_and(|name| name.ends_with("HttpConnectionManager")))
+}
+
+/// The listener around a filter.
+pub(super) fn listener(filter: Node<'_>) -> Option<Node<'_>> {
+    filter.upwards().find(|node| node.field("filter_chains").is_some() || node.field("default_filter_chain").is_some())
+}
+
+/// The address that a listener binds, and its port.
+pub(super) fn address(listener: Node<'_>) -> Option<(Node<'_>, u64)> {
+    let socket = listener.fields("address.socket_address")?;
+    Some((socket.field("address")?, socket.field("port_value")?.number()?))
+}
+
+/// Whether only this machine reaches it.
+pub(super) fn is_loopback(address: Node<'_>) -> bool {
+    match address.text().map(str::parse::<std::net::IpAddr>) {
+        Some(Ok(address)) => address.is_loopback(),
+        _ => false,
+    }
+}

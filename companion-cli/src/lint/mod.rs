@@ -1,0 +1,60 @@
+//! Checks manifests before they reach a mesh: EnvoyFilters, pods, Helm values, plain Envoys, for what is known to go wrong with streams
+//! that must not be lost.
+//!
+//! | where | what |
+//! |---|---|
+//! | `sources`, `tree`, `given`, `node` | files, read into nodes that know their place; all that rules look at |
+//! | `objects`, `envoy_filter`, `modules`, `listeners`, `pods`, `reach` | what the nodes mean |
+//! | `rules` | the rules |
+//! | `output` | text, JSON, SARIF |
+
+mod envoy_filter;
+mod finding;
+mod given;
+mod ignore;
+mod listeners;
+mod modules;
+mod node;
+mod objects;
+pub mod output;
+mod plain;
+mod pods;
+mod reach;
+mod rule;
+mod rules;
+mod sources;
+mod times;
+mod tree;
+
+pub use finding::{Finding, Severity};
+pub use given::Assume;
+pub use rule::Rule;
+pub use sources::{LARGEST_FILE, LARGEST_SUM, Source, SourceError, gather};
+
+use given::Given;
+
+/// Everything that is wrong, by file and line.
+#[must_use]
+pub fn lint(sources: Vec<Source>, assume: Assume) -> Vec<Finding> {
+    let given = Given::read(sources, assume);
+    let mut findings = Vec::new();
+    for rule in rules::all() {
+        let mut found = finding::Found::new(rule, &given);
+        (rule.check)(&given, &mut found);
+        findings.append(&mut found.findings);
+    }
+    ignore::apply(&given, &mut findings);
+    findings.sort_by(|one, two| {
+        let place = |finding: &Finding| (finding.source, finding.line, finding.column);
+        place(one).cmp(&place(two)).then_with(|| one.rule.code.cmp(two.rule.code)).then_with(|| one.message.cmp(&two.message))
+    });
+    findings.dedup_by(|one, two| {
+        (one.source, one.line, one.column, one.rule.code, &one.message) == (two.source, two.line, two.column, two.rule.code, &two.message)
+    });
+    findings
+}
+
+/// All rules, by code.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    rules::all()
+}

@@ -1,0 +1,207 @@
+//! Wasm filters in Envoy's configuration, and what laststream's own say.
+
+use laststream_filter::config::wire::{Configuration, Gate, Role, Scope};
+use laststream_filter::config::{self, Refused, Wire as _};
+
+use super::envoy_filter::{Patch, patch_of};
+use super::given::{Given, is_string_value};
+use super::node::Node;
+use super::pods::{Pod, pods};
+use super::reach::Reach;
+
+const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
+
+/// What is found out once about a Wasm filter.
+#[derive(Debug)]
+pub(super) struct Known {
+    tree: u32,
+    typed: u32,
+    plugin: u32,
+    reach: Reach,
+    is_ours: bool,
+    wire: Option<Configuration>,
+}
+
+impl Known {
+    /// Of all files.
+    pub(super) fn all(given: &Given) -> Vec<Self> {
+        given.keyed("@type").filter_map(|name| Self::of(name.parent()?, name.text()?)).collect()
+    }
+
+    fn of(typed: Node<'_>, name: &str) -> Option<Self> {
+        let plugin = if name.ends_with(WASM) {
+            typed.field("config")?
+        } else {
+            typed.text_of("type_url").filter(|name| name.ends_with(WASM))?;
+            typed.fields("value.config")?
+        };
+        let mut known = Self { tree: typed.tree, typed: typed.id, plugin: plugin.id, reach: Reach::of(typed), is_ours: false, wire: None };
+        let module = Module { typed, plugin, known: &known };
+        let (is_ours, wire) = (module.names_us(), module.read());
+        (known.is_ours, known.wire) = (is_ours, wire);
+        Some(known)
+    }
+}
+
+/// A Wasm filter.
+#[derive(Clone, Copy)]
+pub(super) struct Module<'g> {
+    /// The map with the type.
+    pub(super) typed: Node<'g>,
+    /// `config` within: Envoy's plugin configuration.
+    pub(super) plugin: Node<'g>,
+    known: &'g Known,
+}
+
+impl<'g> Module<'g> {
+    /// The map that has the filter's name.
+    pub(super) fn filter(self) -> Node<'g> {
+        self.typed.parent().unwrap_or(self.typed)
+    }
+
+    pub(super) fn name(self) -> &'g str {
+        self.filter().text_of("name").unwrap_or_default()
+    }
+
+    pub(super) fn patch(self) -> Option<Patch<'g>> {
+        patch_of(self.typed)
+    }
+
+    /// The patch, when the filter reaches Envoy by extension discovery, which Istio's agent rewrites.
+    pub(super) fn extension(self) -> Option<Patch<'g>> {
+        self.patch().filter(|patch| patch.apply_to() == "EXTENSION_CONFIG")
+    }
+
+    pub(super) fn vm(self) -> Option<Node<'g>> {
+        self.plugin.field("vm_config")
+    }
+
+    pub(super) fn vm_id(self) -> &'g str {
+        self.vm().and_then(|vm| vm.text_of("vm_id")).unwrap_or_default()
+    }
+
+    /// Where the code is fetched from.
+    pub(super) fn remote(self) -> Option<Node<'g>> {
+        self.vm()?.fields("code.remote")
+    }
+
+    pub(super) fn uri(self) -> Option<Node<'g>> {
+        self.remote()?.fields("http_uri.uri")
+    }
+
+    pub(super) fn uri_text(self) -> &'g str {
+        self.uri().and_then(Node::text).unwrap_or_default()
+    }
+
+    /// What the code is, wherever it comes from.
+    fn code(self) -> &'g str {
+        let local = self.vm().and_then(|vm| vm.fields("code.local.filename")).and_then(Node::text);
+        local.unwrap_or_else(|| self.uri_text())
+    }
+
+    pub(super) fn is_ours(self) -> bool {
+        self.known.is_ours
+    }
+
+    /// Whether it calls itself laststream.
+    fn names_us(self) -> bool {
+        let plugin = ["name", "root_id"].iter().filter_map(|field| self.plugin.text_of(field));
+        plugin.chain([self.name(), self.vm_id(), self.code()]).any(|text| text.contains("laststream"))
+    }
+
+    /// The Any that holds the module's configuration.
+    pub(super) fn configuration(self) -> Option<Node<'g>> {
+        self.plugin.field("configuration")
+    }
+
+    /// The scalar with the module's configuration, where it is written as the module wants it.
+    pub(super) fn text(self) -> Option<Node<'g>> {
+        self.configuration().filter(|any| is_string_value(*any))?.get("value")
+    }
+
+    /// The configuration as the module reads it, when its shape is right.
+    pub(super) fn wire(self) -> Option<&'g Configuration> {
+        self.known.wire.as_ref()
+    }
+
+    fn read(self) -> Option<Configuration> {
+        let text = match self.configuration() {
+            Some(_) => self.text()?.text()?,
+            None => "",
+        };
+        config::read_wire(text.as_bytes()).ok()
+    }
+
+    /// What the module says of its configuration.
+    pub(super) fn verdict(self) -> Option<Result<config::Config, Refused>> {
+        Some(config::parse(self.text()?.text()?.as_bytes()))
+    }
+
+    pub(super) fn is_gate(self) -> bool {
+        self.wire().is_some_and(|wire| wire.role == Role::Gate)
+    }
+
+    /// What the VM's own configuration says.
+    pub(super) fn vm_configuration(self) -> &'g str {
+        self.vm().and_then(|vm| vm.fields("configuration.value")).and_then(Node::text).unwrap_or_default()
+    }
+
+    pub(super) fn shares_code(self, other: Self) -> bool {
+        self.code() == other.code()
+    }
+
+    pub(super) fn reach(self) -> &'g Reach {
+        &self.known.reach
+    }
+
+    /// Whether one Envoy may have both.
+    pub(super) fn may_meet(self, other: Self) -> bool {
+        self.known.reach.may_meet(&other.known.reach)
+    }
+}
+
+/// The Wasm filters of all files.
+pub(super) fn modules(given: &Given) -> impl Iterator<Item = Module<'_>> {
+    given.known().iter().map(move |known| {
+        let node = |id| Node { given, tree: known.tree, id };
+        Module { typed: node(known.typed), plugin: node(known.plugin), known }
+    })
+}
+
+/// laststream's filters of all files.
+pub(super) fn ours(given: &Given) -> impl Iterator<Item = Module<'_>> {
+    modules(given).filter(|module| module.is_ours())
+}
+
+/// laststream's gates of all files, with what they are told.
+pub(super) fn gates(given: &Given) -> impl Iterator<Item = (Module<'_>, Gate)> {
+    ours(given).filter_map(|module| {
+        let wire = module.wire().filter(|wire| wire.role == Role::Gate)?;
+        Some((module, wire.gate.clone().unwrap_or_else(Gate::unwritten)))
+    })
+}
+
+/// laststream's counters of all files, with whose streams they count.
+pub(super) fn counters(given: &Given) -> impl Iterator<Item = (Module<'_>, Scope)> {
+    ours(given).filter_map(|module| {
+        let wire = module.wire().filter(|wire| wire.role == Role::Stream)?;
+        Some((module, wire.scope))
+    })
+}
+
+/// The pods that a gate of these files is for, with what the gate is told.
+pub(super) fn gated_pods(given: &Given) -> Vec<(Gate, Pod<'_>)> {
+    let gates: Vec<_> = gates(given).collect();
+    let meshes = gates.iter().filter_map(|(module, gate)| match module.reach() {
+        Reach::Mesh(mesh) => Some((mesh, gate)),
+        Reach::Envoy { .. } => None,
+    });
+    let meshes: Vec<_> = meshes.collect();
+    let mut gated = Vec::new();
+    for pod in pods(given).filter(|_| !meshes.is_empty()) {
+        let (namespace, labels) = (pod.namespace(), pod.labels());
+        let own = meshes.iter().filter(|(mesh, _)| mesh.selects(namespace, &labels));
+        gated.extend(own.map(|(_, gate)| ((*gate).clone(), pod)));
+    }
+    gated
+}

@@ -1,0 +1,242 @@
+//! Looking at nodes: by key, by index, upwards, and where they are. Aliases and merge keys are followed on the way.
+
+use super::given::Given;
+use super::plain::Meaning;
+use super::tree::{Kind, NONE, Position, Raw, Style, Tree};
+
+/// Merge keys within merge keys.
+const DEEPEST_MERGE: u8 = 3;
+/// Maps that one merge key takes in. More than anybody writes, few enough to be looked through each time.
+const MOST_MERGED: usize = 8;
+
+/// A node of one of the given texts.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'g> {
+    pub(super) given: &'g Given,
+    pub(super) tree: u32,
+    pub(super) id: u32,
+}
+
+impl PartialEq for Node<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.tree, self.id) == (other.tree, other.id)
+    }
+}
+
+impl<'g> Node<'g> {
+    pub(super) fn of_tree(self) -> &'g Tree {
+        self.given.tree(self.tree)
+    }
+
+    fn with(self, id: u32) -> Option<Self> {
+        (id != NONE).then_some(Self { id, ..self })
+    }
+
+    pub(super) fn raw(self) -> Option<&'g Raw> {
+        self.of_tree().nodes.get(self.id as usize)
+    }
+
+    /// What it is when an alias is taken for what it stands for.
+    fn kind(self) -> Option<&'g Kind> {
+        let tree = self.of_tree();
+        tree.nodes.get(tree.resolve(self.id) as usize).map(|raw| &raw.kind)
+    }
+
+    /// The value of a key.
+    pub(super) fn get(self, key: &str) -> Option<Self> {
+        self.find(&[key], DEEPEST_MERGE)
+    }
+
+    /// The value of a protobuf field, which may be written `like_this` or `likeThis`.
+    pub(super) fn field(self, name: &str) -> Option<Self> {
+        if name.contains('_') { self.find(&[name, &camel(name)], DEEPEST_MERGE) } else { self.get(name) }
+    }
+
+    /// Goes down several fields at once: `config.vm_config.code`.
+    pub(super) fn fields(self, path: &str) -> Option<Self> {
+        path.split('.').try_fold(self, Self::field)
+    }
+
+    fn find(self, names: &[&str], merges: u8) -> Option<Self> {
+        let Some(Kind::Map(entries)) = self.kind() else { return None };
+        if let Some(wide) = self.of_tree().wide.get(&self.of_tree().resolve(self.id)) {
+            return names.iter().find_map(|name| wide.get(*name)).and_then(|value| self.with(*value));
+        }
+        let text = |key: u32| self.with(key).and_then(Self::text);
+        if let Some((_, value)) = entries.iter().rev().find(|(key, _)| text(*key).is_some_and(|text| names.contains(&text))) {
+            return self.with(*value);
+        }
+        let merges = merges.checked_sub(1)?;
+        let merged = entries.iter().filter(|(key, _)| text(*key) == Some("<<")).filter_map(|(_, value)| self.with(*value));
+        merged.flat_map(Self::one_or_more).take(MOST_MERGED).find_map(|map| map.find(names, merges))
+    }
+
+    /// The items of a list, or the node itself.
+    fn one_or_more(self) -> Vec<Self> {
+        if self.is_list() { self.items().take(MOST_MERGED).collect() } else { vec![self] }
+    }
+
+    /// The items of a list; none of anything else.
+    pub(super) fn items(self) -> impl DoubleEndedIterator<Item = Self> + 'g {
+        let items = match self.kind() {
+            Some(Kind::List(items)) => items.as_slice(),
+            _ => &[],
+        };
+        items.iter().filter_map(move |&id| self.with(id))
+    }
+
+    /// The keys and values of a map, without those of merge keys.
+    pub(super) fn entries(self) -> impl Iterator<Item = (&'g str, Self)> + 'g {
+        let entries = match self.kind() {
+            Some(Kind::Map(entries)) => entries.as_slice(),
+            _ => &[],
+        };
+        entries.iter().filter_map(move |&(key, value)| Some((self.with(key)?.text()?, self.with(value)?)))
+    }
+
+    pub(super) fn is_map(self) -> bool {
+        matches!(self.kind(), Some(Kind::Map(_)))
+    }
+
+    pub(super) fn is_list(self) -> bool {
+        matches!(self.kind(), Some(Kind::List(_)))
+    }
+
+    /// A scalar's text, however it is written.
+    pub(super) fn text(self) -> Option<&'g str> {
+        match self.kind() {
+            Some(Kind::Scalar(text, _)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A scalar's text; none where Kubernetes reads nothing.
+    pub(super) fn value(self) -> Option<&'g str> {
+        self.text().filter(|_| self.meaning() != Some(Meaning::Null))
+    }
+
+    /// What Kubernetes reads a scalar as.
+    pub(super) fn meaning(self) -> Option<Meaning> {
+        match self.kind() {
+            Some(Kind::Scalar(text, Style::Plain)) => Some(Meaning::of(text)),
+            Some(Kind::Scalar(..)) => Some(Meaning::Text),
+            _ => None,
+        }
+    }
+
+    /// Whether it says yes, be it as a boolean or as a text.
+    pub(super) fn is_true(self) -> bool {
+        self.text().is_some_and(|text| text.eq_ignore_ascii_case("true") || text == "1")
+    }
+
+    pub(super) fn number(self) -> Option<u64> {
+        self.text()?.replace('_', "").parse().ok()
+    }
+
+    /// The value's text of a field.
+    pub(super) fn text_of(self, field: &str) -> Option<&'g str> {
+        self.field(field).and_then(Self::text)
+    }
+
+    pub(super) fn parent(self) -> Option<Self> {
+        self.with(self.raw()?.parent)
+    }
+
+    /// The node itself, then what it is in, up to the document.
+    pub(super) fn upwards(self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(self), |node| node.parent())
+    }
+
+    /// The key that it is the value of.
+    pub(super) fn key(self) -> Option<Self> {
+        self.with(self.raw()?.key)
+    }
+
+    /// The text of that key.
+    pub(super) fn key_text(self) -> Option<&'g str> {
+        self.key().and_then(Self::text)
+    }
+
+    /// The keys above and at it, from the innermost on: `["lifecycle", "proxy", "global"]`.
+    pub(super) fn has_keys(self, innermost_first: &[&str]) -> bool {
+        let mut keys = self.upwards().map(Self::key_text);
+        innermost_first.iter().all(|wanted| keys.next().flatten() == Some(*wanted))
+    }
+
+    /// The root of the text that this scalar holds, where that is YAML or JSON.
+    pub(super) fn embedded(self) -> Option<Self> {
+        let id = self.of_tree().resolve(self.id);
+        let tree = self.given.embedded_in(self.tree, id)?;
+        let root = self.given.tree(tree).roots.first()?;
+        Some(Self { given: self.given, tree, id: *root })
+    }
+
+    /// Where people look for it: a map or list at its key, a scalar at itself.
+    pub(super) fn place(self) -> Self {
+        match (self.raw().map(|raw| &raw.kind), self.key()) {
+            (Some(Kind::Map(_) | Kind::List(_)), Some(key)) => key,
+            _ => self,
+        }
+    }
+
+    /// Its position in the file, also from within an embedded text.
+    pub(super) fn position(self) -> Position {
+        let start = self.raw().map_or(Position { line: 1, column: 1 }, |raw| raw.start);
+        self.given.in_file(self.tree, start)
+    }
+
+    /// Such as `spec.configPatches[0].patch`.
+    pub(super) fn path(self) -> String {
+        let mut parts: Vec<String> = self.given.carrier(self.tree).map(Self::path).into_iter().collect();
+        let mut own = Vec::new();
+        for node in self.upwards() {
+            match (node.key_text(), node.raw()) {
+                (Some(key), _) => own.push(joint(key)),
+                (None, Some(raw)) if raw.parent != NONE && node.parent().is_some_and(Self::is_list) => own.push(format!("[{}]", raw.index)),
+                _ => {}
+            }
+        }
+        parts.extend(own.into_iter().rev());
+        let path = parts.concat();
+        path.strip_prefix('.').unwrap_or(&path).to_owned()
+    }
+
+    /// Where a part of a scalar's text is, and how wide it is, where its lines are lines of the file.
+    pub(super) fn position_of(self, part: &str) -> Option<(Position, u32)> {
+        let id = self.of_tree().resolve(self.id);
+        let first = self.given.text_start(self.tree, id)?;
+        let part = part.trim();
+        let (before, line) = (0..).zip(self.text()?.lines()).find(|(_, line)| line.contains(part))?;
+        let indent = line.get(..line.find(part)?)?.chars().count();
+        let column = first.column + u32::try_from(indent).unwrap_or(0);
+        Some((Position { line: first.line + before, column }, u32::try_from(part.chars().count()).unwrap_or(1)))
+    }
+}
+
+/// Keys with dots in them are put in brackets.
+fn joint(key: &str) -> String {
+    if key.contains(['.', '[', '/']) || key.is_empty() { format!("[\"{key}\"]") } else { format!(".{key}") }
+}
+
+/// A field's other spelling.
+fn camel(field: &str) -> String {
+    let mut name = String::with_capacity(field.len());
+    let mut parts = field.split('_');
+    name.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let mut letters = part.chars();
+        name.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::camel;
+
+    #[test]
+    fn spells_fields_as_protobuf_does() {
+        assert_eq!((camel("stream_idle_timeout"), camel("vm_id")), ("streamIdleTimeout".into(), "vmId".into()));
+    }
+}

@@ -1,0 +1,70 @@
+//! Kubernetes objects among the documents: alone, in Lists, in ConfigMaps; and which of them meet on one proxy.
+
+use super::given::Given;
+use super::node::Node;
+
+/// The namespace whose resources are for the whole mesh, unless it was renamed.
+pub(super) const ROOT_NAMESPACE: &str = "istio-system";
+
+/// An object.
+#[derive(Clone, Copy)]
+pub(super) struct Object<'g> {
+    pub(super) node: Node<'g>,
+    pub(super) kind: &'g str,
+}
+
+impl<'g> Object<'g> {
+    pub(super) fn new(node: Node<'g>) -> Option<Self> {
+        Some(Self { node, kind: node.get("kind")?.text()? })
+    }
+
+    pub(super) fn spec(self) -> Option<Node<'g>> {
+        self.node.get("spec")
+    }
+
+    fn metadata(self, key: &str) -> Option<&'g str> {
+        self.node.get("metadata")?.get(key)?.text()
+    }
+
+    pub(super) fn name(self) -> &'g str {
+        self.metadata("name").unwrap_or_default()
+    }
+
+    /// None when the manifest leaves it to `kubectl -n` or kustomize.
+    pub(super) fn namespace(self) -> Option<&'g str> {
+        self.metadata("namespace")
+    }
+
+    /// The labels of the proxies that it is for; none means all.
+    pub(super) fn selector(self) -> Option<Node<'g>> {
+        let spec = self.spec()?;
+        let labels = spec.get("workloadSelector").and_then(|selector| selector.get("labels"));
+        labels.filter(|labels| labels.entries().next().is_some())
+    }
+
+    pub(super) fn targets(self) -> Option<Node<'g>> {
+        self.spec()?.get("targetRefs").filter(|targets| targets.items().next().is_some())
+    }
+}
+
+/// The objects of all files.
+pub(super) fn objects(given: &Given) -> impl Iterator<Item = Object<'_>> {
+    given
+        .documents()
+        .flat_map(|document| {
+            let is_list = document.get("kind").and_then(Node::text).is_some_and(|kind| kind.ends_with("List"));
+            let items: Vec<_> = document.get("items").filter(|_| is_list).into_iter().flat_map(Node::items).collect();
+            if items.is_empty() { vec![document] } else { items }
+        })
+        .filter_map(Object::new)
+}
+
+/// The objects of a kind.
+pub(super) fn of_kind<'g>(given: &'g Given, kind: &'static str) -> impl Iterator<Item = Object<'g>> {
+    objects(given).filter(move |object| object.kind == kind)
+}
+
+/// The object that a node is in.
+pub(super) fn object_of(node: Node<'_>) -> Option<Object<'_>> {
+    node.upwards().filter(|node| node.get("apiVersion").is_some()).find_map(Object::new)
+}

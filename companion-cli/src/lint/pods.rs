@@ -1,0 +1,153 @@
+//! Pods and what makes them, their proxies' settings, and the hooks of containers.
+
+use super::given::Given;
+use super::node::Node;
+use super::objects::{Object, objects};
+
+/// What Kubernetes takes when a pod does not say.
+pub(super) const DEFAULT_GRACE: u64 = 30;
+
+/// A pod, or the template for pods.
+#[derive(Clone, Copy)]
+pub(super) struct Pod<'g> {
+    pub(super) object: Object<'g>,
+    /// What holds `metadata` and `spec`.
+    pub(super) template: Node<'g>,
+    pub(super) spec: Node<'g>,
+}
+
+impl<'g> Pod<'g> {
+    fn of(object: Object<'g>) -> Option<Self> {
+        let path: &[&str] = match object.kind {
+            "Pod" => &[],
+            "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" | "Job" => &["spec", "template"],
+            "CronJob" => &["spec", "jobTemplate", "spec", "template"],
+            _ => return None,
+        };
+        let template = path.iter().try_fold(object.node, |node, key| node.get(key))?;
+        Some(Self { object, template, spec: template.get("spec")? })
+    }
+
+    pub(super) fn namespace(self) -> Option<&'g str> {
+        self.object.namespace()
+    }
+
+    fn metadata(self, map: &str, key: &str) -> Option<Node<'g>> {
+        self.template.get("metadata")?.get(map)?.get(key)
+    }
+
+    pub(super) fn label(self, key: &str) -> Option<&'g str> {
+        self.metadata("labels", key)?.text()
+    }
+
+    pub(super) fn labels(self) -> Vec<(&'g str, &'g str)> {
+        let labels = self.template.get("metadata").and_then(|metadata| metadata.get("labels"));
+        labels.into_iter().flat_map(Node::entries).filter_map(|(key, value)| Some((key, value.text()?))).collect()
+    }
+
+    pub(super) fn annotation(self, key: &str) -> Option<Node<'g>> {
+        self.metadata("annotations", key)
+    }
+
+    pub(super) fn is_job(self) -> bool {
+        matches!(self.object.kind, "Job" | "CronJob")
+    }
+
+    /// The proxy's settings in the pod's own annotation.
+    pub(super) fn proxy_config(self) -> Option<Node<'g>> {
+        self.annotation("proxy.istio.io/config")?.embedded()
+    }
+
+    pub(super) fn grace(self) -> Option<Node<'g>> {
+        self.spec.get("terminationGracePeriodSeconds")
+    }
+
+    pub(super) fn grace_seconds(self) -> u64 {
+        self.grace().and_then(Node::number).unwrap_or(DEFAULT_GRACE)
+    }
+
+    /// Gateways have the proxy as their only container, injected with a template of its own.
+    pub(super) fn is_gateway(self) -> bool {
+        let template = self.annotation("inject.istio.io/templates").and_then(Node::text);
+        let labels = ["istio", "app"].iter().filter_map(|key| self.label(key));
+        template.is_some_and(|name| name.contains("gateway"))
+            || labels.into_iter().any(|label| label.contains("ingressgateway") || label.contains("egressgateway"))
+            || self.label("gateway.networking.k8s.io/gateway-name").is_some()
+    }
+}
+
+/// The pods of all files.
+pub(super) fn pods(given: &Given) -> impl Iterator<Item = Pod<'_>> {
+    objects(given).filter_map(Pod::of)
+}
+
+/// A hook of a container.
+#[derive(Clone, Copy)]
+pub(super) struct Hook<'g> {
+    /// What is under `preStop` or `postStart`.
+    pub(super) node: Node<'g>,
+}
+
+impl<'g> Hook<'g> {
+    /// Words of the command, also of those within a shell's argument.
+    pub(super) fn words(self) -> Vec<&'g str> {
+        let command = self.node.get("exec").and_then(|exec| exec.get("command"));
+        command.into_iter().flat_map(Node::items).filter_map(Node::text).flat_map(str::split_whitespace).collect()
+    }
+
+    pub(super) fn command(self) -> Option<Node<'g>> {
+        self.node.get("exec")?.get("command")
+    }
+
+    /// The item of the command in which something stands.
+    pub(super) fn item_with(self, part: &str) -> Option<Node<'g>> {
+        self.command()?.items().find(|item| item.text().is_some_and(|text| text.contains(part)))
+    }
+
+    pub(super) fn http(self) -> Option<Node<'g>> {
+        self.node.get("httpGet")
+    }
+
+    /// The value of an option, as `--name=value` or `--name value`.
+    pub(super) fn option(self, name: &str) -> Option<&'g str> {
+        let words = self.words();
+        let at = words.iter().position(|word| word.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))?;
+        let word = words.get(at)?;
+        word.split_once('=').map(|(_, value)| value).or_else(|| words.get(at + 1).copied())
+    }
+
+    /// Whether it runs `pilot-agent` with this command.
+    pub(super) fn runs_agent(self, command: &str) -> bool {
+        let words = self.words();
+        words.windows(2).any(|pair| pair[0].ends_with("pilot-agent") && pair[1] == command)
+    }
+
+    fn container(self) -> Option<Node<'g>> {
+        self.node.parent()?.parent()
+    }
+
+    /// Whether it belongs to a proxy: of a pod, or wherever else Istio takes hooks for proxies from.
+    pub(super) fn is_proxys(self) -> bool {
+        let Some(lifecycle) = self.node.parent().filter(|node| node.key_text() == Some("lifecycle")) else { return false };
+        match self.container().and_then(|container| container.get("name")).and_then(Node::text) {
+            Some(name) => name == "istio-proxy",
+            // Helm values: of the mesh, and of the gateway chart.
+            None => lifecycle.has_keys(&["lifecycle", "proxy", "global"]) || lifecycle.parent().is_some_and(|top| top.parent().is_none()),
+        }
+    }
+
+    /// The pod that it is in.
+    pub(super) fn pod(self) -> Option<Pod<'g>> {
+        self.node.upwards().filter(|node| node.get("kind").is_some()).find_map(|node| Object::new(node).and_then(Pod::of))
+    }
+}
+
+/// The stop hooks of all containers, wherever they are written.
+pub(super) fn stop_hooks(given: &Given) -> impl Iterator<Item = Hook<'_>> {
+    given.keyed("preStop").map(|node| Hook { node })
+}
+
+/// The hooks of all containers, wherever they are written.
+pub(super) fn hooks(given: &Given) -> impl Iterator<Item = Hook<'_>> {
+    stop_hooks(given).chain(given.keyed("postStart").map(|node| Hook { node }))
+}

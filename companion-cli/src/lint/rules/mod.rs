@@ -1,0 +1,35 @@
+//! The rules, grouped by what they look at. A new one is an entry in its group's list and a function below it; its examples are two files
+//! in `tests/lint/rules`.
+
+mod delivery;
+mod envoy_filter;
+mod files;
+mod gate;
+mod grace;
+mod hooks;
+mod jobs;
+mod module;
+mod names;
+mod scheme;
+mod traffic;
+
+use super::rule::Rule;
+
+/// All rules, by code.
+pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
+    [
+        files::RULES,
+        envoy_filter::RULES,
+        names::RULES,
+        delivery::RULES,
+        module::RULES,
+        scheme::RULES,
+        gate::RULES,
+        hooks::RULES,
+        grace::RULES,
+        jobs::RULES,
+        traffic::RULES,
+    ]
+    .into_iter()
+    .flatten()
+}

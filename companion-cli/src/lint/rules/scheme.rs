@@ -1,0 +1,188 @@
+//! LS35x: what restoring x-forwarded-proto needs around the module.
+
+use laststream_filter::config::wire::{ForwardedProto, Preset};
+
+use crate::lint::envoy_filter::patch_of;
+use crate::lint::finding::{Found, Severity};
+use crate::lint::given::Given;
+use crate::lint::listeners::{connection_manager, uses};
+use crate::lint::modules::{Module, ours};
+use crate::lint::node::Node;
+use crate::lint::reach::Reach;
+use crate::lint::rule::Rule;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS351",
+        severity: Severity::Error,
+        title: "nobody saves the x-forwarded-proto that the load balancer sent",
+        why: "An Istio gateway overwrites x-forwarded-proto before any filter runs. The module reads what was sent from a header that an early header mutation fills; without it the load balancer says nothing and the fallback decides, or whatever a client writes into that header is believed.",
+        fix: "Add a NETWORK_FILTER MERGE with `early_header_mutation_extensions` that removes the header and then appends `%REQ(x-forwarded-proto)%`. Where Envoy keeps the header, write `\"original_header\": \"x-forwarded-proto\"`.",
+        check: not_saved,
+    },
+    Rule {
+        code: "LS352",
+        severity: Severity::Error,
+        title: "a forged copy of the saved header survives",
+        why: "A client may send the saved header itself. Only when it is removed before it is appended, and empty values are not kept, is what the module reads the peer's own x-forwarded-proto.",
+        fix: "In `mutations`: first `remove` the header, then `append` it with OVERWRITE_IF_EXISTS_OR_ADD, without `keep_empty_value`.",
+        check: forgeable,
+    },
+    Rule {
+        code: "LS353",
+        severity: Severity::Error,
+        title: "nobody tells the module who the direct peer is",
+        why: "Trust in addresses needs the connection's own peer, which a `set_filter_state` filter in front of the module writes. Without it nobody is trusted: every request keeps the scheme of the connection.",
+        fix: "Put `envoy.filters.http.set_filter_state` in front, with the key of `trust.peer_key` and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%.",
+        check: no_peer,
+    },
+    Rule {
+        code: "LS354",
+        severity: Severity::Error,
+        title: "the filter that tells the direct peer comes after the module",
+        why: "Filters run in their order: when the module looks, the filter state is not there yet, and nobody is trusted. Of two INSERT_FIRST in one resource the later one ends up in front.",
+        fix: "Put `set_filter_state` in front: in a chain before the module, in an EnvoyFilter as a later INSERT_FIRST patch.",
+        check: peer_too_late,
+    },
+];
+
+const FORWARDED_PROTO: &str = "x-forwarded-proto";
+
+/// laststream's filters that restore the scheme.
+fn restorers(given: &Given) -> impl Iterator<Item = (Module<'_>, &ForwardedProto)> {
+    ours(given).filter_map(|module| Some((module, module.wire()?.forwarded_proto.as_ref()?)))
+}
+
+/// Where the configuration speaks of it.
+fn section(module: Module<'_>) -> Node<'_> {
+    let text = module.text().unwrap_or(module.plugin);
+    text.embedded().and_then(|root| root.get("forwarded_proto")).unwrap_or(text)
+}
+
+fn wants_saved(proto: &ForwardedProto) -> bool {
+    let by_preset = proto.presets.iter().any(|preset| *preset != Preset::Cloudfront);
+    let by_source = proto.sources.iter().any(|source| source.header.eq_ignore_ascii_case(FORWARDED_PROTO));
+    (by_preset || by_source) && !proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO)
+}
+
+/// Something that stands around a module, and for whom.
+struct Helper<'g> {
+    /// The list of mutations, or the key of the filter state.
+    node: Node<'g>,
+    reach: Reach,
+    manager: Option<Node<'g>>,
+}
+
+impl<'g> Helper<'g> {
+    fn new(node: Node<'g>) -> Self {
+        Self { node, reach: Reach::of(node), manager: connection_manager(node) }
+    }
+
+    /// Whether it works for the module: in the mesh on the same proxies, in a plain Envoy in the same chain.
+    fn helps(&self, module: Module<'g>) -> bool {
+        let in_mesh = matches!(self.reach, Reach::Mesh(_));
+        self.reach.may_meet(module.reach())
+            && (in_mesh || self.manager.is_some_and(|manager| connection_manager(module.typed) == Some(manager)))
+    }
+}
+
+/// Early header mutations.
+fn mutations(given: &Given) -> Vec<Helper<'_>> {
+    let early = |node: Node<'_>| matches!(node.key_text(), Some("early_header_mutation_extensions" | "earlyHeaderMutationExtensions"));
+    given.keyed("mutations").filter(|list| list.upwards().any(early)).map(Helper::new).collect()
+}
+
+/// Where filter state is written.
+fn tellers(given: &Given) -> Vec<Helper<'_>> {
+    given.keyed_field("object_key", "objectKey").map(Helper::new).collect()
+}
+
+/// The mutation that writes a header.
+fn append_of<'g>(list: Node<'g>, header: &str) -> Option<Node<'g>> {
+    list.items().find(|item| appended(*item).is_some_and(|name| name.eq_ignore_ascii_case(header)))
+}
+
+fn appended(mutation: Node<'_>) -> Option<&str> {
+    mutation.fields("append.header.key").and_then(Node::text)
+}
+
+fn not_saved<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let mutations = mutations(given);
+    for (module, proto) in restorers(given).filter(|(_, proto)| wants_saved(proto)) {
+        let saves = |helper: &Helper<'g>| helper.helps(module) && append_of(helper.node, &proto.original_header).is_some();
+        if !mutations.iter().any(saves) {
+            found.at(section(module), format!("no early header mutation of these files writes `{}`", proto.original_header));
+        }
+    }
+}
+
+fn forgeable<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let restorers: Vec<_> = restorers(given).filter(|(_, proto)| wants_saved(proto)).collect();
+    for helper in mutations(given) {
+        let Some(list) = restorers.iter().find_map(|(module, proto)| {
+            let append = helper.helps(*module).then(|| append_of(helper.node, &proto.original_header))??;
+            Some((append, &proto.original_header))
+        }) else {
+            continue;
+        };
+        let (append, header) = list;
+        let removes = |item: Node<'g>| item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header));
+        if !helper.node.items().take_while(|item| *item != append).any(removes) {
+            found.at(append, format!("`{header}` is not removed before"));
+        } else if let Some(keeps) = append.fields("append.keep_empty_value").filter(|node| node.is_true()) {
+            found.at(keeps, "an empty x-forwarded-proto leaves an empty header here, which says nothing to the module");
+        }
+    }
+}
+
+fn wants_peer(proto: &ForwardedProto) -> bool {
+    !proto.trust.peers.is_empty()
+}
+
+/// Those that write the module's peer.
+fn own_tellers<'t, 'g>(tellers: &'t [Helper<'g>], module: Module<'g>, proto: &ForwardedProto) -> impl Iterator<Item = Node<'g>> {
+    let writes = move |helper: &&'t Helper<'g>| helper.node.text() == Some(proto.trust.peer_key.as_str()) && helper.helps(module);
+    tellers.iter().filter(writes).map(|helper| helper.node)
+}
+
+fn no_peer<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let tellers = tellers(given);
+    for (module, proto) in restorers(given).filter(|(_, proto)| wants_peer(proto)) {
+        if own_tellers(&tellers, module, proto).next().is_none() {
+            found.at(section(module), format!("no `set_filter_state` of these files writes `{}`", proto.trust.peer_key));
+        }
+    }
+}
+
+fn peer_too_late<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let tellers = tellers(given);
+    for (module, proto) in restorers(given).filter(|(_, proto)| wants_peer(proto)) {
+        let late = |teller: Node<'g>| comes_after(teller, module).unwrap_or(false);
+        let mut own = own_tellers(&tellers, module, proto).peekable();
+        let Some(first) = own.peek().copied() else { continue };
+        if own.all(late) {
+            found.at(first, format!("`{}` has looked for `{}` already", module.name(), proto.trust.peer_key));
+        }
+    }
+}
+
+/// Whether the module runs before the teller; none where that is not to be seen.
+fn comes_after(teller: Node<'_>, module: Module<'_>) -> Option<bool> {
+    let Some(own) = patch_of(teller) else {
+        return Some(index_in_chain(teller)? > index_in_chain(module.typed)?);
+    };
+    let mut patches = uses(module).into_iter().filter_map(patch_of);
+    let puts = patches.find(|patch| patch.apply_to() == "HTTP_FILTER" && patch.filter.node == own.filter.node)?;
+    let later = own.node.raw()?.index > puts.node.raw()?.index;
+    match (own.operation(), puts.operation()) {
+        ("INSERT_FIRST", "INSERT_FIRST") => Some(!later),
+        ("INSERT_BEFORE", "INSERT_BEFORE") => Some(later),
+        _ => None,
+    }
+}
+
+fn index_in_chain(node: Node<'_>) -> Option<u32> {
+    let is_chain = |list: Node<'_>| matches!(list.key_text(), Some("http_filters" | "httpFilters"));
+    let item = node.upwards().find(|node| node.parent().is_some_and(is_chain))?;
+    item.raw().map(|raw| raw.index)
+}

@@ -1,0 +1,124 @@
+//! The examples, damaged in thousands of ways: nothing panics, nothing hangs, and what is found stands where it says.
+
+use std::time::{Duration, Instant};
+
+use laststream::lint::{Assume, Source, lint, output};
+
+use crate::support::{Example, files, folder};
+
+const INPUTS: usize = 7_000;
+/// A hang, not a slow machine.
+const HANGS: Duration = Duration::from_secs(20);
+
+/// Small, fast, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit.max(1) as u64).unwrap()
+    }
+}
+
+const PIECES: [&[u8]; 24] = [
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b": ",
+    b"- ",
+    b"&a ",
+    b"*a",
+    b"<<: *a\n",
+    b"|\n",
+    b">-\n",
+    b"'",
+    b"\"",
+    b"#",
+    b"\t",
+    b"\r\n",
+    b"---\n",
+    b"\0",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"? ",
+    b"!!str ",
+    b"%YAML 1.1\n",
+    b"\xe2\x80\xa8",
+];
+
+fn damaged(texts: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let mut bytes = texts[random.below(texts.len())].clone();
+    for _ in 0..=random.below(6) {
+        let at = random.below(bytes.len());
+        match random.below(8) {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at, u8::try_from(random.below(256)).unwrap()),
+            2 if !bytes.is_empty() => bytes[at] ^= 1 << random.below(8),
+            3 => {
+                let piece = PIECES[random.below(PIECES.len())];
+                bytes.splice(at..at, piece.iter().copied());
+            }
+            4 => move_line(&mut bytes, random),
+            5 => indent_line(&mut bytes, random),
+            6 => {
+                let end = (at + random.below(200)).min(bytes.len());
+                bytes.drain(at..end);
+            }
+            _ => {
+                let other = &texts[random.below(texts.len())];
+                let from = random.below(other.len());
+                let piece = other[from..(from + 300).min(other.len())].to_vec();
+                bytes.splice(at..at, piece);
+            }
+        }
+    }
+    bytes
+}
+
+fn move_line(bytes: &mut Vec<u8>, random: &mut Random) {
+    let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let (from, to) = (random.below(lines.len()), random.below(lines.len()));
+    if !lines.is_empty() {
+        let line = lines.remove(from);
+        lines.insert(to.min(lines.len()), line);
+    }
+    *bytes = lines.concat();
+}
+
+fn indent_line(bytes: &mut Vec<u8>, random: &mut Random) {
+    let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    if !lines.is_empty() {
+        let at = random.below(lines.len());
+        lines[at].splice(0..0, b"  ".iter().copied());
+    }
+    *bytes = lines.concat();
+}
+
+#[test]
+fn damaged_input_is_answered() {
+    let folders = ["rules", "good", "write-ups"].map(folder);
+    let texts: Vec<Vec<u8>> = folders.iter().flat_map(|folder| files(folder)).map(|path| Example::read(&path).text.into_bytes()).collect();
+    let mut random = Random(0x1a57_57e4_a000_0001);
+    let mut found = 0;
+    for number in 0..INPUTS {
+        let bytes = damaged(&texts, &mut random);
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + bytes.iter().filter(|byte| **byte == b'\r').count() + 2;
+        let begun = Instant::now();
+        let findings = lint(vec![Source::new("damaged.yaml", bytes.clone())], Assume { istio: Some((1, 29)) });
+        let shown = [output::text(&findings), output::json(&findings, 1), output::sarif(&findings, None)];
+        assert!(begun.elapsed() < HANGS, "input {number} took {:?}", begun.elapsed());
+        assert!(shown.iter().all(|text| text.len() < 10_000_000), "input {number} makes much of little");
+        for finding in &findings {
+            assert!(finding.line >= 1 && finding.line as usize <= lines && finding.column >= 1, "input {number}: {finding:?}");
+        }
+        found += findings.len();
+    }
+    assert!(found > INPUTS, "{found} findings: the damage is not what it should be");
+}

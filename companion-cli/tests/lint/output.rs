@@ -1,0 +1,91 @@
+//! What is printed, for one file, word by word; and that SARIF is SARIF.
+
+use laststream::lint::{Finding, output, rules};
+use serde_json::Value;
+
+use crate::support::{Example, files, folder};
+
+const BLESS: &str = "LASTSTREAM_BLESS";
+
+fn findings() -> Vec<Finding> {
+    Example::read(&folder("golden").join("input.yaml")).findings()
+}
+
+/// Compares with a file, or writes it when asked to.
+fn golden(name: &str, text: &str) {
+    let path = folder("golden").join(name);
+    if std::env::var_os(BLESS).is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(wanted == text, "{name} is not what it was; if that is meant, run it with {BLESS}=1\n{text}");
+}
+
+#[test]
+fn one_file_word_by_word() {
+    let findings = findings();
+    let text = output::text(&findings);
+    golden("output.txt", &without_colours(&text));
+    golden("output.json", &output::json(&findings, 1));
+    golden("output.sarif", &output::sarif(&findings, None).replace(env!("CARGO_PKG_VERSION"), "VERSION"));
+}
+
+fn without_colours(text: &str) -> String {
+    let mut out = String::new();
+    let mut parts = text.split('\u{1b}');
+    out += parts.next().unwrap();
+    for part in parts {
+        out += part.split_once('m').unwrap().1;
+    }
+    out
+}
+
+#[test]
+fn the_reference_is_what_the_rules_say() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("LINT.md");
+    if std::env::var_os(BLESS).is_some() {
+        std::fs::write(&path, output::reference()).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(wanted == output::reference(), "LINT.md is not what the rules say; run this with {BLESS}=1");
+}
+
+#[test]
+fn sarif_has_what_code_hosts_want() {
+    let all = files(&folder("rules"));
+    let findings: Vec<_> = all.iter().flat_map(|path| Example::read(path).findings()).collect();
+    let sarif: Value = serde_json::from_str(&output::sarif(&findings, None)).unwrap();
+    assert_eq!(sarif["version"], "2.1.0");
+    assert!(sarif["$schema"].as_str().unwrap().contains("sarif-2.1.0"));
+    let run = &sarif["runs"][0];
+    let descriptors = run["tool"]["driver"]["rules"].as_array().unwrap();
+    assert_eq!(descriptors.len(), rules().count());
+    for descriptor in descriptors {
+        assert!(descriptor["shortDescription"]["text"].is_string() && descriptor["fullDescription"]["text"].is_string(), "{descriptor}");
+        assert!(descriptor["helpUri"].as_str().unwrap().starts_with("https://"), "{descriptor}");
+        assert!(["error", "warning", "note"].contains(&descriptor["defaultConfiguration"]["level"].as_str().unwrap()), "{descriptor}");
+    }
+    let results = run["results"].as_array().unwrap();
+    assert_eq!(results.len(), findings.len());
+    for result in results {
+        let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+        assert_eq!(descriptors[index]["id"], result["ruleId"]);
+        assert!(!result["message"]["text"].as_str().unwrap().is_empty());
+        let place = &result["locations"][0]["physicalLocation"];
+        assert!(!place["artifactLocation"]["uri"].as_str().unwrap().starts_with('/'), "{place}");
+        let region = &place["region"];
+        assert!(region["startLine"].as_u64().unwrap() >= 1 && region["endColumn"].as_u64() > region["startColumn"].as_u64(), "{region}");
+    }
+}
+
+#[test]
+fn marks_stand_under_what_they_mean() {
+    let text = "kind: Job\nspec:\n  template:\n    spec: {a: \"\u{e4}\u{f6}\", shareProcessNamespace: true}\n";
+    let example = Example { name: "a.yaml".into(), text: text.into() };
+    let shown = without_colours(&output::text(&example.findings()));
+    let lines: Vec<_> = shown.lines().collect();
+    let (line, mark) = (lines[3], lines[4]);
+    let at = mark.chars().position(|character| character == '^').unwrap();
+    assert_eq!(line.chars().skip(at).take(4).collect::<String>(), "true", "{shown}");
+    assert_eq!(mark.trim_end().chars().filter(|character| *character == '^').count(), 4, "{shown}");
+}

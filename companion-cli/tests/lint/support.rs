@@ -1,0 +1,76 @@
+//! Examples: files that say in their own comments what is to be found in them.
+
+use std::path::{Path, PathBuf};
+
+use laststream::lint::{Assume, Finding, Source, lint};
+
+/// The folder of the examples.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lint").join(name)
+}
+
+/// The manifests of a folder, sorted.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}
+
+/// An example and what is expected of it: `finding: LS101 LS102` in a line is for that line, `finding at 7: LS301` names another one,
+/// `istio: 1.29` says what is assumed.
+pub(crate) struct Example {
+    pub name: String,
+    pub text: String,
+}
+
+impl Example {
+    pub(crate) fn read(path: &Path) -> Self {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        Self { name, text: std::fs::read_to_string(path).expect("an example is text") }
+    }
+
+    /// Line and code.
+    pub(crate) fn expected(&self) -> Vec<(u32, String)> {
+        let mut expected = Vec::new();
+        for (number, line) in (1..).zip(self.text.lines()) {
+            let (line_of, codes) = if let Some((_, rest)) = line.split_once("finding at ") {
+                let (line, codes) = rest.split_once(':').expect("`finding at LINE: CODES`");
+                (line.trim().parse().expect("a line"), codes)
+            } else if let Some((_, codes)) = line.split_once("finding: ") {
+                (number, codes)
+            } else {
+                continue;
+            };
+            let codes = codes.split_whitespace().take_while(|word| word.starts_with("LS"));
+            expected.extend(codes.map(|code| (line_of, code.to_owned())));
+        }
+        expected.sort();
+        expected
+    }
+
+    fn assume(&self) -> Assume {
+        let version = self.text.lines().find_map(|line| line.strip_prefix("# istio: "));
+        let istio = version.and_then(|text| text.split_once('.')).map(|(major, minor)| (major.parse().unwrap(), minor.parse().unwrap()));
+        Assume { istio }
+    }
+
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        lint(vec![Source::new(self.name.clone(), self.text.clone().into_bytes())], self.assume())
+    }
+
+    /// What is found, as it is expected.
+    pub(crate) fn found(&self) -> Vec<(u32, String)> {
+        let mut found: Vec<_> = self.findings().iter().map(|finding| (finding.line, finding.rule.code.to_owned())).collect();
+        found.sort();
+        found
+    }
+}
+
+/// For messages of failed tests.
+pub(crate) fn described(findings: &[Finding]) -> String {
+    findings
+        .iter()
+        .map(|finding| format!("{}:{}:{} {} {}\n", finding.file, finding.line, finding.column, finding.rule.code, finding.message))
+        .collect()
+}
