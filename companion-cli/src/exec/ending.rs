@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ureq::http::Method;
 
 use super::{Stage, ready};
-use crate::gate::{Signal, Trouble};
+use crate::gate::Signal;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -51,7 +51,7 @@ fn post(stage: &Stage<'_>, url: &str) -> Result<(), String> {
     match stage.http.ask(Method::POST, url, &[], PATIENCE) {
         Ok(response) if (200..300).contains(&response.status) => Ok(()),
         Ok(response) => Err(format!("status {}", response.status)),
-        Err(Trouble::Broken(_)) => Ok(()), // it ends before it answers
+        Err(trouble) if trouble.may_have_arrived() => Ok(()), // it ends before it answers
         Err(trouble) => Err(trouble.to_string()),
     }
 }

@@ -64,9 +64,21 @@ fn told(error: Error, limit: Duration) -> Trouble {
         Error::Timeout(_) => Trouble::Silence(limit),
         Error::HostNotFound => Trouble::NoHost,
         Error::ConnectionFailed => Trouble::Refused,
-        Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => Trouble::Refused,
-        Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Trouble::Silence(limit),
-        Error::Io(error) => Trouble::Broken(error.to_string()),
+        Error::Io(error) => of_io(&error, limit),
         error => Trouble::Other(error.to_string()),
+    }
+}
+
+fn of_io(error: &io::Error, limit: Duration) -> Trouble {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,
+        UnexpectedEof,
+    };
+    match error.kind() {
+        ConnectionRefused => Trouble::Refused,
+        TimedOut => Trouble::Silence(limit),
+        HostUnreachable | NetworkDown | NetworkUnreachable => Trouble::Unreachable(error.to_string()),
+        BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof => Trouble::Broken(error.to_string()),
+        _ => Trouble::Other(error.to_string()),
     }
 }

@@ -11,6 +11,9 @@ pub enum Trouble {
     /// The address cannot be found.
     #[error("there is no such host")]
     NoHost,
+    /// There is no way to it; in a pod without a loopback interface, for one.
+    #[error("it cannot be reached: {0}")]
+    Unreachable(String),
     /// Silence.
     #[error("no answer within {} ms", .0.as_millis())]
     Silence(Duration),
@@ -38,7 +41,7 @@ impl Trouble {
     /// Whether whoever was there has gone, as far as one connection can tell.
     #[must_use]
     pub fn is_absence(&self) -> bool {
-        matches!(self, Self::Refused | Self::NoHost)
+        matches!(self, Self::Refused | Self::NoHost | Self::Unreachable(_))
     }
 
     /// Whether the request may have arrived: it ends a proxy that does not live to answer it.

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Command;
 
-use crate::support::{Proxy, Running, run, signal, until};
+use crate::support::{PROGRAM, Proxy, Running, run, signal, until};
 
 /// Why there can be no namespace, if there cannot.
 fn missing() -> Option<String> {
@@ -64,6 +64,24 @@ fn signals_end_the_first_process() {
     until("a look at the proxy", || proxy.asked("GET /ready") > before);
     signal(inner(&running), "TERM");
     assert_eq!(running.end().0, Some(143));
+}
+
+/// A network without any interface is no proxy, and nothing that was told to end.
+#[test]
+fn a_pod_without_a_network_has_no_proxy() {
+    if let Some(missing) = missing() {
+        return not_tested(&missing);
+    }
+    let exec = |options: &[&str]| {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--net", PROGRAM, "exec"]);
+        run(unshare.args(options).args(["--", "sh", "-c", "exit 44"]))
+    };
+    let (code, _, people) = exec(&["--no-proxy-ok=0s"]);
+    assert_eq!(code, Some(44), "{people}");
+    let (code, _, people) = exec(&["--ready-timeout", "300ms", "--gate-timeout", "300ms"]);
+    assert_eq!(code, Some(2), "{people}");
+    assert!(people.contains("cannot be reached") && people.contains("there is nothing to end"), "{people}");
 }
 
 /// The child of `unshare`.
