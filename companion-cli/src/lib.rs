@@ -3,8 +3,11 @@
 
 pub mod env_vars;
 pub mod envoy;
+pub mod exec;
+pub mod gate;
 pub mod image;
 pub mod inspect;
+pub mod install;
 pub mod lint;
 pub mod module;
 pub mod policy;
