@@ -5,7 +5,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::commands::build::Build;
 use crate::commands::completions::Completions;
 use crate::commands::config::Config;
+use crate::commands::demo::Demo;
 use crate::commands::envoy::Envoy;
+use crate::commands::guarded::Guarded;
 use crate::commands::inspect::Inspect;
 use crate::commands::lint::Lint;
 use crate::commands::man::Man;
@@ -30,9 +32,12 @@ pub(crate) enum Command {
     /// The module's configuration: its schema, checking one; and the interface of the gate.
     #[command(subcommand)]
     Config(Config),
+    Demo(Demo),
     /// A real Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
+    #[command(hide = true)]
+    Guarded(Guarded),
     Inspect(Box<Inspect>),
     Lint(Lint),
     Man(Man),
