@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use laststream::demo::times::Times;
-use laststream::demo::view::{View, plain_line, table};
+use laststream::demo::view::{View, WIDTH, plain_line, table};
 use laststream::demo::{self, Error, Event, Lane, Outcome, Settings, Watcher, report};
 use laststream::envoy::{self, NEWEST, Version, Wanted};
 use laststream::module::builtin;
@@ -125,7 +125,6 @@ fn guard() -> Vec<OsString> {
 enum Told {
     Began,
     Happened(Lane, Event),
-    Ended(Lane),
     Over,
 }
 
@@ -147,17 +146,13 @@ impl Watcher for Shown<'_> {
     fn happened(&self, lane: Lane, event: &Event) {
         self.tell(Told::Happened(lane, event.clone()));
     }
-
-    fn ended(&self, lane: Lane) {
-        self.tell(Told::Ended(lane));
-    }
 }
 
 /// Lines that change in a terminal; without one, or without colours, a line for everything that happens.
 fn show(mut view: View, receiver: Receiver<Told>, printer: &Printer) {
-    let is_live = std::io::stderr().is_terminal() && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-    let is_over = AtomicBool::new(false);
-    while !is_over.load(Ordering::Relaxed) {
+    let is_live = can_change_lines();
+    let mut is_over = false;
+    while !is_over {
         match receiver.recv_timeout(Duration::from_millis(100)) {
             Ok(Told::Began) => view.begin(),
             Ok(Told::Happened(lane, event)) => {
@@ -167,12 +162,18 @@ fn show(mut view: View, receiver: Receiver<Told>, printer: &Printer) {
                 view.happened(lane, event);
                 continue; // the next may be there already
             }
-            Ok(Told::Ended(lane)) => view.ended(lane),
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(Told::Over) | Err(RecvTimeoutError::Disconnected) => is_over.store(true, Ordering::Relaxed),
+            Ok(Told::Over) | Err(RecvTimeoutError::Disconnected) => is_over = true,
         }
         if is_live {
             view.frame().iter().for_each(|line| printer.people(line));
         }
     }
+}
+
+/// Without colours the printer lets no other control characters through either.
+fn can_change_lines() -> bool {
+    let stderr = std::io::stderr();
+    let is_wide = rustix::termios::tcgetwinsize(&stderr).is_ok_and(|size| usize::from(size.ws_col) > WIDTH);
+    is_wide && stderr.is_terminal() && anstream::AutoStream::choice(&stderr) != anstream::ColorChoice::Never
 }

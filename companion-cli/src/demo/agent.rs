@@ -122,8 +122,12 @@ impl Container for Agent {
 }
 
 impl Drop for Agent {
+    /// Its threads may still hold the Envoy for a moment; it ends now.
     fn drop(&mut self) {
         self.shared.terminated.store(true, Ordering::SeqCst);
+        if let Some(proxy) = get(&self.shared.proxy) {
+            proxy.kill();
+        }
     }
 }
 

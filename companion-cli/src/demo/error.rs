@@ -47,6 +47,15 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A part of the demo itself failed.
+    #[error("a lane of the demo broke off: this is an error of laststream's")]
+    Broken,
+    /// Sockets have short names.
+    #[error("the folder for temporary files, `{folder}`, has too long a path for sockets: set TMPDIR to a shorter one")]
+    TooLong {
+        /// The folder.
+        folder: String,
+    },
     /// Somebody wanted it to end.
     #[error("interrupted; every Envoy has been ended")]
     Interrupted,

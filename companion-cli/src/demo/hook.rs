@@ -1,12 +1,13 @@
 //! The stop hooks of the proxy's container, as models of what runs there: the write-ups' netstat loops, and `pilot-agent wait`.
 
+use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
 
 use super::agent::Agent;
 use super::app::App;
 use super::clock::Clock;
-use super::http;
+use super::http::{self, Reply};
 use super::times::Times;
 
 /// `pilot-agent wait` gives up on a single question after this.
@@ -34,15 +35,18 @@ impl Hook<'_> {
         }
     }
 
-    /// Runs until it ends or is cut; what it said, if it ended.
-    pub(super) fn run(&self, until: Duration) -> Option<String> {
-        while self.clock.now() < until && !self.clock.is_over() {
-            if let Some(said) = self.ask() {
-                return Some(said);
+    /// Runs until it ends, or is cut: then it tells what it still waited for.
+    pub(super) fn run(&self, until: Duration) -> Result<String, String> {
+        loop {
+            let waits_for = match self.ask() {
+                Ok(said) => return Ok(said),
+                Err(waits_for) => waits_for,
+            };
+            if self.clock.now() >= until || self.clock.is_over() {
+                return Err(waits_for);
             }
             self.clock.pause(self.period().min(until.saturating_sub(self.clock.now())));
         }
-        None
     }
 
     fn period(&self) -> Duration {
@@ -52,24 +56,35 @@ impl Hook<'_> {
         }
     }
 
-    fn ask(&self) -> Option<String> {
+    /// What it says at its end, or what it waits for.
+    fn ask(&self) -> Result<String, String> {
         match self.kind {
             Kind::Netstat { app, agent } => {
-                let open = app.is_listening() || agent.is_some_and(Agent::is_listening);
-                (!open).then(|| "ends: no listening socket is left but Envoy's".to_owned())
+                let listening = [("the app", app.is_listening()), ("pilot-agent", agent.is_some_and(Agent::is_listening))];
+                let names: Vec<&str> = listening.into_iter().filter_map(|(name, is)| is.then_some(name)).collect();
+                if names.is_empty() {
+                    Ok("no listening socket is left but Envoy's".to_owned())
+                } else {
+                    Err(format!("{} still listens", names.join(" and ")))
+                }
             }
-            Kind::Wait { gate } => {
-                let mut stream = TcpStream::connect(("127.0.0.1", gate)).ok()?;
-                stream.set_read_timeout(Some(ASK)).ok()?;
-                let reply = http::exchange(&mut stream, "GET", "/prestop", &[]).ok()?;
-                (reply.status == 200).then(|| format!("ends: the gate says {}", word(&reply)))
-            }
+            Kind::Wait { gate } => match answer(gate) {
+                Ok(reply) if reply.status == 200 => Ok(format!("the gate says {}", state(&reply))),
+                Ok(reply) => Err(format!("the gate says {}", state(&reply))),
+                Err(error) => Err(format!("the gate does not answer: {error}")),
+            },
         }
     }
 }
 
+fn answer(gate: u16) -> io::Result<Reply> {
+    let mut stream = TcpStream::connect(("127.0.0.1", gate))?;
+    stream.set_read_timeout(Some(ASK))?;
+    http::exchange(&mut stream, "GET", "/prestop", &[])
+}
+
 /// The state in the gate's answer.
-fn word(reply: &http::Reply) -> String {
+fn state(reply: &Reply) -> String {
     let json: Option<serde_json::Value> = serde_json::from_slice(&reply.body).ok();
-    json.and_then(|json| json["state"].as_str().map(str::to_owned)).unwrap_or_else(|| "200".to_owned())
+    json.and_then(|json| json["state"].as_str().map(str::to_owned)).unwrap_or_else(|| reply.status.to_string())
 }

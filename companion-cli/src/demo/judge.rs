@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::agent::Reason;
 use super::lane::Lane;
-use super::record::{Event, Span};
+use super::record::{Event, Span, Who};
 use super::times::Times;
+use super::view::times_in_words;
 
 /// Who ended the pod's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -125,25 +126,29 @@ fn ended_by(reason: Option<Reason>, has_ended: bool) -> EndedBy {
 
 /// In words, from the facts alone.
 fn why(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
-    let end = match result.ended_by {
-        EndedBy::DrainTime => format!("the agent killed Envoy {} after SIGTERM", span(times.agent.as_secs_f64())),
-        EndedBy::ZeroConnections => "the agent killed Envoy when it saw no connection".to_owned(),
-        EndedBy::Gate => format!("the gate opened and Envoy ended {} after the answer", span(result.proxy_ended - result.answered)),
-        EndedBy::Sigkill => match connections {
-            Some(count) if count > 0 => format!("{count} idle connection{} held Envoy until SIGKILL", if count == 1 { "" } else { "s" }),
-            _ if result.spans.iter().any(|span| span.cut && span.who == super::Who::Hook) => {
-                "the hook never ended, for the agent's own socket counts, too: SIGKILL".to_owned()
-            }
-            _ => "Envoy held until SIGKILL".to_owned(),
-        },
-        EndedBy::Itself => "Envoy ended by itself".to_owned(),
-        EndedBy::Nobody => "Envoy still ran at the end".to_owned(),
-    };
+    let end = end_in_words(result, connections, times);
     match (result.lost, result.executions) {
-        (true, _) if result.ended_by == EndedBy::Gate => format!("the request was lost; {end}"),
+        (true, _) if result.proxy_ended + 1.0 < result.answered => format!("{end}; the request was lost"),
         (true, _) => format!("{end}, and the request with it"),
         (false, 0 | 1) => end,
-        (false, count) => format!("{end}; the work was done {count} times"),
+        (false, count) => format!("{end}; another pod was asked, and the work done {}", times_in_words(count)),
+    }
+}
+
+fn end_in_words(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
+    let hook = result.spans.iter().find(|span| span.who == Who::Hook);
+    let agent = span(times.agent.as_secs_f64());
+    match (result.ended_by, hook, connections) {
+        (EndedBy::DrainTime, Some(hook), _) if !hook.cut => format!("the hook ended: {}; then the agent took its {agent}", hook.what),
+        (EndedBy::DrainTime, ..) => format!("the agent killed Envoy {agent} after SIGTERM"),
+        (EndedBy::ZeroConnections, ..) => "the agent killed Envoy when it saw no connection".to_owned(),
+        (EndedBy::Gate, ..) => format!("the gate opened, and Envoy ended {} after the answer", span(result.proxy_ended - result.answered)),
+        (EndedBy::Sigkill, _, Some(1)) => "one idle connection held Envoy until SIGKILL".to_owned(),
+        (EndedBy::Sigkill, _, Some(count)) if count > 1 => format!("{count} idle connections held Envoy until SIGKILL"),
+        (EndedBy::Sigkill, Some(hook), _) if hook.cut => format!("the hook never ended: {}; SIGKILL", hook.what),
+        (EndedBy::Sigkill, ..) => "Envoy was there until SIGKILL".to_owned(),
+        (EndedBy::Itself, ..) => "Envoy ended by itself".to_owned(),
+        (EndedBy::Nobody, ..) => "Envoy still ran at the end".to_owned(),
     }
 }
 
@@ -205,7 +210,7 @@ mod tests {
         let times = Times::usual();
         let good = judge(observed(Lane::Laststream, Ok((200, true)), Reason::Drained), &times);
         assert_eq!((good.lost, good.surprises.len()), (false, 0), "{:?}", good.surprises);
-        assert_eq!(good.why, "the gate opened and Envoy ended 1.5 s after the answer");
+        assert_eq!(good.why, "the gate opened, and Envoy ended 1.5 s after the answer");
         let lost = judge(observed(Lane::Nothing, Ok((503, true)), Reason::DrainTime), &times);
         assert_eq!((lost.lost, lost.surprises.len()), (true, 0), "{:?}", lost.surprises);
         assert_eq!(lost.why, "the agent killed Envoy 5.0 s after SIGTERM, and the request with it");

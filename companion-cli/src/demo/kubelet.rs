@@ -38,10 +38,12 @@ pub(super) fn stop(
     let grace_ends = began + times.grace_period;
     if let Some(hook) = hook {
         record.note(Who::Hook, format!("begins: {}", hook.name()));
-        let said = hook.run(grace_ends);
-        let words = said.unwrap_or_else(|| "still runs at the end of the grace period, and is cut".to_owned());
-        record.note(Who::Hook, words.clone());
-        record.span(Who::Hook, began, clock.now(), words, clock.now() >= grace_ends);
+        let (words, cut) = match hook.run(grace_ends) {
+            Ok(said) => (said, false),
+            Err(waits_for) => (waits_for, true),
+        };
+        record.note(Who::Hook, format!("{}: {words}", if cut { "is cut at the end of the grace period" } else { "ends" }));
+        record.span(Who::Hook, began, clock.now(), words, cut);
     }
     record.note(who, "SIGTERM");
     container.terminate();

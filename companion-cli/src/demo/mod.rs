@@ -78,13 +78,20 @@ pub struct Outcome {
 pub fn run(settings: &Settings, progress: &dyn Progress, watcher: &dyn Watcher) -> Result<Outcome, Error> {
     let folder = tempfile::Builder::new().prefix("laststream-demo-").tempdir().map_err(|error| Error::Folder { error })?;
     let starter = proxy::Starter::new(settings, folder.path().to_path_buf())?;
-    progress.started(&format!("starting Envoys {}", settings.envoy.version));
+    progress.started(&format!("starting {ENVOYS} Envoys {}", settings.envoy.version));
     let stage = stage::Stage::set(&starter, settings)?;
-    let (lanes, forwarded_proto) = stage.play(settings, watcher)?;
+    let lanes = stage.play(settings, watcher)?;
+    let forwarded_proto = stage.scheme().clone();
+    if lanes.len() < Lane::ALL.len() {
+        return Err(Error::Broken);
+    }
     let mut surprises: Vec<String> = lanes.iter().flat_map(|lane| lane.surprises.iter().cloned()).collect();
     surprises.extend(forwarded_proto.surprises());
     Ok(Outcome { envoy: settings.envoy.version.to_string(), times: settings.times, lanes, forwarded_proto, surprises })
 }
+
+/// A sidecar for each lane and one more for the second pod, the gateway, and the gateway of the second half.
+const ENVOYS: usize = Lane::ALL.len() + 3;
 
 /// The folder that one Envoy works in.
 type Folder = PathBuf;

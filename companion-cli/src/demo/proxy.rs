@@ -22,6 +22,8 @@ use super::{Folder, Settings};
 const START: Duration = Duration::from_secs(60);
 /// Longest wait for its admin interface.
 const ANSWER: Duration = Duration::from_secs(10);
+/// The path of a socket has 103 bytes at most on macOS, and 107 on Linux.
+const LONGEST_FOLDER: usize = 80;
 /// As Istio starts it; one worker each, for there are many of them on one machine.
 const ARGUMENTS: [&str; 9] = [
     "--concurrency",
@@ -45,6 +47,9 @@ pub(super) struct Starter {
 
 impl Starter {
     pub(super) fn new(settings: &Settings, folder: Folder) -> Result<Self, Error> {
+        if folder.as_os_str().len() > LONGEST_FOLDER {
+            return Err(Error::TooLong { folder: folder.display().to_string() });
+        }
         let module = folder.join("laststream.wasm");
         write(&module, settings.module)?;
         Ok(Self { guard: settings.guard.clone(), binary: settings.envoy.binary.clone(), folder, module })

@@ -89,8 +89,6 @@ pub trait Watcher: Sync {
     fn began(&self);
     /// Something happened in a lane.
     fn happened(&self, lane: Lane, event: &Event);
-    /// A lane is over.
-    fn ended(&self, lane: Lane);
 }
 
 /// The notes of one lane.
@@ -136,7 +134,6 @@ impl<'a> Record<'a> {
     }
 
     pub(super) fn finish(self) -> (Vec<Event>, Vec<Span>) {
-        self.watcher.ended(self.lane);
         let mut notes = self.notes.into_inner().unwrap_or_default();
         notes.events.sort_by(|one, other| one.at.total_cmp(&other.at));
         (notes.events, notes.spans)

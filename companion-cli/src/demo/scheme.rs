@@ -142,16 +142,21 @@ impl SchemeStage {
 
     pub(super) fn play(&self) -> Result<Scheme, Error> {
         let row = |kind: &Kind| {
-            let seen = |port: u16| {
-                seen(kind.from, port, kind.headers)
-                    .map_err(|error| Error::Connection { what: "a request from an address of its own", why: error.to_string() })
-            };
+            let seen = |port: u16| seen(kind.from, port, kind.headers).map_err(|error| failed(kind.from, &error));
             let [nothing, lua, laststream] = self.ports;
             let (nothing, lua, laststream) = (seen(nothing)?, seen(lua)?, seen(laststream)?);
             Ok(Row { request: kind.request, truth: kind.truth, nothing, lua, laststream })
         };
         Ok(Scheme { rows: KINDS.iter().map(row).collect::<Result<_, Error>>()? })
     }
+}
+
+fn failed(from: Ipv4Addr, error: &io::Error) -> Error {
+    let hint = match error.kind() {
+        io::ErrorKind::AddrNotAvailable => format!("; macOS must be told of the address: sudo ifconfig lo0 alias {from}"),
+        _ => String::new(),
+    };
+    Error::Connection { what: "a request from a loopback address of its own", why: format!("{error}{hint}") }
 }
 
 /// The policy of the third column.

@@ -1,6 +1,7 @@
 //! Sets everything up, lets the lanes run side by side, and observes.
 
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use super::{Settings, gateway};
 /// Everything that runs before the requests go out.
 pub(super) struct Stage {
     lanes: Vec<Set>,
-    scheme: SchemeStage,
+    scheme: Scheme,
     _gateway: Proxy,
 }
 
@@ -50,7 +51,7 @@ impl Stage {
         let inbound: Vec<(Lane, Vec<u16>)> =
             all.iter().map(|(lane, pods)| (*lane, pods.iter().map(|(_, ports)| ports.inbound).collect())).collect();
         let gateway = gateway::start(starter, &inbound)?;
-        let scheme = scheme.ready(&stop)?;
+        let scheme = scheme.ready(&stop)?.play()?;
         gateway.ready(&stop)?;
         let set = |(lane, pods): (Lane, Vec<(Pod, Ports)>)| {
             let idle: Result<Vec<_>, Error> = pods.iter().map(|(_, ports)| idle_connection(ports.inbound)).collect();
@@ -59,19 +60,23 @@ impl Stage {
         Ok(Self { lanes: all.into_iter().map(set).collect::<Result<_, Error>>()?, scheme, _gateway: gateway })
     }
 
-    pub(super) fn play(&self, settings: &Settings, watcher: &dyn Watcher) -> Result<(Vec<LaneResult>, Scheme), Error> {
+    /// What was seen of the scheme while nothing else went on.
+    pub(super) fn scheme(&self) -> &Scheme {
+        &self.scheme
+    }
+
+    pub(super) fn play(&self, settings: &Settings, watcher: &dyn Watcher) -> Result<Vec<LaneResult>, Error> {
         let times = &settings.times;
         let clock = Clock::start(times.patience(), settings.stop.clone());
         watcher.began();
-        let (lanes, scheme) = thread::scope(|scope| {
+        let lanes = thread::scope(|scope| {
             let lanes: Vec<_> = self.lanes.iter().map(|set| scope.spawn(|| set.play(times, &clock, watcher))).collect();
-            let scheme = self.scheme.play();
-            (lanes.into_iter().filter_map(|lane| lane.join().ok()).collect::<Vec<_>>(), scheme)
+            lanes.into_iter().filter_map(|lane| lane.join().ok()).collect::<Vec<_>>()
         });
-        if settings.stop.load(std::sync::atomic::Ordering::Relaxed) {
+        if settings.stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        Ok((lanes, scheme?))
+        Ok(lanes)
     }
 }
 
@@ -129,17 +134,18 @@ impl Set {
         (answer, at)
     }
 
-    /// When which app worked: for the timeline only.
+    /// When which app worked: for the timeline only. The one that begins first is in the pod that is deleted.
     fn watch_apps(&self, clock: &Clock, record: &Record<'_>) {
+        let first = AtomicBool::new(true);
         thread::scope(|scope| {
-            for (index, (pod, _)) in self.pods.iter().enumerate() {
-                scope.spawn(move || {
-                    let who = if index == 0 { Who::App } else { Who::OtherApp };
-                    let begun = clock.until(|| pod.app.executions() > 0 || pod.app.has_ended());
-                    if !begun || pod.app.executions() == 0 {
+            for (pod, _) in &self.pods {
+                scope.spawn(|| {
+                    clock.until(|| pod.app.executions() > 0 || pod.app.has_ended());
+                    if pod.app.executions() == 0 {
                         return;
                     }
                     let from = clock.now();
+                    let who = if first.swap(false, Ordering::SeqCst) { Who::App } else { Who::OtherApp };
                     clock.until(|| pod.app.in_flight() == 0);
                     record.span(who, from, clock.now(), "works on the request", false);
                 });

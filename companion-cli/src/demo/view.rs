@@ -9,7 +9,9 @@ use super::record::{Event, Mark};
 use super::times::Times;
 use super::{Outcome, Row};
 
-const BAR: usize = 24;
+/// How many columns a terminal must have for lines that change.
+pub const WIDTH: usize = 79;
+const BAR: usize = 20;
 const NAME: usize = 13;
 const BOLD: &str = "\u{1b}[1m";
 const DIM: &str = "\u{1b}[2m";
@@ -31,7 +33,6 @@ struct State {
     answered: Option<f64>,
     lost: bool,
     proxy_ended: Option<f64>,
-    ended: bool,
     says: String,
 }
 
@@ -60,11 +61,6 @@ impl View {
         state.says = format!("{} {}", event.who, event.what);
     }
 
-    /// A lane is over.
-    pub fn ended(&mut self, lane: Lane) {
-        self.lanes.iter_mut().filter(|(other, _)| *other == lane).for_each(|(_, state)| state.ended = true);
-    }
-
     /// The lines of now; the first goes back to where they were drawn before.
     #[must_use]
     pub fn frame(&mut self) -> Vec<String> {
@@ -88,18 +84,15 @@ impl View {
             GREEN
         };
         let bar = format!("{colour}{}{PLAIN}{DIM}{}{PLAIN}{}", "━".repeat(request), "─".repeat(end - request), " ".repeat(BAR - end));
-        let at = if state.ended { String::new() } else { format!("{now:.0} s ") };
-        let verdict = match (state.answered, state.lost) {
-            (Some(at), true) => format!("{RED}lost at {at:.1} s{PLAIN}; "),
-            (Some(at), false) => format!("{GREEN}answered at {at:.1} s{PLAIN}; "),
-            (None, _) => String::new(),
+        let (colour, verdict) = match (state.answered, state.lost) {
+            (Some(at), true) => (RED, format!("lost at {at:.1} s; ")),
+            (Some(at), false) => (GREEN, format!("answered at {at:.1} s; ")),
+            (None, _) => (PLAIN, format!("{now:.0} s; ")),
         };
-        let says: String = if state.ended {
-            state.proxy_ended.map_or(String::new(), |at| format!("proxy ended at {at:.1} s"))
-        } else {
-            state.says.chars().take(36).collect()
-        };
-        format!("{:<NAME$} {bar} {at}{verdict}{says}", lane.name())
+        let says = state.proxy_ended.map_or_else(|| state.says.clone(), |at| format!("proxy ended at {at:.1} s"));
+        let room = WIDTH - (NAME + BAR + 2) - verdict.chars().count().min(WIDTH / 2);
+        let says: String = says.chars().take(room).collect();
+        format!("{:<NAME$} {bar} {colour}{verdict}{PLAIN}{says}", lane.name())
     }
 }
 
@@ -132,14 +125,18 @@ pub fn table(outcome: &Outcome) -> String {
     text
 }
 
+pub(super) fn times_in_words(count: usize) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => format!("{count} times"),
+    }
+}
+
 fn lane_line(lane: &LaneResult) -> String {
     let got = lane.status.map_or("no answer".to_owned(), |status| status.to_string());
     let (colour, request) = if lane.lost { (RED, "lost") } else { (GREEN, "answered") };
-    let work = match lane.executions {
-        1 => "once".to_owned(),
-        2 => "twice".to_owned(),
-        count => format!("{count} times"),
-    };
+    let work = times_in_words(lane.executions);
     let got = format!("{got} at {:.1} s", lane.answered);
     let ended = format!("{:.1} s", lane.proxy_ended);
     format!("{:<NAME$} {got:<16} {colour}{request:<9}{PLAIN}  {work:<6} {ended:>11}  {}\n", lane.lane.name(), lane.why)
@@ -150,5 +147,5 @@ fn scheme_line(row: &Row) -> String {
         let colour = if seen == row.truth { GREEN } else { RED };
         format!("{colour}{seen:<width$}{PLAIN}")
     };
-    format!("{:<38} {}  {}  {}\n", row.request, cell(&row.nothing, 7), cell(&row.lua, 5), cell(&row.laststream, 10))
+    format!("{:<38} {}  {}  {}\n", row.request, cell(&row.nothing, 7), cell(&row.lua, 5), cell(&row.laststream, 0))
 }
