@@ -85,16 +85,19 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
 }
 
 fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
+    // First, for a reader of the table who has enough ends this process.
+    let written = demo.report.as_ref().map(|file| (file, report::write(file, outcome)));
     printer.data(&match demo.output {
         Output::Json => serde_json::to_string_pretty(outcome).unwrap_or_default(),
         Output::Text => table(outcome),
     });
-    if let Some(file) = &demo.report {
-        if let Err(error) = report::write(file, outcome) {
+    match written {
+        Some((_, Err(error))) => {
             printer.error(&error);
             return Exit::Failed;
         }
-        printer.people(&format!("the report is in `{}`", file.display()));
+        Some((file, Ok(()))) => printer.people(&format!("the report is in `{}`", file.display())),
+        None => {}
     }
     if outcome.surprises.is_empty() {
         return Exit::Fine;

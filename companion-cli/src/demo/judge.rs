@@ -56,6 +56,8 @@ pub struct LaneResult {
     pub lost: bool,
     /// How often an app did the work.
     pub executions: usize,
+    /// When the pod was deleted.
+    pub deleted: f64,
     /// When the proxy of the deleted pod ended.
     pub proxy_ended: f64,
     /// Who ended it.
@@ -78,6 +80,7 @@ pub(super) struct Observed {
     pub(super) answer: Result<(u16, bool), String>,
     pub(super) answered: f64,
     pub(super) executions: usize,
+    pub(super) deleted: f64,
     pub(super) proxy_ended: f64,
     pub(super) reason: Option<Reason>,
     pub(super) has_ended: bool,
@@ -100,6 +103,7 @@ pub(super) fn judge(observed: Observed, times: &Times) -> LaneResult {
         answered: observed.answered,
         lost: status != Some(200) || !whole,
         executions: observed.executions,
+        deleted: observed.deleted,
         proxy_ended: observed.proxy_ended,
         ended_by: ended_by(observed.reason, observed.has_ended),
         pod_gone: observed.pod_gone,
@@ -173,7 +177,9 @@ fn surprises(result: &LaneResult, times: &Times) -> Vec<String> {
     if result.ended_by != expected.ended_by {
         surprise(format!("the proxy was to be ended by {}, and was ended by {}", expected.ended_by.words(), result.ended_by.words()));
     }
-    if result.ended_by == EndedBy::Gate && (result.proxy_ended < result.answered || result.pod_gone >= times.grace_ends().as_secs_f64()) {
+    if result.ended_by == EndedBy::Gate
+        && (result.proxy_ended < result.answered || result.pod_gone >= result.deleted + times.grace_period.as_secs_f64())
+    {
         surprise(format!(
             "the proxy was to end between the answer and the end of the grace period, and ended at {}",
             span(result.proxy_ended)
@@ -195,6 +201,7 @@ mod tests {
             answer,
             answered: 10.0,
             executions,
+            deleted: 1.0,
             proxy_ended: 11.5,
             reason: Some(reason),
             has_ended: true,

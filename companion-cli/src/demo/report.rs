@@ -53,12 +53,13 @@ pub fn page(outcome: &Outcome) -> String {
     let times = &outcome.times;
     let scale = Scale::of(outcome);
     let [request, delete, grace] = [times.request, times.delete_after, times.grace_period].map(|time| time.as_secs_f64());
+    let shortened = if times.is_shortened() { " (every other time is as much shorter as the request)" } else { "" };
     let lost = outcome.lanes.iter().filter(|lane| lane.lost).count();
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>laststream demo</title>\n\
          <style>\n{STYLE}</style>\n<main>\n<h1>A request in flight, and its pod is deleted</h1>\n\
-         <p>The request takes {request} s, the pod is deleted after {delete} s and has a grace period of {grace} s. \
+         <p>The request takes {request} s, the pod is deleted after {delete} s and has a grace period of {grace} s{shortened}. \
          Side by side on real Envoys ({}), {} ways of stopping it: {lost} lost the request.</p>\n",
         escape(&outcome.envoy),
         outcome.lanes.len()
@@ -163,7 +164,7 @@ fn card(html: &mut String, lane: &LaneResult, times: &Times, scale: Scale) {
     {
         let spans: Vec<&Span> = lane.spans.iter().filter(|span| span.who == who).collect();
         if !spans.is_empty() {
-            row(html, name, &spans, times, scale);
+            row(html, name, &spans, [lane.deleted, lane.deleted + times.grace_period.as_secs_f64()], scale);
         }
     }
     axis(html, scale);
@@ -172,10 +173,10 @@ fn card(html: &mut String, lane: &LaneResult, times: &Times, scale: Scale) {
     html.push_str("</article>\n");
 }
 
-fn row(html: &mut String, name: &str, spans: &[&Span], times: &Times, scale: Scale) {
+fn row(html: &mut String, name: &str, spans: &[&Span], marks: [f64; 2], scale: Scale) {
     let _ = write!(html, "<span class=\"soft\">{name}</span><div class=\"track\">");
-    for at in [times.delete_after, times.grace_ends()] {
-        let _ = write!(html, "<i class=\"mark\" style=\"left:{:.2}%\"></i>", scale.percent(at.as_secs_f64()));
+    for at in marks {
+        let _ = write!(html, "<i class=\"mark\" style=\"left:{:.2}%\"></i>", scale.percent(at));
     }
     for span in spans {
         let left = scale.percent(span.from);

@@ -88,6 +88,8 @@ impl Set {
             let client = scope.spawn(|| self.request(times, clock, &record));
             scope.spawn(|| self.watch_apps(clock, &record));
             clock.pause_until(times.delete_after);
+            // On a busy machine the request may not be there yet; without it there is nothing to lose.
+            clock.until(|| self.pods.iter().any(|(pod, _)| pod.app.in_flight() > 0) || client.is_finished());
             let deletion = self.delete(times, clock, &record);
             let (answer, answered) = client.join().unwrap_or_else(|_| (Err("the client broke".to_owned()), clock.now()));
             self.pods.iter().for_each(|(pod, _)| pod.app.terminate()); // the second pod's, which nobody deletes
@@ -100,6 +102,7 @@ impl Set {
             answer: answer.map(|reply| (reply.status, is_whole(&reply))),
             answered: seconds(answered),
             executions: self.pods.iter().map(|(pod, _)| pod.app.executions()).sum(),
+            deleted: seconds(deletion.at),
             proxy_ended: seconds(deletion.proxy_ended),
             reason: pod.and_then(|pod| pod.agent.reason()),
             has_ended: pod.is_some_and(|pod| pod.proxy.has_ended()),
@@ -156,7 +159,7 @@ impl Set {
     /// Deletes the pod that has the request, and waits until it has gone.
     fn delete(&self, times: &Times, clock: &Clock, record: &Record<'_>) -> Deletion {
         let index = self.pods.iter().position(|(pod, _)| pod.app.in_flight() > 0).unwrap_or_default();
-        let mut deletion = Deletion { pod: index, proxy_ended: Duration::ZERO, pod_gone: Duration::ZERO };
+        let mut deletion = Deletion { pod: index, at: clock.now(), proxy_ended: Duration::ZERO, pod_gone: Duration::ZERO };
         let Some((pod, ports)) = self.pods.get(index) else { return deletion };
         record.mark(Who::Kubelet, "the pod is deleted", Mark::Deleted);
         let hook = pod.hook(ports, times, clock);
@@ -185,6 +188,7 @@ fn is_whole(reply: &Reply) -> bool {
 /// How a pod went.
 struct Deletion {
     pod: usize,
+    at: Duration,
     proxy_ended: Duration,
     pod_gone: Duration,
 }

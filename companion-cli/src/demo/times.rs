@@ -61,6 +61,12 @@ impl Times {
         }
     }
 
+    /// Whether Istio and Kubernetes would take longer for everything.
+    #[must_use]
+    pub fn is_shortened(&self) -> bool {
+        *self != Self::usual()
+    }
+
     /// When the grace period is over, from the beginning of the request.
     #[must_use]
     pub fn grace_ends(&self) -> Duration {

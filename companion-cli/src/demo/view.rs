@@ -107,10 +107,11 @@ pub fn plain_line(lane: Lane, event: &Event) -> String {
 pub fn table(outcome: &Outcome) -> String {
     let times = &outcome.times;
     let mut text = format!(
-        "\n{BOLD}A request of {} s, its pod deleted after {} s, grace period {} s; Envoy {}{PLAIN}\n\n",
+        "\n{BOLD}A request of {} s, its pod deleted after {} s, grace period {} s{}; Envoy {}{PLAIN}\n\n",
         times.request.as_secs_f64(),
         times.delete_after.as_secs_f64(),
         times.grace_period.as_secs_f64(),
+        if times.is_shortened() { " (every other time is as much shorter)" } else { "" },
         outcome.envoy
     );
     let _ = writeln!(text, "{DIM}{:<NAME$} client got       request    work   proxy ended  why{PLAIN}", "stopped by");
@@ -148,4 +149,26 @@ fn scheme_line(row: &Row) -> String {
         format!("{colour}{seen:<width$}{PLAIN}")
     };
     format!("{:<38} {}  {}  {}\n", row.request, cell(&row.nothing, 7), cell(&row.lua, 5), cell(&row.laststream, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::record::Who;
+
+    /// A line that wraps would push all lines down at each change.
+    #[test]
+    fn lines_that_change_fit_into_a_terminal() {
+        let mut view = View::new(Times::usual());
+        view.begin();
+        for mark in [None, Some(Mark::Answered), Some(Mark::ProxyEnded)] {
+            let event = Event { at: 23.04, who: Who::Proxy, what: "ends: ".repeat(40), mark };
+            view.happened(Lane::NetstatFixed, event);
+            for line in view.frame() {
+                let plain = line.split('\u{1b}').map(|part| part.split_once(['m', 'K', 'A']).map_or(part, |(_, text)| text));
+                let columns = plain.map(|part| part.chars().count()).sum::<usize>();
+                assert!(columns <= WIDTH, "{columns}: {line:?}");
+            }
+        }
+    }
 }
