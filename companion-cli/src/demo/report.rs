@@ -53,7 +53,7 @@ pub fn page(outcome: &Outcome) -> String {
     let times = &outcome.times;
     let scale = Scale::of(outcome);
     let [request, delete, grace] = [times.request, times.delete_after, times.grace_period].map(|time| time.as_secs_f64());
-    let shortened = if times.is_shortened() { " (every other time is as much shorter as the request)" } else { "" };
+    let shortened = if times.is_shortened() { " (all times are shortened alike)" } else { "" };
     let lost = outcome.lanes.iter().filter(|lane| lane.lost).count();
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

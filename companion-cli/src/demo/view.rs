@@ -111,7 +111,7 @@ pub fn table(outcome: &Outcome) -> String {
         times.request.as_secs_f64(),
         times.delete_after.as_secs_f64(),
         times.grace_period.as_secs_f64(),
-        if times.is_shortened() { " (every other time is as much shorter)" } else { "" },
+        if times.is_shortened() { " (all times shortened alike)" } else { "" },
         outcome.envoy
     );
     let _ = writeln!(text, "{DIM}{:<NAME$} client got       request    work   proxy ended  why{PLAIN}", "stopped by");
