@@ -5,9 +5,11 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::commands::build::Build;
 use crate::commands::completions::Completions;
 use crate::commands::config::Config;
+use crate::commands::demo::Demo;
 use crate::commands::drain::Drain;
 use crate::commands::envoy::Envoy;
 use crate::commands::exec::Exec;
+use crate::commands::guarded::Guarded;
 use crate::commands::inspect::Inspect;
 use crate::commands::install::Install;
 use crate::commands::lint::Lint;
@@ -36,11 +38,14 @@ pub(crate) enum Command {
     /// The module's configuration: its schema, checking one; and the interface of the gate.
     #[command(subcommand)]
     Config(Config),
+    Demo(Demo),
     Drain(Drain),
     /// A real Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
     Exec(Box<Exec>),
+    #[command(hide = true)]
+    Guarded(Guarded),
     Inspect(Box<Inspect>),
     Install(Install),
     Lint(Lint),

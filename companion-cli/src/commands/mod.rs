@@ -3,12 +3,14 @@
 pub(crate) mod build;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod demo;
 pub(crate) mod drain;
 pub(crate) mod envoy;
 #[cfg(test)]
 mod examples;
 pub(crate) mod exec;
 mod gate_args;
+pub(crate) mod guarded;
 mod input;
 pub(crate) mod inspect;
 pub(crate) mod install;
@@ -56,9 +58,11 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Build(command) => build::run(&command, printer),
         Command::Completions(command) => completions::run(&command, printer),
         Command::Config(command) => config::run(&command, printer),
+        Command::Demo(command) => demo::run(&command, printer),
         Command::Drain(command) => drain::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
         Command::Exec(command) => exec::run(&command, printer),
+        Command::Guarded(command) => guarded::run(&command, printer),
         Command::Inspect(command) => inspect::run(&command, printer),
         Command::Install(command) => install::run(&command, printer),
         Command::Lint(command) => lint::run(&command, printer),
