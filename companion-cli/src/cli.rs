@@ -6,11 +6,13 @@ use crate::commands::build::Build;
 use crate::commands::completions::Completions;
 use crate::commands::config::Config;
 use crate::commands::envoy::Envoy;
+use crate::commands::guard::Guard;
 use crate::commands::inspect::Inspect;
 use crate::commands::lint::Lint;
 use crate::commands::man::Man;
 use crate::commands::push::Push;
 use crate::commands::render::Render;
+use crate::commands::run::Run;
 use crate::commands::version::Version;
 
 /// The Envoy filter that lets no request be lost, and its companion.
@@ -33,12 +35,14 @@ pub(crate) enum Command {
     /// A real Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
+    Guard(Guard),
     Inspect(Box<Inspect>),
     Lint(Lint),
     Man(Man),
     Push(Box<Push>),
     /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
     Render(Box<Render>),
+    Run(Box<Run>),
     Version(Version),
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod envoy;
 #[cfg(test)]
 mod examples;
+pub(crate) mod guard;
 mod input;
 pub(crate) mod inspect;
 pub(crate) mod lint;
@@ -13,6 +14,7 @@ pub(crate) mod man;
 pub(crate) mod push;
 mod registry_args;
 pub(crate) mod render;
+pub(crate) mod run;
 pub(crate) mod version;
 
 use crate::cli::{Arguments, Command};
@@ -37,11 +39,13 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Completions(command) => completions::run(&command, printer),
         Command::Config(command) => config::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
+        Command::Guard(command) => guard::run(&command, printer),
         Command::Inspect(command) => inspect::run(&command, printer),
         Command::Lint(command) => lint::run(&command, printer),
         Command::Man(command) => man::run(&command, printer),
         Command::Push(command) => push::run(*command, printer),
         Command::Render(command) => render::run(&command, printer),
+        Command::Run(command) => run::run(&command, printer),
         Command::Version(command) => version::run(&command, printer),
     }
 }

@@ -8,6 +8,7 @@ mod envoyfilter;
 mod hook;
 mod kustomization;
 mod lifecycle;
+pub(crate) mod local;
 pub mod output;
 mod parts;
 mod proxy_config;

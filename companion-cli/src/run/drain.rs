@@ -1,0 +1,122 @@
+//! The end of a run: the gate says when, and until then why not.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{PAUSE, Runner};
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Drained {
+    /// Nothing was in flight any more.
+    Empty,
+    /// Something may have been cut.
+    Cut {
+        /// How many streams were in flight at the last look.
+        streams: u64,
+        /// Why nobody waited longer.
+        why: String,
+    },
+    /// Envoy ended before, by itself.
+    Ended(ExitStatus),
+}
+
+/// What happens meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The gate holds, and says why.
+    Waiting {
+        /// Its reason.
+        reason: String,
+        /// When it opens whatever happens.
+        deadline_in: Option<Duration>,
+    },
+    /// The gate cannot be asked.
+    Unknown(String),
+}
+
+/// After the gate's own deadline; it looks ten times a second.
+const LATE: Duration = Duration::from_secs(3);
+/// Envoy closes what it has and ends; it has nothing in flight.
+const GOODBYE: Duration = Duration::from_secs(10);
+/// Each reason is said once in a while, not at every look.
+const REPEAT: Duration = Duration::from_secs(5);
+
+impl Runner {
+    /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds, also for a gate that does not answer.
+    pub fn drain(&mut self, heard: &dyn Fn(&Step), is_forced: &dyn Fn() -> bool) -> Drained {
+        let drained = self.wait(heard, is_forced);
+        let patience = if matches!(&drained, Drained::Empty) { GOODBYE } else { Duration::ZERO };
+        self.child.terminate(patience);
+        drained
+    }
+
+    fn wait(&mut self, heard: &dyn Fn(&Step), is_forced: &dyn Fn() -> bool) -> Drained {
+        let began = Instant::now();
+        let longest = Duration::from_millis(self.current.policy.sizing.deadline.millis()) + LATE;
+        let mut said = Said::default();
+        let mut has_begun = false;
+        let mut streams = 0;
+        loop {
+            // The policy may want the gate to end Envoy, which then is the end of an empty one.
+            if let Some(status) = self.ended() {
+                return if has_begun && status.success() { Drained::Empty } else { Drained::Ended(status) };
+            }
+            if is_forced() {
+                return Drained::Cut { streams, why: "asked for a second time".into() };
+            }
+            has_begun = has_begun || matches!(self.gate.post("/drain"), Ok((202, _)));
+            match self.gate.json("/status") {
+                Ok(status) => {
+                    streams = status["holding"].as_u64().unwrap_or(streams);
+                    if let Some(drained) = over(&status, streams) {
+                        return drained;
+                    }
+                    let reason = reason(&status);
+                    said.once(Step::Waiting { reason, deadline_in: status["deadline_in_ms"].as_u64().map(Duration::from_millis) }, heard);
+                }
+                Err(error) => said.once(Step::Unknown(error), heard),
+            }
+            if began.elapsed() > longest {
+                return Drained::Cut { streams, why: "the deadline is over, and the gate did not open".into() };
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn over(status: &Value, streams: u64) -> Option<Drained> {
+    match status["state"].as_str() {
+        Some("drained") => Some(Drained::Empty),
+        Some("expired" | "forced") if streams == 0 => Some(Drained::Empty),
+        Some("expired") => Some(Drained::Cut { streams, why: "the deadline of the policy is over".into() }),
+        Some("forced") => Some(Drained::Cut { streams, why: "the gate was forced".into() }),
+        _ => None,
+    }
+}
+
+/// The gate's words, without how long it has been quiet: that is new at every look.
+fn reason(status: &Value) -> String {
+    let reason = status["reason"].as_str().unwrap_or("the gate does not say why");
+    reason.split(", for ").next().unwrap_or(reason).to_owned()
+}
+
+/// What was said last, and when.
+#[derive(Default)]
+struct Said(Option<(String, Instant)>);
+
+impl Said {
+    fn once(&mut self, step: Step, heard: &dyn Fn(&Step)) {
+        let words = match &step {
+            Step::Waiting { reason, .. } => reason.clone(),
+            Step::Unknown(error) => error.clone(),
+        };
+        if self.0.as_ref().is_some_and(|(last, when)| *last == words && when.elapsed() < REPEAT) {
+            return;
+        }
+        heard(&step);
+        self.0 = Some((words, Instant::now()));
+    }
+}
