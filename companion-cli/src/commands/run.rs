@@ -155,11 +155,11 @@ impl Parts {
 
 fn is_something_to_watch(command: &Run, source: &Source) -> Result<(), String> {
     let is_file = command.policy.as_deref().is_some_and(|file| file != Path::new("-"));
-    if command.watch && !is_file && *source == Source::Builtin {
-        return Err("`--watch` has nothing to watch: name a file with `--policy`, or a file or a checkout with `--module`".into());
-    }
     if command.watch && command.policy.is_some() && !is_file {
         return Err("`--watch` cannot watch standard input: name a file with `--policy`".into());
+    }
+    if command.watch && !is_file && *source == Source::Builtin {
+        return Err("`--watch` has nothing to watch: name a file with `--policy`, or a file or a checkout with `--module`".into());
     }
     Ok(())
 }

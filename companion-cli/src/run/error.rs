@@ -11,7 +11,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Error {
     /// The port is taken.
-    #[error("{what}: {at} is in use by another program; name another port, or 0 for any free one")]
+    #[error("{what}: {at} is in use already; name another port, or 0 for any free one")]
     InUse {
         /// Whose port it is.
         what: &'static str,

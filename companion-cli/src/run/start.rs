@@ -11,7 +11,11 @@ use super::error::Error;
 use super::folder::Folder;
 use super::log::Log;
 use super::{Current, PATIENCE, PAUSE, Places, Runner, Setup, TAIL};
+use crate::policy::Span;
 use crate::render::local::{self, Ports, Watched};
+
+/// Envoy's own drain time.
+const LONG: Span = Span::seconds(600);
 
 pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
     let ports = Ports { listen: setup.listen, gate: setup.gate, admin: setup.admin };
@@ -52,13 +56,15 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
 /// Envoy would say so, too, but only in its log, and start without the listener.
 fn are_free(ports: Ports) -> Result<(), Error> {
     let own = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    for (what, at) in [("the listener", ports.listen), ("the gate", own(ports.gate)), ("the admin interface", own(ports.admin))] {
+    let all = [("the listener", ports.listen), ("the gate", own(ports.gate)), ("the admin interface", own(ports.admin))];
+    let bound = all.map(|(what, at)| {
         TcpListener::bind(at).map_err(|source| match source.kind() {
             std::io::ErrorKind::AddrInUse => Error::InUse { what, at },
             _ => Error::Listen { what, at, source },
-        })?;
-    }
-    Ok(())
+        })
+    });
+    // Only now are they let go: no two of them may be the same.
+    bound.into_iter().try_for_each(|listener| listener.map(drop))
 }
 
 /// Ours, as long as nobody gave others.
@@ -69,10 +75,13 @@ fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
     };
     let mut all: Vec<OsString> = ours.iter().flat_map(|(name, value)| [OsString::from(name), value.clone()]).collect();
     let concurrency = setup.concurrency.map(|number| number.to_string());
+    // Whoever was on a replaced listener is cut after this time; Envoy's own is ten minutes.
+    let drain_time = (setup.policy.sizing.deadline.max(LONG).rounded_up().millis() / 1000).to_string();
     let defaults = [
         ("--concurrency", concurrency.as_deref()),
         // Whoever is told to leave is told with the next answer.
         ("--drain-strategy", Some("immediate")),
+        ("--drain-time-s", Some(drain_time.as_str())),
         ("--file-flush-interval-msec", Some("100")),
     ];
     for (name, value) in defaults {
