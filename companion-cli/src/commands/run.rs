@@ -245,17 +245,21 @@ fn replace(runner: &mut Runner, what: &str, policy: Option<&Policy>, module: Opt
 
 fn drain(runner: &mut Runner, asked: &Asked, printer: &Printer) -> Exit {
     printer.people("draining; Ctrl-C again ends it at once");
-    let before = asked.times();
     let heard = |step: &Step| match step {
         Step::Waiting { reason, deadline_in: Some(left) } => printer.people(&format!("waiting: {reason} (at most {} s)", left.as_secs())),
         Step::Waiting { reason, deadline_in: None } => printer.people(&format!("waiting: {reason}")),
         Step::Unknown(error) => printer.warning(&format!("the gate does not answer: {error}")),
     };
-    let drained = runner.drain(&heard, &|| asked.times() > before);
+    let drained = runner.drain(&heard, &|| asked.times() > 1);
     let log = runner.places().log.display().to_string();
     match drained {
-        Drained::Empty => {
-            printer.people(&format!("nothing was in flight any more, and Envoy has ended; its log: {log}"));
+        Drained::Empty { exempt } => {
+            let but = if exempt > 0 {
+                format!(", but for long-lived streams that the policy does not wait for: {exempt}")
+            } else {
+                String::new()
+            };
+            printer.people(&format!("nothing was in flight any more{but}; Envoy has ended, its log: {log}"));
             Exit::Fine
         }
         Drained::Cut { streams: 0, why } => {

@@ -6,12 +6,16 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{PAUSE, Runner};
+use crate::policy::file::{Finish, LongLived};
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Drained {
-    /// Nothing was in flight any more.
-    Empty,
+    /// Nothing was in flight any more, but for long-lived streams that do not hold a drain.
+    Empty {
+        /// How many of those there were.
+        exempt: u64,
+    },
     /// Something may have been cut.
     Cut {
         /// How many streams were in flight at the last look.
@@ -48,7 +52,7 @@ impl Runner {
     /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds, also for a gate that does not answer.
     pub fn drain(&mut self, heard: &dyn Fn(&Step), is_forced: &dyn Fn() -> bool) -> Drained {
         let drained = self.wait(heard, is_forced);
-        let patience = if matches!(&drained, Drained::Empty) { GOODBYE } else { Duration::ZERO };
+        let patience = if matches!(&drained, Drained::Empty { .. }) { GOODBYE } else { Duration::ZERO };
         self.child.terminate(patience);
         drained
     }
@@ -58,11 +62,12 @@ impl Runner {
         let longest = Duration::from_millis(self.current.policy.sizing.deadline.millis()) + LATE;
         let mut said = Said::default();
         let mut has_begun = false;
-        let mut streams = 0;
+        let (mut streams, mut exempt) = (0, 0);
         loop {
-            // The policy may want the gate to end Envoy, which then is the end of an empty one.
             if let Some(status) = self.ended() {
-                return if has_begun && status.success() { Drained::Empty } else { Drained::Ended(status) };
+                // Then it was the gate that ended it.
+                let by_policy = self.current.policy.finish == Finish::Quit && has_begun && streams == 0 && status.success();
+                return if by_policy { Drained::Empty { exempt } } else { Drained::Ended(status) };
             }
             if is_forced() {
                 return Drained::Cut { streams, why: "asked for a second time".into() };
@@ -71,7 +76,8 @@ impl Runner {
             match self.gate.json("/status") {
                 Ok(status) => {
                     streams = status["holding"].as_u64().unwrap_or(streams);
-                    if let Some(drained) = over(&status, streams) {
+                    exempt = long_lived(&status).filter(|_| self.current.policy.long_lived == LongLived::Exempt).unwrap_or(0);
+                    if let Some(drained) = over(&status, streams, exempt) {
                         return drained;
                     }
                     let reason = reason(&status);
@@ -87,14 +93,19 @@ impl Runner {
     }
 }
 
-fn over(status: &Value, streams: u64) -> Option<Drained> {
+fn over(status: &Value, streams: u64, exempt: u64) -> Option<Drained> {
     match status["state"].as_str() {
-        Some("drained") => Some(Drained::Empty),
-        Some("expired" | "forced") if streams == 0 => Some(Drained::Empty),
+        Some("drained") => Some(Drained::Empty { exempt }),
+        Some("expired" | "forced") if streams == 0 => Some(Drained::Empty { exempt }),
         Some("expired") => Some(Drained::Cut { streams, why: "the deadline of the policy is over".into() }),
         Some("forced") => Some(Drained::Cut { streams, why: "the gate was forced".into() }),
         _ => None,
     }
+}
+
+/// How many long-lived streams are in flight.
+fn long_lived(status: &Value) -> Option<u64> {
+    status["scopes"].as_array()?.iter().map(|scope| scope["long_lived"].as_u64()).sum()
 }
 
 /// The gate's words, without how long it has been quiet: that is new at every look.

@@ -89,6 +89,9 @@ pub enum Refusal {
     /// Envoy says no.
     #[error("Envoy refuses it: {0}")]
     Envoy(String),
+    /// Envoy cannot be asked.
+    #[error("Envoy cannot be asked about it: {0}")]
+    Unknown(String),
     /// Envoy says nothing.
     #[error("Envoy has said nothing about it for {} s", .0.as_secs())]
     Silence(Duration),

@@ -68,13 +68,15 @@ impl Folder {
         put().map_err(Error::file(&path))
     }
 
-    /// When it is over, log and configuration stay.
-    pub(super) fn keep_what_tells(&self) {
-        let _ = fs::remove_dir_all(self.path.join(MODULES)); // megabytes that tell nothing; if they stay, they stay
-    }
-
     fn next(&self) -> u64 {
         self.version.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Folder {
+    /// Log and configuration stay.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.path.join(MODULES)); // megabytes that tell nothing; if they stay, they stay
     }
 }
 

@@ -80,6 +80,7 @@ pub struct Places {
 /// A running Envoy. It ends with this value.
 #[derive(Debug)]
 pub struct Runner {
+    // Ends before the folder does.
     child: Child,
     folder: Folder,
     log: Log,
@@ -142,12 +143,5 @@ impl Runner {
     /// Why Envoy did not take it.
     pub fn replace(&mut self, policy: Option<&Policy>, module: Option<&[u8]>) -> Result<(), Refusal> {
         self.swap(policy, module)
-    }
-}
-
-impl Drop for Runner {
-    fn drop(&mut self) {
-        self.child.kill();
-        self.folder.keep_what_tells();
     }
 }

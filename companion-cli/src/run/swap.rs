@@ -44,15 +44,16 @@ impl Runner {
         pairs.filter(|(before, after)| before.1 != after.1).map(|((file, before), (_, after))| (file, before, after)).collect()
     }
 
-    fn tell(&self, file: Watched, resource: &Map) -> Result<(), Refusal> {
+    fn tell(&mut self, file: Watched, resource: &Map) -> Result<(), Refusal> {
         let said = self.log.length();
-        let before = self.verdicts(file).unwrap_or_default();
+        let before = self.verdicts(file).map_err(Refusal::Unknown)?;
         self.folder.publish(file, resource).map_err(Refusal::Files)?;
         let asked = Instant::now();
         while asked.elapsed() < PATIENCE {
             match self.verdicts(file) {
-                Some(now) if now.refused > before.refused => return Err(Refusal::Envoy(self.reason(said))),
-                Some(now) if now.taken > before.taken => return Ok(()),
+                Ok(now) if now.refused > before.refused => return Err(Refusal::Envoy(self.reason(said))),
+                Ok(now) if now.taken > before.taken => return Ok(()),
+                _ if self.ended().is_some() => return Err(Refusal::Unknown("Envoy has ended".into())),
                 _ => std::thread::sleep(PAUSE),
             }
         }
@@ -60,16 +61,16 @@ impl Runner {
     }
 
     /// The old ones were taken once and are taken again. The files must say what runs: other listeners may read them later.
-    fn take_back(&self, done: &[(Watched, Map)]) {
+    fn take_back(&mut self, done: &[(Watched, Map)]) {
         for (file, before) in done.iter().rev() {
             let _ = self.tell(*file, before); // Envoy runs on what it has, and there is nothing better to give it
         }
     }
 
-    fn verdicts(&self, file: Watched) -> Option<Verdicts> {
-        let stats = self.admin.stats(file.stats()).ok()?;
+    fn verdicts(&self, file: Watched) -> Result<Verdicts, String> {
+        let stats = self.admin.stats(file.stats())?;
         let of = |name: &str| stats.get(&format!("{}.{name}", file.stats())).copied().unwrap_or(0);
-        Some(Verdicts { taken: of("update_success"), refused: of("update_rejected") })
+        Ok(Verdicts { taken: of("update_success"), refused: of("update_rejected") })
     }
 
     /// The log is written a moment later.
@@ -90,7 +91,7 @@ fn why_is_in(log: &Path) -> String {
 }
 
 /// How often Envoy took and refused a version so far.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Verdicts {
     taken: u64,
     refused: u64,

@@ -1,5 +1,6 @@
 //! Notices changes of files by looking: editors replace, truncate and rename in too many ways to trust events, and network folders send none.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,8 +11,11 @@ use crate::progress::Progress;
 /// Between two looks. A file must look the same twice: whoever writes it may not have finished.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// What the module is compiled from, in a checkout.
+const SOURCES: [&str; 4] = ["filter/src", "filter/Cargo.toml", "Cargo.toml", "Cargo.lock"];
+
 /// What a file or a folder of sources looks like from outside.
-type Look = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
+type Look = Vec<(PathBuf, Option<(SystemTime, u64, u64)>)>;
 
 /// Files that are looked at.
 #[derive(Debug)]
@@ -25,9 +29,15 @@ struct Eye {
 }
 
 impl Eye {
+    /// Tells of a first change at once: what is in the files may be younger than what is known of it.
     fn new(paths: Vec<PathBuf>) -> Self {
-        let now = look(&paths);
-        Self { paths, told: now.clone(), seen: now, next: Instant::now() + PAUSE }
+        Self { paths, told: Look::new(), seen: Look::new(), next: Instant::now() + PAUSE }
+    }
+
+    /// Tells of changes from now on.
+    fn only_later_changes(self) -> Self {
+        let now = look(&self.paths);
+        Self { told: now.clone(), seen: now, ..self }
     }
 
     /// Whether it has changed since this last said so, and keeps still.
@@ -95,14 +105,13 @@ impl ModuleWatch {
     /// From now on; these bytes are known. Nothing if this source never changes. Whoever compiles tells it a progress of its own.
     #[must_use]
     pub fn new(source: Source, bytes: Vec<u8>, progress: fn() -> Box<dyn Progress + Send>) -> Option<Self> {
-        let paths = match &source {
+        let eye = match &source {
             Source::Builtin => return None,
-            Source::File(file) => vec![file.clone()],
-            Source::Checkout(folder) => {
-                ["filter/src", "filter/Cargo.toml", "Cargo.toml", "Cargo.lock"].map(|path| folder.join(path)).into()
-            }
+            Source::File(file) => Eye::new(vec![file.clone()]),
+            // Compiling again for nothing takes a while.
+            Source::Checkout(folder) => Eye::new(SOURCES.map(|path| folder.join(path)).into()).only_later_changes(),
         };
-        Some(Self { eye: Eye::new(paths), source, bytes, making: None, is_due: false, progress })
+        Some(Self { eye, source, bytes, making: None, is_due: false, progress })
     }
 
     /// Its bytes, if they are others now.
@@ -160,5 +169,5 @@ fn look_into(path: &Path, found: &mut Look) {
         entries.for_each(|entry| look_into(&entry.path(), found));
         return;
     }
-    found.push((path.to_owned(), Some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), about.len()))));
+    found.push((path.to_owned(), Some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), about.len(), about.ino()))));
 }

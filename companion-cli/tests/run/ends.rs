@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, kill_process};
 
 use crate::client::Client;
-use crate::support::Run;
+use crate::support::{Run, until};
 
 /// A request that is in flight, and its outcome.
 fn in_flight(run: &Run, path: &'static str) -> thread::JoinHandle<std::io::Result<(u16, String)>> {
@@ -38,10 +38,37 @@ fn asking_again_ends_it_at_once() {
     let request = in_flight(&run, "/delay/60");
     run.interrupt();
     run.until_it_says("waiting: 1 stream");
+    thread::sleep(Duration::from_secs(1)); // sooner would be an echo
     let asked = Instant::now();
     run.interrupt();
     run.ended().expect(1).says("streams that were cut: 1");
     assert!(asked.elapsed() < Duration::from_secs(20), "the deadline was not waited for");
+    assert!(request.join().unwrap().is_err());
+}
+
+/// `make`, `npm` and others pass Ctrl-C on to a child that has heard it already.
+#[test]
+fn an_echo_of_the_first_time_is_no_second_time() {
+    let mut run = Run::start(&[]);
+    let request = in_flight(&run, "/delay/3");
+    run.interrupt();
+    run.signal(Signal::TERM);
+    run.signal(Signal::INT);
+    assert_eq!(request.join().unwrap().unwrap().0, 200);
+    run.ended().expect(0);
+}
+
+#[test]
+fn long_lived_streams_that_hold_nothing_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = "drain: {long_lived: exempt}\ncount: {long_lived: {paths: [{prefix: /delay/}]}}";
+    std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
+    let mut run = Run::start_in(folder, &["--policy", "policy.yaml"]);
+    let at = run.place("listener");
+    let request = thread::spawn(move || Client::new(at).get("/delay/60", ""));
+    until("the stream", || run.status().to_string(), || run.status()["scopes"][0]["long_lived"] == 1);
+    run.interrupt();
+    run.ended().expect(0).says("does not wait for: 1");
     assert!(request.join().unwrap().is_err());
 }
 

@@ -83,7 +83,7 @@ fn swaps(version: &str) {
 
 /// Policy and module in turn; each must be in place before it goes on.
 fn change(run: &Run, swap: usize, policy: &Path, plugin: &Path) {
-    let what = if swap % 2 == 0 { "policy" } else { "module" };
+    let what = if swap.is_multiple_of(2) { "policy" } else { "module" };
     let times = |words: &str| run.people().matches(words).count();
     let words = format!("the new {what} is in place");
     let before = times(&words);

@@ -1,7 +1,55 @@
 //! What is changed while Envoy runs, and must not be taken.
 
+use std::path::Path;
+
+use tempfile::TempDir;
+
 use crate::client::Client;
 use crate::support::{Run, module, put, unwilling};
+
+/// The project somewhere else, as far as the module is concerned.
+fn checkout() -> TempDir {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for path in
+        ["Cargo.toml", "Cargo.lock", "filter/Cargo.toml", "filter/src", "companion-cli/Cargo.toml", "companion-cli/src", "tests/main.rs"]
+    {
+        copy_all(&project.join(path), &folder.path().join(path));
+    }
+    folder
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    if from.is_dir() {
+        for entry in std::fs::read_dir(from).unwrap() {
+            let name = entry.unwrap().file_name();
+            copy_all(&from.join(&name), &to.join(&name));
+        }
+    } else {
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(from, to).unwrap();
+    }
+}
+
+#[test]
+fn a_checkout_is_compiled_again() {
+    let mut run = Run::start_in(checkout(), &["--module", ".", "--watch"]);
+    let source = run.folder().join("filter/src/gate/answers.rs");
+    let text = std::fs::read_to_string(&source).unwrap();
+    assert!(run.status()["reason"] == "no drain was asked for" && text.contains("no drain was asked for"));
+
+    std::fs::write(&source, format!("{text}\nthis is no Rust")).unwrap();
+    run.until_it_says("the module before goes on");
+    assert!(run.people().contains("answers.rs"), "where it is wrong: {}", run.people());
+    assert_eq!(run.get("/").0, 200);
+
+    std::fs::write(&source, text.replace("no drain was asked for", "all is calm")).unwrap();
+    run.until_it_says("the new module is in place");
+    assert_eq!(run.status()["reason"], "all is calm");
+    assert_eq!(run.status()["scopes"][0]["begun"], 1);
+    run.interrupt();
+    run.ended().expect(0);
+}
 
 #[test]
 fn what_is_broken_is_told_and_the_old_one_goes_on() {
