@@ -99,7 +99,7 @@ fn what_is_wrong_is_said_at_the_start() {
     std::fs::write(folder.path().join("broken.yaml"), "drain: {quiet: 1}\ncount: {exclude: {paths: [{exact: no}]}}").unwrap();
     std::fs::write(folder.path().join("slip.yaml"), "count: {exclude: {paths: [{exact: no}]}}").unwrap();
     std::fs::write(folder.path().join("text.wasm"), "text").unwrap();
-    std::fs::write(folder.path().join("unwilling.wasm"), unwilling()).unwrap();
+    std::fs::write(folder.path().join("unwilling.wasm"), unwilling(1 << 20)).unwrap();
     std::fs::create_dir(folder.path().join("full")).unwrap();
     std::fs::write(folder.path().join("full/file"), "").unwrap();
     for (arguments, code, words) in [

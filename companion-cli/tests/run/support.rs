@@ -232,16 +232,17 @@ pub(crate) fn module(path: &Path, more: u8) {
     put(path, &bytes);
 }
 
-/// A proxy-wasm module that refuses every configuration.
-pub(crate) fn unwilling() -> Vec<u8> {
+/// A proxy-wasm module that refuses every configuration of fewer bytes.
+pub(crate) fn unwilling(bytes: u32) -> Vec<u8> {
     let text = r#"(module
         (memory (export "memory") 1)
         (func (export "proxy_abi_version_0_2_1"))
         (func (export "proxy_on_memory_allocate") (param i32) (result i32) (i32.const 1024))
         (func (export "proxy_on_context_create") (param i32 i32))
         (func (export "proxy_on_vm_start") (param i32 i32) (result i32) (i32.const 1))
-        (func (export "proxy_on_configure") (param i32 i32) (result i32) (i32.const 0)))"#;
-    wat::parse_str(text).unwrap()
+        (func (export "proxy_on_configure") (param i32 i32) (result i32)
+            (i32.ge_u (local.get 1) (i32.const BYTES))))"#;
+    wat::parse_str(text.replace("BYTES", &bytes.to_string())).unwrap()
 }
 
 /// As editors do.

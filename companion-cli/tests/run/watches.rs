@@ -79,7 +79,7 @@ fn what_is_broken_is_told_and_the_old_one_goes_on() {
     run.until_it_says("the module before goes on");
     assert!(is_trusted(&run));
 
-    put(&plugin, &unwilling());
+    put(&plugin, &unwilling(1 << 20));
     run.until_it_says("the new module is not taken, the one before goes on: Envoy refuses it");
     assert!(is_trusted(&run));
 
@@ -89,6 +89,22 @@ fn what_is_broken_is_told_and_the_old_one_goes_on() {
     module(&plugin, b'1');
     run.until_it_says("the new module is in place");
     assert_eq!(run.status()["scopes"][0]["begun"], 6);
+    run.interrupt();
+    run.ended().expect(0);
+}
+
+/// The gate's configuration is the longer one: its filter takes this module, the counting one does not.
+#[test]
+fn what_is_taken_by_half_is_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = folder.path().join("plugin.wasm");
+    module(&plugin, b'0');
+    let mut run = Run::start_in(folder, &["--module", "plugin.wasm", "--watch"]);
+    put(&plugin, &unwilling(60));
+    run.until_it_says("Envoy refuses it");
+    assert_eq!(run.get("/").0, 200);
+    let status = run.status();
+    assert_eq!((&status["state"], &status["scopes"][0]["begun"]), (&"serving".into(), &1.into()), "{status}");
     run.interrupt();
     run.ended().expect(0);
 }
