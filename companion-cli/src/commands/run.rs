@@ -13,13 +13,12 @@ use laststream::progress::Progress;
 use laststream::run::module::Source;
 use laststream::run::upstream::{self, Upstream};
 use laststream::run::watch::{ModuleWatch, PolicyWatch};
-use laststream::run::{self, Drained, Runner, Setup, Step, echo};
+use laststream::run::{self, Drained, Runner, Setup, Step, Stop, echo};
 
 use crate::cli::Output;
 use crate::commands::Exit;
 use crate::commands::input::read;
 use crate::printer::Printer;
-use signals::Asked;
 
 /// Runs a real Envoy with the module in front of an app, until Ctrl-C; then it drains, and says what it waits for.
 ///
@@ -85,20 +84,24 @@ pub(super) fn run(command: &Run, printer: &Printer) -> Exit {
         Err(exit) => return exit,
     };
     // From here on Ctrl-C has a meaning of its own.
-    let asked = match Asked::listen() {
-        Ok(asked) => asked,
-        Err(error) => return failed(printer, &format!("signals cannot be heard: {error}")),
-    };
+    let stop = parts.setup.stop.clone();
+    if let Err(error) = signals::ask(stop.clone()) {
+        return failed(printer, &format!("signals cannot be heard: {error}"));
+    }
     printer.people("starting Envoy");
     let mut runner = match Runner::start(&parts.setup) {
         Ok(runner) => runner,
+        Err(error @ run::Error::Stopped) => {
+            printer.people(&error.to_string());
+            return Exit::Fine;
+        }
         Err(error) => return failed(printer, &error),
     };
     printer.data(&announcement(command, &runner));
     printer.people("Ctrl-C drains and ends it");
-    match serve(&mut runner, parts.watches, &asked, printer) {
+    match serve(&mut runner, parts.watches, &stop, printer) {
         Some(exit) => exit,
-        None => drain(&mut runner, &asked, printer),
+        None => drain(&mut runner, printer),
     }
 }
 
@@ -148,6 +151,7 @@ impl Parts {
             arguments: command.arguments.clone(),
             folder: command.logs.clone(),
             guard: std::env::current_exe().ok(),
+            stop: Stop::default(),
         };
         Ok(Self { setup, watches })
     }
@@ -210,8 +214,8 @@ fn announcement(command: &Run, runner: &Runner) -> String {
 }
 
 /// Until somebody asks for the end: nothing. Until Envoy ends by itself: how the command ends.
-fn serve(runner: &mut Runner, mut watches: Watches, asked: &Asked, printer: &Printer) -> Option<Exit> {
-    while asked.times() == 0 {
+fn serve(runner: &mut Runner, mut watches: Watches, stop: &Stop, printer: &Printer) -> Option<Exit> {
+    while !stop.is_asked() {
         if let Some(status) = runner.ended() {
             return Some(ended(runner, &status, printer));
         }
@@ -243,14 +247,14 @@ fn replace(runner: &mut Runner, what: &str, policy: Option<&Policy>, module: Opt
     }
 }
 
-fn drain(runner: &mut Runner, asked: &Asked, printer: &Printer) -> Exit {
+fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
     printer.people("draining; Ctrl-C again ends it at once");
     let heard = |step: &Step| match step {
         Step::Waiting { reason, deadline_in: Some(left) } => printer.people(&format!("waiting: {reason} (at most {} s)", left.as_secs())),
         Step::Waiting { reason, deadline_in: None } => printer.people(&format!("waiting: {reason}")),
         Step::Unknown(error) => printer.warning(&format!("the gate does not answer: {error}")),
     };
-    let drained = runner.drain(&heard, &|| asked.times() > 1);
+    let drained = runner.drain(&heard);
     let log = runner.places().log.display().to_string();
     match drained {
         Drained::Empty { exempt } => {

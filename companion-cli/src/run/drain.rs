@@ -50,14 +50,14 @@ const REPEAT: Duration = Duration::from_secs(5);
 
 impl Runner {
     /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds, also for a gate that does not answer.
-    pub fn drain(&mut self, heard: &dyn Fn(&Step), is_forced: &dyn Fn() -> bool) -> Drained {
-        let drained = self.wait(heard, is_forced);
+    pub fn drain(&mut self, heard: &dyn Fn(&Step)) -> Drained {
+        let drained = self.wait(heard);
         let patience = if matches!(&drained, Drained::Empty { .. }) { GOODBYE } else { Duration::ZERO };
         self.child.terminate(patience);
         drained
     }
 
-    fn wait(&mut self, heard: &dyn Fn(&Step), is_forced: &dyn Fn() -> bool) -> Drained {
+    fn wait(&mut self, heard: &dyn Fn(&Step)) -> Drained {
         let began = Instant::now();
         let longest = Duration::from_millis(self.current.policy.sizing.deadline.millis()) + LATE;
         let mut said = Said::default();
@@ -69,7 +69,7 @@ impl Runner {
                 let by_policy = self.current.policy.finish == Finish::Quit && has_begun && streams == 0 && status.success();
                 return if by_policy { Drained::Empty { exempt } } else { Drained::Ended(status) };
             }
-            if is_forced() {
+            if self.stop.is_forced() {
                 return Drained::Cut { streams, why: "asked for a second time".into() };
             }
             has_begun = has_begun || matches!(self.gate.post("/drain"), Ok((202, _)));

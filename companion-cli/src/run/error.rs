@@ -62,6 +62,9 @@ pub enum Error {
         /// Its log.
         log: PathBuf,
     },
+    /// Somebody asked for the end before it was ready.
+    #[error("it was ended before it was ready")]
+    Stopped,
     /// It takes too long.
     #[error("{what} is not there after {} s; the end of `{}`:\n{tail}", after.as_secs(), log.display())]
     Late {
@@ -92,6 +95,9 @@ pub enum Refusal {
     /// Envoy cannot be asked.
     #[error("Envoy cannot be asked about it: {0}")]
     Unknown(String),
+    /// Somebody asked for the end meanwhile.
+    #[error("the end was asked for meanwhile")]
+    Stopped,
     /// Envoy says nothing.
     #[error("Envoy has said nothing about it for {} s", .0.as_secs())]
     Silence(Duration),

@@ -13,6 +13,7 @@ mod log;
 pub mod module;
 pub mod policy;
 mod start;
+mod stop;
 mod swap;
 pub mod upstream;
 pub mod watch;
@@ -32,6 +33,7 @@ pub use drain::{Drained, Step};
 pub use error::{Error, Refusal};
 use folder::Folder;
 use log::Log;
+pub use stop::Stop;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -58,6 +60,8 @@ pub struct Setup {
     pub folder: Option<PathBuf>,
     /// The `laststream` program, which makes Envoy end with this process however that ends. Without it, only a kill -9 leaves Envoy.
     pub guard: Option<PathBuf>,
+    /// Who asks for the end.
+    pub stop: Stop,
 }
 
 /// Where everything is.
@@ -89,6 +93,7 @@ pub struct Runner {
     places: Places,
     ports: Ports,
     current: Current,
+    stop: Stop,
 }
 
 /// What Envoy was told last and has taken.

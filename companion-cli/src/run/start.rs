@@ -10,7 +10,7 @@ use super::child::Child;
 use super::error::Error;
 use super::folder::Folder;
 use super::log::Log;
-use super::{Current, PATIENCE, PAUSE, Places, Runner, Setup, TAIL};
+use super::{Current, PATIENCE, PAUSE, Places, Runner, Setup, Stop, TAIL};
 use crate::policy::Span;
 use crate::render::local::{self, Ports, Watched};
 
@@ -33,7 +33,7 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
     let arguments = arguments(setup, &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())]);
     let child = Child::spawn(&setup.envoy, &arguments, setup.guard.as_deref(), &file)
         .map_err(|source| Error::Start { envoy: setup.envoy.clone(), source })?;
-    let mut starting = Starting { child, log: log.clone(), began: Instant::now() };
+    let mut starting = Starting { child, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
     let admin = starting.until("Envoy's admin interface", || std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok())?;
     let admin = Http::new(admin);
     folder.publish(Watched::Admin, &local::admin(Some(admin.at())))?;
@@ -50,7 +50,7 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
         pid: starting.child.pid(),
     };
     let current = Current { policy: setup.policy.clone(), module };
-    Ok(Runner { child: starting.child, folder, log, admin, gate, places, ports, current })
+    Ok(Runner { child: starting.child, folder, log, admin, gate, places, ports, current, stop: setup.stop.clone() })
 }
 
 /// Envoy would say so, too, but only in its log, and start without the listener.
@@ -110,6 +110,7 @@ fn listener(admin: &Http, name: &str) -> Option<SocketAddr> {
 struct Starting {
     child: Child,
     log: Log,
+    stop: Stop,
     began: Instant,
 }
 
@@ -118,6 +119,9 @@ impl Starting {
         loop {
             if let Some(status) = self.child.ended() {
                 return Err(Error::Ended { status: status.to_string(), log: self.log.path().to_owned(), tail: self.log.tail(TAIL) });
+            }
+            if self.stop.is_asked() {
+                return Err(Error::Stopped);
             }
             if let Some(found) = look() {
                 return Ok(found);

@@ -54,6 +54,7 @@ impl Runner {
                 Ok(now) if now.refused > before.refused => return Err(Refusal::Envoy(self.reason(said))),
                 Ok(now) if now.taken > before.taken => return Ok(()),
                 _ if self.ended().is_some() => return Err(Refusal::Unknown("Envoy has ended".into())),
+                _ if self.stop.is_asked() => return Err(Refusal::Stopped),
                 _ => std::thread::sleep(PAUSE),
             }
         }

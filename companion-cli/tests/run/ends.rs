@@ -1,12 +1,15 @@
 //! The end: asked for once, twice, or by nobody.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use laststream::envoy::{NEWEST, Wanted};
+use laststream::progress::Silent;
 use rustix::process::{Signal, kill_process};
 
 use crate::client::Client;
-use crate::support::{Run, until};
+use crate::support::{Run, fails_when, until};
 
 /// A request that is in flight, and its outcome.
 fn in_flight(run: &Run, path: &'static str) -> thread::JoinHandle<std::io::Result<(u16, String)>> {
@@ -44,6 +47,19 @@ fn asking_again_ends_it_at_once() {
     run.ended().expect(1).says("streams that were cut: 1");
     assert!(asked.elapsed() < Duration::from_secs(20), "the deadline was not waited for");
     assert!(request.join().unwrap().is_err());
+}
+
+#[test]
+fn a_start_can_be_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = folder.path().join("envoy");
+    // Envoy in everything but that it never listens.
+    let real = laststream::envoy::find_or_get(&Wanted { path: None, ..Wanted::version(NEWEST) }, &Silent).unwrap().binary;
+    let text = format!("#!/bin/sh\ncase \"$*\" in *admin-address-path*) exec sleep 600 ;; esac\nexec '{}' \"$@\"", real.display());
+    std::fs::write(&slow, text).unwrap();
+    std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let ended = fails_when(folder.path(), &[], &[("LASTSTREAM_ENVOY", slow.to_str().unwrap())], "starting Envoy", Signal::INT);
+    ended.expect(0).says("ended before it was ready");
 }
 
 /// `make`, `npm` and others pass Ctrl-C on to a child that has heard it already.

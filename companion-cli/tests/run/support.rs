@@ -185,11 +185,25 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
 /// A run that must not get anywhere.
 #[track_caller]
 pub(crate) fn fails(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+    run(folder, arguments, variables, None)
+}
+
+/// A run that is sent a signal once it has said this.
+#[track_caller]
+pub(crate) fn fails_when(folder: &Path, arguments: &[&str], variables: &[(&str, &str)], says: &str, signal: Signal) -> Ended {
+    run(folder, arguments, variables, Some((says, signal)))
+}
+
+#[track_caller]
+fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)], mut when: Option<(&str, Signal)>) -> Ended {
     let mut child =
         command(folder, arguments).envs(variables.iter().copied()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let people = hear(child.stderr.take().unwrap());
     let began = Instant::now();
     let code = loop {
+        if let Some((_, signal)) = when.take_if(|(words, _)| people.lock().unwrap().contains(*words)) {
+            kill_process_group(Pid::from_child(&child), signal).unwrap();
+        }
         match child.try_wait().unwrap() {
             Some(status) => break status.code(),
             None if began.elapsed() > PATIENCE => {
