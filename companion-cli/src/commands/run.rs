@@ -250,8 +250,11 @@ fn replace(runner: &mut Runner, what: &str, policy: Option<&Policy>, module: Opt
 fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
     printer.people("draining; Ctrl-C again ends it at once");
     let heard = |step: &Step| match step {
-        Step::Waiting { reason, deadline_in: Some(left) } => printer.people(&format!("waiting: {reason} (at most {} s)", left.as_secs())),
-        Step::Waiting { reason, deadline_in: None } => printer.people(&format!("waiting: {reason}")),
+        Step::Waiting { reason, late, deadline_in } => {
+            let late = if *late > 0 { format!("; requests that came after the drain began: {late}") } else { String::new() };
+            let left = deadline_in.map_or(String::new(), |left| format!(" (at most {} s)", left.as_secs()));
+            printer.people(&format!("waiting: {reason}{late}{left}"));
+        }
         Step::Unknown(error) => printer.warning(&format!("the gate does not answer: {error}")),
     };
     let drained = runner.drain(&heard);

@@ -73,6 +73,8 @@ pub(super) fn main(policy: &Policy, module: Map, listen: SocketAddr) -> Map {
         .with("use_remote_address", true)
         .note(WHY_EARLY)
         .with_some("early_header_mutation_extensions", saved_header(policy).map(parts::early_mutation))
+        .note("WebSockets are let through; they hold a drain until they end, unless the policy has them exempt.")
+        .with("upgrade_configs", List::new().item(Map::new().with("upgrade_type", "websocket")))
         .with("http_filters", filters.collect::<List>())
         .with("route_config", Map::new().with("name", "main").with("virtual_hosts", List::new().item(host)));
     let chain = Map::new().with("filters", List::new().item(Map::new().with("name", HCM).with("typed_config", manager)));

@@ -34,6 +34,8 @@ pub enum Step {
     Waiting {
         /// Its reason.
         reason: String,
+        /// How many requests have come since the drain began.
+        late: u64,
         /// When it opens whatever happens.
         deadline_in: Option<Duration>,
     },
@@ -47,6 +49,8 @@ const LATE: Duration = Duration::from_secs(3);
 const GOODBYE: Duration = Duration::from_secs(10);
 /// Each reason is said once in a while, not at every look.
 const REPEAT: Duration = Duration::from_secs(5);
+/// Nor is every change, where requests come and go.
+const CALM: Duration = Duration::from_secs(1);
 
 impl Runner {
     /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds, also for a gate that does not answer.
@@ -80,8 +84,7 @@ impl Runner {
                     if let Some(drained) = over(&status, streams, exempt) {
                         return drained;
                     }
-                    let reason = reason(&status);
-                    said.once(Step::Waiting { reason, deadline_in: status["deadline_in_ms"].as_u64().map(Duration::from_millis) }, heard);
+                    said.once(waiting(&status), heard);
                 }
                 Err(error) => said.once(Step::Unknown(error), heard),
             }
@@ -108,10 +111,12 @@ fn long_lived(status: &Value) -> Option<u64> {
     status["scopes"].as_array()?.iter().map(|scope| scope["long_lived"].as_u64()).sum()
 }
 
-/// The gate's words, without how long it has been quiet: that is new at every look.
-fn reason(status: &Value) -> String {
+/// In the gate's words, without how long it has been quiet: that is new at every look.
+fn waiting(status: &Value) -> Step {
     let reason = status["reason"].as_str().unwrap_or("the gate does not say why");
-    reason.split(", for ").next().unwrap_or(reason).to_owned()
+    let reason = reason.split(", for ").next().unwrap_or(reason).to_owned();
+    let late = status["late"].as_u64().unwrap_or(0);
+    Step::Waiting { reason, late, deadline_in: status["deadline_in_ms"].as_u64().map(Duration::from_millis) }
 }
 
 /// What was said last, and when.
@@ -124,7 +129,7 @@ impl Said {
             Step::Waiting { reason, .. } => reason.clone(),
             Step::Unknown(error) => error.clone(),
         };
-        if self.0.as_ref().is_some_and(|(last, when)| *last == words && when.elapsed() < REPEAT) {
+        if self.0.as_ref().is_some_and(|(last, when)| when.elapsed() < if *last == words { REPEAT } else { CALM }) {
             return;
         }
         heard(&step);

@@ -1,7 +1,9 @@
 //! The start, and what may be in its way.
 
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 use laststream::envoy::{NEWEST, OLDEST};
 use serde_json::Value;
@@ -84,13 +86,40 @@ fn an_app_that_is_not_there_yet_is_told() {
     assert_eq!(run.get("/").0, 503);
     let app = TcpListener::bind(at).unwrap();
     thread::spawn(move || {
-        use std::io::{Read as _, Write as _};
         for mut connection in app.incoming().flatten() {
             let _ = connection.read(&mut [0; 4096]);
             let _ = connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nme");
         }
     });
     until("the app", || format!("{:?}", run.get("/")), || run.get("/") == (200, "me".into()));
+}
+
+#[test]
+fn web_sockets_reach_the_app_and_are_counted() {
+    let app = TcpListener::bind("127.0.0.1:0").unwrap();
+    let run = Run::start(&["--upstream", &app.local_addr().unwrap().port().to_string()]);
+    thread::spawn(move || {
+        for mut connection in app.incoming().flatten() {
+            let upgraded = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\nhello";
+            let _ = connection.read(&mut [0; 4096]);
+            let _ = connection.write_all(upgraded);
+            let _ = connection.read(&mut [0; 1]);
+        }
+    });
+    let mut client = TcpStream::connect(run.place("listener")).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nhost: app\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    while !answer.ends_with("hello") {
+        let mut bytes = [0; 4096];
+        let read = client.read(&mut bytes).unwrap();
+        assert!(read > 0, "{answer}");
+        answer.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    assert!(answer.starts_with("HTTP/1.1 101"), "{answer}");
+    run.until_in_flight(1);
+    drop(client);
+    run.until_in_flight(0);
 }
 
 #[test]
