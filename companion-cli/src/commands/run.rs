@@ -72,8 +72,8 @@ Examples:
   laststream run --policy policy.yaml --module . --watch
   laststream run --envoy-version 1.36.4 --concurrency 2 -- --log-level debug
 
-Exit codes: 0 nothing was cut, 1 streams were cut (by the deadline, or by a second Ctrl-C), 2 it did not start or Envoy ended by itself,
-64 wrong arguments.";
+Exit codes: 0 nothing was cut, 1 streams were cut or may have been (the deadline, or a second Ctrl-C), 2 it did not start, or Envoy
+ended by itself, 64 wrong arguments.";
 
 /// Between two looks at signals, files and the process.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -269,12 +269,8 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
             printer.people(&format!("nothing was in flight any more{but}; Envoy has ended, its log: {log}"));
             Exit::Fine
         }
-        Drained::Cut { streams: 0, why } => {
-            printer.people(&format!("Envoy was ended, {why}; nothing was known to be in flight; its log: {log}"));
-            Exit::Fine
-        }
         Drained::Cut { streams, why } => {
-            printer.warning(&format!("streams that were cut: {streams}; {why}; Envoy's log: {log}"));
+            printer.warning(&format!("{why}; streams in flight at the last look, cut now: {streams}; Envoy's log: {log}"));
             Exit::Found
         }
         Drained::Ended(status) => ended(runner, &status, printer),

@@ -16,7 +16,7 @@ pub enum Drained {
         /// How many of those there were.
         exempt: u64,
     },
-    /// Something may have been cut.
+    /// Something was cut, or may have been: nobody waited until it was sure.
     Cut {
         /// How many streams were in flight at the last look.
         streams: u64,
@@ -99,7 +99,6 @@ impl Runner {
 fn over(status: &Value, streams: u64, exempt: u64) -> Option<Drained> {
     match status["state"].as_str() {
         Some("drained") => Some(Drained::Empty { exempt }),
-        Some("expired" | "forced") if streams == 0 => Some(Drained::Empty { exempt }),
         Some("expired") => Some(Drained::Cut { streams, why: "the deadline of the policy is over".into() }),
         Some("forced") => Some(Drained::Cut { streams, why: "the gate was forced".into() }),
         _ => None,

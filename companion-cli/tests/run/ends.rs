@@ -44,7 +44,7 @@ fn asking_again_ends_it_at_once() {
     thread::sleep(Duration::from_secs(1)); // sooner would be an echo
     let asked = Instant::now();
     run.interrupt();
-    run.ended().expect(1).says("streams that were cut: 1");
+    run.ended().expect(1).says("cut now: 1");
     assert!(asked.elapsed() < Duration::from_secs(20), "the deadline was not waited for");
     assert!(request.join().unwrap().is_err());
 }
@@ -95,8 +95,20 @@ fn the_deadline_of_the_policy_is_the_longest_wait() {
     let mut run = Run::start_in(folder, &["--policy", "policy.yaml"]);
     let request = in_flight(&run, "/delay/60");
     run.interrupt();
-    run.ended().expect(1).says("streams that were cut: 1").says("deadline");
+    run.ended().expect(1).says("cut now: 1").says("deadline");
     assert!(request.join().unwrap().is_err());
+}
+
+#[test]
+fn clients_that_do_not_stop_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("policy.yaml"), "drain: {deadline: 5s}").unwrap();
+    let mut run = Run::start_in(folder, &["--policy", "policy.yaml"]);
+    let at = run.place("listener");
+    let busy = thread::spawn(move || while Client::new(at).get("/", "").is_ok() {});
+    run.interrupt();
+    run.ended().expect(1).says("requests that came after the drain began: ").says("deadline");
+    busy.join().unwrap();
 }
 
 #[test]
