@@ -5,15 +5,22 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::commands::build::Build;
 use crate::commands::completions::Completions;
 use crate::commands::config::Config;
+use crate::commands::demo::Demo;
+use crate::commands::drain::Drain;
 use crate::commands::envoy::Envoy;
-use crate::commands::guard::Guard;
+use crate::commands::exec::Exec;
+use crate::commands::guarded::Guarded;
 use crate::commands::inspect::Inspect;
+use crate::commands::install::Install;
 use crate::commands::lint::Lint;
 use crate::commands::man::Man;
 use crate::commands::push::Push;
 use crate::commands::render::Render;
 use crate::commands::run::Run;
+use crate::commands::status::Status;
+use crate::commands::streams::Streams;
 use crate::commands::version::Version;
+use crate::commands::wait::{Ready, Wait};
 
 /// The Envoy filter that lets no request be lost, and its companion.
 #[derive(Debug, Parser)]
@@ -32,18 +39,27 @@ pub(crate) enum Command {
     /// The module's configuration: its schema, checking one; and the interface of the gate.
     #[command(subcommand)]
     Config(Config),
+    Demo(Demo),
+    Drain(Drain),
     /// A real Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
-    Guard(Guard),
+    Exec(Box<Exec>),
+    #[command(hide = true)]
+    Guarded(Guarded),
     Inspect(Box<Inspect>),
+    Install(Install),
     Lint(Lint),
     Man(Man),
     Push(Box<Push>),
+    Ready(Ready),
     /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
     Render(Box<Render>),
     Run(Box<Run>),
+    Status(Status),
+    Streams(Streams),
     Version(Version),
+    Wait(Wait),
 }
 
 /// How results are written.

@@ -1,10 +1,14 @@
 //! The parts of the `laststream` command line that do the work. They return data and report progress through [`progress::Progress`];
 //! printing is left to the binary.
 
+pub mod demo;
 pub mod env_vars;
 pub mod envoy;
+pub mod exec;
+pub mod gate;
 pub mod image;
 pub mod inspect;
+pub mod install;
 pub mod lint;
 pub mod module;
 pub mod policy;

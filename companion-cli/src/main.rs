@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Ok(arguments) => commands::run(arguments, &printer),
         Err(error) => usage(&error, &printer),
     };
-    ExitCode::from(exit as u8)
+    ExitCode::from(exit.code())
 }
 
 /// `--help` and `--version` are errors to clap, and data to everybody else.

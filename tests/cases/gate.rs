@@ -2,6 +2,7 @@
 
 mod app;
 mod bench;
+mod commands;
 mod deaths;
 mod directions;
 mod drains;
@@ -22,6 +23,7 @@ use crate::lab::Case;
 pub(crate) fn cases() -> Vec<Case> {
     [
         app::cases(),
+        commands::cases(),
         deaths::cases(),
         directions::cases(),
         drains::cases(),

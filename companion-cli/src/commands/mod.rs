@@ -3,34 +3,55 @@
 pub(crate) mod build;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod drain;
 pub(crate) mod envoy;
 #[cfg(test)]
 mod examples;
-pub(crate) mod guard;
+pub(crate) mod exec;
+mod gate_args;
+pub(crate) mod guarded;
 mod input;
 pub(crate) mod inspect;
+pub(crate) mod install;
 pub(crate) mod lint;
 pub(crate) mod man;
 pub(crate) mod push;
 mod registry_args;
 pub(crate) mod render;
 pub(crate) mod run;
+pub(crate) mod status;
+pub(crate) mod streams;
 pub(crate) mod version;
+pub(crate) mod wait;
 
 use crate::cli::{Arguments, Command};
 use crate::printer::Printer;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Exit {
-    Fine = 0,
+    Fine,
     /// What was looked at is not as it should be.
-    Found = 1,
+    Found,
     /// The work could not be done.
-    Failed = 2,
+    Failed,
     /// The arguments make no sense; sysexits' EX_USAGE.
-    Usage = 64,
+    Usage,
+    /// As a command did that was run.
+    Of(u8),
+}
+
+impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::Found => 1,
+            Self::Failed => 2,
+            Self::Usage => 64,
+            Self::Of(code) => code,
+        }
+    }
 }
 
 pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
@@ -38,14 +59,22 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Build(command) => build::run(&command, printer),
         Command::Completions(command) => completions::run(&command, printer),
         Command::Config(command) => config::run(&command, printer),
+        Command::Demo(command) => demo::run(&command, printer),
+        Command::Drain(command) => drain::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
-        Command::Guard(command) => guard::run(&command, printer),
+        Command::Exec(command) => exec::run(&command, printer),
+        Command::Guarded(command) => guarded::run(&command, printer),
         Command::Inspect(command) => inspect::run(&command, printer),
+        Command::Install(command) => install::run(&command, printer),
         Command::Lint(command) => lint::run(&command, printer),
         Command::Man(command) => man::run(&command, printer),
         Command::Push(command) => push::run(*command, printer),
+        Command::Ready(command) => wait::run_ready(&command, printer),
         Command::Render(command) => render::run(&command, printer),
         Command::Run(command) => run::run(&command, printer),
+        Command::Status(command) => status::run(&command, printer),
+        Command::Streams(command) => streams::run(&command, printer),
         Command::Version(command) => version::run(&command, printer),
+        Command::Wait(command) => wait::run(&command, printer),
     }
 }

@@ -89,6 +89,8 @@ pub(crate) enum What {
     /// A VirtualService with retries, as a second line.
     #[value(name = "virtualservice")]
     VirtualService,
+    /// A patch for a Job: its command waits for the sidecar, and ends it.
+    Job,
     /// All that the policy has a use for, and a kustomization.
     All,
     /// Not rendered from a policy: the policy file's own JSON schema.
@@ -177,6 +179,7 @@ fn kind_of(command: &Render, policy: &Policy) -> Kind {
         }),
         What::ProxyConfig => Kind::ProxyConfig,
         What::VirtualService => Kind::VirtualService,
+        What::Job => Kind::Job,
         What::All | What::Schema => Kind::All,
     }
 }

@@ -17,6 +17,7 @@ use laststream::run::{self, Drained, Runner, Setup, Step, Stop, echo};
 
 use crate::cli::Output;
 use crate::commands::Exit;
+use crate::commands::guarded;
 use crate::commands::input::read;
 use crate::printer::Printer;
 
@@ -150,7 +151,7 @@ impl Parts {
             concurrency: command.concurrency,
             arguments: command.arguments.clone(),
             folder: command.logs.clone(),
-            guard: std::env::current_exe().ok(),
+            guard: guarded::prefix(),
             stop: Stop::default(),
         };
         Ok(Self { setup, watches })

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use laststream_filter::config::{self, Wire as _, wire};
 use serde_json::{Value, json};
 
-use super::file::{Begin, Direction, Drain, FailurePolicy, File, Finish, LongLived, Placement, Retries};
+use super::file::{Begin, Direction, Drain, FailurePolicy, File, Finish, Job, LongLived, Placement, Retries};
 use super::{ForwardedProto, Policy, Problem, Sizing, Span, module_json, sizing};
 
 pub(super) fn check(file: File) -> Result<Policy, Vec<Problem>> {
@@ -42,6 +42,9 @@ impl Found {
         let sizing = self.drain(&file.drain, gate_port.is_some(), in_istio);
         let forwarded_proto = self.forwarded_proto(file.forwarded_proto, &placement);
         let retries = file.retries.map(|retries| self.retries(retries, sizing.longest_request));
+        if let Some(job) = &file.job {
+            self.job(job);
+        }
         let mut policy = Policy {
             name,
             namespace,
@@ -60,6 +63,7 @@ impl Found {
             sizing,
             exit_on_zero: file.drain.exit_on_zero,
             retries,
+            job: file.job,
             warnings: Vec::new(),
             module: file.module,
             digest: file.digest,
@@ -201,6 +205,23 @@ impl Found {
         }
         let per_try_timeout = Some(retries.per_try_timeout.unwrap_or(longest));
         Retries { host: retries.host, attempts: Some(attempts), per_try_timeout, retry_on: Some(retry_on) }
+    }
+
+    fn job(&mut self, job: &Job) {
+        if let Some(name) = &job.name {
+            self.dns_label("job.name", name);
+        }
+        self.dns_label("job.container", &job.container);
+        if job.command.is_empty() {
+            self.problem("job.command", "is empty: write the container's own command, which is run behind `laststream exec --`");
+        }
+        let wrong = |text: &str| text.is_empty() || text.contains(|character: char| character.is_whitespace() || character.is_control());
+        if wrong(&job.program_image) {
+            self.problem("job.program_image", format!("`{}` is not the name of an image", job.program_image));
+        }
+        if job.program.as_ref().is_some_and(|program| !program.starts_with('/') || wrong(program)) {
+            self.problem("job.program", "is not an absolute path, such as `/laststream`");
+        }
     }
 
     /// The module's own verdict on everything that it will be told.

@@ -41,6 +41,8 @@ pub struct File {
     pub drain: Drain,
     /// Retries at the caller's side, as a second line; for `render virtualservice`.
     pub retries: Option<Retries>,
+    /// A Job whose command waits for its sidecar and ends it; for `render job`.
+    pub job: Option<Job>,
 }
 
 /// Which proxies.
@@ -231,6 +233,25 @@ pub struct Retries {
     pub per_try_timeout: Option<Span>,
     /// What is tried again: `connect-failure,refused-stream` if nothing is said, which the app has never seen.
     pub retry_on: Option<String>,
+}
+
+/// A Job beside a sidecar.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Its name; the policy's if there is none.
+    pub name: Option<String>,
+    /// It is a CronJob.
+    #[serde(default)]
+    pub cron: bool,
+    /// The container with the work.
+    pub container: String,
+    /// That container's command and arguments, all of them: a patch cannot know them.
+    pub command: Vec<String>,
+    /// An image with laststream's static program in it.
+    pub program_image: String,
+    /// Where the program is in that image; `/laststream` if nothing is said.
+    pub program: Option<String>,
 }
 
 fn module_count(_: &mut SchemaGenerator) -> Schema {

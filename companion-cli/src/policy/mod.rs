@@ -60,6 +60,8 @@ pub struct Policy {
     pub exit_on_zero: bool,
     /// Retries at the caller's side.
     pub retries: Option<Retries>,
+    /// A Job beside a sidecar.
+    pub job: Option<file::Job>,
     /// What is allowed, but worth a word.
     pub warnings: Vec<String>,
     module: Option<String>,

@@ -71,6 +71,11 @@ fn errors_name_the_place_and_the_way_out() {
         ("drain:\n  begin: nothing\n  delay: 2s".into(), &["line 3, column 10", "drain.delay", "nothing comes after it"]),
         ("placement: {envoy: {}}\ndrain: {exit_on_zero: true}".into(), &["drain.exit_on_zero", "Istio"]),
         ("retries: {host: 'a b'}".into(), &["retries.host"]),
+        ("job: {container: a}".into(), &["line 1"]),
+        (
+            "job: {name: A, container: a/b, command: [], program_image: 'a b', program: laststream}".into(),
+            &["job.name", "job.container", "job.command", "job.program_image", "job.program:"],
+        ),
         ("a: b\n---\nc: d".into(), &["line"]),
         ("[1]".into(), &["line 1"]),
         ("name: x\nname: y".into(), &["line 2", "duplicate"]),

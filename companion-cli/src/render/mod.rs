@@ -6,6 +6,7 @@ mod envoy;
 mod envoy_gateway;
 mod envoyfilter;
 mod hook;
+mod job;
 mod kustomization;
 mod lifecycle;
 pub(crate) mod local;
@@ -36,6 +37,8 @@ pub enum Kind {
     ProxyConfig,
     /// Retries at the caller's side.
     VirtualService,
+    /// A Job's command that waits for its sidecar and ends it.
+    Job,
     /// All that the policy has a use for.
     All,
 }
@@ -55,7 +58,7 @@ pub enum Home {
 
 impl Kind {
     /// Each of them; stop hooks in each of their homes.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::EnvoyFilter,
         Self::WasmPlugin,
         Self::Envoy,
@@ -66,6 +69,7 @@ impl Kind {
         Self::Lifecycle(Home::GatewayChart),
         Self::ProxyConfig,
         Self::VirtualService,
+        Self::Job,
         Self::All,
     ];
 }
@@ -111,6 +115,7 @@ pub fn render(kind: Kind, policy: &Policy, resolve: Resolve<'_>) -> Result<Rende
         Kind::Lifecycle(home) => one(lifecycle::render(policy, home)?),
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
         Kind::VirtualService => one(virtualservice::render(policy)?),
+        Kind::Job => one(job::render(policy)?),
         Kind::All => all(policy, resolve),
     }
 }
@@ -123,13 +128,18 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, Problem> {
         Placement::EnvoyGateway(_) => vec![Kind::EnvoyGateway],
         Placement::Envoy(_) => vec![Kind::Envoy],
     };
+    // A Job has no Deployment to patch, and no stop hook: its own command asks the gate.
     if policy.gate_port.is_some()
+        && policy.job.is_none()
         && let Some(home) = home_of(&policy.placement)
     {
         kinds.extend([Kind::Lifecycle(home), Kind::ProxyConfig]);
     }
     if policy.retries.is_some() {
         kinds.push(Kind::VirtualService);
+    }
+    if policy.job.is_some() {
+        kinds.push(Kind::Job);
     }
     let mut all = Rendered { files: Vec::with_capacity(kinds.len() + 1), warnings: Vec::new() };
     for kind in kinds {

@@ -14,9 +14,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::PAUSE;
 
-/// Makes the program that follows end with its parent: `laststream guard --parent PID -- PROGRAM …`.
-const GUARD: &str = "guard";
-
 type Reply = Sender<io::Result<process::Child>>;
 
 /// The kernel ends a guarded process with the *thread* that started it, so one thread that never ends starts them all.
@@ -30,15 +27,10 @@ pub(super) struct Child {
 }
 
 impl Child {
-    pub(super) fn spawn(program: &Path, arguments: &[OsString], guard: Option<&Path>, log: &File) -> io::Result<Self> {
-        let mut command = match guard {
-            Some(guard) => {
-                let mut command = Command::new(guard);
-                command.args([GUARD, "--parent", &process::id().to_string(), "--"]).arg(program);
-                command
-            }
-            None => Command::new(program),
-        };
+    pub(super) fn spawn(program: &Path, arguments: &[OsString], guard: &[OsString], log: &File) -> io::Result<Self> {
+        let mut words = guard.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap_or(program.as_os_str()));
+        command.args(words);
         command.args(arguments).process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
         let (reply, answer) = channel();
         let gone = || io::Error::other("the thread that starts programs has ended");

@@ -18,6 +18,7 @@ mod swap;
 pub mod upstream;
 pub mod watch;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -58,8 +59,8 @@ pub struct Setup {
     pub arguments: Vec<String>,
     /// Where the log and the configuration go; a new folder among the temporary ones if nothing is said.
     pub folder: Option<PathBuf>,
-    /// The `laststream` program, which makes Envoy end with this process however that ends. Without it, only a kill -9 leaves Envoy.
-    pub guard: Option<PathBuf>,
+    /// The beginning of a command whose rest is one that is to end when this process does, however that ends; may be empty.
+    pub guard: Vec<OsString>,
     /// Who asks for the end.
     pub stop: Stop,
 }

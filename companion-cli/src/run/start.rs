@@ -31,7 +31,7 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
     let file = File::create(log.path()).map_err(Error::file(log.path()))?;
     let admin_file = folder.path().join("admin-address");
     let arguments = arguments(setup, &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())]);
-    let child = Child::spawn(&setup.envoy, &arguments, setup.guard.as_deref(), &file)
+    let child = Child::spawn(&setup.envoy, &arguments, &setup.guard, &file)
         .map_err(|source| Error::Start { envoy: setup.envoy.clone(), source })?;
     let mut starting = Starting { child, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
     let admin = starting.until("Envoy's admin interface", || std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok())?;

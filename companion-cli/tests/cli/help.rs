@@ -51,7 +51,8 @@ fn every_command_has_a_manual_page() {
     laststream(folder.path(), ["man", "pages"]).expect(0);
     let page = |name: &str| fs::read_to_string(folder.path().join("pages").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert!(page("laststream.1").contains("laststream\\-inspect(1)"));
-    for name in ["build", "completions", "config-check", "config-schema", "envoy-get", "inspect", "man", "push", "version"] {
+    let names = ["build", "completions", "config-check", "config-schema", "drain", "envoy-get", "exec", "inspect", "install", "man"];
+    for name in names.into_iter().chain(["push", "ready", "status", "streams", "version", "wait"]) {
         let page = page(&format!("laststream-{name}.1"));
         assert!(page.contains(".SH NAME") && page.contains("Example"), "{name}: {page}");
     }

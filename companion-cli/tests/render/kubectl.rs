@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::support::{DIGEST, folder, gateway, manifests, render, render_policy};
+use crate::support::{DIGEST, folder, gateway, laststream, manifests, render, render_policy, said};
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tools/program");
@@ -184,6 +184,38 @@ fn patches_fit_deployments() {
             "",
         );
         assert!(patched.contains("pilot-agent"), "{patched}");
+    }
+}
+
+/// The patch fits Jobs and CronJobs, and what it runs are arguments that `laststream exec` takes.
+#[test]
+fn patches_fit_jobs() {
+    for (cron, native) in [(false, false), (true, true)] {
+        let folder = folder(&format!(
+            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 15092}}\nplacement: {{sidecar: {{directions: [outbound], native: {native}}}}}\n\
+             job: {{name: nightly, cron: {cron}, container: work, command: [/startjob, '--rows', 'on'], program_image: tools}}\n"
+        ));
+        let path = folder.path();
+        assert_eq!(render(path, &["all", "--policy", "policy.yaml", "--output", "."]).code, 0);
+        let pod = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "work", "image": "work" }] } });
+        let job = json!({ "template": pod });
+        let (kind, spec) = if cron { ("CronJob", json!({ "schedule": "@daily", "jobTemplate": { "spec": job } })) } else { ("Job", job) };
+        let object =
+            json!({ "apiVersion": "batch/v1", "kind": kind, "metadata": { "name": "nightly", "namespace": "batch" }, "spec": spec });
+        fs::write(path.join("object.yaml"), format!("---\n{object}")).unwrap();
+        overlay(path, &json!({ "resources": ["object.yaml"], "patches": [{ "path": "job.yaml" }] }));
+        let built: Value = serde_saphyr::from_str(&kubectl(&["kustomize", path.to_str().unwrap()], "")).unwrap();
+        let job = if cron { &built["spec"]["jobTemplate"]["spec"] } else { &built["spec"] };
+        let container = &job["template"]["spec"]["containers"][0];
+        assert_eq!((&container["name"], &container["image"]), (&json!("work"), &json!("work")), "{built}");
+        assert_eq!(job["template"]["spec"]["initContainers"][0]["image"], "tools", "{built}");
+        let command: Vec<&str> = container["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        let (flags, own) = command.split_at(command.iter().position(|word| *word == "--").unwrap());
+        assert_eq!(own, ["--", "/startjob", "--rows", "on"], "{built}");
+        assert_eq!(flags[..2], ["/opt/laststream/laststream", "exec"], "{built}");
+        assert_eq!(flags.contains(&"--end-proxy=never"), native, "{built}");
+        let taken = said(laststream().args(&flags[1..]).arg("--help"));
+        assert_eq!(taken.code, 0, "{taken:?}");
     }
 }
 

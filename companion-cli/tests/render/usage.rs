@@ -31,6 +31,8 @@ fn what_cannot_be_had_is_said() {
         ("proxy-config", envoy.into(), 2, "placement"),
         ("proxy-config", "gate: {enabled: false}".into(), 2, "does not do by itself"),
         ("virtualservice", String::new(), 2, "retries: {host"),
+        ("job", String::new(), 2, "job: {container"),
+        ("job", "job: {container: a, command: [b], program_image: c}".into(), 2, "placement: {sidecar: {}}"),
         ("envoyfilter --for pod", gateway(), 64, "--for"),
         ("lifecycles", String::new(), 64, "lifecycle"),
         ("all", gateway(), 64, "--output DIR"),

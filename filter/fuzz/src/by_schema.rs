@@ -28,7 +28,10 @@ fn value(name: &str, schema: &Value, bytes: &mut Unstructured<'_>) -> Result<Val
             (0..length).map(|_| value(name, &schema["items"], bytes)).collect::<Result<Vec<_>>>()?.into()
         }
         Some("boolean") => bytes.arbitrary::<bool>()?.into(),
-        Some("integer") => bytes.arbitrary::<u16>()?.into(),
+        Some("integer") => {
+            let bound = |name: &str, where_none: u64| schema[name].as_u64().unwrap_or(where_none);
+            bytes.int_in_range(bound("minimum", 0)..=bound("maximum", i64::MAX as u64))?.into()
+        }
         Some("string") => text(name, bytes)?.into(),
         other => unreachable!("the schema has a type that nothing is known about: {other:?}"),
     })

@@ -1,0 +1,175 @@
+//! `laststream demo`
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use laststream::demo::times::Times;
+use laststream::demo::view::{View, WIDTH, plain_line, table};
+use laststream::demo::{self, Error, Event, Lane, Outcome, Settings, Watcher, report};
+use laststream::envoy::{self, NEWEST, Version, Wanted};
+use laststream::module::builtin;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::cli::Output;
+use crate::commands::Exit;
+use crate::commands::guarded;
+use crate::printer::Printer;
+
+/// Shows on this machine what is lost when a pod is deleted, and what is not.
+///
+/// A client sends a request of 10 s through a gateway to an app behind a sidecar; after 1 s the pod is deleted. That happens once for each
+/// way of stopping a pod, side by side: with nothing, with EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with the two netstat hooks, with retries at the
+/// gateway, with laststream. And it shows what the app sees as x-forwarded-proto.
+///
+/// Gateway and sidecars are real Envoys, found or fetched as by `laststream envoy get`, with the module inside this program. The rest are
+/// models, as measured on the real ones: the app answers as httpbin does, kubelet stops containers by Kubernetes' rules, and Istio's agent
+/// does at SIGTERM what pilot-agent does. The grace period is 20 s, not Kubernetes' 30 s, so that it takes less than half a minute.
+///
+/// What is shown is what happened. Where that differs from what is expected, it says so, and the exit code is 1.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  laststream demo\n  laststream demo --quick --report demo.html\n  laststream demo --quick -o json > demo.json"
+)]
+pub(crate) struct Demo {
+    /// A request of 3 s, and every other time as much shorter.
+    #[arg(long)]
+    quick: bool,
+    /// Also writes a page with a timeline: one file that needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// The version of Envoy.
+    #[arg(long, value_name = "VERSION", default_value_t = NEWEST)]
+    envoy_version: Version,
+    /// How the result is written.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(demo: &Demo, printer: &Printer) -> Exit {
+    match outcome(demo, printer) {
+        Ok(outcome) => deliver(demo, &outcome, printer),
+        Err(error) => {
+            printer.error(&error);
+            Exit::Failed
+        }
+    }
+}
+
+fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
+    // Not after half a minute.
+    if let Some(file) = &demo.report {
+        report::check_place(file).map_err(|error| error.to_string())?;
+    }
+    let module = builtin().map_err(|reason| format!("this program has no module inside: {reason}"))?;
+    let envoy = envoy::find_or_get(&Wanted::version(demo.envoy_version), printer).map_err(|error| error.to_string())?;
+    let times = if demo.quick { Times::quick() } else { Times::usual() };
+    let stop = stop_at_signals().map_err(|error| format!("cannot listen for signals: {error}"))?;
+    let settings = Settings { envoy, module, guard: guarded::prefix(), times, stop };
+    let (sender, receiver) = channel();
+    let shown = Mutex::new(sender);
+    let view = View::new(times);
+    let result = thread::scope(|scope| {
+        scope.spawn(|| show(view, receiver, printer));
+        let result = demo::run(&settings, printer, &Shown(&shown));
+        Shown(&shown).tell(Told::Over);
+        result
+    });
+    result.map_err(|error: Error| error.to_string())
+}
+
+fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
+    // First, for a reader of the table who has enough ends this process.
+    let written = demo.report.as_ref().map(|file| (file, report::write(file, outcome)));
+    printer.data(&match demo.output {
+        Output::Json => serde_json::to_string_pretty(outcome).unwrap_or_default(),
+        Output::Text => table(outcome),
+    });
+    match written {
+        Some((_, Err(error))) => {
+            printer.error(&error);
+            return Exit::Failed;
+        }
+        Some((file, Ok(()))) => printer.people(&format!("the report is in `{}`", file.display())),
+        None => {}
+    }
+    if outcome.surprises.is_empty() {
+        return Exit::Fine;
+    }
+    outcome.surprises.iter().for_each(|surprise| printer.warning(&format!("not as expected: {surprise}")));
+    Exit::Found
+}
+
+/// The first signal asks for an end in order, the second one does not ask.
+fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // In this order: the first signal finds the flag down, and raises it.
+        signal_hook::flag::register_conditional_shutdown(signal, i32::from(Exit::Failed.code()), Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// What the view is told.
+enum Told {
+    Began,
+    Happened(Lane, Event),
+    Over,
+}
+
+/// Hands on what happens, from whatever thread.
+struct Shown<'a>(&'a Mutex<Sender<Told>>);
+
+impl Shown<'_> {
+    fn tell(&self, told: Told) {
+        // A view that has gone shows nothing.
+        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(told);
+    }
+}
+
+impl Watcher for Shown<'_> {
+    fn began(&self) {
+        self.tell(Told::Began);
+    }
+
+    fn happened(&self, lane: Lane, event: &Event) {
+        self.tell(Told::Happened(lane, event.clone()));
+    }
+}
+
+/// Lines that change in a terminal; without one, or without colours, a line for everything that happens.
+fn show(mut view: View, receiver: Receiver<Told>, printer: &Printer) {
+    let is_live = can_change_lines();
+    let mut is_over = false;
+    while !is_over {
+        match receiver.recv_timeout(Duration::from_millis(100)) {
+            Ok(Told::Began) => view.begin(),
+            Ok(Told::Happened(lane, event)) => {
+                if !is_live {
+                    printer.people(&plain_line(lane, &event));
+                }
+                view.happened(lane, event);
+                continue; // the next may be there already
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Told::Over) | Err(RecvTimeoutError::Disconnected) => is_over = true,
+        }
+        if is_live {
+            view.frame().iter().for_each(|line| printer.people(line));
+        }
+    }
+}
+
+/// Without colours the printer lets no other control characters through either.
+fn can_change_lines() -> bool {
+    let stderr = std::io::stderr();
+    let is_wide = rustix::termios::tcgetwinsize(&stderr).is_ok_and(|size| usize::from(size.ws_col) > WIDTH);
+    is_wide && stderr.is_terminal() && anstream::AutoStream::choice(&stderr) != anstream::ColorChoice::Never
+}

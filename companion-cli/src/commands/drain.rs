@@ -1,0 +1,58 @@
+//! `laststream drain`
+
+use clap::Args;
+use laststream::gate::text;
+
+use crate::cli::Output;
+use crate::commands::Exit;
+use crate::commands::gate_args::{GateArgs, failed};
+use crate::printer::Printer;
+
+/// Begins the drain of an Envoy, takes it back, or opens its gate by force. It waits for nothing: `laststream wait` does.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  laststream drain\n  laststream drain --cancel\n  laststream drain --force --reason 'the app is gone'\n\n\
+    Exit codes: 0 done, 1 the drain cannot be taken back, 2 the gate cannot be asked, 64 wrong arguments."
+)]
+pub(crate) struct Drain {
+    #[command(flatten)]
+    gate: GateArgs,
+    /// Takes the drain back, where Envoy can undo it.
+    #[arg(long, conflicts_with = "force")]
+    cancel: bool,
+    /// Opens the gate whatever is in flight. Streams that are will be cut by whoever waits for the gate.
+    #[arg(long, requires = "reason")]
+    force: bool,
+    /// Why, for the log of Envoy and for whoever waits.
+    #[arg(long, value_name = "TEXT", requires = "force", value_parser = reason)]
+    reason: Option<String>,
+    /// How the result is written; as JSON it is the gate's own body.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+}
+
+fn reason(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("say why") } else { Ok(text.to_owned()) }
+}
+
+pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
+    let gate = match command.gate.gate(printer) {
+        Ok(gate) => gate,
+        Err(exit) => return exit,
+    };
+    let answer = match &command.reason {
+        Some(reason) => gate.force(reason),
+        None if command.cancel => gate.cancel(),
+        None => gate.drain(),
+    };
+    match answer {
+        Ok(answer) => {
+            match command.output {
+                Output::Json => printer.data(&answer.text),
+                Output::Text => printer.data(&text::outcome(&answer.body)),
+            }
+            if answer.status == 409 { Exit::Found } else { Exit::Fine }
+        }
+        Err(trouble) => failed(&gate, &trouble, printer),
+    }
+}

@@ -1,0 +1,49 @@
+//! What the commands that ask the gate have in common.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use laststream::env_vars;
+use laststream::gate::{self, Address, Gate, Trouble};
+
+use crate::commands::Exit;
+use crate::printer::Printer;
+
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 fine, 2 the gate cannot be asked, 64 wrong arguments.";
+
+#[derive(Debug, Args)]
+pub(super) struct GateArgs {
+    /// Where the gate is [default: LASTSTREAM_GATE, else http://127.0.0.1:15091]
+    #[arg(long, value_name = "URL")]
+    gate: Option<Address>,
+    /// A file with the gate's secret, for gates that have one. Without it LASTSTREAM_SECRET is sent, if that is set.
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+}
+
+impl GateArgs {
+    /// The gate; or what is wrong has been told.
+    pub(super) fn gate(&self, printer: &Printer) -> Result<Gate, Exit> {
+        let address = match &self.gate {
+            Some(address) => address.clone(),
+            None => gate::from_vars(&env_vars::of_process).map_err(|error| {
+                printer.error(&format!("LASTSTREAM_GATE: {error}"));
+                Exit::Usage
+            })?,
+        };
+        let secret = gate::secret(self.secret_file.as_deref(), &env_vars::of_process).map_err(|error| {
+            printer.error(&error);
+            Exit::Failed
+        })?;
+        Ok(Gate::new(address, secret))
+    }
+}
+
+pub(super) fn told(gate: &Gate, trouble: &Trouble) -> String {
+    format!("the gate at {} cannot be asked: {trouble}", gate.address())
+}
+
+pub(super) fn failed(gate: &Gate, trouble: &Trouble, printer: &Printer) -> Exit {
+    printer.error(&told(gate, trouble));
+    Exit::Failed
+}

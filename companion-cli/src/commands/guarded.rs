@@ -1,0 +1,55 @@
+//! `laststream guarded`: for this program's own use, and hidden in its help.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use clap::Args;
+
+use crate::commands::Exit;
+use crate::printer::Printer;
+
+/// Becomes a command that ends when its parent does, however that ends.
+///
+/// Only Linux can do that; elsewhere the command merely runs.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  laststream guarded --parent \"$$\" sleep 60")]
+pub(crate) struct Guarded {
+    /// The process id of the parent: if it has gone already, nothing is started.
+    #[arg(long, value_name = "PID")]
+    parent: i32,
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Put before a command, this program becomes that command, which ends with this process.
+pub(super) fn prefix() -> Vec<OsString> {
+    let Ok(program) = std::env::current_exe() else { return Vec::new() };
+    let parent = std::process::id().to_string();
+    [program.into_os_string(), "guarded".into(), "--parent".into(), parent.into(), "--".into()].into()
+}
+
+pub(super) fn run(guarded: &Guarded, printer: &Printer) -> Exit {
+    if let Err(error) = arm(guarded.parent) {
+        printer.error(&error);
+        return Exit::Failed;
+    }
+    let Some((program, arguments)) = guarded.command.split_first() else { return Exit::Usage };
+    let error = Command::new(program).args(arguments).exec(); // keeps the process, and with it the signal that was asked for
+    printer.error(&format!("cannot start `{}`: {error}", program.display()));
+    Exit::Failed
+}
+
+#[cfg(target_os = "linux")]
+fn arm(parent: i32) -> Result<(), String> {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| format!("cannot ask for the parent's death signal: {error}"))?;
+    let now = getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    if now == parent { Ok(()) } else { Err(format!("the parent {parent} has gone")) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn arm(_parent: i32) -> Result<(), String> {
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! `laststream install`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use laststream::install;
+
+use crate::commands::Exit;
+use crate::printer::Printer;
+
+/// Copies this program into a folder and prints the copy's path: for an init container, into a volume that the other containers mount.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  laststream install /tools\n\nExit codes: 0 done, 2 there is no copy, 64 wrong arguments.")]
+pub(crate) struct Install {
+    /// The folder.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+pub(super) fn run(command: &Install, printer: &Printer) -> Exit {
+    match install::install(&command.folder) {
+        Ok(installed) => {
+            if installed.needs_libraries {
+                printer.warning(&"this build of laststream needs the C library of this image; a static one runs in every image");
+            }
+            printer.data(&installed.path.display().to_string());
+            Exit::Fine
+        }
+        Err(error) => {
+            printer.error(&error);
+            Exit::Failed
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `laststream status`
+
+use std::io::IsTerminal as _;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use laststream::gate::{Gate, is_open, text};
+use laststream::policy::Span;
+
+use crate::cli::Output;
+use crate::commands::Exit;
+use crate::commands::gate_args::{EXIT_CODES, GateArgs, failed, told};
+use crate::printer::Printer;
+
+/// Tells how the gate of an Envoy is: how far the drain is, what is in flight, and why it waits.
+#[derive(Debug, Args)]
+#[command(after_help = format!(
+    "Examples:\n  laststream status\n  laststream status --gate http://127.0.0.1:15091 -o json\n  laststream status --watch\n\n\
+     {EXIT_CODES} With --watch 0 means that the gate is open, 2 that it has not answered for 10 s."
+))]
+pub(crate) struct Status {
+    #[command(flatten)]
+    gate: GateArgs,
+    /// Shows it again and again until the gate is open: in place on a terminal, else a line for each look.
+    #[arg(short, long)]
+    watch: bool,
+    /// From one look to the next, with --watch.
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
+    interval: Span,
+    /// How the result is written; as JSON it is the gate's own body.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+}
+
+/// A gate that does not answer for longer than a moment will not come back.
+const SILENCE: Duration = Duration::from_secs(10);
+
+pub(super) fn run(command: &Status, printer: &Printer) -> Exit {
+    let gate = match command.gate.gate(printer) {
+        Ok(gate) => gate,
+        Err(exit) => return exit,
+    };
+    let first = match gate.status() {
+        Ok(answer) => answer,
+        Err(trouble) => return failed(&gate, &trouble, printer),
+    };
+    if command.watch {
+        return watch(command, &gate, printer);
+    }
+    match command.output {
+        Output::Json => printer.data(&first.text),
+        Output::Text => printer.data(&text::status(&first.body)),
+    }
+    Exit::Fine
+}
+
+fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
+    let mut view = View::new(command.output);
+    let mut heard = Instant::now();
+    loop {
+        match gate.status() {
+            Ok(answer) => {
+                heard = Instant::now();
+                match command.output {
+                    Output::Json => printer.data(&answer.text),
+                    Output::Text => view.show(&answer.body, printer),
+                }
+                if is_open(&answer.body.state) {
+                    return Exit::Fine;
+                }
+            }
+            Err(trouble) if heard.elapsed() >= SILENCE => return failed(gate, &trouble, printer),
+            Err(trouble) => view.say(&told(gate, &trouble), printer),
+        }
+        sleep(Duration::from_millis(command.interval.millis().max(100)));
+    }
+}
+
+/// What is on the screen.
+struct View {
+    in_place: bool,
+    height: usize,
+    said: String,
+}
+
+impl View {
+    fn new(output: Output) -> Self {
+        Self { in_place: output == Output::Text && std::io::stdout().is_terminal(), height: 0, said: String::new() }
+    }
+
+    fn show(&mut self, status: &laststream::gate::Status, printer: &Printer) {
+        self.said.clear();
+        if !self.in_place {
+            return printer.data(&text::line(status));
+        }
+        let text = text::status(status);
+        let width = columns().max(20);
+        // A line that the terminal breaks would be two.
+        let lines: Vec<String> = text.lines().map(|line| line.chars().take(width - 1).collect()).collect();
+        let back = if self.height > 0 { format!("\u{1b}[{}A", self.height) } else { String::new() };
+        printer.data(&format!("{back}\r\u{1b}[J{}\n", lines.join("\n")));
+        self.height = lines.len();
+    }
+
+    /// Once, until there is something new to show.
+    fn say(&mut self, what: &str, printer: &Printer) {
+        if self.said != what {
+            printer.warning(&what);
+            what.clone_into(&mut self.said);
+            self.height = 0;
+        }
+    }
+}
+
+/// How many columns the terminal has.
+fn columns() -> usize {
+    rustix::termios::tcgetwinsize(std::io::stdout()).map_or(80, |size| usize::from(size.ws_col))
+}

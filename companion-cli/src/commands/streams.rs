@@ -1,0 +1,42 @@
+//! `laststream streams`
+
+use clap::Args;
+use laststream::gate::text;
+
+use crate::cli::Output;
+use crate::commands::Exit;
+use crate::commands::gate_args::{EXIT_CODES, GateArgs, failed};
+use crate::printer::Printer;
+
+/// Lists the oldest streams that hold the drain of an Envoy.
+#[derive(Debug, Args)]
+#[command(after_help = format!(
+    "Examples:\n  laststream streams\n  laststream streams --limit 100 -o json\n  laststream streams --secret-file /etc/laststream/secret\n\n{EXIT_CODES}"
+))]
+pub(crate) struct Streams {
+    #[command(flatten)]
+    gate: GateArgs,
+    /// How many at most.
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+    limit: u32,
+    /// How the result is written; as JSON it is the gate's own body.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+}
+
+pub(super) fn run(command: &Streams, printer: &Printer) -> Exit {
+    let gate = match command.gate.gate(printer) {
+        Ok(gate) => gate,
+        Err(exit) => return exit,
+    };
+    match gate.streams(command.limit) {
+        Ok(answer) => {
+            match command.output {
+                Output::Json => printer.data(&answer.text),
+                Output::Text => printer.data(&text::streams(&answer.body)),
+            }
+            Exit::Fine
+        }
+        Err(trouble) => failed(&gate, &trouble, printer),
+    }
+}

@@ -1,0 +1,106 @@
+//! `laststream wait` and `laststream ready`
+
+use std::time::Duration;
+
+use clap::Args;
+use laststream::gate::{self, Answer, Gate, Heard, Outcome, Waited, text};
+use laststream::policy::Span;
+
+use crate::cli::Output;
+use crate::commands::Exit;
+use crate::commands::gate_args::{GateArgs, failed, told};
+use crate::printer::Printer;
+
+/// Begins the drain of an Envoy and holds until its gate is open. Made for stop hooks, without a shell.
+///
+/// Nothing but the gate's 200 ends it before its time: a gate that is not there yet, or not at the moment, is asked again.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  laststream wait\n  laststream wait --timeout 60s\n  laststream wait --no-begin --gate http://127.0.0.1:15091\n\n\
+    Exit codes: 0 the gate is open, 1 not within the time, 2 the gate could not be asked when the time was over, 64 wrong arguments.\n\n\
+    Kubernetes goes on after a hook whatever its exit code is, so the time must be longer than the gate's deadline and shorter than the \
+    grace period of the pod."
+)]
+pub(crate) struct Wait {
+    #[command(flatten)]
+    gate: GateArgs,
+    /// How long to hold at most.
+    #[arg(long, value_name = "TIME", default_value = "25s")]
+    timeout: Span,
+    /// From one request to the next where the gate does not hold the request itself.
+    #[arg(long, value_name = "TIME", default_value = "500ms")]
+    interval: Span,
+    /// Begins nothing: holds until somebody else's drain is over.
+    #[arg(long)]
+    no_begin: bool,
+    /// How the result is written; as JSON it is the gate's own body.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+}
+
+/// Asks once whether the gate of an Envoy is open.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  laststream ready\n  laststream ready && echo 'nothing is in flight'\n\n\
+    Exit codes: 0 the gate is open, 1 not yet, 2 the gate cannot be asked, 64 wrong arguments.")]
+pub(crate) struct Ready {
+    #[command(flatten)]
+    gate: GateArgs,
+    /// How the result is written; as JSON it is the gate's own body.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) fn run(command: &Wait, printer: &Printer) -> Exit {
+    let gate = match command.gate.gate(printer) {
+        Ok(gate) => gate,
+        Err(exit) => return exit,
+    };
+    let [timeout, interval] = [command.timeout, command.interval].map(|span| Duration::from_millis(span.millis()));
+    let mut said = String::new();
+    let mut news = |heard: &Heard| {
+        let now = news(&gate, heard);
+        if now != said {
+            printer.people(&now);
+            said = now;
+        }
+    };
+    match gate::wait(&gate, &gate::Wait { timeout, interval, begin: !command.no_begin }, &mut news) {
+        Waited::Open(answer) => show(&answer, command.output, printer),
+        Waited::Late(heard) => {
+            printer.error(&format!("the gate is not open after {}", command.timeout));
+            match heard {
+                Ok(answer) => show(&answer, command.output, printer),
+                Err(trouble) => failed(&gate, &trouble, printer),
+            }
+        }
+    }
+}
+
+pub(super) fn run_ready(command: &Ready, printer: &Printer) -> Exit {
+    let gate = match command.gate.gate(printer) {
+        Ok(gate) => gate,
+        Err(exit) => return exit,
+    };
+    match gate.ready(PATIENCE) {
+        Ok(answer) => show(&answer, command.output, printer),
+        Err(trouble) => failed(&gate, &trouble, printer),
+    }
+}
+
+fn show(answer: &Answer<Outcome>, output: Output, printer: &Printer) -> Exit {
+    match output {
+        Output::Json => printer.data(&answer.text),
+        Output::Text => printer.data(&text::outcome(&answer.body)),
+    }
+    if answer.status == 200 { Exit::Fine } else { Exit::Found }
+}
+
+/// Without what changes from one moment to the next.
+fn news(gate: &Gate, heard: &Heard) -> String {
+    match heard {
+        Ok(answer) => text::held(&answer.body),
+        Err(trouble) => told(gate, trouble),
+    }
+}

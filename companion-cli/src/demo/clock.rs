@@ -1,0 +1,54 @@
+//! Waiting that ends early when the demo is interrupted or has gone on for too long.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How finely waits look around.
+pub(super) const GRAIN: Duration = Duration::from_millis(10);
+
+/// The demo's time: seconds since the requests went out.
+#[derive(Debug, Clone)]
+pub(super) struct Clock {
+    began: Instant,
+    limit: Duration,
+    stop: Arc<AtomicBool>,
+}
+
+impl Clock {
+    pub(super) fn start(limit: Duration, stop: Arc<AtomicBool>) -> Self {
+        Self { began: Instant::now(), limit, stop }
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Whether everybody should give up.
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.now() > self.limit
+    }
+
+    pub(super) fn pause(&self, duration: Duration) {
+        let end = Instant::now() + duration;
+        self.until(|| Instant::now() >= end);
+    }
+
+    pub(super) fn pause_until(&self, at: Duration) {
+        self.until(|| self.now() >= at);
+    }
+
+    /// Waits until it is so; `false` if it never was.
+    pub(super) fn until(&self, mut is_so: impl FnMut() -> bool) -> bool {
+        loop {
+            if is_so() {
+                return true;
+            }
+            if self.is_over() {
+                return false;
+            }
+            sleep(GRAIN);
+        }
+    }
+}

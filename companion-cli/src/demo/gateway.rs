@@ -1,0 +1,31 @@
+//! The gateway in front of all pods: a listener for each lane. Retries are Istio's, and in their lane what the write-up adds.
+
+use serde_json::{Value, json};
+
+use super::bootstrap;
+use super::error::Error;
+use super::lane::Lane;
+use super::proxy::{Proxy, Starter};
+
+/// What Istio tries again if nobody says otherwise: nothing that the app may already have begun.
+const USUAL: &str = "connect-failure,refused-stream,unavailable,cancelled";
+
+/// `pods`: the ports of each lane's sidecars.
+pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, Error> {
+    let listeners = pods.iter().map(|(lane, _)| bootstrap::listener(lane.key(), lane.key(), &retries(*lane), &[]));
+    let clusters = pods.iter().map(|(lane, ports)| bootstrap::cluster(lane.key(), ports));
+    starter.start("gateway", &bootstrap::plain(&starter.admin("gateway"), listeners.collect(), clusters.collect()))
+}
+
+fn retries(lane: Lane) -> Value {
+    let retry_on = if lane == Lane::Retries { format!("{USUAL},reset") } else { USUAL.to_owned() };
+    json!({
+        "retry_on": retry_on,
+        "num_retries": 2,
+        "retry_host_predicate": [{
+            "name": "envoy.retry_host_predicates.previous_hosts",
+            "typed_config": { "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate" },
+        }],
+        "host_selection_retry_max_attempts": 5,
+    })
+}

@@ -1,0 +1,146 @@
+//! What happened in a lane, and when: noted by everybody who takes part, read by the judge, the view and the report.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::clock::Clock;
+use super::lane::Lane;
+
+/// Who did something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Who {
+    /// The client, outside the cluster.
+    Client,
+    /// The first pod's app.
+    App,
+    /// The second pod's app.
+    OtherApp,
+    /// The stop hook of the proxy's container.
+    Hook,
+    /// The sidecar: Envoy and its agent.
+    Proxy,
+    /// Whoever deletes the pod.
+    Kubelet,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Client => "client",
+            Self::App => "app",
+            Self::OtherApp => "second app",
+            Self::Hook => "hook",
+            Self::Proxy => "proxy",
+            Self::Kubelet => "kubelet",
+        })
+    }
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Event {
+    /// When, in seconds since the request was sent.
+    pub at: f64,
+    /// Who did it.
+    pub who: Who,
+    /// What it was.
+    pub what: String,
+    /// What it means for the lane, if it means something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Mark>,
+}
+
+/// What changes the state of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// The pod is being deleted.
+    Deleted,
+    /// The client has the app's answer.
+    Answered,
+    /// The client will not get it.
+    Lost,
+    /// The proxy of the deleted pod is there no more.
+    ProxyEnded,
+}
+
+/// Something that lasted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Span {
+    /// Whose it is.
+    pub who: Who,
+    /// Its beginning in seconds.
+    pub from: f64,
+    /// Its end.
+    pub to: f64,
+    /// What it was.
+    pub what: String,
+    /// Whether it was cut.
+    pub cut: bool,
+}
+
+/// Hears of everything as it happens. Calls come from several threads.
+pub trait Watcher: Sync {
+    /// All lanes begin now.
+    fn began(&self);
+    /// Something happened in a lane.
+    fn happened(&self, lane: Lane, event: &Event);
+}
+
+/// The notes of one lane.
+pub(super) struct Record<'a> {
+    lane: Lane,
+    clock: Clock,
+    watcher: &'a dyn Watcher,
+    notes: Mutex<Notes>,
+}
+
+#[derive(Default)]
+struct Notes {
+    events: Vec<Event>,
+    spans: Vec<Span>,
+}
+
+impl<'a> Record<'a> {
+    pub(super) fn new(lane: Lane, clock: Clock, watcher: &'a dyn Watcher) -> Self {
+        Self { lane, clock, watcher, notes: Mutex::default() }
+    }
+
+    pub(super) fn note(&self, who: Who, what: impl Into<String>) {
+        self.add(who, what.into(), None);
+    }
+
+    pub(super) fn mark(&self, who: Who, what: impl Into<String>, mark: Mark) {
+        self.add(who, what.into(), Some(mark));
+    }
+
+    fn add(&self, who: Who, what: String, mark: Option<Mark>) {
+        let event = Event { at: seconds(self.clock.now()), who, what, mark };
+        self.watcher.happened(self.lane, &event);
+        if let Ok(mut notes) = self.notes.lock() {
+            notes.events.push(event);
+        }
+    }
+
+    pub(super) fn span(&self, who: Who, from: Duration, to: Duration, what: impl Into<String>, cut: bool) {
+        let span = Span { who, from: seconds(from), to: seconds(to), what: what.into(), cut };
+        if let Ok(mut notes) = self.notes.lock() {
+            notes.spans.push(span);
+        }
+    }
+
+    pub(super) fn finish(self) -> (Vec<Event>, Vec<Span>) {
+        let mut notes = self.notes.into_inner().unwrap_or_default();
+        notes.events.sort_by(|one, other| one.at.total_cmp(&other.at));
+        (notes.events, notes.spans)
+    }
+}
+
+/// Hundredths are all that anybody reads.
+pub(super) fn seconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 100.0).round() / 100.0
+}

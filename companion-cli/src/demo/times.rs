@@ -1,0 +1,84 @@
+//! How long everything takes: as in Istio and Kubernetes, or all of it shorter by the same factor.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+/// The times of one demo. In JSON they are seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Times {
+    /// How long the app takes for the request.
+    #[serde(serialize_with = "seconds")]
+    pub request: Duration,
+    /// When the pod is deleted, from the beginning of the request.
+    #[serde(serialize_with = "seconds")]
+    pub delete_after: Duration,
+    /// The pod's grace period: `terminationGracePeriodSeconds`.
+    #[serde(serialize_with = "seconds")]
+    pub grace_period: Duration,
+    /// What kubelet leaves between SIGTERM and SIGKILL however late it is.
+    #[serde(serialize_with = "seconds")]
+    pub kubelet: Duration,
+    /// Istio's `terminationDrainDuration` and `MINIMUM_DRAIN_DURATION`.
+    #[serde(serialize_with = "seconds")]
+    pub agent: Duration,
+    /// How often hooks and agents look again.
+    #[serde(serialize_with = "seconds")]
+    pub poll: Duration,
+    /// The gate's quiet period.
+    #[serde(serialize_with = "seconds")]
+    pub quiet: Duration,
+    /// The gate's deadline.
+    #[serde(serialize_with = "seconds")]
+    pub deadline: Duration,
+}
+
+impl Times {
+    /// A request of 10 s and what `laststream render` would give its pod: a grace period of 20 s, with 5 s for Istio's agent and 2 s for
+    /// kubelet in it. Kubernetes' own 30 s would only make the demo longer.
+    #[must_use]
+    pub fn usual() -> Self {
+        Self::scaled(1000)
+    }
+
+    /// A request of 3 s, and everything else as much shorter.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self::scaled(300)
+    }
+
+    fn scaled(millis: u64) -> Self {
+        let seconds = |count: u64| Duration::from_millis(count * millis);
+        Self {
+            request: seconds(10),
+            delete_after: seconds(1),
+            grace_period: seconds(20),
+            kubelet: seconds(2),
+            agent: seconds(5),
+            poll: seconds(1),
+            quiet: seconds(1),
+            deadline: seconds(13),
+        }
+    }
+
+    /// Whether Istio and Kubernetes would take longer for everything.
+    #[must_use]
+    pub fn is_shortened(&self) -> bool {
+        *self != Self::usual()
+    }
+
+    /// When the grace period is over, from the beginning of the request.
+    #[must_use]
+    pub fn grace_ends(&self) -> Duration {
+        self.delete_after + self.grace_period
+    }
+
+    /// Nothing takes longer, on however slow a machine.
+    pub(super) fn patience(&self) -> Duration {
+        self.grace_ends() + self.request * 2 + Duration::from_secs(60)
+    }
+}
+
+fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}

@@ -1,0 +1,109 @@
+//! The command as a child: started without a shell, told every signal, and reaped. As PID 1 we reap whatever ends: nobody else does.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, kill_process, waitpid};
+
+use super::code_of;
+use super::signals::{Event, Signals};
+
+/// The command did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` {}", Path::new(.command).display(), self.why())]
+pub(super) struct NotStarted {
+    command: OsString,
+    error: io::Error,
+}
+
+impl NotStarted {
+    /// As shells do it.
+    pub(super) fn code(&self) -> u8 {
+        if self.error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+    }
+
+    fn why(&self) -> String {
+        match self.error.kind() {
+            io::ErrorKind::NotFound => "was not found, or the interpreter in its first line was not".into(),
+            _ => format!("cannot be run: {}; no shell is involved here, for its syntax name one: `sh -c '…'`", self.error),
+        }
+    }
+}
+
+pub(super) struct Child(Pid);
+
+impl Child {
+    pub(super) fn start(command: &[OsString]) -> Result<Self, NotStarted> {
+        let (program, arguments) = command.split_first().map_or((OsString::new(), &[][..]), |(program, rest)| (program.clone(), rest));
+        let failed = |error| NotStarted { command: program.clone(), error };
+        // Dropping std's handle neither waits nor kills.
+        let child = Command::new(&program).args(arguments).spawn().map_err(failed)?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        pid.map(Self).ok_or_else(|| failed(io::Error::other("the kernel gave it no usable pid")))
+    }
+
+    /// Until it ends; its exit code.
+    pub(super) fn attend(&self, signals: &Signals, reaper: &mut Reaper) -> u8 {
+        loop {
+            // Looked at first: it may have ended before anybody listened. And its pid is its own as long as it is not reaped.
+            if let Some(code) = reaper.reap(Some(self.0)) {
+                return code;
+            }
+            match signals.next() {
+                Some(Event::Signal(signal)) => drop(kill_process(self.0, signal)), // it may have ended
+                Some(Event::FromTerminal(_) | Event::Child) => {}
+                None => return reaper.wait(self.0),
+            }
+        }
+    }
+}
+
+/// Takes the exit codes of those that have ended.
+pub(super) struct Reaper {
+    is_init: bool,
+}
+
+impl Default for Reaper {
+    fn default() -> Self {
+        Self { is_init: getpid().is_init() }
+    }
+}
+
+impl Reaper {
+    /// Takes what there is now; the exit code of this child, if it is among that.
+    pub(super) fn reap(&mut self, wanted: Option<Pid>) -> Option<u8> {
+        if !self.is_init {
+            let (_, status) = waitpid(Some(wanted?), WaitOptions::NOHANG).ok()??;
+            return code(status);
+        }
+        let mut found = None;
+        while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
+            if Some(pid) == wanted {
+                found = code(status);
+            }
+        }
+        found
+    }
+
+    /// Without signals to wake us.
+    fn wait(&self, pid: Pid) -> u8 {
+        loop {
+            match waitpid(Some(pid), WaitOptions::empty()) {
+                Ok(Some((_, status))) if code(status).is_some() => return code(status).unwrap_or(u8::MAX),
+                Err(rustix::io::Errno::INTR) | Ok(_) => {}
+                Err(_) => return u8::MAX,
+            }
+        }
+    }
+}
+
+/// Nothing for a child that has only stopped.
+fn code(status: WaitStatus) -> Option<u8> {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Some(u8::try_from(code).unwrap_or(u8::MAX)),
+        (None, Some(signal)) => Some(code_of(signal)),
+        (None, None) => None,
+    }
+}

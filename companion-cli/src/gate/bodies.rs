@@ -1,0 +1,129 @@
+//! The bodies of the gate's answers. Fields that are new are let pass, and so are words: another version of the module may be there.
+
+use serde::Deserialize;
+
+/// `GET /status`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Status {
+    /// How far the drain is.
+    pub state: String,
+    /// Why, in words.
+    pub reason: String,
+    /// How far the counts can be believed.
+    pub count: String,
+    /// Streams that hold the drain.
+    pub holding: u64,
+    /// Each scope that the gate waits for.
+    pub scopes: Vec<Scope>,
+    /// How many counters answered.
+    #[serde(default)]
+    pub counters: u64,
+    /// How many do not answer any more.
+    #[serde(default)]
+    pub lost_counters: u64,
+    /// Envoy's own count of requests.
+    pub envoy_active: Option<u64>,
+    /// Bytes that wait to be written to clients.
+    pub buffered_bytes: Option<u64>,
+    /// How long nothing has been in flight and nothing began; milliseconds.
+    #[serde(default)]
+    pub quiet_ms: u64,
+    /// How long that must be.
+    #[serde(default)]
+    pub quiet_needed_ms: u64,
+    /// How long the drain has gone on, or went on.
+    #[serde(default)]
+    pub draining_ms: u64,
+    /// How long until the deadline.
+    pub deadline_in_ms: Option<u64>,
+    /// Streams that began after the drain did.
+    #[serde(default)]
+    pub late: u64,
+    /// How far the call is that makes traffic leave.
+    pub begin: Option<String>,
+    /// How far the last call is.
+    pub finish: Option<String>,
+    /// Signals that were refused.
+    #[serde(default)]
+    pub refused: u64,
+    /// How often a leaked count was put right.
+    #[serde(default)]
+    pub heals: u64,
+    /// The module's version.
+    #[serde(default)]
+    pub version: String,
+}
+
+/// The counts of one scope.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Scope {
+    /// Which one.
+    pub scope: String,
+    /// Streams in flight.
+    pub in_flight: u64,
+    /// Those of them that are long-lived.
+    #[serde(default)]
+    pub long_lived: u64,
+    /// Streams ever begun.
+    pub begun: u64,
+}
+
+/// `GET /streams`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Streams {
+    /// How far the drain is.
+    pub state: String,
+    /// Streams that hold the drain.
+    pub holding: u64,
+    /// Whether these are all.
+    #[serde(default)]
+    pub complete: bool,
+    /// The oldest first.
+    pub streams: Vec<Stream>,
+}
+
+/// One stream.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Stream {
+    /// Whose count it is in.
+    pub scope: String,
+    /// Its age in milliseconds.
+    pub age_ms: u64,
+    /// Whether it is long-lived.
+    #[serde(default)]
+    pub long_lived: bool,
+    /// What was asked.
+    pub request: Option<String>,
+    /// Such as `HTTP/2`.
+    pub protocol: Option<String>,
+    /// The name of Envoy's route.
+    pub route: Option<String>,
+    /// Where it goes.
+    pub cluster: Option<String>,
+    /// Who asks.
+    pub peer: Option<String>,
+    /// Who is asked.
+    pub upstream: Option<String>,
+    /// The answer's status.
+    pub status: Option<u64>,
+    /// Bytes of the answer's body so far.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+/// What was done, or why not.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Outcome {
+    /// How far the drain is.
+    pub state: String,
+    /// What was done, or why not.
+    pub reason: String,
+    /// Streams that hold the drain.
+    pub holding: Option<u64>,
+}
+
+/// Whether one may go in this state. A word that is not known does not say so.
+#[must_use]
+pub fn is_open(state: &str) -> bool {
+    matches!(state, "drained" | "expired" | "forced")
+}

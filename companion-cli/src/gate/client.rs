@@ -1,0 +1,192 @@
+//! What may be asked of a gate, each request by its name.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use ureq::http::Method;
+
+use super::address::Address;
+use super::bodies::{Outcome, Status, Streams};
+use super::http::{Http, Response};
+use super::trouble::Trouble;
+use crate::registry::credentials::Secret;
+
+const SECRET_HEADER: &str = "x-laststream-secret";
+/// A status waits 50 ms for the counters, and up to a second for Envoy.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A gate somewhere.
+#[derive(Debug)]
+pub struct Gate {
+    address: Address,
+    secret: Option<Secret>,
+    http: Http,
+}
+
+/// An answer, read and as it came.
+#[derive(Debug, Clone)]
+pub struct Answer<T> {
+    /// Its status.
+    pub status: u16,
+    /// What it says.
+    pub body: T,
+    /// The body as it came.
+    pub text: String,
+}
+
+/// What became of a signal for Envoy.
+#[derive(Debug, Clone)]
+pub enum Signal {
+    /// Envoy has it, or had no time to say so.
+    Passed,
+    /// The gate keeps it back.
+    Refused(Outcome),
+}
+
+impl Gate {
+    /// A gate at this address.
+    #[must_use]
+    pub fn new(address: Address, secret: Option<Secret>) -> Self {
+        Self { address, secret, http: Http::default() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// How it is.
+    ///
+    /// # Errors
+    /// It could not be asked.
+    pub fn status(&self) -> Result<Answer<Status>, Trouble> {
+        read(self.ask(Method::GET, "/status", PATIENCE)?, &[200])
+    }
+
+    /// The oldest streams that hold the drain.
+    ///
+    /// # Errors
+    /// It could not be asked, or wants a secret.
+    pub fn streams(&self, limit: u32) -> Result<Answer<Streams>, Trouble> {
+        read(self.ask(Method::GET, &format!("/streams?limit={limit}"), PATIENCE)?, &[200])
+    }
+
+    /// Whether one may go: 200, else 503.
+    ///
+    /// # Errors
+    /// It could not be asked within this time.
+    pub fn ready(&self, limit: Duration) -> Result<Answer<Outcome>, Trouble> {
+        read(self.ask(Method::GET, "/ready", limit)?, &[200, 503])
+    }
+
+    /// Begins the drain and holds so long: 200 when one may go, else 503.
+    ///
+    /// # Errors
+    /// It could not be asked within `limit`, or wants a secret.
+    pub fn prestop(&self, hold: Duration, limit: Duration) -> Result<Answer<Outcome>, Trouble> {
+        read(self.ask(Method::GET, &format!("/prestop?wait={}ms", hold.as_millis()), limit)?, &[200, 503])
+    }
+
+    /// Begins the drain.
+    ///
+    /// # Errors
+    /// It could not be asked, or wants a secret.
+    pub fn drain(&self) -> Result<Answer<Outcome>, Trouble> {
+        read(self.ask(Method::POST, "/drain", PATIENCE)?, &[202])
+    }
+
+    /// Takes the drain back: 200, or 409 where it cannot be.
+    ///
+    /// # Errors
+    /// It could not be asked, or wants a secret.
+    pub fn cancel(&self) -> Result<Answer<Outcome>, Trouble> {
+        read(self.ask(Method::DELETE, "/drain", PATIENCE)?, &[200, 409])
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// It could not be asked, or wants a secret.
+    pub fn force(&self, reason: &str) -> Result<Answer<Outcome>, Trouble> {
+        read(self.ask(Method::POST, &format!("/force?reason={}", encoded(reason)), PATIENCE)?, &[200])
+    }
+
+    /// Ends Envoy, if the gate lets it.
+    ///
+    /// # Errors
+    /// It could not be asked, or wants a secret.
+    pub fn quit(&self) -> Result<Signal, Trouble> {
+        let response = match self.ask(Method::POST, "/quitquitquit", PATIENCE) {
+            Err(trouble) if trouble.may_have_arrived() => return Ok(Signal::Passed),
+            response => response?,
+        };
+        if (200..300).contains(&response.status) {
+            return Ok(Signal::Passed);
+        }
+        read(response, &[503]).map(|answer| Signal::Refused(answer.body))
+    }
+
+    fn ask(&self, method: Method, path: &str, limit: Duration) -> Result<Response, Trouble> {
+        let secret = self.secret.as_ref().map(|secret| (SECRET_HEADER, secret.reveal()));
+        self.http.ask(method, &self.address.with(path), secret.as_slice(), limit)
+    }
+}
+
+/// The gate's own body, with one of these statuses.
+fn read<T: DeserializeOwned>(response: Response, expected: &[u16]) -> Result<Answer<T>, Trouble> {
+    let Response { status, body: text } = response;
+    if expected.contains(&status) {
+        return match serde_json::from_str(&text) {
+            Ok(body) => Ok(Answer { status, body, text }),
+            Err(_) if status == 503 => Err(Trouble::Away),
+            Err(_) => Err(Trouble::Stranger(status)),
+        };
+    }
+    match (status, serde_json::from_str::<Outcome>(&text)) {
+        (403, Ok(outcome)) => Err(Trouble::Forbidden(outcome.reason)),
+        (_, Ok(outcome)) => Err(Trouble::Refusal(outcome.reason)),
+        (503, Err(_)) => Err(Trouble::Away),
+        (status, Err(_)) => Err(Trouble::Stranger(status)),
+    }
+}
+
+/// For a query.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_status(status: u16, body: &str) -> Result<Answer<Status>, Trouble> {
+        read(Response { status, body: body.to_owned() }, &[200])
+    }
+
+    #[test]
+    fn new_fields_and_words_pass_and_strangers_do_not() {
+        let body = r#"{"state": "evicting", "reason": "", "count": "exact", "holding": 1, "scopes": [], "new": {"x": 1}}"#;
+        assert_eq!(read_status(200, body).map(|answer| answer.body.state).as_deref(), Ok("evicting"));
+        let told = r#"{"state": "serving", "reason": "why"}"#;
+        let trouble = |status, body| read_status(status, body).map(|answer| answer.text);
+        assert_eq!(trouble(403, told), Err(Trouble::Forbidden("why".into())));
+        assert_eq!(trouble(404, told), Err(Trouble::Refusal("why".into())));
+        assert_eq!(trouble(503, "no gate\n"), Err(Trouble::Away));
+        assert_eq!(trouble(200, "<html>"), Err(Trouble::Stranger(200)));
+        assert_eq!(trouble(404, "nginx"), Err(Trouble::Stranger(404)));
+        assert_eq!(trouble(200, "{}"), Err(Trouble::Stranger(200)));
+    }
+
+    #[test]
+    fn a_reason_is_a_query() {
+        assert_eq!(encoded("the app & its ☕ are gone"), "the%20app%20%26%20its%20%E2%98%95%20are%20gone");
+    }
+}

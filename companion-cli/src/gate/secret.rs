@@ -1,0 +1,75 @@
+//! The gate's secret, from a file or the environment: arguments are for everybody to see.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use crate::env_vars::{LASTSTREAM_SECRET, Lookup};
+use crate::registry::credentials::Secret;
+
+/// More than any header may hold.
+const LONGEST: u64 = 64 << 10;
+
+/// A secret that cannot be had. None of these texts repeats it.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The file.
+    #[error("the secret cannot be read from `{}`: {error}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Its characters.
+    #[error("the secret in {0} is empty or holds something else than visible ASCII characters, so it cannot be sent as a header")]
+    Characters(String),
+}
+
+/// The secret from this file, else from the environment.
+///
+/// # Errors
+/// It cannot be read or sent.
+pub fn secret(file: Option<&Path>, lookup: Lookup<'_>) -> Result<Option<Secret>, SecretError> {
+    let (text, place) = match (file, lookup(LASTSTREAM_SECRET)) {
+        (Some(path), _) => {
+            let text = read(path).map_err(|error| SecretError::File { path: path.to_owned(), error })?;
+            (text, format!("`{}`", path.display()))
+        }
+        (None, Some(value)) => (value.to_string_lossy().into_owned(), LASTSTREAM_SECRET.to_owned()),
+        (None, None) => return Ok(None),
+    };
+    let text = text.trim_end_matches(['\r', '\n']); // editors and `echo` put one there
+    let is_sendable = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_sendable { Ok(Some(Secret::new(text))) } else { Err(SecretError::Characters(place)) }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    use io::Read as _;
+    let mut text = String::new();
+    fs::File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comes_from_the_file_first_and_is_never_told() {
+        let vars = |name: &str| (name == LASTSTREAM_SECRET).then(|| "from-the-environment".into());
+        let folder = tempfile::tempdir().expect("folder");
+        let file = folder.path().join("secret");
+        fs::write(&file, "from-the-file\n").expect("written");
+        let revealed = |secret: Option<Secret>| secret.map(|secret| secret.reveal().to_owned());
+        assert_eq!(revealed(secret(Some(&file), &vars).expect("read")).as_deref(), Some("from-the-file"));
+        assert_eq!(revealed(secret(None, &vars).expect("read")).as_deref(), Some("from-the-environment"));
+        assert_eq!(revealed(secret(None, &|_| None).expect("read")), None);
+        for text in ["", "\n", "hunter2 is it\n", "hunter2\nhunter3", "hünter2"] {
+            fs::write(&file, text).expect("written");
+            let error = secret(Some(&file), &vars).expect_err(text).to_string();
+            assert!(!error.contains("unter"), "{error}");
+        }
+        let error = secret(Some(&folder.path().join("none")), &vars).expect_err("no file").to_string();
+        assert!(error.contains("none"), "{error}");
+    }
+}

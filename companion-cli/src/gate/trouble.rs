@@ -1,0 +1,49 @@
+//! Why the gate could not be asked.
+
+use std::time::Duration;
+
+/// No answer, or none that the gate gives.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// Nothing has this address.
+    #[error("nobody listens there")]
+    Refused,
+    /// The address cannot be found.
+    #[error("there is no such host")]
+    NoHost,
+    /// Silence.
+    #[error("no answer within {} ms", .0.as_millis())]
+    Silence(Duration),
+    /// The connection ended before the answer did.
+    #[error("the connection broke off: {0}")]
+    Broken(String),
+    /// The route behind the gate answered.
+    #[error("its VM is not there at the moment: status 503 without a body of the gate's")]
+    Away,
+    /// The secret.
+    #[error("it refuses: {0} (the secret comes from LASTSTREAM_SECRET or `--secret-file`)")]
+    Forbidden(String),
+    /// The request makes no sense to it.
+    #[error("it refuses: {0}")]
+    Refusal(String),
+    /// Somebody else.
+    #[error("status {0}, and a body that is not the gate's: is this a gate?")]
+    Stranger(u16),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Trouble {
+    /// Whether whoever was there has gone, as far as one connection can tell.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::Refused | Self::NoHost)
+    }
+
+    /// Whether the request may have arrived: it ends a proxy that does not live to answer it.
+    #[must_use]
+    pub fn may_have_arrived(&self) -> bool {
+        matches!(self, Self::Broken(_))
+    }
+}

@@ -1,0 +1,124 @@
+//! Exit codes and streams of bytes pass as they are.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+use std::{fs, thread};
+
+use crate::support::{Proxy, run};
+
+const QUICK: [&str; 2] = ["--end-proxy", "never"];
+
+#[test]
+fn all_exit_codes_pass() {
+    let proxy = Proxy::start();
+    for code in 0..=255 {
+        let (seen, out, people) = run(&mut proxy.exec(&QUICK, ["sh", "-c", &format!("exit {code}")]));
+        assert_eq!((seen, out.as_str(), people.as_str()), (Some(code), "", ""));
+    }
+}
+
+#[test]
+fn signals_become_exit_codes_as_in_shells() {
+    let proxy = Proxy::start();
+    for (name, code) in [("TERM", 143), ("KILL", 137), ("INT", 130), ("SEGV", 139), ("PIPE", 141)] {
+        let (seen, _, people) = run(&mut proxy.exec(&QUICK, ["sh", "-c", &format!("ulimit -c 0; kill -s {name} $$; sleep 30")]));
+        assert_eq!(seen, Some(code), "{name}: {people}");
+    }
+}
+
+#[test]
+fn commands_that_cannot_be_run_are_told_as_in_shells() {
+    let proxy = Proxy::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str, mode| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path.display().to_string()
+    };
+    let cases = [
+        ("no-such-command-anywhere".to_owned(), 127),
+        (file("interpreted", "#!/no/such/interpreter\n", 0o755), 127),
+        (file("plain", "#!/bin/sh\nexit 0\n", 0o644), 126),
+        (file("text", "no program\n", 0o755), 126),
+        (folder.path().display().to_string(), 126),
+        (String::new(), 127),
+    ];
+    for (command, code) in cases {
+        let (seen, _, people) = run(&mut proxy.exec(&QUICK, [&command]));
+        assert_eq!(seen, Some(code), "{command}: {people}");
+        assert!(people.contains(&format!("`{command}`")), "{people}");
+    }
+}
+
+#[test]
+fn bytes_pass_in_both_directions() {
+    let proxy = Proxy::start();
+    let bytes: Vec<u8> = (0..1_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let mut child = proxy
+        .exec(&QUICK, ["sh", "-c", "cat; echo told >&2"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, sent) = (child.stdin.take().unwrap(), bytes.clone());
+    let writer = thread::spawn(move || input.write_all(&sent));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(output.stdout == bytes, "{} bytes came back", output.stdout.len());
+    assert_eq!(output.stderr, b"told\n");
+}
+
+#[test]
+fn arguments_are_no_shells() {
+    let proxy = Proxy::start();
+    let arguments = ["printf", "%s|", "$HOME", "a b", "*", "-x", "--gate", "", "'", "--", "end"];
+    assert_eq!(run(&mut proxy.exec(&QUICK, arguments)).1, "$HOME|a b|*|-x|--gate||'|--|end|");
+}
+
+/// What was ignored stays ignored, what was not is not: `nohup` works, and broken pipes end commands as always.
+#[test]
+fn the_command_begins_with_the_signals_that_we_were_given() {
+    let proxy = Proxy::start();
+    let ask = "grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status";
+    let direct = |before: &str| run(Command::new("sh").args(["-c", &format!("{before} exec sh -c \"{ask}\"")])).1;
+    let beside = |before: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{before} exec \"$@\""), "sh"]);
+        let exec = proxy.exec(&QUICK, ["sh", "-c", ask]);
+        run(command.arg(exec.get_program()).args(exec.get_args())).1
+    };
+    for before in ["", "trap '' HUP;", "trap '' INT QUIT;"] {
+        assert!(!direct(before).is_empty());
+        assert_eq!(beside(before), direct(before), "{before}");
+    }
+}
+
+#[test]
+fn a_thousand_starts_leave_nothing_behind() {
+    let proxy = Proxy::start();
+    let marker = format!("laststream-exec-{}", std::process::id());
+    let address = proxy.url("/ready");
+    let workers: Vec<_> = (0..4)
+        .map(|_| {
+            let (marker, address) = (marker.clone(), address.clone());
+            thread::spawn(move || {
+                for _ in 0..250 {
+                    let mut command = Command::new(crate::support::PROGRAM);
+                    command.args(["exec", "--ready-url", &address, "--end-proxy", "never", "--", "sh", "-c", "exit 9", &marker]);
+                    assert_eq!(run(&mut command).0, Some(9));
+                }
+            })
+        })
+        .collect();
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    let leaked: Vec<_> = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .filter(|line| String::from_utf8_lossy(line).contains(&marker))
+        .collect();
+    assert!(leaked.is_empty(), "{} processes are left", leaked.len());
+}

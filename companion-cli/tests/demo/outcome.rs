@@ -1,0 +1,89 @@
+//! What the lanes come out as: that of the write-ups, seen on real Envoys. And that the demo says so when they do not.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use laststream::envoy::{NEWEST, OLDEST, Wanted, find_or_get};
+use laststream::progress::Silent;
+use serde_json::{Value, json};
+
+use crate::support::{Place, ended};
+
+fn lane<'a>(outcome: &'a Value, name: &str) -> &'a Value {
+    outcome["lanes"].as_array().unwrap().iter().find(|lane| lane["lane"] == name).unwrap_or_else(|| panic!("no {name} in {outcome}"))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// The oldest and the newest Envoy, at the same time.
+#[test]
+fn lanes_come_out_as_in_the_write_ups() {
+    let demos = [OLDEST, NEWEST].map(|version| {
+        find_or_get(&Wanted::version(version), &Silent).unwrap();
+        let place = Place::new();
+        let demo = place.demo(&["--quick", "-o", "json", "--envoy-version", &version.to_string()]).spawn().unwrap();
+        (place, demo, version)
+    });
+    for (place, demo, version) in demos {
+        let output = demo.wait_with_output().unwrap();
+        let people = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{people}");
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(outcome["envoy"], version.to_string());
+        assert_eq!(outcome["surprises"], json!([]));
+        check(&outcome);
+        assert!(people.contains("laststream    kubelet: the pod is deleted") && !people.contains('\u{1b}'), "{people}");
+        assert_eq!((place.envoys(), place.folders()), (0, 0));
+    }
+}
+
+/// Said once more here, and not taken from the demo's own expectations.
+fn check(outcome: &Value) {
+    for (name, status, lost, executions, ended_by) in [
+        ("nothing", 503, true, 1, "drain_time"),
+        ("exit_on_zero", 200, false, 1, "sigkill"),
+        ("netstat", 200, false, 1, "sigkill"),
+        ("netstat_fixed", 200, false, 1, "drain_time"),
+        ("retries", 200, false, 2, "drain_time"),
+        ("laststream", 200, false, 1, "gate"),
+    ] {
+        let lane = lane(outcome, name);
+        let found = json!([lane["status"], lane["lost"], lane["executions"], lane["ended_by"]]);
+        assert_eq!(found, json!([status, lost, executions, ended_by]), "{name}: {lane:#}");
+    }
+    let times = &outcome["times"];
+    let grace_ends = number(&times["delete_after"]) + number(&times["grace_period"]);
+    let request = number(&times["request"]);
+    let answered = |name| number(&lane(outcome, name)["answered"]);
+    let proxy_ended = |name| number(&lane(outcome, name)["proxy_ended"]);
+    assert!(answered("nothing") < request, "cut before its time");
+    assert!(answered("laststream") >= request && answered("retries") > answered("laststream"));
+    assert!(proxy_ended("laststream") >= answered("laststream") && proxy_ended("laststream") < grace_ends);
+    assert!(proxy_ended("exit_on_zero") >= grace_ends && proxy_ended("netstat") >= grace_ends);
+    let seen: Vec<_> = outcome["forwarded_proto"]["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| json!([row["nothing"], row["lua"], row["laststream"]]))
+        .collect();
+    assert_eq!(json!(seen), json!([["http", "https", "http"], ["http", "https", "https"], ["http", "https", "http"]]));
+}
+
+/// An Envoy whose gate does not tell the agent: the proxy then stays for the agent's fixed time.
+#[test]
+fn a_lane_that_comes_out_differently_is_told() {
+    let place = Place::new();
+    let real = find_or_get(&Wanted::version(NEWEST), &Silent).unwrap().binary;
+    let script = place.path().join("envoy");
+    let text = format!(
+        "#!/bin/sh\nfor file; do case $file in */laststream-0.json) sed -i 's/drain_agent/nothing/' \"$file\";; esac; done\nexec {} \"$@\"\n",
+        real.display()
+    );
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, people) = ended(place.demo(&["--quick"]).env("LASTSTREAM_ENVOY", &script).spawn().unwrap());
+    assert_eq!(code, Some(1), "{people}");
+    assert!(people.contains("not as expected: laststream: the proxy was to be ended by its agent, for the gate had opened"), "{people}");
+}

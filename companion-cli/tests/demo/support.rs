@@ -1,0 +1,67 @@
+//! Running a demo in a folder of its own, by whose name its processes are known.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use laststream::envoy::{NEWEST, Wanted, find_or_get};
+use laststream::progress::Silent;
+use tempfile::TempDir;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A place for one demo.
+pub(crate) struct Place(TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        // Fetched before anybody measures, and before HOME is another.
+        find_or_get(&Wanted::version(NEWEST), &Silent).unwrap();
+        Self(tempfile::Builder::new().prefix("demo-test-").tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// `laststream demo ARGUMENTS`, its folders in this place.
+    pub(crate) fn demo(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
+        command.arg("demo").args(arguments).env("TMPDIR", self.path()).current_dir(self.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// How many Envoys work in this place.
+    pub(crate) fn envoys(&self) -> usize {
+        let here = format!("{}/laststream-demo-", self.path().display());
+        let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("cmdline"));
+        processes.filter(|file| fs::read(file).is_ok_and(|line| String::from_utf8_lossy(&line).contains(&here))).count()
+    }
+
+    /// How many folders demos have left.
+    pub(crate) fn folders(&self) -> usize {
+        fs::read_dir(self.path())
+            .unwrap()
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("laststream-demo-"))
+            .count()
+    }
+}
+
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// The exit code, and what it said to people.
+pub(crate) fn ended(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}

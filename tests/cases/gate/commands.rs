@@ -1,0 +1,55 @@
+//! The command line against a real gate: what it shows, how long it waits, and Jobs beside a proxy.
+
+mod asking;
+mod jobs;
+mod waiting;
+
+use std::sync::Arc;
+
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use super::bench::Bench;
+use crate::lab::Case;
+use crate::support::command_line::{Said, User};
+use crate::support::failure::{Context as _, Outcome, ensure};
+
+pub(crate) fn cases() -> Vec<Case> {
+    [asking::cases(), jobs::cases(), waiting::cases()].into_iter().flatten().collect()
+}
+
+/// Somebody who types commands beside this gate.
+struct Operator(Arc<User>);
+
+impl Operator {
+    fn beside(bench: &Bench) -> Outcome<Self> {
+        Self::at(&format!("http://{}", bench.gate))
+    }
+
+    fn at(gate: &str) -> Outcome<Self> {
+        let mut user = User::new()?;
+        user.set("LASTSTREAM_GATE", gate);
+        Ok(Self(Arc::new(user)))
+    }
+
+    /// Nobody can know that proxies of the environment are not for the gate, but the program.
+    fn set(mut self, name: &str, value: &str) -> Outcome<Self> {
+        Arc::get_mut(&mut self.0).context("a user who does nothing yet")?.set(name, value);
+        Ok(self)
+    }
+
+    fn starts(&self, arguments: &[&str]) -> JoinHandle<Outcome<Said>> {
+        let user = Arc::clone(&self.0);
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        spawn_blocking(move || user.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), ""))
+    }
+
+    async fn runs(&self, arguments: &[&str]) -> Outcome<Said> {
+        self.starts(arguments).await?
+    }
+}
+
+/// What is shown must have this in it.
+fn shows(said: &Said, text: &str) -> Outcome {
+    ensure!(said.stdout.contains(text), "`{text}` is not in {said:#?}");
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! `status`, `streams`, `drain`, `ready`.
+
+use super::{Operator, shows};
+use crate::cases::gate::bench::{Bench, SOON, same};
+use crate::cases::stage::routes;
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::Hcm;
+use crate::support::bootstrap::filters::filter_state;
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!(shows_how_it_is),
+        case!(takes_a_drain_back_where_envoy_can),
+        case!(opens_by_force),
+        case!(sends_the_secret_and_never_shows_it),
+        case!(watches_until_it_is_open),
+        case!(tells_strangers_from_gates),
+    ]
+}
+
+async fn shows_how_it_is(lab: &Lab) -> Outcome {
+    let request = filter_state("laststream.request", "%REQ(:METHOD)% %REQ(:PATH)%");
+    let main = routes(Hcm::new("main").filter(request).filter(lab.stream("{}").filter()));
+    let bench = Bench::with(lab, r#"{"quiet_ms": 300}"#, main).await?;
+    // Proxies of the environment are not for the gate.
+    let operator = Operator::beside(&bench)?.set("http_proxy", "http://127.0.0.1:1")?.set("ALL_PROXY", "http://127.0.0.1:1")?;
+    let mut client = bench.held("a").await?;
+    let text = operator.runs(&["status"]).await?.expect(0)?;
+    shows(&text, "serving: no drain was asked for\n")?;
+    shows(&text, "  gateway   1 in flight; 1 begun in all\n")?;
+    operator.runs(&["ready"]).await?.expect(1)?;
+    let drain = operator.runs(&["drain"]).await?.expect(0)?;
+    ensure_eq!(drain.stdout, "draining: the drain has begun; 1 stream holds the drain\n", "the drain");
+    bench.until("begin", "done").await?;
+    let text = operator.runs(&["status"]).await?.expect(0)?;
+    shows(&text, "draining: 1 stream is in flight\n")?;
+    shows(&text, "begin done, finish due")?;
+    let (json, own) = (operator.runs(&["status", "-o", "json"]).await?.expect(0)?, bench.status().await?);
+    let keys = |value: &serde_json::Value| value.as_object().map(|object| object.keys().cloned().collect::<Vec<_>>());
+    ensure_eq!(keys(&json.json()?[0]), keys(&own), "the gate's own body");
+    let table = operator.runs(&["streams"]).await?.expect(0)?;
+    shows(&table, "draining: 1 stream holds the drain\nAGE")?;
+    shows(&table, &bench.upstream.h1().to_string())?;
+    shows(&table, "rest")?;
+    shows(&table, "GET /hold/a\n")?;
+    let json = operator.runs(&["streams", "--limit", "1", "-o", "json"]).await?.expect(0)?.json()?;
+    same(&json[0]["streams"][0], "request", "GET /hold/a")?;
+    operator.runs(&["streams", "--limit", "101"]).await?.expect(64)?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    bench.until("state", "drained").await?;
+    shows(&operator.runs(&["ready"]).await?.expect(0)?, "drained: the last stream has ended; 0 streams hold the drain\n")?;
+    Ok(())
+}
+
+async fn takes_a_drain_back_where_envoy_can(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#).await?;
+    let operator = Operator::beside(&bench)?;
+    let held = bench.held("a").await?;
+    operator.runs(&["drain"]).await?.expect(0)?;
+    bench.until("begin", "done").await?;
+    shows(&operator.runs(&["drain", "--cancel"]).await?.expect(0)?, "serving: the drain was taken back")?;
+    drop(held);
+
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+    let operator = Operator::beside(&bench)?;
+    let held = bench.held("a").await?;
+    operator.runs(&["drain"]).await?.expect(0)?;
+    bench.until("begin", "done").await?;
+    shows(&operator.runs(&["drain", "--cancel"]).await?.expect(1)?, "drained listeners cannot be undrained")?;
+    same(&bench.status().await?, "state", "draining")?;
+    drop(held);
+    Ok(())
+}
+
+async fn opens_by_force(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, "{}").await?;
+    let operator = Operator::beside(&bench)?;
+    let held = bench.held("a").await?;
+    for wrong in [
+        &["drain", "--force"][..],
+        &["drain", "--force", "--reason", " "],
+        &["drain", "--reason", "x"],
+        &["drain", "--force", "--cancel", "--reason", "x"],
+    ] {
+        operator.runs(wrong).await?.expect(64)?;
+    }
+    same(&bench.status().await?, "state", "serving")?;
+    let forced = operator.runs(&["drain", "--force", "--reason", "the app & its 50% ☕ are gone", "-o", "json"]).await?.expect(0)?;
+    same(&forced.json()?[0], "state", "forced")?;
+    same(&bench.status().await?, "reason", "forced: the app & its 50% ☕ are gone")?;
+    operator.runs(&["ready"]).await?.expect(0)?;
+    drop(held);
+    Ok(())
+}
+
+async fn sends_the_secret_and_never_shows_it(lab: &Lab) -> Outcome {
+    const SECRET: &str = "open-sesame-0123456789";
+    const WRONG: &str = "close-sesame-987654321";
+    let bench = Bench::set(lab, &format!(r#"{{"quiet_ms": 300, "secret": "{SECRET}"}}"#)).await?;
+    let (without, wrong) = (Operator::beside(&bench)?, Operator::beside(&bench)?.set("LASTSTREAM_SECRET", WRONG)?);
+    let right = Operator::beside(&bench)?.set("LASTSTREAM_SECRET", SECRET)?;
+    let changes =
+        [&["streams"][..], &["drain"], &["drain", "--cancel"], &["drain", "--force", "--reason", "x"], &["wait", "--timeout", "300ms"]];
+    for arguments in changes {
+        for operator in [&without, &wrong] {
+            let said = operator.runs(arguments).await?.expect(2)?.tells("x-laststream-secret is missing or wrong")?;
+            said.tells("LASTSTREAM_SECRET or `--secret-file`")?.hides(WRONG)?;
+        }
+    }
+    same(&bench.status().await?, "state", "serving")?;
+    without.runs(&["status"]).await?.expect(0)?;
+    right.runs(&["streams"]).await?.expect(0)?.hides(SECRET)?;
+    let file = wrong.0.file("secret", format!("{SECRET}\n"))?;
+    let file = file.to_str().unwrap_or_default();
+    wrong.runs(&["drain", "--secret-file", file]).await?.expect(0)?.hides(SECRET)?;
+    right.runs(&["wait", "--timeout", "20s"]).await?.expect(0)?.hides(SECRET)?;
+    ensure!(!bench.envoy.log().contains(WRONG), "the secret is in Envoy's log");
+    Ok(())
+}
+
+async fn watches_until_it_is_open(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+    let operator = Operator::beside(&bench)?;
+    let mut client = bench.held("a").await?;
+    let text = operator.starts(&["status", "--watch", "--interval", "100ms"]);
+    let json = operator.starts(&["status", "--watch", "--interval", "100ms", "-o", "json"]);
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "done").await?;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    ensure!(!text.is_finished() && !json.is_finished(), "a stream is in flight");
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    let text = text.await??.expect(0)?;
+    shows(&text, "draining: 1 stream is in flight; 1 stream holds the drain; deadline in ")?;
+    ensure!(text.stdout.lines().last().is_some_and(|line| line.starts_with("drained: ")), "{text:#?}");
+    ensure!(!text.stdout.contains('\u{1b}'), "a pipe is no terminal: {text:#?}");
+    let states = json.await??.expect(0)?.json()?;
+    ensure!(states.len() >= 3 && states.last().is_some_and(|last| last["state"] == "drained"), "{states:?}");
+    Ok(())
+}
+
+async fn tells_strangers_from_gates(lab: &Lab) -> Outcome {
+    let mut bench = Bench::set(lab, "{}").await?;
+    for (url, words) in [
+        (format!("http://{}", bench.main), "is this a gate?"),
+        (format!("http://{}", bench.upstream.refused()), "nobody listens there"),
+        (format!("http://{}", bench.upstream.tcp()), "the gate at"),
+        (format!("http://{}/prefix", bench.gate), "there is no such path"),
+    ] {
+        let operator = Operator::at(&url)?;
+        for command in ["status", "streams", "ready", "drain"] {
+            operator.runs(&[command]).await?.expect(2)?.tells(words)?;
+        }
+    }
+    let operator = Operator::beside(&bench)?;
+    let mut client = Client::connect(bench.main).await?;
+    client.send(&Request::get("/echo").bytes()).await?;
+    client.response("GET").await?.expect(200)?;
+    bench.envoy.terminate()?;
+    bench.envoy.exited(SOON).await?;
+    operator.runs(&["status", "--watch"]).await?.expect(2)?.tells("nobody listens there")?;
+    Ok(())
+}

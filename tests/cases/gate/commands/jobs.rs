@@ -1,0 +1,110 @@
+//! `exec` beside a real proxy whose outbound streams are counted.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::Operator;
+use crate::cases::gate::bench::{Bench, SOON};
+use crate::cases::stage::routes;
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::Hcm;
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!(runs_and_ends_the_proxy),
+        case!(holds_for_outbound_streams),
+        case!(ends_a_proxy_whose_streams_do_not_end),
+        case!(a_proxy_that_dies_meanwhile_is_no_harm),
+        case!(ends_a_proxy_with_a_secret),
+    ]
+}
+
+const SCOPES: &str = r#"{"scopes": ["outbound"]}"#;
+
+struct Job {
+    bench: Bench,
+    operator: Operator,
+    ready: String,
+}
+
+impl Job {
+    async fn beside(lab: &Lab, gate: &str) -> Outcome<Self> {
+        let main = routes(Hcm::new("main").filter(lab.stream(r#"{"scope": "outbound"}"#).filter()));
+        let bench = Bench::with(lab, gate, main).await?;
+        let operator = Operator::beside(&bench)?;
+        let ready = format!("http://{}/ready", bench.envoy.admin());
+        Ok(Self { bench, operator, ready })
+    }
+
+    fn arguments<'a>(&'a self, options: &[&'a str], script: &'a str) -> Vec<&'a str> {
+        // Nobody's agent is told to end by a test.
+        [&["exec", "--ready-url", &self.ready, "--quit-url", "http://127.0.0.1:1/quit"], options, &["--", "sh", "-c", script]].concat()
+    }
+}
+
+/// Two at once: each ends its own.
+async fn runs_and_ends_the_proxy(lab: &Lab) -> Outcome {
+    let (mut one, mut two) = tokio::try_join!(Job::beside(lab, SCOPES), Job::beside(lab, SCOPES))?;
+    let first = one.operator.starts(&one.arguments(&[], "echo one; exit 5"));
+    let second = two.operator.starts(&two.arguments(&["--end-proxy", "never"], "echo two"));
+    let said = first.await??.expect(5)?;
+    ensure_eq!((said.stdout.as_str(), said.stderr.as_str()), ("one\n", ""), "what is said");
+    one.bench.envoy.exited(SOON).await?;
+    ensure_eq!(second.await??.expect(0)?.stdout, "two\n", "what the other says");
+    ensure!(two.bench.envoy.is_alive(), "the other lives");
+    two.operator.runs(&two.arguments(&[], "true")).await?.expect(0)?;
+    two.bench.envoy.exited(SOON).await?;
+    Ok(())
+}
+
+async fn holds_for_outbound_streams(lab: &Lab) -> Outcome {
+    let mut job = Job::beside(lab, SCOPES).await?;
+    let mut client = job.bench.held("a").await?;
+    let exec = job.operator.starts(&job.arguments(&["--streams-timeout", "60s"], "exit 7"));
+    sleep(Duration::from_secs(2)).await;
+    ensure!(!exec.is_finished() && job.bench.envoy.is_alive(), "a stream is in flight");
+    job.bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    exec.await??.expect(7)?.tells("before the proxy is ended: 1 outbound stream is in flight")?;
+    job.bench.envoy.exited(SOON).await?;
+    Ok(())
+}
+
+async fn ends_a_proxy_whose_streams_do_not_end(lab: &Lab) -> Outcome {
+    let mut job = Job::beside(lab, SCOPES).await?;
+    let held = job.bench.held("a").await?;
+    let said = job.operator.runs(&job.arguments(&["--streams-timeout", "1s"], "exit 8")).await?.expect(8)?;
+    said.tells("1 outbound stream is in flight; the proxy is ended")?;
+    job.bench.envoy.exited(SOON).await?;
+    ensure!(job.bench.envoy.log_contains("the gate was forced open: laststream exec"), "the log says who did it");
+    drop(held);
+    Ok(())
+}
+
+async fn a_proxy_that_dies_meanwhile_is_no_harm(lab: &Lab) -> Outcome {
+    let mut job = Job::beside(lab, SCOPES).await?;
+    let go = job.operator.0.path("go");
+    let script = format!("echo > started; while ! [ -e {} ]; do sleep 0.05; done; exit 9", go.display());
+    let exec = job.operator.starts(&job.arguments(&[], &script));
+    crate::support::trial::wait_for(SOON, "the command", async || Ok(std::fs::metadata(job.operator.0.path("started"))?)).await?;
+    job.bench.envoy.kill()?;
+    std::fs::write(go, "")?;
+    exec.await??.expect(9)?.tells("there is nothing to end")?;
+    Ok(())
+}
+
+async fn ends_a_proxy_with_a_secret(lab: &Lab) -> Outcome {
+    const SECRET: &str = "open-sesame-0123456789";
+    let gate = format!(r#"{{"scopes": ["outbound"], "secret": "{SECRET}"}}"#);
+    let mut job = Job::beside(lab, &gate).await?;
+    let said = job.operator.runs(&job.arguments(&["--streams-timeout", "1s", "--quit-timeout", "1s"], "exit 3")).await?.expect(3)?;
+    said.tells("was not ended")?.tells("x-laststream-secret is missing or wrong")?;
+    ensure!(job.bench.envoy.is_alive(), "nobody may end it without the secret");
+    let file = job.operator.0.file("secret", SECRET)?;
+    let options = ["--secret-file", file.to_str().unwrap_or_default()];
+    job.operator.runs(&job.arguments(&options, "exit 3")).await?.expect(3)?.hides(SECRET)?;
+    job.bench.envoy.exited(SOON).await?;
+    Ok(())
+}

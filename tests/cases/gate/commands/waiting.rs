@@ -1,0 +1,127 @@
+//! `wait`: holds whatever comes, until exactly 200.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::{Operator, shows};
+use crate::cases::gate::bench::{Bench, SOON, gate_listener, same};
+use crate::cases::gate::deaths::mortal;
+use crate::cases::stage::{clusters, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::admin_cluster::admin_cluster;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::h1::{Request, once};
+use crate::support::upstream::Upstream;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!(begins_and_holds),
+        case!(begins_nothing_when_told_so),
+        case!(gives_up_in_time),
+        case!(survives_a_gate_that_comes_later),
+        case!(survives_a_gate_that_dies),
+    ]
+}
+
+async fn begins_and_holds(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
+    let operator = Operator::beside(&bench)?;
+    let mut client = bench.held("a").await?;
+    // Two terminals at once.
+    let waits = [operator.starts(&["wait", "--timeout", "60s"]), operator.starts(&["wait", "--timeout", "60s", "-o", "json"])];
+    bench.until("begin", "done").await?;
+    sleep(Duration::from_millis(6_000)).await; // longer than one request is held
+    ensure!(waits.iter().all(|wait| !wait.is_finished()), "they hold");
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    let [text, json] = waits;
+    let text = text.await??.expect(0)?;
+    shows(&text, "drained: the last stream has ended")?;
+    text.tells("draining: 1 stream holds the drain")?;
+    same(&json.await??.expect(0)?.json()?[0], "state", "drained")?;
+    Ok(())
+}
+
+async fn begins_nothing_when_told_so(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+    let operator = Operator::beside(&bench)?;
+    shows(&operator.runs(&["wait", "--no-begin", "--timeout", "700ms"]).await?.expect(1)?, "serving: no drain was asked for")?;
+    same(&bench.status().await?, "state", "serving")?;
+    let waits = operator.starts(&["wait", "--no-begin", "--timeout", "60s", "--interval", "100ms"]);
+    sleep(Duration::from_millis(500)).await;
+    ensure!(!waits.is_finished(), "it holds");
+    operator.runs(&["drain"]).await?.expect(0)?;
+    waits.await??.expect(0)?;
+    Ok(())
+}
+
+async fn gives_up_in_time(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
+    let held = bench.held("a").await?;
+    let began = Instant::now();
+    let said = Operator::beside(&bench)?.runs(&["wait", "--timeout", "1500ms"]).await?.expect(1)?;
+    ensure!(began.elapsed() >= Duration::from_millis(1_400), "too early: {:?}", began.elapsed());
+    shows(&said, "1 stream is in flight")?;
+    said.tells("the gate is not open after 1500ms")?;
+    let nobody = Operator::at(&format!("http://{}", bench.upstream.refused()))?;
+    nobody.runs(&["wait", "--timeout", "800ms"]).await?.expect(2)?.tells("nobody listens there")?;
+    // A server that says nothing does not hold it for longer.
+    let silent = TcpListener::bind("127.0.0.1:0")?;
+    let silent = Operator::at(&format!("http://{}", silent.local_addr()?))?;
+    let began = Instant::now();
+    silent.runs(&["wait", "--timeout", "2s"]).await?.expect(2)?;
+    ensure!(began.elapsed() < SOON, "too late: {:?}", began.elapsed());
+    drop(held);
+    Ok(())
+}
+
+async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let operator = Operator::at(&format!("http://127.0.0.1:{port}"))?;
+    let waits = operator.starts(&["wait", "--timeout", "90s", "--interval", "100ms"]);
+    sleep(Duration::from_millis(1_000)).await;
+    ensure!(!waits.is_finished(), "nobody is there yet");
+    let upstream = Upstream::start().await?;
+    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let gate = gate_listener(lab, r#"{"quiet_ms": 300}"#).with("/address/socket_address/port_value", json!(port));
+    let bootstrap = clusters(Bootstrap::new(), &upstream).cluster(admin_cluster("prometheus_stats"));
+    let bootstrap = bootstrap.listener(Listener::new("main", main).direction("INBOUND")).listener(gate);
+    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
+    let said = waits.await??.expect(0)?;
+    ensure_eq!(envoy.port("gate").await?, port, "the gate's port");
+    shows(&said, "drained")?;
+    said.tells("nobody listens there")?;
+    Ok(())
+}
+
+async fn survives_a_gate_that_dies(lab: &Lab) -> Outcome {
+    let lab = mortal(lab)?;
+    let bench = Bench::set(&lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
+    let mut client = bench.held("a").await?;
+    let operator = Operator::beside(&bench)?;
+    let waits = [
+        operator.starts(&["wait", "--timeout", "60s", "--interval", "100ms"]),
+        operator.starts(&["wait", "--no-begin", "--timeout", "60s", "--interval", "100ms"]),
+    ];
+    bench.until("state", "draining").await?;
+    for how in ["abort", "panic", "abort"] {
+        // Both workers' gates.
+        for _ in 0..6 {
+            let answer = once(bench.gate, &Request::get("/ready").header("x-laststream-die", how)).await?;
+            ensure!(answer.status >= 500, "the dead gate let a request through");
+        }
+        sleep(Duration::from_millis(700)).await;
+    }
+    ensure!(waits.iter().all(|wait| !wait.is_finished()), "a stream is in flight");
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    for wait in waits {
+        shows(&wait.await??.expect(0)?, "drained")?;
+    }
+    Ok(())
+}
