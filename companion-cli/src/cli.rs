@@ -16,6 +16,7 @@ use crate::commands::lint::Lint;
 use crate::commands::man::Man;
 use crate::commands::push::Push;
 use crate::commands::render::Render;
+use crate::commands::run::Run;
 use crate::commands::status::Status;
 use crate::commands::streams::Streams;
 use crate::commands::version::Version;
@@ -54,6 +55,7 @@ pub(crate) enum Command {
     Ready(Ready),
     /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
     Render(Box<Render>),
+    Run(Box<Run>),
     Status(Status),
     Streams(Streams),
     Version(Version),

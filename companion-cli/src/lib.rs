@@ -15,5 +15,6 @@ pub mod policy;
 pub mod progress;
 pub mod registry;
 pub mod render;
+pub mod run;
 pub mod sign;
 pub mod yaml;

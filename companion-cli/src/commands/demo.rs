@@ -1,6 +1,5 @@
 //! `laststream demo`
 
-use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::Output;
 use crate::commands::Exit;
+use crate::commands::guarded;
 use crate::printer::Printer;
 
 /// Shows on this machine what is lost when a pod is deleted, and what is not.
@@ -71,7 +71,7 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
     let envoy = envoy::find_or_get(&Wanted::version(demo.envoy_version), printer).map_err(|error| error.to_string())?;
     let times = if demo.quick { Times::quick() } else { Times::usual() };
     let stop = stop_at_signals().map_err(|error| format!("cannot listen for signals: {error}"))?;
-    let settings = Settings { envoy, module, guard: guard(), times, stop };
+    let settings = Settings { envoy, module, guard: guarded::prefix(), times, stop };
     let (sender, receiver) = channel();
     let shown = Mutex::new(sender);
     let view = View::new(times);
@@ -115,13 +115,6 @@ fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
-}
-
-/// This program, which becomes a command that ends with this process.
-fn guard() -> Vec<OsString> {
-    let Ok(program) = std::env::current_exe() else { return Vec::new() };
-    let parent = std::process::id().to_string();
-    [program.into_os_string(), "guarded".into(), "--parent".into(), parent.into(), "--".into()].into()
 }
 
 /// What the view is told.

@@ -23,6 +23,13 @@ pub(crate) struct Guarded {
     command: Vec<OsString>,
 }
 
+/// Put before a command, this program becomes that command, which ends with this process.
+pub(super) fn prefix() -> Vec<OsString> {
+    let Ok(program) = std::env::current_exe() else { return Vec::new() };
+    let parent = std::process::id().to_string();
+    [program.into_os_string(), "guarded".into(), "--parent".into(), parent.into(), "--".into()].into()
+}
+
 pub(super) fn run(guarded: &Guarded, printer: &Printer) -> Exit {
     if let Err(error) = arm(guarded.parent) {
         printer.error(&error);

@@ -19,6 +19,7 @@ pub(crate) mod man;
 pub(crate) mod push;
 mod registry_args;
 pub(crate) mod render;
+pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod streams;
 pub(crate) mod version;
@@ -70,6 +71,7 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Push(command) => push::run(*command, printer),
         Command::Ready(command) => wait::run_ready(&command, printer),
         Command::Render(command) => render::run(&command, printer),
+        Command::Run(command) => run::run(&command, printer),
         Command::Status(command) => status::run(&command, printer),
         Command::Streams(command) => streams::run(&command, printer),
         Command::Version(command) => version::run(&command, printer),

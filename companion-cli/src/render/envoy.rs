@@ -18,9 +18,11 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
         return Err(Problem::new("module", message));
     };
     let [listen, app, admin] = addresses(envoy)?;
-    let mut listeners = List::new().item(main(policy, source, listen));
+    let role = stream_role(policy);
+    let module = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
+    let mut listeners = List::new().item(main(policy, module, listen));
     if let Some(port) = policy.gate_port {
-        let role = Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true };
+        let role = gate_role(policy);
         let filter = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
         listeners = listeners.note(format!("The gate: curl 127.0.0.1:{port}/status")).item(parts::gate_listener("gate", port, filter));
     }
@@ -45,9 +47,16 @@ fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], Problem> {
     }
 }
 
-fn main(policy: &Policy, source: &Source, listen: SocketAddr) -> Map {
-    let role = Role { name: "laststream", configuration: module_json::stream(policy, "gateway", true), is_gate: false };
-    let module = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
+pub(super) fn stream_role(policy: &Policy) -> Role<'static> {
+    Role { name: "laststream", configuration: module_json::stream(policy, "gateway", true), is_gate: false }
+}
+
+pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
+    Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true }
+}
+
+/// The listener in front of the app, with this filter in its place.
+pub(super) fn main(policy: &Policy, module: Map, listen: SocketAddr) -> Map {
     let filters = parts::peer_key(policy).map(parts::direct_peer).into_iter().chain([module, parts::router()]);
     let route =
         Map::new().with("match", Map::new().with("prefix", "/")).with("route", Map::new().with("cluster", "app").with("timeout", "0s"));
@@ -64,21 +73,25 @@ fn main(policy: &Policy, source: &Source, listen: SocketAddr) -> Map {
         .with("use_remote_address", true)
         .note(WHY_EARLY)
         .with_some("early_header_mutation_extensions", saved_header(policy).map(parts::early_mutation))
+        .note("WebSockets are let through; they hold a drain until they end, unless the policy has them exempt.")
+        .with("upgrade_configs", List::new().item(Map::new().with("upgrade_type", "websocket")))
         .with("http_filters", filters.collect::<List>())
         .with("route_config", Map::new().with("name", "main").with("virtual_hosts", List::new().item(host)));
     let chain = Map::new().with("filters", List::new().item(Map::new().with("name", HCM).with("typed_config", manager)));
     Map::new().with("name", "main").with("address", address(listen)).with("filter_chains", List::new().item(chain))
 }
 
-fn cluster(name: &str, at: SocketAddr) -> Map {
-    let endpoint = Map::new().with("endpoint", Map::new().with("address", address(at)));
-    let endpoints = List::new().item(Map::new().with("lb_endpoints", List::new().item(endpoint)));
-    Map::new()
-        .with("name", name)
-        .with("connect_timeout", "1s")
-        .with("load_assignment", Map::new().with("cluster_name", name).with("endpoints", endpoints))
+pub(super) fn cluster(name: &str, at: SocketAddr) -> Map {
+    Map::new().with("name", name).with("connect_timeout", "1s").with("load_assignment", endpoints(name, at))
 }
 
-fn address(address: SocketAddr) -> Map {
+/// Where a cluster is.
+pub(super) fn endpoints(cluster: &str, at: SocketAddr) -> Map {
+    let endpoint = Map::new().with("endpoint", Map::new().with("address", address(at)));
+    let endpoints = List::new().item(Map::new().with("lb_endpoints", List::new().item(endpoint)));
+    Map::new().with("cluster_name", cluster).with("endpoints", endpoints)
+}
+
+pub(super) fn address(address: SocketAddr) -> Map {
     parts::address(&address.ip().to_string(), address.port())
 }

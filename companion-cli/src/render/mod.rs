@@ -9,6 +9,7 @@ mod hook;
 mod job;
 mod kustomization;
 mod lifecycle;
+pub(crate) mod local;
 pub mod output;
 mod parts;
 mod proxy_config;

@@ -1,0 +1,295 @@
+//! `laststream run`
+
+mod signals;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use laststream::envoy::{self, NEWEST, Version, Wanted};
+use laststream::policy::Policy;
+use laststream::progress::Progress;
+use laststream::run::module::Source;
+use laststream::run::upstream::{self, Upstream};
+use laststream::run::watch::{ModuleWatch, PolicyWatch};
+use laststream::run::{self, Drained, Runner, Setup, Step, Stop, echo};
+
+use crate::cli::Output;
+use crate::commands::Exit;
+use crate::commands::guarded;
+use crate::commands::input::read;
+use crate::printer::Printer;
+
+/// Runs a real Envoy with the module in front of an app, until Ctrl-C; then it drains, and says what it waits for.
+///
+/// Everything is on the loopback interface, on free ports unless others are named: any number of runs go beside each other.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Run {
+    /// The app: `HOST:PORT`, or a port on this machine. Without one a built-in app shows each request as JSON; its `/delay/SECONDS`
+    /// takes a while, its `/status/CODE` answers with that.
+    #[arg(short, long, value_name = "HOST:PORT")]
+    upstream: Option<String>,
+    /// The policy file of `render`, whatever mesh it is for; `-` for standard input. Its `module` is for the mesh, see `--module`.
+    #[arg(short, long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// `builtin`, a file, or a checkout of the sources, which is compiled.
+    #[arg(short, long, default_value = "builtin")]
+    module: String,
+    /// Gives Envoy the policy and the module again whenever their files change, while requests go on. A checkout is compiled again.
+    #[arg(short, long)]
+    watch: bool,
+    /// Where Envoy takes requests: an address, or a port of the loopback interface; 0 is any free port.
+    #[arg(short, long, value_name = "ADDRESS", default_value = "0", value_parser = address)]
+    listen: SocketAddr,
+    /// The gate's port.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    gate: u16,
+    /// The admin interface's port.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    admin: u16,
+    /// Which Envoy.
+    #[arg(long, value_name = "VERSION", default_value_t = NEWEST)]
+    envoy_version: Version,
+    /// Envoy's worker threads; as many as there are processors if nothing is said.
+    #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..))]
+    concurrency: Option<u32>,
+    /// Where Envoy's log and configuration go; they stay. A new folder among the temporary ones if nothing is said.
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+    /// How the addresses are written, once everything is ready.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+    /// More arguments for Envoy.
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    arguments: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  laststream run
+  laststream run --upstream 8080 --listen 10000
+  laststream run --policy policy.yaml --module . --watch
+  laststream run --envoy-version 1.36.4 --concurrency 2 -- --log-level debug
+
+Exit codes: 0 nothing was cut, 1 streams were cut or may have been (the deadline, or a second Ctrl-C), 2 it did not start, or Envoy
+ended by itself, 64 wrong arguments.";
+
+/// Between two looks at signals, files and the process.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) fn run(command: &Run, printer: &Printer) -> Exit {
+    let parts = match Parts::get(command, printer) {
+        Ok(parts) => parts,
+        Err(exit) => return exit,
+    };
+    // From here on Ctrl-C has a meaning of its own.
+    let stop = parts.setup.stop.clone();
+    if let Err(error) = signals::ask(stop.clone()) {
+        return failed(printer, &format!("signals cannot be heard: {error}"));
+    }
+    printer.people("starting Envoy");
+    let mut runner = match Runner::start(&parts.setup) {
+        Ok(runner) => runner,
+        Err(error @ run::Error::Stopped) => {
+            printer.people(&error.to_string());
+            return Exit::Fine;
+        }
+        Err(error) => return failed(printer, &error),
+    };
+    printer.data(&announcement(command, &runner));
+    printer.people("Ctrl-C drains and ends it");
+    match serve(&mut runner, parts.watches, &stop, printer) {
+        Some(exit) => exit,
+        None => drain(&mut runner, printer),
+    }
+}
+
+/// Everything that must be there before Envoy is started.
+struct Parts {
+    setup: Setup,
+    watches: Watches,
+}
+
+/// What is looked at while Envoy runs.
+#[derive(Default)]
+struct Watches {
+    policy: Option<(PathBuf, PolicyWatch)>,
+    module: Option<ModuleWatch>,
+}
+
+impl Parts {
+    fn get(command: &Run, printer: &Printer) -> Result<Self, Exit> {
+        let usage = |error: String| {
+            printer.error(&error);
+            Exit::Usage
+        };
+        let source = Source::read(&command.module).map_err(usage)?;
+        is_something_to_watch(command, &source).map_err(usage)?;
+        let text = match &command.policy {
+            Some(file) => read(file).map_err(|error| failed(printer, &format!("cannot read `{}`: {error}", file.display())))?,
+            None => Vec::new(),
+        };
+        let policy = policy(command.policy.as_deref(), &text, printer).ok_or(Exit::Failed)?;
+        let app = app(command, printer)?;
+        let module = source.bytes(printer).map_err(|error| failed(printer, &error))?;
+        let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer).map_err(|error| failed(printer, &error))?;
+        let mut watches = Watches::default();
+        if command.watch {
+            watches.policy = command.policy.clone().map(|file| (file.clone(), PolicyWatch::new(file, text)));
+            watches.module = ModuleWatch::new(source, module.clone(), || Box::new(Printer) as Box<dyn Progress + Send>);
+        }
+        let setup = Setup {
+            envoy: envoy.binary,
+            policy,
+            module,
+            app,
+            listen: command.listen,
+            gate: command.gate,
+            admin: command.admin,
+            concurrency: command.concurrency,
+            arguments: command.arguments.clone(),
+            folder: command.logs.clone(),
+            guard: guarded::prefix(),
+            stop: Stop::default(),
+        };
+        Ok(Self { setup, watches })
+    }
+}
+
+fn is_something_to_watch(command: &Run, source: &Source) -> Result<(), String> {
+    let is_file = command.policy.as_deref().is_some_and(|file| file != Path::new("-"));
+    if command.watch && command.policy.is_some() && !is_file {
+        return Err("`--watch` cannot watch standard input: name a file with `--policy`".into());
+    }
+    if command.watch && !is_file && *source == Source::Builtin {
+        return Err("`--watch` has nothing to watch: name a file with `--policy`, or a file or a checkout with `--module`".into());
+    }
+    Ok(())
+}
+
+/// The policy, or what is wrong with it, said.
+fn policy(file: Option<&Path>, text: &[u8], printer: &Printer) -> Option<Policy> {
+    let name = file.map_or("the default policy".into(), |file| file.display().to_string());
+    match run::policy::read(text) {
+        Ok(policy) => {
+            policy.warnings.iter().for_each(|warning| printer.warning(&format!("{name}: {warning}")));
+            Some(policy)
+        }
+        Err(refused) => {
+            refused.0.iter().for_each(|problem| printer.error(&format!("{name}: {problem}")));
+            None
+        }
+    }
+}
+
+fn app(command: &Run, printer: &Printer) -> Result<SocketAddr, Exit> {
+    let Some(asked) = &command.upstream else {
+        return echo::start().map_err(|error| failed(printer, &format!("the built-in app cannot be started: {error}")));
+    };
+    let Upstream { at, is_there } = upstream::find(asked).map_err(|error| {
+        printer.error(&error);
+        Exit::Usage
+    })?;
+    if !is_there {
+        printer.warning(&format!("nobody takes connections on {at} yet; requests are answered with 503 until the app is there"));
+    }
+    Ok(at)
+}
+
+fn announcement(command: &Run, runner: &Runner) -> String {
+    let places = runner.places();
+    if command.output == Output::Json {
+        return format!("{:#}", serde_json::json!(places));
+    }
+    let whose = if command.upstream.is_none() { " (built in, shows each request)" } else { "" };
+    format!(
+        "listener: {}\ngate:     {}\nadmin:    {}\nupstream: {}{whose}\nlog:      {}",
+        places.listener,
+        places.gate,
+        places.admin,
+        places.upstream,
+        places.log.display()
+    )
+}
+
+/// Until somebody asks for the end: nothing. Until Envoy ends by itself: how the command ends.
+fn serve(runner: &mut Runner, mut watches: Watches, stop: &Stop, printer: &Printer) -> Option<Exit> {
+    while !stop.is_asked() {
+        if let Some(status) = runner.ended() {
+            return Some(ended(runner, &status, printer));
+        }
+        if let Some((file, watch)) = &mut watches.policy
+            && let Some(text) = watch.changed()
+        {
+            match text {
+                Ok(text) => match policy(Some(file), &text, printer) {
+                    Some(policy) => replace(runner, "policy", Some(&policy), None, printer),
+                    None => printer.warning(&"the policy before goes on"),
+                },
+                Err(error) => printer.warning(&format!("{error}; the policy before goes on")),
+            }
+        }
+        match watches.module.as_mut().and_then(ModuleWatch::changed) {
+            Some(Ok(bytes)) => replace(runner, "module", None, Some(&bytes), printer),
+            Some(Err(error)) => printer.warning(&format!("{error}\nthe module before goes on")),
+            None => {}
+        }
+        std::thread::sleep(PAUSE);
+    }
+    None
+}
+
+fn replace(runner: &mut Runner, what: &str, policy: Option<&Policy>, module: Option<&[u8]>, printer: &Printer) {
+    match runner.replace(policy, module) {
+        Ok(()) => printer.people(&format!("the new {what} is in place")),
+        Err(refusal) => printer.warning(&format!("the new {what} is not taken, the one before goes on: {refusal}")),
+    }
+}
+
+fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
+    printer.people("draining; Ctrl-C again ends it at once");
+    let heard = |step: &Step| match step {
+        Step::Waiting { reason, late, deadline_in } => {
+            let late = if *late > 0 { format!("; requests that came after the drain began: {late}") } else { String::new() };
+            let left = deadline_in.map_or(String::new(), |left| format!(" (at most {} s)", left.as_secs()));
+            printer.people(&format!("waiting: {reason}{late}{left}"));
+        }
+        Step::Unknown(error) => printer.warning(&format!("the gate does not answer: {error}")),
+    };
+    let drained = runner.drain(&heard);
+    let log = runner.places().log.display().to_string();
+    match drained {
+        Drained::Empty { exempt } => {
+            let but = if exempt > 0 {
+                format!(", but for long-lived streams that the policy does not wait for: {exempt}")
+            } else {
+                String::new()
+            };
+            printer.people(&format!("nothing was in flight any more{but}; Envoy has ended, its log: {log}"));
+            Exit::Fine
+        }
+        Drained::Cut { streams, why } => {
+            printer.warning(&format!("{why}; streams in flight at the last look, cut now: {streams}; Envoy's log: {log}"));
+            Exit::Found
+        }
+        Drained::Ended(status) => ended(runner, &status, printer),
+    }
+}
+
+fn ended(runner: &Runner, status: &std::process::ExitStatus, printer: &Printer) -> Exit {
+    failed(printer, &format!("Envoy has ended by itself ({status}); the end of `{}`:\n{}", runner.places().log.display(), runner.tail()))
+}
+
+fn failed(printer: &Printer, error: &dyn std::fmt::Display) -> Exit {
+    printer.error(error);
+    Exit::Failed
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| format!("`{text}` is neither a port nor an address with a port, such as `127.0.0.1:10000`"))
+}

@@ -1,0 +1,26 @@
+//! Who asks for the end: Ctrl-C, SIGTERM, or a terminal that was closed.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use laststream::run::Stop;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Programs that start others pass on what the terminal has told them all; that is not asking twice.
+const ECHO: Duration = Duration::from_millis(300);
+
+/// From now on they ask, and end nothing by themselves.
+pub(super) fn ask(stop: Stop) -> io::Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        let mut last: Option<Instant> = None;
+        for _ in signals.forever() {
+            if last.is_none_or(|last| last.elapsed() > ECHO) {
+                stop.ask();
+            }
+            last = Some(Instant::now());
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! The same Envoy for `laststream run`: what may change while it runs comes from files that it watches, and every port may be a free one.
+//!
+//! Listener and filters are those of [`super::envoy`], so that what is tried out here is what is rendered there.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::parts::{self, Role, WASM_TYPE};
+use super::{envoy, text};
+use crate::policy::module_json::ADMIN_CLUSTER;
+use crate::policy::{Policy, Source};
+use crate::yaml::{List, Map};
+
+const FILTER_TYPE: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
+const LISTENER_TYPE: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+const ENDPOINTS_TYPE: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+
+/// A file that Envoy watches, alone in its folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// The listener in front of the app.
+    Listeners,
+    /// What the counting filter is told, and its code.
+    Stream,
+    /// What the gate is told, and its code.
+    Gate,
+    /// Where Envoy's own admin interface is, which only a running Envoy knows.
+    Admin,
+}
+
+impl Watched {
+    pub(crate) const ALL: [Self; 4] = [Self::Listeners, Self::Stream, Self::Gate, Self::Admin];
+
+    /// Its folder.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Listeners => "listeners",
+            Self::Stream => "filter",
+            Self::Gate => "gate",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// What its statistics begin with.
+    pub(crate) fn stats(self) -> &'static str {
+        match self {
+            Self::Listeners => "listener_manager.lds",
+            Self::Stream => "extension_config_discovery.http_filter.laststream",
+            Self::Gate => "extension_config_discovery.http_filter.laststream-gate",
+            Self::Admin => "cluster.admin",
+        }
+    }
+
+    fn source(self, folder: &Path) -> Map {
+        let own = folder.join(self.name());
+        let path = Map::new()
+            .with("path", own.join(RESOURCES).display().to_string())
+            .with("watched_directory", Map::new().with("path", own.display().to_string()));
+        Map::new().with("path_config_source", path).with("resource_api_version", "V3")
+    }
+}
+
+/// The file's name in its folder.
+pub(crate) const RESOURCES: &str = "resources.yaml";
+
+/// Where this Envoy is, as it was asked for: a port may be 0.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ports {
+    pub(crate) listen: SocketAddr,
+    pub(crate) gate: u16,
+    pub(crate) admin: u16,
+}
+
+/// The part that never changes.
+pub(crate) fn bootstrap(ports: Ports, app: SocketAddr, folder: &Path) -> String {
+    let gate = parts::gate_listener("gate", ports.gate, discovered("laststream-gate", Watched::Gate, folder));
+    let eds = Map::new().with("service_name", ADMIN_CLUSTER).with("eds_config", Watched::Admin.source(folder));
+    let admin = Map::new().with("name", ADMIN_CLUSTER).with("connect_timeout", "1s").with("type", "EDS").with("eds_cluster_config", eds);
+    let document = Map::new()
+        .note("Envoy wants a name where configuration comes from files.")
+        .with("node", Map::new().with("id", "laststream-run").with("cluster", "laststream-run"))
+        .with("admin", Map::new().with("address", parts::address("127.0.0.1", ports.admin)))
+        .with("dynamic_resources", Map::new().with("lds_config", Watched::Listeners.source(folder)))
+        .with(
+            "static_resources",
+            Map::new()
+                .with("listeners", List::new().item(alone(gate)))
+                .with("clusters", List::new().item(admin).item(envoy::cluster("app", app))),
+        );
+    text(&["The part that does not change while Envoy runs; the rest is in the folders beside it.".to_owned()], &[document])
+}
+
+/// The listener in front of the app.
+pub(crate) fn listeners(policy: &Policy, ports: Ports, folder: &Path) -> Map {
+    let filter = discovered("laststream", Watched::Stream, folder);
+    alone(envoy::main(policy, filter, ports.listen)).with("@type", LISTENER_TYPE)
+}
+
+/// What the counting filter is told.
+pub(crate) fn stream(policy: &Policy, module: &Path) -> Map {
+    filter(&envoy::stream_role(policy), policy, module)
+}
+
+/// What the gate is told.
+pub(crate) fn gate(policy: &Policy, module: &Path) -> Map {
+    filter(&envoy::gate_role(policy), policy, module)
+}
+
+/// Where the admin interface is, if that is known.
+pub(crate) fn admin(at: Option<SocketAddr>) -> Map {
+    let nowhere = || Map::new().with("cluster_name", ADMIN_CLUSTER);
+    at.map_or_else(nowhere, |at| envoy::endpoints(ADMIN_CLUSTER, at)).with("@type", ENDPOINTS_TYPE)
+}
+
+/// A version of a watched file.
+pub(crate) fn resources(version: u64, resource: &Map) -> String {
+    let document = Map::new().with("version_info", version.to_string()).with("resources", List::new().item(resource.clone()));
+    text(&[], &[document])
+}
+
+fn filter(role: &Role<'_>, policy: &Policy, module: &Path) -> Map {
+    let config = parts::wasm(role, policy, &Source::File(module.display().to_string()));
+    Map::new().with("@type", FILTER_TYPE).with("name", role.name).with("typed_config", config)
+}
+
+fn discovered(name: &str, file: Watched, folder: &Path) -> Map {
+    let discovery = Map::new().with("config_source", file.source(folder)).with("type_urls", List::new().item(WASM_TYPE));
+    Map::new().with("name", name).with("config_discovery", discovery)
+}
+
+/// A listener that shares its port with nobody: two Envoys would otherwise both get it, and each half of the connections.
+fn alone(listener: Map) -> Map {
+    listener.with("enable_reuse_port", false)
+}

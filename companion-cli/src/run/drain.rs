@@ -1,0 +1,137 @@
+//! The end of a run: the gate says when, and until then why not.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{PAUSE, Runner};
+use crate::policy::file::{Finish, LongLived};
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Drained {
+    /// Nothing was in flight any more, but for long-lived streams that do not hold a drain.
+    Empty {
+        /// How many of those there were.
+        exempt: u64,
+    },
+    /// Something was cut, or may have been: nobody waited until it was sure.
+    Cut {
+        /// How many streams were in flight at the last look.
+        streams: u64,
+        /// Why nobody waited longer.
+        why: String,
+    },
+    /// Envoy ended before, by itself.
+    Ended(ExitStatus),
+}
+
+/// What happens meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The gate holds, and says why.
+    Waiting {
+        /// Its reason.
+        reason: String,
+        /// How many requests have come since the drain began.
+        late: u64,
+        /// When it opens whatever happens.
+        deadline_in: Option<Duration>,
+    },
+    /// The gate cannot be asked.
+    Unknown(String),
+}
+
+/// After the gate's own deadline; it looks ten times a second.
+const LATE: Duration = Duration::from_secs(3);
+/// Envoy closes what it has and ends; it has nothing in flight.
+const GOODBYE: Duration = Duration::from_secs(10);
+/// Each reason is said once in a while, not at every look.
+const REPEAT: Duration = Duration::from_secs(5);
+/// Nor is every change, where requests come and go.
+const CALM: Duration = Duration::from_secs(1);
+
+impl Runner {
+    /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds, also for a gate that does not answer.
+    pub fn drain(&mut self, heard: &dyn Fn(&Step)) -> Drained {
+        let drained = self.wait(heard);
+        let patience = if matches!(&drained, Drained::Empty { .. }) { GOODBYE } else { Duration::ZERO };
+        self.child.terminate(patience);
+        drained
+    }
+
+    fn wait(&mut self, heard: &dyn Fn(&Step)) -> Drained {
+        let began = Instant::now();
+        let longest = Duration::from_millis(self.current.policy.sizing.deadline.millis()) + LATE;
+        let mut said = Said::default();
+        let mut has_begun = false;
+        let (mut streams, mut exempt) = (0, 0);
+        loop {
+            if let Some(status) = self.ended() {
+                // Then it was the gate that ended it.
+                let by_policy = self.current.policy.finish == Finish::Quit && has_begun && streams == 0 && status.success();
+                return if by_policy { Drained::Empty { exempt } } else { Drained::Ended(status) };
+            }
+            if self.stop.is_forced() {
+                return Drained::Cut { streams, why: "asked for a second time".into() };
+            }
+            has_begun = has_begun || matches!(self.gate.post("/drain"), Ok((202, _)));
+            match self.gate.json("/status") {
+                Ok(status) => {
+                    streams = status["holding"].as_u64().unwrap_or(streams);
+                    exempt = long_lived(&status).filter(|_| self.current.policy.long_lived == LongLived::Exempt).unwrap_or(0);
+                    if let Some(drained) = over(&status, streams, exempt) {
+                        return drained;
+                    }
+                    said.once(waiting(&status), heard);
+                }
+                Err(error) => said.once(Step::Unknown(error), heard),
+            }
+            if began.elapsed() > longest {
+                return Drained::Cut { streams, why: "the deadline is over, and the gate did not open".into() };
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn over(status: &Value, streams: u64, exempt: u64) -> Option<Drained> {
+    match status["state"].as_str() {
+        Some("drained") => Some(Drained::Empty { exempt }),
+        Some("expired") => Some(Drained::Cut { streams, why: "the deadline of the policy is over".into() }),
+        Some("forced") => Some(Drained::Cut { streams, why: "the gate was forced".into() }),
+        _ => None,
+    }
+}
+
+/// How many long-lived streams are in flight.
+fn long_lived(status: &Value) -> Option<u64> {
+    status["scopes"].as_array()?.iter().map(|scope| scope["long_lived"].as_u64()).sum()
+}
+
+/// In the gate's words, without how long it has been quiet: that is new at every look.
+fn waiting(status: &Value) -> Step {
+    let reason = status["reason"].as_str().unwrap_or("the gate does not say why");
+    let reason = reason.split(", for ").next().unwrap_or(reason).to_owned();
+    let late = status["late"].as_u64().unwrap_or(0);
+    Step::Waiting { reason, late, deadline_in: status["deadline_in_ms"].as_u64().map(Duration::from_millis) }
+}
+
+/// What was said last, and when.
+#[derive(Default)]
+struct Said(Option<(String, Instant)>);
+
+impl Said {
+    fn once(&mut self, step: Step, heard: &dyn Fn(&Step)) {
+        let words = match &step {
+            Step::Waiting { reason, .. } => reason.clone(),
+            Step::Unknown(error) => error.clone(),
+        };
+        if self.0.as_ref().is_some_and(|(last, when)| when.elapsed() < if *last == words { REPEAT } else { CALM }) {
+            return;
+        }
+        heard(&step);
+        self.0 = Some((words, Instant::now()));
+    }
+}

@@ -1,0 +1,107 @@
+//! What can go wrong, in words that name the way out.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Why there is no running Envoy.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The port is taken.
+    #[error("{what}: {at} is in use already; name another port, or 0 for any free one")]
+    InUse {
+        /// Whose port it is.
+        what: &'static str,
+        /// The address.
+        at: SocketAddr,
+    },
+    /// The address cannot be listened on.
+    #[error("{what}: nothing can listen on {at}: {source}")]
+    Listen {
+        /// Whose address it is.
+        what: &'static str,
+        /// The address.
+        at: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file cannot be written or read.
+    #[error("`{}`: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Envoy cannot be started.
+    #[error("`{}` cannot be started: {source}", envoy.display())]
+    Start {
+        /// The program.
+        envoy: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Envoy ended by itself.
+    #[error("Envoy ended at its start ({status}); the end of `{}`:\n{tail}", log.display())]
+    Ended {
+        /// How.
+        status: String,
+        /// Its log.
+        log: PathBuf,
+        /// The end of that.
+        tail: String,
+    },
+    /// Envoy refused what it was told.
+    #[error("Envoy refuses this: {reason}\nmore is in `{}`", log.display())]
+    Refused {
+        /// Its words.
+        reason: String,
+        /// Its log.
+        log: PathBuf,
+    },
+    /// Somebody asked for the end before it was ready.
+    #[error("it was ended before it was ready")]
+    Stopped,
+    /// It takes too long.
+    #[error("{what} is not there after {} s; the end of `{}`:\n{tail}", after.as_secs(), log.display())]
+    Late {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        after: Duration,
+        /// Envoy's log.
+        log: PathBuf,
+        /// The end of that.
+        tail: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}
+
+/// Why something new was not taken. What was there before goes on.
+#[derive(Debug, Error)]
+pub enum Refusal {
+    /// Envoy says no.
+    #[error("Envoy refuses it: {0}")]
+    Envoy(String),
+    /// Envoy cannot be asked.
+    #[error("Envoy cannot be asked about it: {0}")]
+    Unknown(String),
+    /// Somebody asked for the end meanwhile.
+    #[error("the end was asked for meanwhile")]
+    Stopped,
+    /// Envoy says nothing.
+    #[error("Envoy has said nothing about it for {} s", .0.as_secs())]
+    Silence(Duration),
+    /// It could not be given to Envoy.
+    #[error("{0}")]
+    Files(Error),
+}

@@ -1,0 +1,88 @@
+//! The folder of a run: log, bootstrap, the files that Envoy watches, and the modules.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::error::Error;
+use crate::render::local::{self, RESOURCES, Watched};
+use crate::yaml::Map;
+
+const MODULES: &str = "modules";
+
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    version: AtomicU64,
+}
+
+impl Folder {
+    /// A new one among the temporary folders; or this one, as long as there is nothing in it.
+    pub(super) fn new(asked: Option<&Path>) -> Result<Self, Error> {
+        let path = match asked {
+            Some(asked) => of_ones_own(asked)?,
+            None => {
+                let new = tempfile::Builder::new().prefix("laststream-run-").tempdir();
+                new.map_err(Error::file(std::env::temp_dir()))?.keep()
+            }
+        };
+        for folder in Watched::ALL.map(Watched::name).into_iter().chain([MODULES]) {
+            fs::create_dir(path.join(folder)).map_err(Error::file(path.join(folder)))?;
+        }
+        Ok(Self { path, version: AtomicU64::new(1) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.path.join("envoy.log")
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Error> {
+        let path = self.path.join(name);
+        fs::write(&path, text).map_err(Error::file(&path))?;
+        Ok(path)
+    }
+
+    /// Puts a module beside those that were there before: Envoy may still have to read an older one.
+    pub(super) fn add_module(&self, bytes: &[u8]) -> Result<PathBuf, Error> {
+        let path = self.path.join(MODULES).join(format!("{}.wasm", self.next()));
+        fs::write(&path, bytes).map_err(Error::file(&path))?;
+        Ok(path)
+    }
+
+    /// A new version of a watched file, all at once: Envoy reads whenever a file is moved into the folder.
+    pub(super) fn publish(&self, file: Watched, resource: &Map) -> Result<(), Error> {
+        let path = self.path.join(file.name()).join(RESOURCES);
+        let text = local::resources(self.next(), resource);
+        let put = || -> std::io::Result<()> {
+            // Made outside the watched folder, which must see the finished file alone.
+            let mut fresh = tempfile::NamedTempFile::new_in(&self.path)?;
+            fresh.write_all(text.as_bytes())?;
+            fresh.persist(&path)?;
+            Ok(())
+        };
+        put().map_err(Error::file(&path))
+    }
+
+    fn next(&self) -> u64 {
+        self.version.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Folder {
+    /// Log and configuration stay.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.path.join(MODULES)); // megabytes that tell nothing; if they stay, they stay
+    }
+}
+
+fn of_ones_own(asked: &Path) -> Result<PathBuf, Error> {
+    let path = std::path::absolute(asked).map_err(Error::file(asked))?;
+    fs::create_dir_all(&path).map_err(Error::file(&path))?;
+    let is_empty = fs::read_dir(&path).map_err(Error::file(&path))?.next().is_none();
+    if is_empty { Ok(path) } else { Err(Error::file(&path)(std::io::Error::other("is not empty: name a folder for this run alone"))) }
+}

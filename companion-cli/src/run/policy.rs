@@ -1,0 +1,55 @@
+//! A policy that was written for some mesh, on this machine.
+
+use crate::policy::file::{Finish, Placement, PlainEnvoy};
+use crate::policy::{Overrides, Policy, Refused};
+
+/// Never read: the module that runs here is named on the command line. With a file, its failure policy is that of a local one.
+const SOME_FILE: &str = "laststream.wasm";
+const SOME_NAMESPACE: &str = "default";
+
+/// Reads a policy as `render` does, and places it in front of one Envoy without a mesh: times and rules stay, Istio's agent and the app
+/// that it outlives are not there. There always is a gate, for the end of the run.
+///
+/// # Errors
+/// As for [`Policy::read`].
+pub fn read(text: &[u8]) -> Result<Policy, Refused> {
+    let overrides = Overrides { module: Some(SOME_FILE.into()), namespace: Some(SOME_NAMESPACE.into()), ..Overrides::default() };
+    let mut policy = Policy::read(text, &overrides)?;
+    policy.placement = Placement::Envoy(PlainEnvoy::default());
+    if policy.finish == Finish::DrainAgent {
+        policy.finish = Finish::Nothing;
+    }
+    if policy.app.take().is_some() {
+        policy.warnings.push("drain.wait_for_app: the app here does not end with Envoy, so nobody waits for that".into());
+    }
+    Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use laststream_filter::config;
+
+    use super::read;
+    use crate::policy::module_json;
+
+    #[test]
+    fn every_policy_runs_without_a_mesh() {
+        for text in [
+            "",
+            "module: oci://h/r:floating\n",
+            "placement: {sidecar: {native: true}}\nnamespace: shop\ndrain: {agent: 3s, wait_for_app: {cluster: app}}\n",
+            "placement: {waypoint: {gateway: w}}\n",
+            "placement: {envoy_gateway: {gateway: w}}\n",
+            "placement: {envoy: {app: 127.0.0.1:1}}\ndrain: {finish: quit}\n",
+            "gate: {enabled: false}\n",
+        ] {
+            let policy = read(text.as_bytes()).expect(text);
+            let gate = module_json::gate(&policy);
+            config::parse(gate.to_string().as_bytes()).expect(text);
+            assert_eq!(gate["gate"]["admin"]["cluster"], "admin", "{text}");
+            assert_eq!(gate["gate"]["scopes"], serde_json::json!(["gateway"]), "{text}");
+            assert!(gate["gate"].get("app").is_none() && gate["gate"]["finish"] != "drain_agent", "{gate}");
+        }
+        assert!(read(b"count: {exclude: {paths: [{exact: no}]}}").is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! From a setup to an Envoy that takes requests.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use super::admin::Http;
+use super::child::Child;
+use super::error::Error;
+use super::folder::Folder;
+use super::log::Log;
+use super::{Current, PATIENCE, PAUSE, Places, Runner, Setup, Stop, TAIL};
+use crate::policy::Span;
+use crate::render::local::{self, Ports, Watched};
+
+/// Envoy's own drain time.
+const LONG: Span = Span::seconds(600);
+
+pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
+    let ports = Ports { listen: setup.listen, gate: setup.gate, admin: setup.admin };
+    are_free(ports)?;
+    let folder = Folder::new(setup.folder.as_deref())?;
+    let module = folder.add_module(&setup.module)?;
+    folder.publish(Watched::Listeners, &local::listeners(&setup.policy, ports, folder.path()))?;
+    folder.publish(Watched::Stream, &local::stream(&setup.policy, &module))?;
+    folder.publish(Watched::Gate, &local::gate(&setup.policy, &module))?;
+    folder.publish(Watched::Admin, &local::admin(None))?;
+    let bootstrap = folder.write("envoy.yaml", &local::bootstrap(ports, setup.app, folder.path()))?;
+    let log = Log::new(folder.log());
+    let file = File::create(log.path()).map_err(Error::file(log.path()))?;
+    let admin_file = folder.path().join("admin-address");
+    let arguments = arguments(setup, &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())]);
+    let child = Child::spawn(&setup.envoy, &arguments, &setup.guard, &file)
+        .map_err(|source| Error::Start { envoy: setup.envoy.clone(), source })?;
+    let mut starting = Starting { child, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
+    let admin = starting.until("Envoy's admin interface", || std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok())?;
+    let admin = Http::new(admin);
+    folder.publish(Watched::Admin, &local::admin(Some(admin.at())))?;
+    let gate = Http::new(starting.until("the gate's listener", || listener(&admin, "gate"))?);
+    let main = starting.until("the listener", || listener(&admin, "main"))?;
+    starting.until("Envoy", || (admin.get("/ready").ok()?.0 == 200).then_some(()))?;
+    starting.until("the gate", || gate.json("/status").ok()?.get("state").map(|_| ()))?;
+    let places = Places {
+        listener: format!("http://{main}"),
+        gate: gate.url(),
+        admin: admin.url(),
+        upstream: format!("http://{}", setup.app),
+        log: log.path().to_owned(),
+        pid: starting.child.pid(),
+    };
+    let current = Current { policy: setup.policy.clone(), module };
+    Ok(Runner { child: starting.child, folder, log, admin, gate, places, ports, current, stop: setup.stop.clone() })
+}
+
+/// Envoy would say so, too, but only in its log, and start without the listener.
+fn are_free(ports: Ports) -> Result<(), Error> {
+    let own = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let all = [("the listener", ports.listen), ("the gate", own(ports.gate)), ("the admin interface", own(ports.admin))];
+    let bound = all.map(|(what, at)| {
+        TcpListener::bind(at).map_err(|source| match source.kind() {
+            std::io::ErrorKind::AddrInUse => Error::InUse { what, at },
+            _ => Error::Listen { what, at, source },
+        })
+    });
+    // Only now are they let go: no two of them may be the same.
+    bound.into_iter().try_for_each(|listener| listener.map(drop))
+}
+
+/// Ours, as long as nobody gave others.
+fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
+    let given = |name: &str| {
+        let with_value = format!("{name}=");
+        setup.arguments.iter().any(|argument| argument == name || argument.starts_with(&with_value))
+    };
+    let mut all: Vec<OsString> = ours.iter().flat_map(|(name, value)| [OsString::from(name), value.clone()]).collect();
+    let concurrency = setup.concurrency.map(|number| number.to_string());
+    // Whoever was on a replaced listener is cut after this time; Envoy's own is ten minutes.
+    let drain_time = (setup.policy.sizing.deadline.max(LONG).rounded_up().millis() / 1000).to_string();
+    let defaults = [
+        ("--concurrency", concurrency.as_deref()),
+        // Whoever is told to leave is told with the next answer.
+        ("--drain-strategy", Some("immediate")),
+        ("--drain-time-s", Some(drain_time.as_str())),
+        ("--file-flush-interval-msec", Some("100")),
+    ];
+    for (name, value) in defaults {
+        if let Some(value) = value.filter(|_| !given(name)) {
+            all.extend([name.into(), value.into()]);
+        }
+    }
+    // Without it Envoys share memory by a number, and those of two runs would meet.
+    if !["--base-id", "--use-dynamic-base-id", "--restart-epoch", "--disable-hot-restart"].into_iter().any(given) {
+        all.push("--disable-hot-restart".into());
+    }
+    all.extend(setup.arguments.iter().map(OsString::from));
+    all
+}
+
+/// Where a listener listens, once it does.
+fn listener(admin: &Http, name: &str) -> Option<SocketAddr> {
+    let statuses = admin.json("/listeners?format=json").ok()?;
+    let ours = statuses["listener_statuses"].as_array()?.iter().find(|status| status["name"] == name)?.clone();
+    let socket = &ours["local_address"]["socket_address"];
+    let port = u16::try_from(socket["port_value"].as_u64()?).ok().filter(|port| *port != 0)?;
+    Some(SocketAddr::new(socket["address"].as_str()?.parse().ok()?, port))
+}
+
+/// An Envoy that is on its way.
+struct Starting {
+    child: Child,
+    log: Log,
+    stop: Stop,
+    began: Instant,
+}
+
+impl Starting {
+    fn until<T>(&mut self, what: &'static str, look: impl Fn() -> Option<T>) -> Result<T, Error> {
+        loop {
+            if let Some(status) = self.child.ended() {
+                return Err(Error::Ended { status: status.to_string(), log: self.log.path().to_owned(), tail: self.log.tail(TAIL) });
+            }
+            if self.stop.is_asked() {
+                return Err(Error::Stopped);
+            }
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            // A listener that was refused does not come any more.
+            if let Some(reason) = self.log.refusal(0).filter(|_| self.began.elapsed() > Duration::from_secs(2)) {
+                return Err(Error::Refused { reason, log: self.log.path().to_owned() });
+            }
+            if self.began.elapsed() > PATIENCE {
+                return Err(Error::Late { what, after: PATIENCE, log: self.log.path().to_owned(), tail: self.log.tail(TAIL) });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}

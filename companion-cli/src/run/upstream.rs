@@ -1,0 +1,36 @@
+//! The app that requests go to.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Where the app is, and whether it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upstream {
+    /// Its address.
+    pub at: SocketAddr,
+    /// Whether it takes connections at this moment.
+    pub is_there: bool,
+}
+
+/// Reads `HOST:PORT`, or a port on this machine. Of several addresses, the first that takes a connection is the one.
+///
+/// # Errors
+/// It is no address, or the name is not known.
+pub fn find(text: &str) -> Result<Upstream, String> {
+    let all: Vec<SocketAddr> = match text.parse::<u16>() {
+        Ok(port) => vec![(Ipv4Addr::LOCALHOST, port).into()],
+        Err(_) => {
+            text.to_socket_addrs().map_err(|error| format!("`{text}` is not `HOST:PORT`, or nobody knows the host: {error}"))?.collect()
+        }
+    };
+    if let Some(at) = all.iter().find(|at| TcpStream::connect_timeout(at, PATIENCE).is_ok()) {
+        return Ok(Upstream { at: *at, is_there: true });
+    }
+    let usual = all.iter().find(|at| matches!(at.ip(), IpAddr::V4(_))).or(all.first());
+    match usual {
+        Some(at) if at.port() != 0 => Ok(Upstream { at: *at, is_there: false }),
+        _ => Err(format!("`{text}` is no address of an app: write `HOST:PORT`")),
+    }
+}

@@ -1,0 +1,173 @@
+//! Notices changes of files by looking: editors replace, truncate and rename in too many ways to trust events, and network folders send none.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::module::Source;
+use crate::progress::Progress;
+
+/// Between two looks. A file must look the same twice: whoever writes it may not have finished.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What the module is compiled from, in a checkout.
+const SOURCES: [&str; 4] = ["filter/src", "filter/Cargo.toml", "Cargo.toml", "Cargo.lock"];
+
+/// What a file or a folder of sources looks like from outside.
+type Look = Vec<(PathBuf, Option<(SystemTime, u64, u64)>)>;
+
+/// Files that are looked at.
+#[derive(Debug)]
+struct Eye {
+    paths: Vec<PathBuf>,
+    /// As it was when somebody was last told.
+    told: Look,
+    /// As it was at the last look.
+    seen: Look,
+    next: Instant,
+}
+
+impl Eye {
+    /// Tells of a first change at once: what is in the files may be younger than what is known of it.
+    fn new(paths: Vec<PathBuf>) -> Self {
+        Self { paths, told: Look::new(), seen: Look::new(), next: Instant::now() + PAUSE }
+    }
+
+    /// Tells of changes from now on.
+    fn only_later_changes(self) -> Self {
+        let now = look(&self.paths);
+        Self { told: now.clone(), seen: now, ..self }
+    }
+
+    /// Whether it has changed since this last said so, and keeps still.
+    fn has_changed(&mut self) -> bool {
+        if Instant::now() < self.next {
+            return false;
+        }
+        self.next = Instant::now() + PAUSE;
+        let now = look(&self.paths);
+        let is_still = now == self.seen;
+        self.seen = now;
+        if is_still && self.seen != self.told {
+            self.told.clone_from(&self.seen);
+            return true;
+        }
+        false
+    }
+}
+
+/// The policy file.
+#[derive(Debug)]
+pub struct PolicyWatch {
+    file: PathBuf,
+    eye: Eye,
+    text: Vec<u8>,
+}
+
+impl PolicyWatch {
+    /// From now on; this text is known.
+    #[must_use]
+    pub fn new(file: PathBuf, text: Vec<u8>) -> Self {
+        Self { eye: Eye::new(vec![file.clone()]), file, text }
+    }
+
+    /// Its text, if that is another one now.
+    ///
+    /// # Errors
+    /// It has changed and cannot be read.
+    pub fn changed(&mut self) -> Option<Result<Vec<u8>, String>> {
+        if !self.eye.has_changed() {
+            return None;
+        }
+        match std::fs::read(&self.file) {
+            Ok(text) if text == self.text => None,
+            Ok(text) => {
+                self.text.clone_from(&text);
+                Some(Ok(text))
+            }
+            Err(error) => Some(Err(format!("`{}`: {error}", self.file.display()))),
+        }
+    }
+}
+
+/// The module: a file, or the sources that it is compiled from. Compiling goes on beside, and what changes meanwhile is compiled next.
+pub struct ModuleWatch {
+    source: Source,
+    eye: Eye,
+    bytes: Vec<u8>,
+    making: Option<Receiver<Result<Vec<u8>, String>>>,
+    is_due: bool,
+    progress: fn() -> Box<dyn Progress + Send>,
+}
+
+impl ModuleWatch {
+    /// From now on; these bytes are known. Nothing if this source never changes. Whoever compiles tells it a progress of its own.
+    #[must_use]
+    pub fn new(source: Source, bytes: Vec<u8>, progress: fn() -> Box<dyn Progress + Send>) -> Option<Self> {
+        let eye = match &source {
+            Source::Builtin => return None,
+            Source::File(file) => Eye::new(vec![file.clone()]),
+            // Compiling again for nothing takes a while.
+            Source::Checkout(folder) => Eye::new(SOURCES.map(|path| folder.join(path)).into()).only_later_changes(),
+        };
+        Some(Self { eye, source, bytes, making: None, is_due: false, progress })
+    }
+
+    /// Its bytes, if they are others now.
+    ///
+    /// # Errors
+    /// It has changed, and is no module that Envoy can load.
+    pub fn changed(&mut self) -> Option<Result<Vec<u8>, String>> {
+        self.is_due |= self.eye.has_changed();
+        if let Some(making) = &self.making {
+            let made = match making.try_recv() {
+                Ok(made) => made,
+                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Disconnected) => Err("compiling the module broke off".to_owned()),
+            };
+            self.making = None;
+            return self.news(made);
+        }
+        if std::mem::take(&mut self.is_due) {
+            let (source, progress) = (self.source.clone(), self.progress);
+            let (sender, making) = channel();
+            std::thread::spawn(move || {
+                let _ = sender.send(source.bytes(&*progress())); // nobody may be waiting any more
+            });
+            self.making = Some(making);
+        }
+        None
+    }
+
+    fn news(&mut self, made: Result<Vec<u8>, String>) -> Option<Result<Vec<u8>, String>> {
+        match made {
+            Ok(bytes) if bytes == self.bytes => None,
+            Ok(bytes) => {
+                self.bytes.clone_from(&bytes);
+                Some(Ok(bytes))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+fn look(paths: &[PathBuf]) -> Look {
+    let mut found = Vec::new();
+    paths.iter().for_each(|path| look_into(path, &mut found));
+    found.sort();
+    found
+}
+
+fn look_into(path: &Path, found: &mut Look) {
+    let Ok(about) = std::fs::metadata(path) else {
+        found.push((path.to_owned(), None));
+        return;
+    };
+    if about.is_dir() {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.for_each(|entry| look_into(&entry.path(), found));
+        return;
+    }
+    found.push((path.to_owned(), Some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), about.len(), about.ino()))));
+}

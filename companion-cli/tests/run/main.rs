@@ -1,0 +1,10 @@
+//! `laststream run` as developers use it: the binary itself, real Envoys, signals, files that change.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
+
+mod client;
+mod ends;
+mod serves;
+mod starts;
+mod support;
+mod watches;
