@@ -38,7 +38,7 @@ object! {
         late: u64 = 0,
         /// The call that makes traffic leave; not while serving.
         begin: Option<Progress>,
-        /// The last call; not while serving.
+        /// The last call, where there is one; not while serving.
         finish: Option<Progress>,
         /// Signals that were refused because of streams in flight.
         refused: u64 = 0,

@@ -224,7 +224,7 @@ impl Gate {
             deadline_in_ms: (record.phase == Phase::Draining).then(|| record.deadline.saturating_sub(now)),
             late: record.late(self.begun(host)),
             begin: draining.then(|| record.begin.into()),
-            finish: draining.then(|| record.finish.into()),
+            finish: (draining && self.policy.finishes()).then(|| record.finish.into()),
             refused: host.value(self.metrics.refused).unwrap_or_default(),
             heals: record.heals,
             ..Status::unwritten()
