@@ -1,6 +1,7 @@
 //! The parts of the `laststream` command line that do the work. They return data and report progress through [`progress::Progress`];
 //! printing is left to the binary.
 
+mod causes;
 pub mod demo;
 pub mod env_vars;
 pub mod envoy;

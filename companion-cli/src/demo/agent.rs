@@ -4,7 +4,7 @@
 //! Envoy at once when SIGTERM comes; otherwise it drains them then, and waits: for a fixed time, or with EXIT_ON_ZERO_ACTIVE_CONNECTIONS
 //! until Envoy has no connection left. Then it kills Envoy.
 
-use std::io::{self, BufReader};
+use std::io::BufReader;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -54,13 +54,7 @@ struct Shared {
 impl Agent {
     /// Its port is there before its Envoy is, whose configuration names it.
     pub(super) fn start(exit: Exit, times: &Times) -> Result<Self, Error> {
-        let listen = || -> io::Result<(TcpListener, u16)> {
-            let listener = TcpListener::bind("127.0.0.1:0")?;
-            listener.set_nonblocking(true)?;
-            let port = listener.local_addr()?.port();
-            Ok((listener, port))
-        };
-        let (listener, port) = listen().map_err(|error| Error::Listen { error })?;
+        let (listener, port) = http::listen().map_err(|error| Error::Listen { error })?;
         let shared = Arc::new(Shared {
             exit,
             times: *times,

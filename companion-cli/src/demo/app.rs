@@ -3,7 +3,7 @@
 //! At SIGTERM it does what gunicorn, httpbin's server, does: takes no new requests, finishes those that it has, and ends. Its listening
 //! socket stays open until then, for its workers hold it.
 
-use std::io::{self, BufReader};
+use std::io::BufReader;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -34,13 +34,7 @@ struct State {
 
 impl App {
     pub(super) fn start() -> Result<Self, Error> {
-        let listen = || -> io::Result<(TcpListener, u16)> {
-            let listener = TcpListener::bind("127.0.0.1:0")?;
-            listener.set_nonblocking(true)?;
-            let port = listener.local_addr()?.port();
-            Ok((listener, port))
-        };
-        let (listener, port) = listen().map_err(|error| Error::Listen { error })?;
+        let (listener, port) = http::listen().map_err(|error| Error::Listen { error })?;
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
         thread::spawn(move || serve(listener, &shared));

@@ -1,6 +1,7 @@
 //! As much HTTP/1 as the demo speaks itself: one exchange as a client, the heads of requests as a server. Everything else is Envoy's.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 
 const LONGEST_HEAD: usize = 64 << 10;
 const LONGEST_BODY: u64 = 16 << 20;
@@ -25,6 +26,14 @@ pub(super) struct Request {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
+}
+
+/// On any free port. Whoever accepts there looks whether to go on in between.
+pub(super) fn listen() -> io::Result<(TcpListener, u16)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let port = listener.local_addr()?.port();
+    Ok((listener, port))
 }
 
 /// Reads from a connection with a read time-out, and asks at each whether to go on.

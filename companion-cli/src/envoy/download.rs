@@ -3,8 +3,8 @@
 use super::Places;
 use super::files::HashingFile;
 use super::places::Limits;
+use crate::causes::with_sources;
 use crate::progress::Progress;
-use std::error::Error as _;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -151,14 +151,4 @@ impl<'a> Client<'a> {
 fn is_end(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
-}
-
-fn with_sources(error: &ureq::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

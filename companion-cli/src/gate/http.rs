@@ -12,7 +12,7 @@ use super::trouble::Trouble;
 const LONGEST: u64 = 4 << 20;
 
 /// Asks.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Http(Agent);
 
 /// What came back.

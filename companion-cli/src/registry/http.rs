@@ -1,6 +1,5 @@
 //! One request and its answer: limits on time and size, no redirects, no credentials of its own making.
 
-use std::error::Error as _;
 use std::io::{self, Read as _};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use ureq::{Agent, Body, Timeout};
 use super::address::{Url, in_full};
 use super::credentials::Secret;
 use super::error::HttpError;
+use crate::causes::with_sources;
 
 /// How long things may take.
 #[derive(Debug, Clone)]
@@ -157,14 +157,4 @@ fn of_io(error: &io::Error) -> HttpError {
         io::ErrorKind::InvalidData => HttpError::Tls(error.to_string()),
         _ => HttpError::Other(error.to_string()),
     }
-}
-
-fn with_sources(error: &ureq::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

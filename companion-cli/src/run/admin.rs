@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use ureq::Agent;
+use ureq::http::Method;
+
+use crate::gate;
 
 /// Both answer at once, unless Envoy is dead or very busy.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -13,14 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What does not work out is a text: whoever asks tries again anyway.
 #[derive(Debug, Clone)]
 pub(super) struct Http {
-    agent: Agent,
+    http: gate::Http,
     at: SocketAddr,
 }
 
 impl Http {
     pub(super) fn new(at: SocketAddr) -> Self {
-        let config = Agent::config_builder().proxy(None).http_status_as_error(false).timeout_global(Some(PATIENCE)).build();
-        Self { agent: Agent::new_with_config(config), at }
+        Self { http: gate::Http::default(), at }
     }
 
     pub(super) fn at(&self) -> SocketAddr {
@@ -32,11 +33,16 @@ impl Http {
     }
 
     pub(super) fn get(&self, path: &str) -> Result<(u16, String), String> {
-        answer(self.agent.get(format!("{}{path}", self.url())).header("connection", "close").call())
+        self.ask(Method::GET, path)
     }
 
     pub(super) fn post(&self, path: &str) -> Result<(u16, String), String> {
-        answer(self.agent.post(format!("{}{path}", self.url())).header("connection", "close").send_empty())
+        self.ask(Method::POST, path)
+    }
+
+    fn ask(&self, method: Method, path: &str) -> Result<(u16, String), String> {
+        let response = self.http.ask(method, &format!("{}{path}", self.url()), &[], PATIENCE);
+        response.map(|response| (response.status, response.body)).map_err(|trouble| trouble.to_string())
     }
 
     pub(super) fn json(&self, path: &str) -> Result<Value, String> {
@@ -51,10 +57,4 @@ impl Http {
         let pairs = text.lines().filter_map(|line| line.rsplit_once(": "));
         Ok(pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect())
     }
-}
-
-fn answer(response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<(u16, String), String> {
-    let mut response = response.map_err(|error| error.to_string())?;
-    let text = response.body_mut().read_to_string().map_err(|error| error.to_string())?;
-    Ok((response.status().as_u16(), text))
 }

@@ -291,8 +291,8 @@ object! {
         admin: Admin,
         /// Also wait until the app has gone, so that the proxy outlives it.
         app: Option<App>,
-        /// What state-changing requests must carry in `x-laststream-secret`: 16 visible ASCII characters or more. Required when the
-        /// listener is not on the loopback interface.
+        /// What state-changing requests, and the listing of streams, must carry in `x-laststream-secret`: 16 visible ASCII characters or
+        /// more. Required when the listener is not on the loopback interface.
         secret: Option<String>,
     }
 }

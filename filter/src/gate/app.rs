@@ -19,7 +19,7 @@ pub(super) fn read(status: Option<u16>, from_the_app: bool, body: &str) -> App {
     if refused { App::Gone } else { App::There }
 }
 
-/// What comes after that. The standard library's search is two thousand bytes of the module.
+/// What comes after that. The standard library's search, with what it brings along, is a sixteenth of the module.
 fn behind<'b>(body: &'b [u8], what: &[u8]) -> Option<&'b [u8]> {
     (0..body.len()).find_map(|start| body.get(start..)?.strip_prefix(what))
 }
