@@ -15,7 +15,14 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::lab::Envoys;
 
 fn main() -> ExitCode {
-    libtest_mimic::run(&Arguments::from_args(), trials()).exit_code()
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or_else(threads);
+    libtest_mimic::run(&arguments, trials()).exit_code()
+}
+
+/// Most of a trial is waiting, so each core has room for two.
+fn threads() -> Option<usize> {
+    std::thread::available_parallelism().ok().map(|cores| 2 * cores.get())
 }
 
 fn trials() -> Vec<Trial> {

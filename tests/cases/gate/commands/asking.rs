@@ -6,8 +6,12 @@ use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use crate::support::bootstrap::Hcm;
 use crate::support::bootstrap::filters::filter_state;
+use crate::support::command_line::Said;
 use crate::support::failure::{Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Request};
+
+/// Requests to the gate.
+const ASKED: &str = "http.laststream.downstream_rq_total";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -122,24 +126,28 @@ async fn sends_the_secret_and_never_shows_it(lab: &Lab) -> Outcome {
 }
 
 async fn watches_until_it_is_open(lab: &Lab) -> Outcome {
-    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
-    let operator = Operator::beside(&bench)?;
-    let mut client = bench.held("a").await?;
-    let text = operator.starts(&["status", "--watch", "--interval", "100ms"]);
-    let json = operator.starts(&["status", "--watch", "--interval", "100ms", "-o", "json"]);
-    bench.post("/drain").await?.expect(202)?;
-    bench.until("begin", "done").await?;
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    ensure!(!text.is_finished() && !json.is_finished(), "a stream is in flight");
-    bench.upstream.release("a");
-    client.response("GET").await?.expect(200)?;
-    let text = text.await??.expect(0)?;
+    let text = watched(lab, &[]).await?;
     shows(&text, "draining: 1 stream is in flight; 1 stream holds the drain; deadline in ")?;
     ensure!(text.stdout.lines().last().is_some_and(|line| line.starts_with("drained: ")), "{text:#?}");
     ensure!(!text.stdout.contains('\u{1b}'), "a pipe is no terminal: {text:#?}");
-    let states = json.await??.expect(0)?.json()?;
+    let states = watched(lab, &["-o", "json"]).await?.json()?;
     ensure!(states.len() >= 3 && states.last().is_some_and(|last| last["state"] == "drained"), "{states:?}");
     Ok(())
+}
+
+/// What `status --watch` says of a drain that waits for a stream.
+async fn watched(lab: &Lab, format: &[&str]) -> Outcome<Said> {
+    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+    let mut client = bench.held("a").await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "done").await?;
+    let asked = bench.envoy.stat(ASKED).await?.unwrap_or_default();
+    let watching = Operator::beside(&bench)?.starts(&[&["status", "--watch", "--interval", "100ms"], format].concat());
+    bench.envoy.wait_for_stat(ASKED, |now| now > Some(asked + 2), SOON).await?;
+    ensure!(!watching.is_finished(), "a stream is in flight");
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    watching.await??.expect(0)
 }
 
 async fn tells_strangers_from_gates(lab: &Lab) -> Outcome {
