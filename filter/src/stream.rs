@@ -70,11 +70,16 @@ impl Stream {
 
     /// Asked only while a drain goes on, and only for as long as the gate keeps saying so.
     fn gate_is_closing(&self, host: &impl Control) -> bool {
-        let guards_until = self.plugin.member.guards_until.get();
-        guards_until > 0 && {
-            let now = host.now();
-            now < guards_until && host.value(self.plugin.metrics.closing).is_some_and(|until| until > now)
+        let guards_until = &self.plugin.member.guards_until;
+        if guards_until.get() == 0 {
+            return false;
         }
+        let now = host.now();
+        if now >= guards_until.get() {
+            guards_until.set(0); // nobody after it need look at the clock
+            return false;
+        }
+        host.value(self.plugin.metrics.closing).is_some_and(|until| until > now)
     }
 
     /// The stream is over, in whatever way. Does nothing the second time.
