@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use crate::forwarded::{Edit, Finding, Policy, Scheme};
+use crate::forwarded::{Edit, Finding, Policy, Scheme, Told};
 use crate::headers::Headers;
 use crate::host::{Control, Host};
 use crate::metrics;
@@ -128,11 +128,17 @@ impl Stream {
     }
 
     fn restore_scheme<'m>(&self, policy: &Policy, host: &impl Host, headers: impl Fn() -> Headers<'m>) {
-        let trusted = self.plugin.trusts_peer(policy, host);
+        let told = self.plugin.told(policy, host);
+        let told = Told::new(&told);
+        let trusted = Plugin::trusts(policy, told.peer, host);
         let verdict = if !trusted && policy.ignores_untrusted() {
             crate::forwarded::Verdict::Untrusted
         } else {
-            let headers = headers();
+            let named = told.headers(policy);
+            let headers = match &named {
+                Some(named) => Headers::named(named),
+                None => headers(),
+            };
             let finding = if trusted { policy.find(headers) } else { Finding::Untrusted };
             let target = policy.target(finding, || connection_scheme(host));
             policy.edit(finding, target, headers, |edit| match edit {
@@ -146,9 +152,9 @@ impl Stream {
     }
 }
 
-/// Only a TLS connection has a TLS version.
+/// Only a TLS connection has a peer certificate's subject; without such a certificate it is empty, which spares the host a call back for memory.
 fn connection_scheme(host: &impl Host) -> Scheme {
-    match host.property(b"connection\0tls_version") {
+    match host.property(b"connection\0subject_peer_certificate") {
         Some(_) => Scheme::Https,
         None => Scheme::Http,
     }
@@ -234,7 +240,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn an_untrusted_peer_over_tls_is_https() {
         let host = from("192.0.2.1", &[("x-forwarded-proto", "http")]);
-        host.properties.borrow_mut().insert("connection/tls_version", "TLSv1.3");
+        host.properties.borrow_mut().insert("connection/subject_peer_certificate", "");
         assert_eq!(verdict(&host, GCP), "untrusted");
         assert_eq!(host.header("x-forwarded-proto").as_deref(), Some("https"));
     }
