@@ -14,7 +14,8 @@ mod trust;
 pub(crate) use decide::Finding;
 pub use decide::Verdict;
 pub(crate) use edits::Edit;
-pub(crate) use known::{FORWARDED_PROTO, form_of, sources_of};
+pub use known::FORWARDED_PROTO;
+pub(crate) use known::{form_of, sources_of};
 pub use peers::{Peers, Range, RangeError};
 pub use scheme::Scheme;
 pub(crate) use source::{Ports, Source};
@@ -42,6 +43,11 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Whether it looks at the `x-forwarded-proto` that the peer sent.
+    pub fn looks_at_original(&self) -> bool {
+        self.sources.iter().any(|source| source.header == self.original)
+    }
+
     /// Whether the headers that a filter in front can tell (see `told`) are all that it looks at.
     pub fn looks_only_at_told_headers(&self) -> bool {
         told::tells(&self.sources, &self.original) && !self.write_scheme && !self.strip.untrusted && !self.strip.twins

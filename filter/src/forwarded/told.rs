@@ -4,8 +4,8 @@ use super::known::{FORWARDED_PORT, FORWARDED_PROTO};
 use super::{Policy, Source};
 use crate::config::wire::Form;
 
-/// The lines of the value: who the direct peer is, and then, if the filter tells headers, too, `x-forwarded-proto` as it is, as the peer
-/// sent it, and `x-forwarded-port`; empty where there is none.
+/// The lines of the value: who the direct peer is, and then, if the filter tells headers, too, `x-forwarded-proto` as it is, the header
+/// that holds it as the peer sent it, if that is another one, and `x-forwarded-port`; empty where there is none.
 ///
 /// Nobody can forge it. Filter state is Envoy's own, no header can hold the end of a line, and the peer comes before any header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
