@@ -112,7 +112,8 @@ mod tests {
                 streams.remove(number - 100_000);
             }
         }
-        let farthest = streams.slots.iter().enumerate().filter_map(|(place, slot)| Some(streams.distance(streams.home(slot.as_ref()?.0), place)));
+        let farthest =
+            streams.slots.iter().enumerate().filter_map(|(place, slot)| Some(streams.distance(streams.home(slot.as_ref()?.0), place)));
         assert!(farthest.clone().max() < Some(64), "{:?}", farthest.max());
     }
 

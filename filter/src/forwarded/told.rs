@@ -47,3 +47,27 @@ pub(super) fn tells(sources: &[Source], original: &str) -> bool {
         is_told && matches!(source.form, Form::Scheme | Form::Port | Form::Flag)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::Told;
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn headers_are_told_by_all_of_their_lines_or_not_at_all() {
+        for (value, peer, headers) in [
+            ("", "", None),
+            ("10.0.0.1", "10.0.0.1", None),
+            ("10.0.0.1\n", "10.0.0.1", None),
+            ("10.0.0.1\nhttp\nhttps", "10.0.0.1", None),
+            ("10.0.0.1\nhttp\nhttps\n443", "10.0.0.1", Some(["http", "https", "443"])),
+            ("10.0.0.1\nhttp\nhttps\n443\n", "10.0.0.1", Some(["http", "https", "443"])),
+            ("10.0.0.1\n\n\n", "10.0.0.1", Some(["", "", ""])),
+            ("::1\nhttp\na, b\n443\nx", "::1", None),
+        ] {
+            let headers = headers.map(|headers| headers.map(str::as_bytes));
+            assert_eq!(Told::new(value.as_bytes()), Told { peer: peer.as_bytes(), headers }, "{value:?}");
+        }
+    }
+}
