@@ -121,19 +121,20 @@ pub(super) fn discovered(name: &str) -> Map {
 /// The filter that tells the module who is at the other end of the connection.
 pub(super) fn teller(told: &Told) -> Map {
     const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
-    let text = |text: Node| Map::new().with("text_format_source", Map::new().with("inline_string", text));
     let line = |header: &String| if header.is_empty() { "\n".to_owned() } else { format!("\n%REQ({header})%") };
     let format = match &told.headers {
-        None => text(PEER.into()),
+        None => Map::new().with("text_format_source", Map::new().with("inline_string", PEER)),
         Some(headers) => {
             let lines: String = headers.iter().map(line).collect();
-            text(Node::Block(format!("{PEER}{lines}")))
-                .note("What is not there is an empty line, which no header can be taken for.")
+            Map::new()
+                .note("The peer, and what else the module looks at: one value for it to read instead of all headers. No header can hold the end of a line.")
+                .with("text_format_source", Map::new().with("inline_string", Node::Block(format!("{PEER}{lines}"))))
+                .note("A header that is not there is an empty line: each line has its place.")
                 .with("omit_empty_values", true)
         }
     };
     let state = Map::new()
-        .note("Who is at the other end of the connection, from Envoy itself. source.address would be what x-forwarded-for claims. What else the module looks at stands below: it then reads one value instead of all headers.")
+        .note("Who is at the other end of the connection, from Envoy itself. source.address would be what x-forwarded-for claims.")
         .with("object_key", told.key.as_str())
         .with("factory_key", "envoy.string")
         .with("format_string", format);

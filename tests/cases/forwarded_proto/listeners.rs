@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::markdown::{self, Grid};
-use crate::support::bootstrap::{Hcm, Listener, Route, filters};
+use crate::support::bootstrap::{Hcm, Listener, Route};
 use crate::support::certificates::{Authority, Identity};
 use crate::support::failure::{Context as _, Outcome, ensure, fail};
 
