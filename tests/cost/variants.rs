@@ -53,6 +53,11 @@ pub(crate) struct Variant {
 pub(crate) const NO_FILTER: &str = "no-filter";
 /// Targets are multiples of what this one costs.
 pub(crate) const LUA_EQUAL: &str = "lua-equal";
+pub(crate) const COUNTING: &str = "counting";
+pub(crate) const PROTO_CHANGED: &str = "proto-changed";
+pub(crate) const GATE_NO_FILTER: &str = "gate-no-filter";
+pub(crate) const GATE_COUNTING: &str = "gate-counting";
+pub(crate) const DRAIN_COUNTING: &str = "drain-counting";
 
 /// Everybody pastes this: `https` for everything.
 const LUA_REPLACE: &str = r#"
@@ -75,7 +80,7 @@ function envoy_on_request(handle)
 end
 "#;
 
-const COUNTING: &str = "{}";
+const DEFAULT: &str = "{}";
 const PROTO: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const STRANGER: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
 const EXCLUSIONS: &str = "{count: {exclude: {health_checks: true, paths: [{exact: /healthz}]}}}";
@@ -86,7 +91,7 @@ const PLAIN: Variant = Variant {
     name: "",
     title: "",
     chain: Chain::Rendered,
-    policy: COUNTING,
+    policy: DEFAULT,
     said: "https",
     seen: "http", // what Envoy itself says of a connection without TLS
     counts: true,
@@ -104,20 +109,20 @@ const ALL: [Variant; 12] = [
         counts: false,
         ..PLAIN
     },
-    Variant { name: "counting", title: "counting only", ..PLAIN },
+    Variant { name: COUNTING, title: "counting only", ..PLAIN },
     Variant { name: "counting-exclusions", title: "counting with exclusions", policy: EXCLUSIONS, ..PLAIN },
     Variant { name: "proto-unchanged", title: "counting + x-forwarded-proto, unchanged", policy: PROTO, said: "http", ..PLAIN },
-    Variant { name: "proto-changed", title: "counting + x-forwarded-proto, changed", policy: PROTO, seen: "https", ..PLAIN },
+    Variant { name: PROTO_CHANGED, title: "counting + x-forwarded-proto, changed", policy: PROTO, seen: "https", ..PLAIN },
     Variant { name: "proto-untrusted", title: "counting + x-forwarded-proto, untrusted peer", policy: STRANGER, ..PLAIN },
     Variant {
-        name: "gate-no-filter",
+        name: GATE_NO_FILTER,
         title: "no filter beside an idle gate",
         chain: Chain::Empty,
         counts: false,
         around: Around::Gate,
         ..PLAIN
     },
-    Variant { name: "gate-counting", title: "counting only, gate idle", around: Around::Gate, ..PLAIN },
+    Variant { name: GATE_COUNTING, title: "counting only, gate idle", around: Around::Gate, ..PLAIN },
     Variant {
         name: "drain-no-filter",
         title: "no filter beside a drain",
@@ -127,16 +132,25 @@ const ALL: [Variant; 12] = [
         around: Around::Drain,
         ..PLAIN
     },
-    Variant { name: "drain-counting", title: "counting only, draining", policy: DRAIN, around: Around::Drain, ..PLAIN },
+    Variant { name: DRAIN_COUNTING, title: "counting only, draining", policy: DRAIN, around: Around::Drain, ..PLAIN },
 ];
 
-/// Those whose name contains one of the words, and what they are measured over; all without any word.
-pub(crate) fn chosen(words: &[String]) -> Outcome<Vec<Variant>> {
-    let named = |variant: &Variant| words.iter().any(|word| variant.name.contains(word.as_str()));
-    ensure!(words.iter().all(|word| ALL.iter().any(|variant| variant.name.contains(word.as_str()))), "variants: {}", names());
+/// Those with such a name, or with one that contains the word where none has it, and what they are measured over; all without any word.
+pub(crate) fn chosen(words: &[impl AsRef<str>]) -> Outcome<Vec<Variant>> {
+    let is_name = |word: &str| ALL.iter().any(|variant| variant.name == word);
+    let fits = |name: &str, word: &str| if is_name(word) { name == word } else { name.contains(word) };
+    let named = |variant: &Variant| words.iter().any(|word| fits(variant.name, word.as_ref()));
+    for word in words.iter().map(AsRef::as_ref) {
+        ensure!(ALL.iter().any(|variant| fits(variant.name, word)), "no variant is called {word}; there are {}", names());
+    }
     let wanted: Vec<Variant> = ALL.into_iter().filter(|variant| words.is_empty() || named(variant)).collect();
     let needed = |variant: &Variant| wanted.iter().any(|other| other.name == variant.name || variant.is_base_of(other));
     Ok(ALL.into_iter().filter(needed).collect())
+}
+
+/// The one of this name.
+pub(crate) fn named(name: &str) -> Outcome<Variant> {
+    ALL.into_iter().find(|variant| variant.name == name).with_context(|| format!("no variant is called {name}"))
 }
 
 fn names() -> String {
@@ -153,19 +167,14 @@ impl Variant {
         matches!(self.chain, Chain::Empty)
     }
 
-    /// The bootstrap that the policy gives.
-    pub(crate) fn rendered(&self, site: &Site) -> Outcome<Value> {
-        let overrides = Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
-        let with_placement = format!("{{placement: {{envoy: {{}}}}, {}", &self.policy[1..]);
-        let policy = Policy::read(with_placement.as_bytes(), &overrides).with_context(|| self.name)?;
-        let rendered = render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into())).map_err(Failure::new)?;
-        let text = &rendered.files.first().context("nothing rendered")?.text;
-        serde_saphyr::from_str(text).context("the rendered bootstrap")
-    }
-
     /// The listener of this name, which answers `/` itself, and tells what the app would see at `/seen`.
     pub(crate) fn listener(&self, site: &Site) -> Outcome<Value> {
-        let mut listener = self.rendered(site)?["static_resources"]["listeners"][0].take();
+        self.listener_with(site, self.policy)
+    }
+
+    /// The same with another policy.
+    pub(crate) fn listener_with(&self, site: &Site, policy: &str) -> Outcome<Value> {
+        let mut listener = rendered(site, policy)?["static_resources"]["listeners"][0].take();
         listener["name"] = json!(self.name);
         listener["address"]["socket_address"]["port_value"] = json!(0);
         let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
@@ -183,6 +192,13 @@ impl Variant {
         Ok(listener)
     }
 
+    /// The gate's listener, `gate`.
+    pub(crate) fn gate(&self, site: &Site) -> Outcome<Value> {
+        let mut listener = rendered(site, self.policy)?["static_resources"]["listeners"][1].take();
+        listener["address"]["socket_address"]["port_value"] = json!(0);
+        Ok(listener)
+    }
+
     /// What a load balancer sends for a browser.
     pub(crate) fn request(&self, path: &str) -> Request {
         Request::get(path)
@@ -195,6 +211,16 @@ impl Variant {
             .header("x-forwarded-port", if self.said == "https" { "443" } else { "80" })
             .header("x-amzn-trace-id", "Root=1-67891233-abcdef012345678912345678")
     }
+}
+
+/// The bootstrap that a policy gives.
+fn rendered(site: &Site, policy: &str) -> Outcome<Value> {
+    let overrides = Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
+    let with_placement = format!("{{placement: {{envoy: {{}}}}, {}", &policy[1..]);
+    let policy = Policy::read(with_placement.as_bytes(), &overrides).context("the policy")?;
+    let rendered = render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into())).map_err(Failure::new)?;
+    let text = &rendered.files.first().context("nothing rendered")?.text;
+    serde_saphyr::from_str(text).context("the rendered bootstrap")
 }
 
 impl Chain {
