@@ -25,7 +25,8 @@ pub(crate) fn with_listeners(site: &Site, variants: &[Variant], mut listeners: V
     if let Some(variant) = variants.iter().find(|variant| variant.around != Around::Nothing) {
         listeners.push(variant.gate(site)?);
     }
-    Ok(Bootstrap::new().cluster(admin_cluster("admin")).with("/static_resources/listeners", json!(listeners)))
+    let bootstrap = Bootstrap::new().cluster(admin_cluster("admin")).with("/static_resources/listeners", json!(listeners));
+    Ok(bootstrap.with("/stats_flush_interval", json!("299s"))) // it would be counted now and then
 }
 
 /// Each line that Envoy logs would cost something.

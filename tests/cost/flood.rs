@@ -98,6 +98,21 @@ pub(crate) fn paced(ask: &Ask, connections: usize, per_second: u32, time: Durati
     Ok(times)
 }
 
+/// How long each answer took, in microseconds and sorted, when somebody asks every now and then.
+pub(crate) fn now_and_then(ask: &Ask, pause: Duration, time: Duration) -> Outcome<Vec<f64>> {
+    let mut line = Line::connect(ask)?;
+    let end = Instant::now() + time;
+    let mut times = Vec::new();
+    while Instant::now() < end {
+        thread::sleep(pause);
+        let begun = Instant::now();
+        line.ask()?;
+        times.push(begun.elapsed().as_secs_f64() * 1e6);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times)
+}
+
 /// Of sorted figures.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()

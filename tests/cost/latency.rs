@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::bed::{self, quietly};
-use crate::flood::{Ask, flat_out, flat_out_until, paced, quantile};
+use crate::flood::{Ask, flat_out, flat_out_until, now_and_then, paced, quantile};
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
@@ -24,6 +24,8 @@ const CONNECTIONS: usize = 4;
 const FLAT_OUT: Duration = Duration::from_millis(1000);
 const PACED: Duration = Duration::from_millis(1000);
 const PER_SECOND: u32 = 1000;
+/// Between two questions to the gate.
+const PAUSE: Duration = Duration::from_millis(7);
 /// Of the kernel's clock in `/proc/PID/stat`, on Linux everywhere.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -45,13 +47,17 @@ pub(crate) struct Row {
 }
 
 /// How soon the gate answers `/status`, in microseconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Gate {
     pub(crate) calm: Spread,
-    /// At the 99th percentile, while the counting listener gets as much as goes.
+    /// While the counting listener gets as much as goes.
+    pub(crate) loaded: Spread,
+    /// The same at the 99th percentile.
     pub(crate) loaded_p99: Spread,
     /// The same of a listener without any filter: what the machine itself takes.
     pub(crate) plain_p99: Spread,
+    /// What the gate takes over that, round by round.
+    pub(crate) over_plain: Spread,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -129,14 +135,19 @@ pub(crate) async fn measure_gate(site: &Site) -> Outcome<Gate> {
     let plain = Ask { to: envoy.address(plain.0).await?, request: plain.1, end: b"\r\n\r\nok" };
     let load = Ask { to: envoy.address(load.0).await?, request: load.1, end: b"\r\n\r\nok" };
     let measured = move || {
-        let mut rounds = [Vec::new(), Vec::new(), Vec::new()];
+        let mut rounds = [const { Vec::new() }; 4];
         for _ in 0..ROUNDS {
-            rounds[0].push(quantile(&paced(&gate, 1, 50, PACED)?, 0.5));
-            rounds[1].push(quantile(&under(&load, || paced(&gate, 1, 200, PACED))?, 0.99));
-            rounds[2].push(quantile(&under(&load, || paced(&plain, 1, 200, PACED))?, 0.99));
+            let calm = now_and_then(&gate, PAUSE, FLAT_OUT)?;
+            let loaded = under(&load, || now_and_then(&gate, PAUSE, FLAT_OUT))?;
+            let plain = under(&load, || now_and_then(&plain, PAUSE, FLAT_OUT))?;
+            rounds[0].push(quantile(&calm, 0.5));
+            rounds[1].push(quantile(&loaded, 0.5));
+            rounds[2].push(quantile(&loaded, 0.99));
+            rounds[3].push(quantile(&plain, 0.99));
         }
-        let [calm, loaded_p99, plain_p99] = rounds.map(Spread::of);
-        Ok(Gate { calm, loaded_p99, plain_p99 })
+        let over_plain = Spread::over(&rounds[2], &rounds[3]);
+        let [calm, loaded, loaded_p99, plain_p99] = rounds.map(Spread::of);
+        Ok(Gate { calm, loaded, loaded_p99, plain_p99, over_plain })
     };
     tokio::task::spawn_blocking(measured).await.context("the load")?
 }
@@ -166,12 +177,15 @@ pub(crate) fn table(rows: &[Row]) -> String {
 }
 
 pub(crate) fn about_gate(gate: &Gate) -> String {
-    let millis = |spread: Spread| format!("{:.2} ms", spread.middle / 1000.0);
+    let millis = |spread: Spread| format!("{:.2} ± {:.2} ms", spread.middle / 1000.0, (spread.high - spread.low) / 2000.0);
+    let Gate { calm, loaded, loaded_p99, plain_p99, over_plain } = *gate;
     format!(
-        "`GET /status` of the gate takes {} (median, nothing else to do), and {} at p99 while the same worker has all the requests that it can \
-         take; a listener without any filter then takes {} at p99.\n",
-        millis(gate.calm),
-        millis(gate.loaded_p99),
-        millis(gate.plain_p99)
+        "| `GET /status` | |\n|---|--:|\n| nothing else to do, median | {} |\n| the same worker has all the requests it can take, median | {} |\n\
+         | the same, p99 | {} |\n| a listener without any filter there, p99 | {} |\n| the gate over that | {} |\n",
+        millis(calm),
+        millis(loaded),
+        millis(loaded_p99),
+        millis(plain_p99),
+        millis(over_plain)
     )
 }

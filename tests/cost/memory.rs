@@ -14,14 +14,16 @@ use crate::flood::{Ask, flat_out};
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use crate::support::envoy::Envoy;
-use crate::support::failure::{Context as _, Outcome};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Context as _, Outcome, fail};
 use crate::variants::{COUNTING, LUA_EQUAL, NO_FILTER, PROTO_CHANGED, Variant};
 
 const ROUNDS: usize = 5;
 const VARIANTS: [&str; 4] = [NO_FILTER, LUA_EQUAL, COUNTING, PROTO_CHANGED];
 const MANY_WORKERS: u32 = 9;
 const MANY_PLUGINS: usize = 33;
+/// In milliseconds.
+const DAY: u32 = 86_400_000;
 
 /// Of one variant, over no filter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,15 +91,13 @@ fn row(variant: &Variant, own: &[Round], base: &[Round]) -> Row {
 async fn taken(site: &Site, variant: &Variant, workers: u32, plugins: usize) -> Outcome<Taken> {
     let listeners = (0..plugins).map(|index| numbered(variant.listener(site)?, index)).collect::<Outcome<Vec<Value>>>()?;
     let bootstrap = bed::with_listeners(site, &[*variant], listeners)?;
-    let envoy = Envoy::start(&site.envoy, bootstrap.build(), quietly(workers)).await?;
+    let options = Options { component_log_level: "main:info".into(), ..quietly(workers) };
+    let envoy = Envoy::start(&site.envoy, bootstrap.build(), options).await?;
     bed::prove(&envoy, variant).await?;
     let ask = Ask { to: envoy.address(variant.name).await?, request: variant.request("/").bytes(), end: b"\r\n\r\nok" };
     let time = std::time::Duration::from_millis(200);
     tokio::task::spawn_blocking(move || flat_out(&ask, 4 * workers as usize, time)).await.context("the load")??;
-    let millis = envoy.admin_get("/stats?format=json&histogram_buckets=detailed&filter=server.initialization_time_ms").await?.json()?;
-    let millis =
-        millis.pointer("/stats/0/histograms/details/0/totals/0/lower_bound").and_then(Value::as_f64).with_context(|| millis.to_string())?;
-    Ok(Taken { kilobytes: anonymous(envoy.pid())?, millis })
+    Ok(Taken { kilobytes: anonymous(envoy.pid())?, millis: starting(&envoy.log())? })
 }
 
 /// The first keeps its name; each has a plugin of another name, and so a root context of its own.
@@ -110,6 +110,19 @@ fn numbered(mut listener: Value, index: usize) -> Outcome<Value> {
         plugin["name"] = json!(format!("laststream-{index}"));
     }
     Ok(listener)
+}
+
+/// Milliseconds between two lines of the log: `[2026-11-21 12:00:53.388][…`.
+fn starting(log: &str) -> Outcome<f64> {
+    let at = |words: &str| {
+        let line = log.lines().find(|line| line.contains(words)).with_context(|| format!("no line says {words:?}"))?;
+        let clock = line.get(12..24).with_context(|| line.to_owned())?;
+        let parts = clock.split([':', '.']).map(str::parse).collect::<Result<Vec<u32>, _>>().with_context(|| line.to_owned())?;
+        let [hours, minutes, seconds, millis] = parts[..] else { fail!("no time: {line}") };
+        Ok(((hours * 60 + minutes) * 60 + seconds) * 1000 + millis)
+    };
+    let (begun, done) = (at("initializing epoch")?, at("starting main dispatch loop")?);
+    Ok(f64::from((done + DAY - begun) % DAY)) // it may be midnight
 }
 
 /// Kilobytes that are no file's.

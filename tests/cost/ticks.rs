@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::bed;
 use crate::callgrind::Counted;
@@ -18,7 +17,7 @@ use crate::variants::{self, COUNTING, DRAIN_COUNTING, GATE_COUNTING, Variant};
 
 const STREAMS: [usize; 3] = [0, 100, 10_000];
 const ON_ONE_CONNECTION: usize = 1000;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Of one state of the gate.
@@ -33,31 +32,33 @@ pub(crate) struct Row {
 pub(crate) async fn measure(site: &Site) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for (name, title) in [(COUNTING, "no gate"), (GATE_COUNTING, "a gate, idle"), (DRAIN_COUNTING, "a gate, draining")] {
-        let variant = variants::named(name)?;
-        for streams in STREAMS {
-            say(&format!("ticks: {title}, {streams} streams"));
-            rows.push(Row { title: title.into(), streams, per_second: ticks(site, &variant, streams).await? });
-        }
+        rows.extend(in_one_envoy(site, &variants::named(name)?, title).await?);
     }
     Ok(rows)
 }
 
-async fn ticks(site: &Site, variant: &Variant, streams: usize) -> Outcome<Spread> {
-    let listener: Value = bed::holding(variant.listener(site)?)?;
+async fn in_one_envoy(site: &Site, variant: &Variant, title: &str) -> Outcome<Vec<Row>> {
+    let listener = bed::holding(variant.listener(site)?)?;
     let counted = Counted::start(&site.envoy, bed::with_listeners(site, &[*variant], vec![listener])?).await?;
     bed::prove(&counted.envoy, variant).await?;
-    let mut held = Held::new(counted.envoy.address(variant.name).await?);
-    held.grow(streams).await?;
-    held.are_in_flight(&counted, variant).await?;
     bed::settle(&counted.envoy, variant.around).await?;
-    counted.switch_on().await?;
-    counted.count_idle(LOOK).await?; // the first look warms up
-    let mut figures = Vec::new();
-    for _ in 0..ROUNDS {
-        let idle = counted.count_idle(LOOK).await?;
-        figures.push(idle.all as f64 / idle.took.as_secs_f64());
+    let mut held = Held::new(counted.envoy.address(variant.name).await?);
+    let mut rows = Vec::new();
+    for streams in STREAMS {
+        say(&format!("ticks: {title}, {streams} streams"));
+        held.grow(streams).await?;
+        held.are_in_flight(&counted, variant).await?;
+        counted.switch_on().await?;
+        counted.count_idle(LOOK).await?; // the first look warms up
+        let mut figures = Vec::new();
+        for _ in 0..ROUNDS {
+            let idle = counted.count_idle(LOOK).await?;
+            figures.push(idle.all as f64 / idle.took.as_secs_f64());
+        }
+        counted.switch_off().await?;
+        rows.push(Row { title: title.into(), streams, per_second: Spread::of(figures) });
     }
-    Ok(Spread::of(figures))
+    Ok(rows)
 }
 
 /// Streams that stay in flight until this value is gone.
