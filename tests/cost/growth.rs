@@ -13,10 +13,11 @@ use crate::say;
 use crate::site::Site;
 use crate::support::failure::Outcome;
 use crate::ticks::Held;
-use crate::variants::{self, COUNTING, NO_FILTER, PROTO_CHANGED};
+use crate::variants::{self, COUNTING, NO_FILTER, PROTO_CHANGED, Variant};
 
 const STREAMS: [usize; 5] = [10, 100, 1000, 10_000, 100_000];
-const RANGES: [u32; 5] = [1, 10, 100, 1000, 10_000];
+/// With the names of their listeners.
+const RANGES: [(u32, &str); 5] = [(1, "ranges-1"), (10, "ranges-10"), (100, "ranges-100"), (1000, "ranges-1000"), (10_000, "ranges-10000")];
 
 /// One size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,19 +57,27 @@ async fn with_streams(site: &Site) -> Outcome<Vec<Row>> {
 
 /// The peer is in none of the ranges but the last.
 async fn with_ranges(site: &Site) -> Outcome<Vec<Row>> {
-    let variants = [variants::named(NO_FILTER)?, variants::named(PROTO_CHANGED)?];
-    let mut rows = Vec::new();
-    for size in RANGES {
-        say(&format!("growth: {size} trusted ranges"));
-        let listeners = vec![variants[0].listener(site)?, variants[1].listener_with(site, &trusting(size))?];
-        let counted = Counted::start(&site.envoy, bed::with_listeners(site, &variants, listeners)?).await?;
-        bed::prove(&counted.envoy, &variants[1]).await?;
-        let mut probes = [Probe::new(&counted, &variants[0]).await?, Probe::new(&counted, &variants[1]).await?];
-        counted.switch_on().await?;
-        let figures = rounds(&counted, &mut probes).await?;
-        rows.push(Row { what: "trusted ranges".into(), size: size as usize, over: Spread::over(&figures[1], &figures[0]) });
+    say("growth: trusted ranges");
+    let base = variants::named(NO_FILTER)?;
+    let variants = RANGES.map(|(_, name)| variants::named(PROTO_CHANGED).map(|variant| variant.called(name)));
+    let variants = variants.into_iter().collect::<Outcome<Vec<Variant>>>()?;
+    let mut listeners = vec![base.listener(site)?];
+    for (variant, (ranges, _)) in variants.iter().zip(RANGES) {
+        listeners.push(variant.listener_with(site, &trusting(ranges))?);
     }
-    Ok(rows)
+    let counted = Counted::start(&site.envoy, bed::with_listeners(site, &variants, listeners)?).await?;
+    let mut probes = vec![Probe::new(&counted, &base).await?];
+    for variant in &variants {
+        bed::prove(&counted.envoy, variant).await?;
+        probes.push(Probe::new(&counted, variant).await?);
+    }
+    counted.switch_on().await?;
+    let figures = rounds(&counted, &mut probes).await?;
+    let row = |((size, _), own): ((u32, &str), &Vec<f64>)| {
+        let over = Spread::over(own, &figures[0]);
+        Row { what: "trusted ranges".into(), size: size as usize, over }
+    };
+    Ok(RANGES.into_iter().zip(&figures[1..]).map(row).collect())
 }
 
 fn trusting(ranges: u32) -> String {

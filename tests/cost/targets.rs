@@ -45,7 +45,8 @@ pub(crate) fn reached(results: &Results) -> Vec<Target> {
     }
     let gate = over(GATE_COUNTING).zip(over(COUNTING)).map(|(with, without)| with - without);
     add("gate installed, idle", GATE_COUNTING, "instructions over counting only", (NOTHING, NOTHING), gate);
-    add("module", "", "kB", MODULE_KILOBYTES, Some(results.machine.module_bytes as f64 / 1000.0));
+    let module = (!results.instructions.is_empty()).then_some(results.machine.module_bytes as f64 / 1000.0);
+    add("module", "", "kB", MODULE_KILOBYTES, module);
     let worker = memory(PROTO_CHANGED).zip(memory(LUA_EQUAL)).map(|(own, lua)| own - lua);
     add("memory of a worker", PROTO_CHANGED, "kB over a Lua filter's", (MEMORY_OVER_LUA, MEMORY_OVER_LUA), worker);
     let gate = results.gate.as_ref().map(|gate| gate.over_plain.middle / 1000.0);

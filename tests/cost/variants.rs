@@ -158,6 +158,11 @@ fn names() -> String {
 }
 
 impl Variant {
+    /// The same under another name.
+    pub(crate) fn called(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
     /// Whether the other is measured over this one.
     pub(crate) fn is_base_of(&self, other: &Self) -> bool {
         matches!(self.chain, Chain::Empty) && self.around == other.around
