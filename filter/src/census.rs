@@ -97,7 +97,8 @@ pub(crate) struct Member {
     pub(crate) long: Cell<u64>,
     /// Streams that are not counted, by rule, and that have not ended.
     pub(crate) excluded: Cell<u64>,
-    /// Until when each stream must ask whether the gate is closing. It runs out by itself: a gate that dies must not refuse for ever.
+    /// Until when each stream must ask whether the gate is closing; 0 when none need. It runs out by itself: a gate that dies must not
+    /// refuse for ever.
     pub(crate) guards_until: Cell<u64>,
     /// Streams that began before this are long-lived by now.
     aged: Cell<u64>,

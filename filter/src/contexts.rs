@@ -1,12 +1,11 @@
 //! The contexts that Envoy talks about by number: one root for each configured plugin, one for each stream.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 use crate::config::{self, Config, Problem, Refused};
 use crate::gate::root::Gate;
 use crate::host::{Control, Level};
+use crate::numbered::Numbered;
 use crate::pieces::text;
 use crate::plugin::Plugin;
 use crate::stream::Stream;
@@ -16,7 +15,7 @@ use crate::stream::Stream;
 pub struct Contexts {
     /// A handful at most.
     roots: Vec<(u32, Root)>,
-    streams: HashMap<u32, Child, BuildHasherDefault<Spread>>,
+    streams: Numbered<Child>,
 }
 
 #[derive(Debug)]
@@ -70,7 +69,7 @@ impl Contexts {
 
     /// A stream's request headers are here.
     pub fn begin(&mut self, stream: u32, host: &impl Control) -> Flow {
-        let goes_on = match self.streams.get_mut(&stream) {
+        let goes_on = match self.streams.get_mut(stream) {
             None => true,
             Some(Child::Stream(stream)) => {
                 let goes_on = stream.begin(host);
@@ -97,7 +96,7 @@ impl Contexts {
 
     /// The context is over: Envoy calls this once for each, whatever became of it.
     pub fn done(&mut self, context: u32, host: &impl Control) {
-        match self.streams.remove(&context) {
+        match self.streams.remove(context) {
             Some(Child::Stream(mut stream)) => stream.end(host),
             Some(Child::Asking(root)) => {
                 if let Some(gate) = self.gate(root) {
@@ -132,11 +131,11 @@ impl Contexts {
             Some(Root::Stream(plugin)) => {
                 let plugin = Rc::clone(plugin);
                 plugin.member.answer_all(host, &mut |look| {
-                    for (context, child) in &mut self.streams {
+                    for (context, child) in self.streams.iter_mut() {
                         if let Child::Stream(stream) = child
                             && stream.is_of(&plugin)
                         {
-                            look(*context, stream);
+                            look(context, stream);
                         }
                     }
                 });
@@ -184,31 +183,11 @@ impl Root {
 /// Milliseconds.
 const ENTER_AFTER: u32 = 10;
 
-/// Envoy numbers contexts one after the other; a multiplication spreads them, and nobody outside chooses them.
-#[derive(Debug, Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u32(u32::from(byte));
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::Contexts;
+    use super::{Contexts, Flow};
     use crate::census::is_rejected;
     use crate::config::wire::Scope;
     use crate::fake::Fake;
@@ -234,6 +213,19 @@ mod tests {
         contexts.done(2, &host);
         assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (0, 1));
         assert_eq!((host.reads.get(), host.writes.get()), (0, 0), "counting alone reads and writes no header");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn nobody_looks_at_the_clock_once_no_gate_asks_for_it() {
+        let host = Fake::default();
+        let mut contexts = configured(&host, "");
+        for (stream, time, looks) in [(2, 1_000, 2), (3, 3_999, 1), (4, 4_000, 1), (5, 4_001, 0), (6, 9_000, 0)] {
+            host.clock.set(time);
+            host.looks.set(0);
+            contexts.create(stream, ROOT);
+            assert_eq!(contexts.begin(stream, &host), Flow::Continue, "at {time}");
+            assert_eq!(host.looks.get(), looks, "at {time}");
+        }
     }
 
     #[wasm_bindgen_test(unsupported = test)]

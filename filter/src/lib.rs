@@ -24,6 +24,7 @@ pub mod headers;
 pub mod host;
 pub mod identity;
 pub mod metrics;
+mod numbered;
 pub(crate) mod pieces;
 mod plugin;
 mod roll;

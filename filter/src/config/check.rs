@@ -204,6 +204,7 @@ impl Found {
         ForwardedPolicy {
             trust: self.trust(wire.trust),
             sources: kept,
+            original,
             decision: wire.decision,
             ports: Ports::new(ports.https, ports.http),
             fallback: wire.fallback,
