@@ -4,15 +4,13 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{Bootstrap, extension};
+use crate::support::bootstrap::Bootstrap;
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Context as _, Outcome, ensure_eq};
 use crate::support::h1::{Client, Request, once};
 use crate::variants::{Around, Variant};
 
 const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
-const FAULT: &str = "envoy.filters.http.fault";
-const FAULT_TYPE: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";
 
 /// A listener for each variant, and the gate where they have one.
 pub(crate) fn bootstrap(site: &Site, variants: &[Variant]) -> Outcome<Bootstrap> {
@@ -61,24 +59,6 @@ pub(crate) async fn ask(client: &mut Client, request: &Request, times: usize) ->
         client.request(request).await?.expect(200)?;
     }
     Ok(())
-}
-
-/// Requests to `/hold` stay in flight, without any upstream that would have to hold them, too.
-pub(crate) fn holding(mut listener: Value) -> Outcome<Value> {
-    let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
-    manager["stream_idle_timeout"] = json!("0s");
-    manager["http2_protocol_options"] = json!({ "max_concurrent_streams": 20_000 });
-    let filters = manager["http_filters"].as_array_mut().context("filters")?;
-    filters.insert(filters.len() - 1, extension(FAULT, FAULT_TYPE, json!({})));
-    let always = json!({ "numerator": 100, "denominator": "HUNDRED" });
-    let mut delay = extension(FAULT, FAULT_TYPE, json!({ "delay": { "fixed_delay": "36000s", "percentage": always } }));
-    let route = json!({
-        "match": { "path": "/hold" },
-        "direct_response": { "status": 200 },
-        "typed_per_filter_config": { FAULT: delay["typed_config"].take() },
-    });
-    manager["route_config"]["virtual_hosts"][0]["routes"].as_array_mut().context("routes")?.push(route);
-    Ok(listener)
 }
 
 /// Requests to anything else go to the cluster `app`.

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::bed;
 use crate::callgrind::Counted;
+use crate::held::{self, Held};
 use crate::instructions::{Probe, rounds};
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
 use crate::support::failure::Outcome;
-use crate::ticks::Held;
 use crate::variants::{self, COUNTING, NO_FILTER, PROTO_CHANGED, Variant};
 
 const STREAMS: [usize; 5] = [10, 100, 1000, 10_000, 100_000];
@@ -37,7 +37,7 @@ pub(crate) async fn measure(site: &Site) -> Outcome<Vec<Row>> {
 /// The streams are counted by the same worker.
 async fn with_streams(site: &Site) -> Outcome<Vec<Row>> {
     let variants = [variants::named(NO_FILTER)?, variants::named(COUNTING)?];
-    let listeners = vec![variants[0].listener(site)?, bed::holding(variants[1].listener(site)?)?];
+    let listeners = vec![variants[0].listener(site)?, held::holding(variants[1].listener(site)?)?];
     let counted = Counted::start(&site.envoy, bed::with_listeners(site, &variants, listeners)?).await?;
     bed::prove(&counted.envoy, &variants[1]).await?;
     let mut held = Held::new(counted.envoy.address(COUNTING).await?);
@@ -45,7 +45,7 @@ async fn with_streams(site: &Site) -> Outcome<Vec<Row>> {
     for size in STREAMS {
         say(&format!("growth: {size} streams in flight"));
         held.grow(size).await?;
-        held.are_in_flight(&counted, &variants[1]).await?;
+        held.are_in_flight(&counted.envoy, &variants[1]).await?;
         let mut probes = [Probe::new(&counted, &variants[0]).await?, Probe::new(&counted, &variants[1]).await?];
         counted.switch_on().await?;
         let figures = rounds(&counted, &mut probes).await?;

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::bed;
 use crate::callgrind::Counted;
+use crate::held::{self, Held};
 use crate::numbers::{Spread, thousands};
 use crate::say;
 use crate::site::Site;
@@ -43,12 +45,21 @@ pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Ro
 
 async fn in_one_envoy(site: &Site, around: Around, variants: &[Variant]) -> Outcome<Vec<Row>> {
     say(&format!("instructions: {}", variants.iter().map(|variant| variant.name).collect::<Vec<_>>().join(", ")));
-    let counted = Counted::start(&site.envoy, bed::bootstrap(site, variants)?).await?;
+    let draining = around == Around::Drain;
+    let listener = |variant: &Variant| if draining { held::holding(variant.listener(site)?) } else { variant.listener(site) };
+    let listeners = variants.iter().map(listener).collect::<Outcome<Vec<Value>>>()?;
+    let counted = Counted::start(&site.envoy, bed::with_listeners(site, variants, listeners)?).await?;
     bed::settle(&counted.envoy, around).await?;
-    let mut probes = Vec::new();
+    let (mut probes, mut kept) = (Vec::new(), Vec::new());
     for variant in variants {
         bed::prove(&counted.envoy, variant).await?;
         probes.push(Probe::new(&counted, variant).await?);
+        if draining && variant.counts {
+            let mut held = Held::new(counted.envoy.address(variant.name).await?);
+            held.grow(1).await?; // with and without any stream in flight a gate that drains does different work
+            held.are_in_flight(&counted.envoy, variant).await?;
+            kept.push(held);
+        }
     }
     counted.switch_on().await?;
     let figures = rounds(&counted, &mut probes).await?;

@@ -8,6 +8,7 @@ mod bodies;
 mod callgrind;
 mod flood;
 mod growth;
+mod held;
 mod instructions;
 mod latency;
 mod machine;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::instructions::Row;
 use crate::results::Results;
-use crate::variants::{LUA_EQUAL, PROTO_CHANGED};
+use crate::variants::LUA_EQUAL;
 
 const WIDTH: f64 = 860.0;
 /// Where the bars begin, and where the longest ends.
@@ -43,46 +43,55 @@ pub(crate) fn instructions(results: &Results) -> String {
             tick / 1000.0
         );
     }
+    let targets = Targets::of(results, &rows);
     for (index, row) in rows.iter().enumerate() {
-        bar(&mut svg, row, TOP + ROW * index as f64, scale);
+        bar(&mut svg, row, targets.of_row(row), TOP + ROW * index as f64, scale);
     }
-    marks(&mut svg, results, &rows, scale);
+    if !targets.0.is_empty() {
+        svg.push_str(&key(620.0, "must"));
+        svg.push_str(&key(690.0, "aim"));
+    }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn bar(svg: &mut String, row: &Row, top: f64, scale: Scale) {
+fn bar(svg: &mut String, row: &Row, targets: Option<(f64, f64)>, top: f64, scale: Scale) {
     let (middle, end) = (top + ROW / 2.0 + 4.5, scale.at(row.over.middle.max(0.0)));
     let class = if row.name.starts_with("lua") { "lua" } else { "bar" };
     let _ = writeln!(svg, "<text x=\"{}\" y=\"{middle}\" text-anchor=\"end\">{}</text>", LEFT - 10.0, escape(&row.title));
     let (y, width) = (top + (ROW - BAR) / 2.0, end - LEFT);
     let _ = writeln!(svg, "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{width:.1}\" height=\"{BAR}\" rx=\"2\" class=\"{class}\"/>");
+    let mut free = end;
+    for (class, at) in targets.into_iter().flat_map(|(must, aim)| [("must", must), ("aim", aim)]) {
+        let x = scale.at(at);
+        let _ = writeln!(svg, "<line x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\" class=\"{class}\"/>", top + 3.0, top + ROW - 3.0);
+        free = free.max(x);
+    }
     let number = row.over.middle / 1000.0;
-    let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{middle}\" class=\"number\">{number:.1}k</text>", end + 8.0);
+    let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{middle}\" class=\"number\">{number:.1}k</text>", free + 8.0);
 }
 
-/// Where the targets are that are multiples of the Lua's.
-fn marks(svg: &mut String, results: &Results, rows: &[&Row], scale: Scale) {
-    let Some(lua) = rows.iter().find(|row| row.name == LUA_EQUAL).map(|row| row.over.middle) else { return };
-    // Of several targets for one variant the first is the one for what is rendered.
-    let of = |row: &&Row| results.targets.iter().find(|target| target.variant == row.name && target.unit.starts_with('×'));
-    for (index, row) in rows.iter().enumerate() {
-        let Some(target) = of(row) else { continue };
-        let (top, bottom) = (TOP + ROW * index as f64 + 3.0, TOP + ROW * (index + 1) as f64 - 3.0);
-        for (class, multiple) in [("must", target.must), ("aim", target.aim)] {
-            let x = scale.at(multiple * lua);
-            let _ = writeln!(svg, "<line x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{bottom}\" class=\"{class}\"/>");
-        }
+/// What the mark means.
+fn key(x: f64, word: &str) -> String {
+    let text = x + 7.0;
+    format!(
+        "<line x1=\"{x}\" y1=\"33\" x2=\"{x}\" y2=\"47\" class=\"{word}\"/>\n<text x=\"{text}\" y=\"44\" class=\"soft\">{word}</text>\n"
+    )
+}
+
+/// Instructions that variants must not pass, and those that they should not.
+struct Targets<'a>(Vec<(&'a str, (f64, f64))>);
+
+impl<'a> Targets<'a> {
+    fn of(results: &'a Results, rows: &[&Row]) -> Self {
+        let Some(lua) = rows.iter().find(|row| row.name == LUA_EQUAL).map(|row| row.over.middle) else { return Self(Vec::new()) };
+        let multiples = results.targets.iter().filter(|target| target.unit.starts_with('×'));
+        Self(multiples.map(|target| (target.variant.as_str(), (target.must * lua, target.aim * lua))).collect())
     }
-    if results.targets.iter().any(|target| target.variant == PROTO_CHANGED) {
-        let key = |x: f64, class: &str, word: &str| {
-            format!(
-                "<line x1=\"{x}\" y1=\"33\" x2=\"{x}\" y2=\"47\" class=\"{class}\"/>\n<text x=\"{}\" y=\"44\" class=\"soft\">{word}</text>\n",
-                x + 7.0
-            )
-        };
-        svg.push_str(&key(620.0, "must", "must"));
-        svg.push_str(&key(690.0, "aim", "aim"));
+
+    /// Of several targets for one variant the first is the one for what is rendered.
+    fn of_row(&self, row: &Row) -> Option<(f64, f64)> {
+        self.0.iter().find(|(variant, _)| *variant == row.name).map(|(_, marks)| *marks)
     }
 }
 
