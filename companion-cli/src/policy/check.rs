@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use laststream_filter::config::{self, Wire as _, wire};
 use serde_json::{Value, json};
 
-use super::file::{Begin, Direction, Drain, FailurePolicy, File, Finish, Job, LongLived, Placement, Retries};
+use super::file::{Begin, Direction, Drain, Engine, FailurePolicy, File, Finish, Job, LongLived, Placement, Retries};
 use super::{ForwardedProto, Policy, Problem, Sizing, Span, module_json, sizing};
 
 pub(super) fn check(file: File) -> Result<Policy, Vec<Problem>> {
@@ -54,6 +54,7 @@ impl Found {
             failure_policy: file.failure_policy.unwrap_or_else(|| usual_failure_policy(file.module.as_deref())),
             count: file.count,
             forwarded_proto,
+            engine: file.engine.unwrap_or(Engine::Auto),
             gate_port,
             begin: file.drain.begin.unwrap_or(Begin::DrainListeners),
             finish: file.drain.finish.unwrap_or(if in_istio { Finish::DrainAgent } else { Finish::Nothing }),
@@ -189,7 +190,7 @@ impl Found {
         let reads_itself = wire.original_header.eq_ignore_ascii_case("x-forwarded-proto");
         let saved_in = (!reads_itself).then(|| wire.original_header.to_ascii_lowercase());
         let peer_key = (!wire.trust.peers.is_empty()).then_some(wire.trust.peer_key);
-        Some(ForwardedProto { json, saved_in, peer_key })
+        Some(ForwardedProto { json, saved_in, peer_key, peers: wire.trust.peers })
     }
 
     fn retries(&mut self, retries: Retries, longest: Span) -> Retries {
