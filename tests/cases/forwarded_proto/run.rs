@@ -1,12 +1,13 @@
 //! Sends every row to an Envoy that has all listeners, and compares.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use super::cells::shown;
 use super::client::{Answer, Connection, Way};
-use super::listeners::{Certificates, ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport};
+use super::engines::{self, Form, Place};
+use super::listeners::{Certificates, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport};
 use super::table::{Expected, From, Protocol, Row, Section, Table};
 use crate::lab::Lab;
 use crate::support::bootstrap::{Bootstrap, cluster};
@@ -17,11 +18,29 @@ use crate::support::upstream::{Received, Upstream};
 
 type Counts = BTreeMap<String, u64>;
 
-/// Every mismatch: the row, its reason, and below them what was expected and what was seen.
-pub(super) async fn all(lab: &Lab, table: &Table) -> Outcome<Vec<String>> {
-    let bench = Bench::set_up(lab, table).await?;
+/// Who restores the scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    Module,
+    /// Sections that Envoy's own matchers cannot express are left out.
+    Envoy,
+}
+
+/// What a run has shown.
+pub(super) struct Shown {
+    /// The row, its reason, and below them what was expected and what was seen.
+    pub(super) mismatches: Vec<String>,
+    /// How many rows were sent.
+    pub(super) rows: usize,
+}
+
+/// Every row.
+pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Shown> {
+    let bench = Bench::set_up(lab, table, engine).await?;
     let mut mismatches = Vec::new();
-    for section in &table.sections {
+    let sections: Vec<&Section> = table.sections.iter().filter(|section| bench.has(section)).collect();
+    let rows = sections.iter().map(|section| section.rows.len()).sum();
+    for section in sections {
         let to = bench.envoy.address(&section.name).await?;
         let transport = table.setup(&section.setup)?.transport;
         for row in &section.rows {
@@ -34,10 +53,13 @@ pub(super) async fn all(lab: &Lab, table: &Table) -> Outcome<Vec<String>> {
         }
         mismatches.extend(bench.warnings(section));
     }
-    Ok(mismatches)
+    Ok(Shown { mismatches, rows })
 }
 
 struct Bench {
+    engine: Engine,
+    /// The names of the sections that have a listener.
+    sections: HashSet<String>,
     envoy: Envoy,
     upstream: Upstream,
     certificates: Certificates,
@@ -46,17 +68,20 @@ struct Bench {
 }
 
 impl Bench {
-    async fn set_up(lab: &Lab, table: &Table) -> Outcome<Self> {
+    async fn set_up(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let authority = Authority::new()?;
         let server = authority.server()?;
         let certificates = Certificates { authority, server };
         let stranger = Authority::new()?;
         let mut config = Bootstrap::new().cluster(cluster::h1("http1", upstream.h1())).cluster(cluster::h2("http2", upstream.h2()));
+        let mut sections = HashSet::new();
         for section in &table.sections {
-            let mut module = lab.stream(&section.configuration);
-            module.name = &section.name;
-            config = config.listener(table.setup(&section.setup)?.listener(&section.name, module.filter(), &certificates));
+            let setup = table.setup(&section.setup)?;
+            if let Some(form) = form(lab, section, setup, engine)? {
+                config = config.listener(setup.listener(&section.name, form, &certificates));
+                sections.insert(section.name.clone());
+            }
         }
         let mut identities = HashMap::new();
         for (uri, known) in table.sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.from.identity.clone()) {
@@ -66,7 +91,11 @@ impl Bench {
         }
         let options = Options { concurrency: 1, ..Options::default() };
         let envoy = Envoy::start(&lab.envoy, config.build(), options).await?;
-        Ok(Self { envoy, upstream, certificates, identities })
+        Ok(Self { engine, sections, envoy, upstream, certificates, identities })
+    }
+
+    fn has(&self, section: &Section) -> bool {
+        self.sections.contains(&section.name)
     }
 
     /// All that is not as the row says.
@@ -93,8 +122,10 @@ impl Bench {
             found.upstream(expected, &received);
             requests += 1;
         }
-        let wanted = Counts::from([(expected.verdict.clone(), requests)]);
-        found.same("verdicts", &wanted, &counted(&before, &self.counts().await?));
+        if self.engine == Engine::Module {
+            let wanted = Counts::from([(expected.verdict.clone(), requests)]);
+            found.same("verdicts", &wanted, &counted(&before, &self.counts().await?));
+        }
         Ok(found.0)
     }
 
@@ -138,12 +169,27 @@ impl Bench {
         let ours = format!("wasm log {} ", section.name);
         let said: Vec<&str> = log.lines().filter(|line| line.contains(&ours) && !line.contains("[info]")).collect();
         match &section.warning {
+            _ if self.engine == Engine::Envoy => Vec::new(),
             Some(warning) if !said.iter().any(|line| line.contains(warning.as_str())) => {
                 vec![format!("{}: no warning of {warning:?}", section.name)]
             }
             Some(_) => Vec::new(),
             None => said.into_iter().map(|line| format!("{}: an unexpected line in the log: {line}", section.name)).collect(),
         }
+    }
+}
+
+/// What stands in the section's listener; nothing where that engine is not for it.
+fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<Option<Form>> {
+    match engine {
+        Engine::Module => {
+            let mut module = lab.stream(&section.configuration);
+            module.name = &section.name;
+            Ok(Some(setup.around(module.filter())))
+        }
+        // Matchers do without filter state: what becomes of the module where it is missing is nothing to them.
+        Engine::Envoy if !setup.is_complete() || section.warns_of("filter state") => Ok(None),
+        Engine::Envoy => Ok(engines::native(&section.configuration, Place::Gateway)?.ok()),
     }
 }
 
