@@ -119,3 +119,71 @@ pub(super) const NEEDS: &str = "engine: every proxy needs envoy.filters.http.mat
 fn refused(why: &str) -> Problem {
     Problem::new("engine", format!("Envoy's own matchers cannot do this: {why}. Take it out, or write `auto` or `wasm`"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Scheme;
+    use crate::policy::{Overrides, Policy};
+
+    fn policy(text: &str) -> Policy {
+        Policy::read(text.as_bytes(), &Overrides::default()).unwrap_or_else(|refused| panic!("{refused}\n{text}"))
+    }
+
+    /// Who does it, and the words at the head of the file.
+    fn who(text: &str) -> Result<(bool, String), String> {
+        let policy = policy(text);
+        let scheme = Scheme::of(&policy, str::to_owned).map_err(|refused| refused.to_string())?;
+        assert_ne!(scheme.is_told(), matches!(scheme, Scheme::Envoy(_)), "{text}");
+        Ok((scheme.is_told(), scheme.about().unwrap_or_default()))
+    }
+
+    const PROTO: &str = "forwarded_proto: {trust: {peers: [10.0.0.0/8]}, ";
+
+    #[test]
+    fn envoy_does_what_it_can_where_it_surely_can() {
+        for (placement, engine, module) in [
+            ("envoy: {}", "auto", false),
+            ("envoy: {}", "native", false),
+            ("envoy: {}", "wasm", true),
+            ("envoy_gateway: {gateway: g}", "auto", false),
+            ("gateway: {}", "auto", true),
+            ("gateway: {}", "native", false),
+            ("sidecar: {}", "auto", true),
+        ] {
+            let text = format!("namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}presets: [aws_alb]}}");
+            let (told, about) = who(&text).expect(&text);
+            assert_eq!(told, module, "{text}");
+            assert_eq!(about.is_empty(), engine == "wasm", "the reason is told unless it was asked for: {about}");
+        }
+        assert!(matches!(Scheme::of(&policy("engine: native"), str::to_owned), Ok(Scheme::Untouched)));
+    }
+
+    #[test]
+    fn what_it_cannot_is_told_or_refused() {
+        for (proto, word) in [
+            ("presets: [cloudflare]}", "`cf-visitor` is JSON"),
+            ("sources: [{header: forwarded}]}", "`forwarded` has a grammar"),
+            ("sources: [{header: x-tls, form: present}]}", "`x-tls` counts by its presence"),
+            ("sources: [{header: x-forwarded-port}], ports: {https: []}}", "`ports` for both"),
+            ("sources: [{header: x-forwarded-port}], ports: {https: [1, 2, 3, 4, 5, 6, 7, 8]}}", "more `ports`"),
+            ("presets: [gcp], original_header: X-Forwarded-Proto}", "original_header"),
+            ("presets: [gcp], strip: {twins: true}}", "strip"),
+            ("presets: [gcp], write_scheme: true}", "write_scheme"),
+            ("presets: [gcp], write_port: true}", "write_port"),
+        ] {
+            refuses(&format!("placement: {{envoy: {{}}}}\n{PROTO}{proto}"), word);
+        }
+        refuses("placement: {envoy: {}}\nforwarded_proto: {presets: [gcp], trust: {identities: [{exact: a}]}}", "identities");
+        refuses(&format!("namespace: n\nplacement: {{sidecar: {{}}}}\n{PROTO}presets: [gcp]}}"), "sidecar");
+        let many: Vec<String> = (0..1001).map(|number| format!("10.{}.{}.0/24", number / 256, number % 256)).collect();
+        let many = many.join(", ");
+        refuses(&format!("placement: {{envoy: {{}}}}\nforwarded_proto: {{presets: [gcp], trust: {{peers: [{many}]}}}}"), "1000 ranges");
+    }
+
+    fn refuses(text: &str, word: &str) {
+        let (told, about) = who(text).expect(text);
+        assert!(told && about.contains(word), "{text}\n{about}");
+        let refused = who(&format!("{text}\nengine: native")).expect_err(text);
+        assert!(refused.starts_with("engine: ") && refused.contains(word) && refused.contains("`wasm`"), "{refused}");
+    }
+}
