@@ -137,7 +137,7 @@ pub(super) fn early_mutation(early: Early<'_>) -> List {
     if let Some(header) = early.saved_in {
         let append = Map::new()
             .with("header", Map::new().with("key", header).with("value", "%REQ(x-forwarded-proto)%"))
-            .with("append_action", "OVERWRITE_IF_EXISTS_OR_ADD")
+            .with("append_action", "APPEND_IF_EXISTS_OR_ADD")
             .with("keep_empty_value", false);
         mutations = mutations
             .note("The removal comes before the append, and empty values are not kept: or a client that sends an empty x-forwarded-proto keeps a forged copy.")
