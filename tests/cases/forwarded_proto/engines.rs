@@ -18,6 +18,8 @@ pub(super) struct Form {
 pub(super) enum Place {
     /// An EnvoyFilter for a gateway, right for all listeners.
     Gateway,
+    /// Envoy Gateway's patches, right for listeners without TLS.
+    Patches,
     /// A bootstrap, right for an edge without TLS.
     Bootstrap,
 }
@@ -25,13 +27,15 @@ pub(super) enum Place {
 /// The form for Envoy's own matchers; the words of the refusal if there is none.
 pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, String>> {
     let configuration: Value = serde_json::from_str(configuration).context("the configuration")?;
+    const REMOTE: &str = "https://test/plugin.wasm";
     let (placement, module, kind) = match place {
-        Place::Gateway => (json!({ "gateway": {} }), "https://test/plugin.wasm", Kind::EnvoyFilter),
+        Place::Gateway => (json!({ "gateway": {} }), REMOTE, Kind::EnvoyFilter),
+        Place::Patches => (json!({ "envoy_gateway": { "gateway": "g" } }), REMOTE, Kind::EnvoyGateway),
         Place::Bootstrap => (json!({ "envoy": {} }), "/plugin.wasm", Kind::Envoy),
     };
-    let mut policy = json!({ "engine": "native", "placement": placement, "module": module });
+    let mut policy = json!({ "engine": "native", "namespace": "test", "placement": placement, "module": module });
     policy["forwarded_proto"] = configuration["forwarded_proto"].clone();
-    if matches!(place, Place::Gateway) {
+    if module == REMOTE {
         policy["digest"] = format!("sha256:{}", "a".repeat(64)).into();
     }
     let policy = Policy::read(policy.to_string().as_bytes(), &Overrides::default())?;
@@ -40,9 +44,11 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
         Err(refused) => return Ok(Err(refused.to_string())),
     };
     let text = &rendered.files.first().context("nothing was rendered")?.text;
-    let document: Value = serde_saphyr::from_str(text).with_context(|| text.clone())?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).with_context(|| text.clone())?;
+    let document = documents.last().context("no document")?;
     let form = match place {
         Place::Gateway => of_patches(document["spec"]["configPatches"].as_array().context("no patches")?),
+        Place::Patches => of_json_patches(document["spec"]["jsonPatches"].as_array().context("no patches")?),
         Place::Bootstrap => of_manager(&document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]),
     }?;
     ensure!(!form.filters.is_empty(), "no filter in {text}");
@@ -59,6 +65,22 @@ fn of_patches(patches: &[Value]) -> Outcome<Form> {
             Some("NETWORK_FILTER") => form.early = mutations(&value["typed_config"]),
             Some("EXTENSION_CONFIG" | "HTTP_FILTER" | "LISTENER" | "ROUTE_CONFIGURATION") => {}
             other => fail!("a patch for {other:?}"),
+        }
+    }
+    Ok(form)
+}
+
+/// Each filter is added in front of those before it.
+fn of_json_patches(patches: &[Value]) -> Outcome<Form> {
+    let mut form = Form { early: None, filters: Vec::new() };
+    for patch in patches {
+        let (path, value) = (patch["operation"]["path"].as_str().unwrap_or_default(), &patch["operation"]["value"]);
+        if path.ends_with("/http_filters/0") {
+            form.filters.insert(0, value.clone());
+        } else if path.ends_with("/early_header_mutation_extensions") {
+            form.early = value.pointer("/0/typed_config/mutations").cloned();
+        } else {
+            ensure!(path == "/request_headers_to_remove", "a patch at {path}");
         }
     }
     Ok(form)

@@ -56,6 +56,9 @@ pub(super) fn compile(proto: &ForwardedProto, listeners: Listeners, name: impl F
     if !reasons.is_empty() {
         return Err(reasons);
     }
+    // What is kept may be anything.
+    let kept = policy.fallback == Fallback::Keep && listeners == Listeners::Plaintext;
+    let listeners = if kept { Listeners::Any } else { listeners };
     let trusted = peers::test(&proto.peers);
     let writes = |scheme: &str, says: Test| {
         let already = (listeners == Listeners::Any).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
