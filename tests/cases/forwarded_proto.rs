@@ -3,8 +3,10 @@
 //! What is expected stands in Markdown tables under `forwarded_proto/`, a row for each request, to be read by people; `README.md` there
 //! says how. This runs every row against a real Envoy.
 
+mod alike;
 mod cells;
 mod client;
+mod engines;
 mod listeners;
 mod markdown;
 mod run;
@@ -14,12 +16,13 @@ mod table;
 use crate::lab::{Case, Lab, case};
 use crate::support::failure::{Outcome, ensure};
 
-use self::run::Told;
+use self::run::{Engine, Shown};
 use self::table::{Kind, Table};
 
 /// No row may be lost without somebody noticing.
 const LEAST_ROWS: usize = 300;
 const LEAST_ATTACKS: usize = 150;
+const LEAST_NATIVE_ROWS: usize = 200;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -27,6 +30,8 @@ pub(crate) fn cases() -> Vec<Case> {
         case!(slips_in_the_tables_are_refused),
         case!(every_row_holds, 240),
         case!(every_row_holds_where_headers_are_told, 240),
+        case!(every_row_holds_by_envoys_own_matchers, 240),
+        case!(alike::both_engines_decide_alike, 240),
     ]
 }
 
@@ -47,17 +52,20 @@ async fn slips_in_the_tables_are_refused(_: &Lab) -> Outcome {
 }
 
 async fn every_row_holds(lab: &Lab) -> Outcome {
-    rows_hold(lab, Told::Peer).await
+    holds(run::all(lab, &Table::read()?, Engine::Module).await?, LEAST_ROWS)
 }
 
 /// The module then reads one value instead of all headers, wherever that is enough; nothing else may differ.
 async fn every_row_holds_where_headers_are_told(lab: &Lab) -> Outcome {
-    rows_hold(lab, Told::PeerAndHeaders).await
+    holds(run::all(lab, &Table::read()?, Engine::ToldModule).await?, LEAST_ROWS)
 }
 
-async fn rows_hold(lab: &Lab, told: Told) -> Outcome {
-    let table = Table::read()?;
-    let mismatches = run::all(lab, &table, told).await?;
+async fn every_row_holds_by_envoys_own_matchers(lab: &Lab) -> Outcome {
+    holds(run::all(lab, &Table::read()?, Engine::Envoy).await?, LEAST_NATIVE_ROWS)
+}
+
+fn holds(Shown { mismatches, rows }: Shown, least: usize) -> Outcome {
     ensure!(mismatches.is_empty(), "{} mismatches:\n{}", mismatches.len(), mismatches.join("\n"));
+    ensure!(rows >= least, "{rows} rows, {least} are the least");
     Ok(())
 }

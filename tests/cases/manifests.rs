@@ -20,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         case!(plain_envoy_does_it_all),
         case!(rendered::a_rendered_gateway_restores_counts_and_holds),
+        case!(rendered::a_rendered_gateway_restores_by_envoys_own_matchers),
         case!(rendered::a_rendered_wasmplugin_restores),
         case!(rendered::rendered_envoy_gateway_patches_restore),
         case!(rendered::a_rendered_sidecar_tells_directions_apart),
@@ -30,6 +31,9 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 const MODULE: &str = "target/wasm32-unknown-unknown/wasm/laststream_filter.wasm";
+
+/// 10.0.0.0/8, as a matcher sees it.
+const TRUSTED: &str = "prefix: \"10.\"";
 
 fn read(file: &str) -> Outcome<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoyfilter-manifests").join(file);
@@ -48,7 +52,8 @@ fn manifest(file: &str, lab: &Lab, upstream: &Upstream) -> Outcome<Value> {
     let module = lab.module.display().to_string();
     ensure!(text.contains(MODULE), "{file} names the module");
     // The tests' clients are on the loopback interface.
-    let text = text.replace(MODULE, &module).replace("10.0.0.0/8", "127.0.0.0/30");
+    ensure!(text.contains(TRUSTED), "{file} trusts whom it trusts");
+    let text = text.replace(MODULE, &module).replace(TRUSTED, "exact: \"127.0.0.1\"");
     let mut config: Value = serde_saphyr::from_str(&text).with_context(|| file.to_owned())?;
     on_free_ports(&mut config);
     ensure_eq!(config["static_resources"]["clusters"][0]["name"], "admin", "the first cluster");

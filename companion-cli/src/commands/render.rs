@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use laststream::image::{Digest, Reference};
+use laststream::policy::file::Engine;
 use laststream::policy::{Overrides, Policy};
 use laststream::registry::Registry;
 use laststream::render::output::{self, Difference};
@@ -38,6 +39,9 @@ pub(crate) struct Render {
     /// The resources' name, instead of the policy's.
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Who restores x-forwarded-proto, instead of the policy's.
+    #[arg(long, value_enum)]
+    pub(crate) engine: Option<By>,
     /// Where the stop hook lives; for `lifecycle`. Without it: as the placement suggests.
     #[arg(long = "for", value_enum, value_name = "HOME")]
     pub(crate) home: Option<Where>,
@@ -97,6 +101,17 @@ pub(crate) enum What {
     Schema,
 }
 
+/// Who restores `x-forwarded-proto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    /// Envoy's own matchers where they come to the same and are sure to be there, else the module.
+    Auto,
+    /// Envoy's own matchers; what they cannot express is refused.
+    Native,
+    /// The module.
+    Wasm,
+}
+
 /// Where a stop hook can live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Where {
@@ -141,6 +156,11 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
         digest: command.digest.clone(),
         namespace: command.namespace.clone(),
         name: command.name.clone(),
+        engine: command.engine.map(|by| match by {
+            By::Auto => Engine::Auto,
+            By::Native => Engine::Native,
+            By::Wasm => Engine::Wasm,
+        }),
     };
     let (name, text) = match &command.policy {
         None => ("the command line".to_owned(), Vec::new()),

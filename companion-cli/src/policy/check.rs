@@ -7,7 +7,7 @@ use laststream_filter::config::{self, Wire as _, wire};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Policy as ForwardedPolicy};
 use serde_json::{Value, json};
 
-use super::file::{Begin, Direction, Drain, FailurePolicy, File, Finish, Job, LongLived, Placement, Retries};
+use super::file::{Begin, Direction, Drain, Engine, FailurePolicy, File, Finish, Job, LongLived, Placement, Retries};
 use super::{ForwardedProto, Policy, Problem, Sizing, Span, Told, module_json, sizing};
 
 pub(super) fn check(file: File) -> Result<Policy, Vec<Problem>> {
@@ -55,6 +55,7 @@ impl Found {
             failure_policy: file.failure_policy.unwrap_or_else(|| usual_failure_policy(file.module.as_deref())),
             count: file.count,
             forwarded_proto,
+            engine: file.engine.unwrap_or(Engine::Auto),
             gate_port,
             begin: file.drain.begin.unwrap_or(Begin::DrainListeners),
             finish: file.drain.finish.unwrap_or(if in_istio { Finish::DrainAgent } else { Finish::Nothing }),
@@ -195,7 +196,7 @@ impl Found {
         let told_headers = || [FORWARDED_PROTO.into(), saved_in.clone().unwrap_or_default(), "x-forwarded-port".into()];
         let headers = checked.is_some_and(ForwardedPolicy::looks_only_at_told_headers).then(told_headers);
         let told = (!wire.trust.peers.is_empty()).then_some(Told { key: wire.trust.peer_key, headers });
-        Some(ForwardedProto { json, saved_in, told })
+        Some(ForwardedProto { json, saved_in, told, peers: wire.trust.peers })
     }
 
     fn retries(&mut self, retries: Retries, longest: Span) -> Retries {

@@ -35,6 +35,8 @@ pub struct File {
     /// How `x-forwarded-proto` is restored: `forwarded_proto` of the module's configuration.
     #[schemars(schema_with = "module_forwarded_proto")]
     pub forwarded_proto: Option<Value>,
+    /// Who restores `x-forwarded-proto`; `auto` if nothing is said. Streams are counted by the module in any case.
+    pub engine: Option<Engine>,
     /// The gate's listener.
     pub gate: Gate,
     /// How a drain goes, and how long it may take. What is left out is computed from what is there.
@@ -135,6 +137,18 @@ pub enum FailurePolicy {
     Closed,
     /// A module that fails is loaded again; one that cannot be fetched refuses requests. The default for a local file.
     Reload,
+}
+
+/// Who restores `x-forwarded-proto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// Envoy's own matchers where they come to the same and are sure to be there, else the module.
+    Auto,
+    /// Envoy's own matchers: cheaper, without counters of what was decided. A policy that they cannot express is refused.
+    Native,
+    /// The module.
+    Wasm,
 }
 
 /// The gate's listener.

@@ -17,7 +17,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use file::{App, Begin, FailurePolicy, File, Finish, LongLived, Placement, Retries};
+use file::{App, Begin, Engine, FailurePolicy, File, Finish, LongLived, Placement, Retries};
 pub use problem::{Problem, Refused};
 pub use sizing::{KUBELET, LATE, Sizing};
 pub use source::{Resolve, Source};
@@ -42,6 +42,8 @@ pub struct Policy {
     pub count: Option<Value>,
     /// `forwarded_proto` of the module's configuration, as it was written.
     pub forwarded_proto: Option<ForwardedProto>,
+    /// Who restores it.
+    pub engine: Engine,
     /// The gate's port, if there is a gate.
     pub gate_port: Option<u16>,
     /// How the drain begins.
@@ -77,6 +79,8 @@ pub struct ForwardedProto {
     pub saved_in: Option<String>,
     /// What the module reads from filter state; nothing where no address is trusted.
     pub told: Option<Told>,
+    /// The address ranges that are trusted.
+    pub peers: Vec<String>,
 }
 
 /// A value of filter state: the direct peer's address, and what else saves the module a look at the headers.
@@ -99,6 +103,8 @@ pub struct Overrides {
     pub namespace: Option<String>,
     /// Instead of `name`.
     pub name: Option<String>,
+    /// Instead of `engine`.
+    pub engine: Option<Engine>,
 }
 
 /// Longer than any policy; shorter than what a mistaken file name may lead to.
@@ -181,6 +187,7 @@ fn apply(mut file: File, overrides: &Overrides) -> File {
     over(&mut file.digest, &overrides.digest);
     over(&mut file.namespace, &overrides.namespace);
     over(&mut file.name, &overrides.name);
+    file.engine = overrides.engine.or(file.engine);
     file
 }
 

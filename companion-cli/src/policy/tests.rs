@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::file::{FailurePolicy, Placement};
+use super::file::{Engine, FailurePolicy, Placement};
 use super::{Overrides, Policy, Told};
 
 const SHORT: &str = "\
@@ -120,10 +120,16 @@ fn errors_name_the_place_and_the_way_out() {
 
 #[test]
 fn the_command_line_comes_first() {
-    let overrides = Overrides { module: Some("/a.wasm".into()), name: Some("b".into()), namespace: Some("c".into()), digest: None };
-    let text = format!("digest: sha256:{}\nname: x\nmodule: oci://h/r:t", "0".repeat(64));
+    let overrides = Overrides {
+        module: Some("/a.wasm".into()),
+        name: Some("b".into()),
+        namespace: Some("c".into()),
+        digest: None,
+        engine: Some(Engine::Wasm),
+    };
+    let text = format!("digest: sha256:{}\nname: x\nmodule: oci://h/r:t\nengine: native", "0".repeat(64));
     let policy = Policy::read(text.as_bytes(), &overrides).expect("a policy");
-    assert_eq!((policy.name.as_str(), policy.namespace.as_deref()), ("b", Some("c")));
+    assert_eq!((policy.name.as_str(), policy.namespace.as_deref(), policy.engine), ("b", Some("c"), Engine::Wasm));
     assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
 }
 

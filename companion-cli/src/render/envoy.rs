@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED, saved_header};
+use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
+use super::scheme::Scheme;
 use super::{File, other};
 use crate::policy::file::{Placement, PlainEnvoy};
 use crate::policy::module_json::{self, ADMIN_CLUSTER};
@@ -18,9 +19,10 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
         return Err(Problem::new("module", message));
     };
     let [listen, app, admin] = addresses(envoy)?;
-    let role = stream_role(policy);
+    let scheme = Scheme::of(policy, |part| format!("laststream-{part}"))?;
+    let role = stream_role(policy, &scheme);
     let module = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
-    let mut listeners = List::new().item(main(policy, module, listen));
+    let mut listeners = List::new().item(main(&scheme, module, listen));
     if let Some(port) = policy.gate_port {
         let role = gate_role(policy);
         let filter = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
@@ -34,7 +36,11 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     let bootstrap = Map::new()
         .with("admin", Map::new().with("address", address(admin)))
         .with("static_resources", Map::new().with("listeners", listeners).with("clusters", clusters));
-    let about = [format!("An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml")];
+    let mut about = vec![format!("An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml")];
+    about.extend(scheme.about());
+    if !scheme.filters().is_empty() {
+        about.push("They are right for a listener without TLS that trusts no hops, such as this one; `engine: wasm` is for any.".into());
+    }
     Ok(other("envoy.yaml", &about, bootstrap))
 }
 
@@ -47,8 +53,8 @@ fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], Problem> {
     }
 }
 
-pub(super) fn stream_role(policy: &Policy) -> Role<'static> {
-    Role { name: "laststream", configuration: module_json::stream(policy, "gateway", true), is_gate: false }
+pub(super) fn stream_role(policy: &Policy, scheme: &Scheme<'_>) -> Role<'static> {
+    Role { name: "laststream", configuration: module_json::stream(policy, "gateway", scheme.is_told()), is_gate: false }
 }
 
 pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
@@ -56,11 +62,12 @@ pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
 }
 
 /// The listener in front of the app, with this filter in its place.
-pub(super) fn main(policy: &Policy, module: Map, listen: SocketAddr) -> Map {
-    let filters = parts::told(policy).map(parts::teller).into_iter().chain([module, parts::router()]);
+pub(super) fn main(scheme: &Scheme<'_>, module: Map, listen: SocketAddr) -> Map {
+    let teller = scheme.told().map(parts::teller);
+    let filters = teller.into_iter().chain([module]).chain(scheme.filters().iter().cloned()).chain([parts::router()]);
     let route =
         Map::new().with("match", Map::new().with("prefix", "/")).with("route", Map::new().with("cluster", "app").with("timeout", "0s"));
-    let removed = saved_header(policy).map(|header| List::new().item(header));
+    let removed = scheme.saved_in().map(|header| List::new().item(header));
     let host = Map::new()
         .with("name", "app")
         .with("domains", List::new().item("*"))
@@ -72,7 +79,7 @@ pub(super) fn main(policy: &Policy, module: Map, listen: SocketAddr) -> Map {
         .with("stat_prefix", "main")
         .with("use_remote_address", true)
         .note(WHY_EARLY)
-        .with_some("early_header_mutation_extensions", saved_header(policy).map(parts::early_mutation))
+        .with_some("early_header_mutation_extensions", scheme.early().map(parts::early_mutation))
         .note("WebSockets are let through; they hold a drain until they end, unless the policy has them exempt.")
         .with("upgrade_configs", List::new().item(Map::new().with("upgrade_type", "websocket")))
         .with("http_filters", filters.collect::<List>())

@@ -1,6 +1,7 @@
 //! Envoy Gateway's policies: its own for the module, patches for what it has no word for.
 
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
+use super::scheme::Scheme;
 use super::{File, metadata, objects};
 use crate::policy::file::{EnvoyGateway, FailurePolicy, Placement};
 use crate::policy::module_json;
@@ -18,8 +19,10 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     let mut about = vec![
         "There is no gate here: its listener would need the module, and Envoy Gateway hands it to its own policies only. Its shutdown manager holds drains by connections.".to_owned(),
     ];
-    let mut documents = vec![extension(policy, source, gateway)?];
-    let patches = patches(policy, gateway);
+    let scheme = Scheme::of(policy, |part| format!("{}.{part}", policy.name))?;
+    about.extend(scheme.about());
+    let mut documents = vec![extension(policy, source, gateway, &scheme)?];
+    let patches = patches(policy, gateway, &scheme);
     if !patches.is_empty() {
         about.push("EnvoyPatchPolicy must be enabled in Envoy Gateway (extensionApis.enableEnvoyPatchPolicy). Without these patches nobody is trusted.".into());
         about.push(
@@ -30,7 +33,7 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     Ok(objects("envoy-gateway.yaml", &about, &documents))
 }
 
-fn extension(policy: &Policy, source: &Source, gateway: &EnvoyGateway) -> Result<Map, Problem> {
+fn extension(policy: &Policy, source: &Source, gateway: &EnvoyGateway, scheme: &Scheme<'_>) -> Result<Map, Problem> {
     let why_digest = "The digest of the image's manifest, not of the module in it.";
     let code = match source {
         Source::Image { repository, digest, .. } => {
@@ -62,12 +65,12 @@ fn extension(policy: &Policy, source: &Source, gateway: &EnvoyGateway) -> Result
             "As the policy wants it: without the module requests are refused."
         })
         .with("failOpen", policy.failure_policy == FailurePolicy::Open)
-        .with("config", Node::from(&module_json::stream(policy, "gateway", true)));
+        .with("config", Node::from(&module_json::stream(policy, "gateway", scheme.is_told())));
     let spec = Map::new().with("targetRefs", List::new().item(target(gateway))).with("wasm", List::new().item(wasm));
     Ok(object("EnvoyExtensionPolicy", policy, spec))
 }
 
-fn patches(policy: &Policy, gateway: &EnvoyGateway) -> Vec<(&'static str, Map)> {
+fn patches(policy: &Policy, gateway: &EnvoyGateway, scheme: &Scheme<'_>) -> Vec<(&'static str, Map)> {
     const MANAGER: &str = "/default_filter_chain/filters/0/typed_config";
     const NO_POLICY: &str = "ClientTrafficPolicy's earlyRequestHeaders cannot do it: it removes after it sets, so what was saved would be gone. What such a policy has put here is replaced.";
     let mut patches = Vec::new();
@@ -77,12 +80,14 @@ fn patches(policy: &Policy, gateway: &EnvoyGateway) -> Vec<(&'static str, Map)> 
             let operation = Map::new().with("op", "add").with("path", path).with("value", value);
             Map::new().with("type", kind).with("name", name.as_str()).with("operation", operation)
         };
-        if let Some(told) = parts::told(policy) {
-            patches.push(("In front of the module.", add(LISTENER, format!("{MANAGER}/http_filters/0"), parts::teller(told).into())));
+        for filter in scheme.told().map(parts::teller).iter().chain(scheme.filters()) {
+            patches.push(("In front of the module.", add(LISTENER, format!("{MANAGER}/http_filters/0"), filter.clone().into())));
         }
-        if let Some(header) = parts::saved_header(policy) {
+        if let Some(early) = scheme.early() {
             let path = format!("{MANAGER}/early_header_mutation_extensions");
-            patches.push((WHY_EARLY, add(LISTENER, path, parts::early_mutation(header).into())));
+            patches.push((WHY_EARLY, add(LISTENER, path, parts::early_mutation(early).into())));
+        }
+        if let Some(header) = scheme.saved_in() {
             let path = "/request_headers_to_remove".to_owned();
             patches.push((WHY_REMOVED, add(ROUTES, path, List::new().item(header).into())));
         }

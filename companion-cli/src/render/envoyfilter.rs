@@ -1,6 +1,7 @@
 //! One EnvoyFilter with all parts: the counters, the gate, and what restores the scheme.
 
-use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED, saved_header};
+use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
+use super::scheme::Scheme;
 use super::{File, metadata, objects, pods};
 use crate::policy::file::Placement;
 use crate::policy::module_json::{self, scopes};
@@ -19,13 +20,18 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
         Placement::EnvoyGateway(_) => return Err(Problem::new("placement", "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`")),
         Placement::Envoy(_) => return Err(Problem::new("placement", "an Envoy without a mesh knows no EnvoyFilters: `render envoy`")),
     }
-    let patches = [configurations(policy, source), filters(policy), gate(policy), scheme(policy)].into_iter().flatten();
+    let scheme = Scheme::of(policy, |part| name_of(policy, part))?;
+    let patches = [configurations(policy, source, &scheme), filters(policy, &scheme), gate(policy), around_requests(policy, &scheme)];
     let mut about = vec![
         "Apply it before the proxies start, or restart them after it: on a busy proxy Istio replaces the listeners, and requests that began before are not counted.".to_owned(),
         "Later changes of the module or of its configuration replace no listener. Delete it only together with the hook that asks the gate.".to_owned(),
     ];
+    if !scheme.filters().is_empty() {
+        about.push("Changes of `forwarded_proto` do replace listeners: Envoy's own filters stand in them.".into());
+    }
+    about.extend(scheme.about());
     about.extend(policy.pull_secret.as_ref().map(|_| NO_SECRET.to_owned()));
-    Ok(objects("envoyfilter.yaml", &about, &[object(policy, patches)]))
+    Ok(objects("envoyfilter.yaml", &about, &[object(policy, patches.into_iter().flatten())]))
 }
 
 /// A secret's content in the resource would be there for everybody to read.
@@ -61,14 +67,14 @@ fn context_of(scope: &str) -> &'static str {
     }
 }
 
-fn configurations(policy: &Policy, source: &Source) -> Vec<Patch> {
+fn configurations(policy: &Policy, source: &Source, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "The module for the requests. As an extension configuration: only there does Istio's agent fetch oci://.";
     const GATE: &str = "The module for the gate.";
     let of_role = |role: &Role<'_>| Map::new().with("name", role.name).with("typed_config", parts::wasm(role, policy, source));
     let mut patches: Vec<Patch> = Vec::new();
     for (scope, with_proto) in scopes(policy) {
         let name = name_of(policy, scope);
-        let role = Role { name: &name, configuration: module_json::stream(policy, scope, with_proto), is_gate: false };
+        let role = Role { name: &name, configuration: module_json::stream(policy, scope, with_proto && scheme.is_told()), is_gate: false };
         patches.push((COUNTER, patch("EXTENSION_CONFIG", None, "ADD", of_role(&role))));
     }
     if policy.gate_port.is_some() {
@@ -79,15 +85,18 @@ fn configurations(policy: &Policy, source: &Source) -> Vec<Patch> {
     patches
 }
 
-/// Later ones end up in front: who the peer is comes after the module here, and before it in the chain.
-fn filters(policy: &Policy) -> Vec<Patch> {
+/// Later ones end up in front: who the peer is comes after the module here, and before it in the chain; Envoy's own filters the other way.
+fn filters(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It names none of them: one that is not there would silently leave it out.";
+    const RESTORED: &str = "Behind the module, which counts what came: of two that are inserted first, the later one is first.";
     const PEER: &str = "In front of the module: of two that are inserted first, the later one is first.";
     let mut patches: Vec<Patch> = Vec::new();
     for (scope, with_proto) in scopes(policy) {
         let context = Some(in_managers(context_of(scope)));
+        let restoring = scheme.filters().iter().rev().filter(|_| with_proto);
+        patches.extend(restoring.map(|filter| (RESTORED, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter.clone()))));
         patches.push((COUNTER, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", parts::discovered(&name_of(policy, scope)))));
-        if let Some(told) = parts::told(policy).filter(|_| with_proto) {
+        if let Some(told) = scheme.told().filter(|_| with_proto) {
             patches.push((PEER, patch("HTTP_FILTER", context, "INSERT_FIRST", parts::teller(told))));
         }
     }
@@ -103,16 +112,19 @@ fn gate(policy: &Policy) -> Vec<Patch> {
     vec![(GATE, patch("LISTENER", Some(Map::new().with("context", context)), "ADD", listener))]
 }
 
-fn scheme(policy: &Policy) -> Vec<Patch> {
-    let Some(header) = saved_header(policy) else { return Vec::new() };
+/// What happens to headers before the first filter and behind the last.
+fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     let context = if matches!(policy.placement, Placement::Sidecar(_)) { "SIDECAR_INBOUND" } else { "GATEWAY" };
-    let manager = Map::new().with("@type", HCM_TYPE).with("early_header_mutation_extensions", parts::early_mutation(header));
-    let manager = Map::new().with("name", HCM).with("typed_config", manager);
-    let routes = Map::new().with("request_headers_to_remove", List::new().item(header));
-    vec![
-        (WHY_EARLY, patch("NETWORK_FILTER", Some(in_managers(context)), "MERGE", manager)),
-        (WHY_REMOVED, patch("ROUTE_CONFIGURATION", Some(Map::new().with("context", context)), "MERGE", routes)),
-    ]
+    let manager = scheme.early().map(|early| {
+        let manager = Map::new().with("@type", HCM_TYPE).with("early_header_mutation_extensions", parts::early_mutation(early));
+        let manager = Map::new().with("name", HCM).with("typed_config", manager);
+        (WHY_EARLY, patch("NETWORK_FILTER", Some(in_managers(context)), "MERGE", manager))
+    });
+    let routes = scheme.saved_in().map(|header| {
+        let routes = Map::new().with("request_headers_to_remove", List::new().item(header));
+        (WHY_REMOVED, patch("ROUTE_CONFIGURATION", Some(Map::new().with("context", context)), "MERGE", routes))
+    });
+    manager.into_iter().chain(routes).collect()
 }
 
 fn in_managers(context: &str) -> Map {
@@ -128,14 +140,14 @@ fn patch(apply_to: &str, matching: Option<Map>, operation: &str, value: Map) -> 
 }
 
 /// What restores the scheme, without the module: WasmPlugins cannot carry it.
-pub(super) fn around_the_module(policy: &Policy, context: &'static str) -> Option<Map> {
-    let peer = parts::told(policy).map(|told| {
+pub(super) fn around_the_module(policy: &Policy, scheme: &Scheme<'_>, context: &'static str) -> Option<Map> {
+    let peer = scheme.told().map(|told| {
         (
             "In front of the module, whose place Istio has chosen.",
             patch("HTTP_FILTER", Some(in_managers(context)), "INSERT_FIRST", parts::teller(told)),
         )
     });
-    let patches: Vec<Patch> = peer.into_iter().chain(scheme(policy)).collect();
+    let patches: Vec<Patch> = peer.into_iter().chain(around_requests(policy, scheme)).collect();
     if patches.is_empty() {
         return None;
     }

@@ -1,11 +1,13 @@
 //! The same Envoy for `laststream run`: what may change while it runs comes from files that it watches, and every port may be a free one.
 //!
-//! Listener and filters are those of [`super::envoy`], so that what is tried out here is what is rendered there.
+//! Listener and filters are those of [`super::envoy`], so that what is tried out here is what is rendered there; but the module always
+//! restores the scheme itself: a policy that changes must not need another listener.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
 use super::parts::{self, Role, WASM_TYPE};
+use super::scheme::Scheme;
 use super::{envoy, text};
 use crate::policy::module_json::ADMIN_CLUSTER;
 use crate::policy::{Policy, Source};
@@ -93,12 +95,12 @@ pub(crate) fn bootstrap(ports: Ports, app: SocketAddr, folder: &Path) -> String 
 /// The listener in front of the app.
 pub(crate) fn listeners(policy: &Policy, ports: Ports, folder: &Path) -> Map {
     let filter = discovered("laststream", Watched::Stream, folder);
-    alone(envoy::main(policy, filter, ports.listen)).with("@type", LISTENER_TYPE)
+    alone(envoy::main(&Scheme::module(policy), filter, ports.listen)).with("@type", LISTENER_TYPE)
 }
 
 /// What the counting filter is told.
 pub(crate) fn stream(policy: &Policy, module: &Path) -> Map {
-    filter(&envoy::stream_role(policy), policy, module)
+    filter(&envoy::stream_role(policy, &Scheme::module(policy)), policy, module)
 }
 
 /// What the gate is told.

@@ -10,13 +10,15 @@ mod job;
 mod kustomization;
 mod lifecycle;
 pub(crate) mod local;
+mod native;
 pub mod output;
 mod parts;
 mod proxy_config;
+mod scheme;
 mod virtualservice;
 mod wasmplugin;
 
-use crate::policy::file::Placement;
+use crate::policy::file::{Engine, Placement};
 use crate::policy::{Policy, Problem, Resolve};
 use crate::yaml::{self, Map};
 
@@ -106,7 +108,9 @@ pub fn render(kind: Kind, policy: &Policy, resolve: Resolve<'_>) -> Result<Rende
     match kind {
         Kind::EnvoyFilter => {
             let file = envoyfilter::render(policy, &policy.source(resolve)?)?;
-            let warnings = policy.pull_secret.iter().map(|_| envoyfilter::NO_SECRET.to_owned()).collect();
+            let native = policy.engine == Engine::Native && policy.forwarded_proto.is_some();
+            let warnings = [(policy.pull_secret.is_some(), envoyfilter::NO_SECRET), (native, scheme::NEEDS)];
+            let warnings = warnings.into_iter().filter(|(is_so, _)| *is_so).map(|(_, warning)| warning.to_owned()).collect();
             Ok(Rendered { files: vec![file], warnings })
         }
         Kind::WasmPlugin => one(wasmplugin::render(policy, &policy.source(resolve)?)?),

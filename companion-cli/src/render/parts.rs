@@ -1,10 +1,11 @@
 //! Pieces of Envoy's configuration that several kinds share.
 
+use laststream_filter::forwarded::FORWARDED_PROTO;
 use serde_json::Value;
 
 use crate::policy::file::FailurePolicy;
 use crate::policy::module_json;
-use crate::policy::{ForwardedProto, Policy, Source, Told};
+use crate::policy::{Policy, Source, Told};
 use crate::yaml::{List, Map, Node};
 
 pub(super) const HCM: &str = "envoy.filters.network.http_connection_manager";
@@ -142,34 +143,41 @@ pub(super) fn teller(told: &Told) -> Map {
     Map::new().with("name", "envoy.filters.http.set_filter_state").with("typed_config", config)
 }
 
-/// `early_header_mutation_extensions`: saves what the peer sent.
-pub(super) fn early_mutation(header: &str) -> List {
-    let append = Map::new()
-        .with("header", Map::new().with("key", header).with("value", "%REQ(x-forwarded-proto)%"))
-        .with("append_action", "OVERWRITE_IF_EXISTS_OR_ADD")
-        .with("keep_empty_value", false);
-    let mutations = List::new()
-        .note("The removal comes before the append, and empty values are not kept: or a client that sends an empty x-forwarded-proto keeps a forged copy.")
-        .item(Map::new().with("remove", header))
-        .item(Map::new().with("append", append));
+/// `early_header_mutation_extensions`: saves what the peer sent, and lets it go if Envoy is to write its own everywhere.
+pub(super) fn early_mutation(early: Early<'_>) -> List {
+    let mut mutations = List::new();
+    if let Some(header) = early.saved_in {
+        let append = Map::new()
+            .with("header", Map::new().with("key", header).with("value", "%REQ(x-forwarded-proto)%"))
+            .with("append_action", "APPEND_IF_EXISTS_OR_ADD")
+            .with("keep_empty_value", false);
+        mutations = mutations
+            .note("The removal comes before the append, and empty values are not kept: or a client that sends an empty x-forwarded-proto keeps a forged copy.")
+            .item(Map::new().with("remove", header))
+            .item(Map::new().with("append", append));
+    }
+    if early.forgets {
+        mutations = mutations
+            .note("Where Envoy would keep the peer's own (trusted hops), it writes the connection's scheme now.")
+            .item(Map::new().with("remove", FORWARDED_PROTO));
+    }
     let config = Map::new().with("@type", EARLY_TYPE).with("mutations", mutations);
     List::new().item(Map::new().with("name", "envoy.http.early_header_mutation.header_mutation").with("typed_config", config))
+}
+
+/// What happens before Envoy writes its own `x-forwarded-proto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Early<'a> {
+    /// The header that the peer's is saved in.
+    pub(super) saved_in: Option<&'a str>,
+    /// Whether the peer's own is removed.
+    pub(super) forgets: bool,
 }
 
 /// Why the early mutation is there.
 pub(super) const WHY_EARLY: &str = "Envoy overwrites x-forwarded-proto before any filter runs; what the peer sent is saved first.";
 /// Why the saved header is removed again.
-pub(super) const WHY_REMOVED: &str = "Only the module reads the saved header; no app and no Envoy behind may believe it.";
-
-/// The header that must not go further.
-pub(super) fn saved_header(policy: &Policy) -> Option<&str> {
-    policy.forwarded_proto.as_ref().and_then(|proto: &ForwardedProto| proto.saved_in.as_deref())
-}
-
-/// What the module is told by a filter in front of it.
-pub(super) fn told(policy: &Policy) -> Option<&Told> {
-    policy.forwarded_proto.as_ref().and_then(|proto| proto.told.as_ref())
-}
+pub(super) const WHY_REMOVED: &str = "Nobody else reads the saved header; no app and no Envoy behind may believe it.";
 
 /// The gate's listener around its filter.
 pub(super) fn gate_listener(name: &str, port: u16, filter: Map) -> Map {

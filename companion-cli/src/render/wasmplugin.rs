@@ -1,6 +1,7 @@
 //! WasmPlugins: for pull secrets, and for waypoints. They carry the module's streams; what else there is stands in the comments.
 
 use super::envoyfilter::around_the_module;
+use super::scheme::Scheme;
 use super::{File, metadata, objects, pods};
 use crate::policy::file::{FailurePolicy, Placement};
 use crate::policy::module_json::{self, scopes};
@@ -15,6 +16,8 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
         Placement::EnvoyGateway(_) => return Err(Problem::new("placement", "Envoy Gateway knows no WasmPlugins: `render envoy-gateway`")),
         Placement::Envoy(_) => return Err(Problem::new("placement", "an Envoy without a mesh knows no WasmPlugins: `render envoy`")),
     };
+    let scheme =
+        Scheme::only_module(policy, "a WasmPlugin has its place from Istio, and theirs would be in front of it: `render envoyfilter`")?;
     let scopes = scopes(policy);
     let several = scopes.len() > 1;
     let mut documents: Vec<Map> =
@@ -23,7 +26,7 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
         "A WasmPlugin has no listener, so there is no gate here: streams are counted, and nothing holds a drain. `render envoyfilter` has one; it pulls with the proxy's own credentials.".to_owned(),
         "It has no place of its own either: filters that EnvoyFilters insert first come before it, and what those answer is not counted.".to_owned(),
     ];
-    if let Some(filter) = around_the_module(policy, context).filter(|_| !context.is_empty()) {
+    if let Some(filter) = around_the_module(policy, &scheme, context).filter(|_| !context.is_empty()) {
         about.push("The EnvoyFilter carries what the module needs to know for x-forwarded-proto: without it nobody is trusted.".into());
         documents.push(filter);
     }

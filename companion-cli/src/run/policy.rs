@@ -1,6 +1,6 @@
 //! A policy that was written for some mesh, on this machine.
 
-use crate::policy::file::{Finish, Placement, PlainEnvoy};
+use crate::policy::file::{Engine, Finish, Placement, PlainEnvoy};
 use crate::policy::{Overrides, Policy, Refused};
 
 /// Never read: the module that runs here is named on the command line. With a file, its failure policy is that of a local one.
@@ -18,6 +18,9 @@ pub fn read(text: &[u8]) -> Result<Policy, Refused> {
     policy.placement = Placement::Envoy(PlainEnvoy::default());
     if policy.finish == Finish::DrainAgent {
         policy.finish = Finish::Nothing;
+    }
+    if policy.engine == Engine::Native {
+        policy.warnings.push("engine: here the module does it, so that policies can change without a new listener".into());
     }
     if policy.app.take().is_some() {
         policy.warnings.push("drain.wait_for_app: the app here does not end with Envoy, so nobody waits for that".into());

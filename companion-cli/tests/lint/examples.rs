@@ -38,6 +38,20 @@ fn good_examples_are_good() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// The rules about the saved header hold for Envoy's own matchers, too.
+#[test]
+fn matchers_need_what_the_module_needs() {
+    let Example { name, text } = Example::read(&folder("rules").join("LS355.good.yaml"));
+    for (from, to, code) in [
+        ("header: {key: x-laststream-forwarded-proto,", "header: {key: x-other,", "LS351"),
+        ("- remove: x-laststream-forwarded-proto", "- remove: x-other", "LS352"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let found = Example { name: name.clone(), text: text.replace(from, to) }.found();
+        assert!(matches!(found.as_slice(), [(_, only)] if only == code), "{code}: {found:?}");
+    }
+}
+
 #[test]
 fn write_ups_are_answered_with_the_right_advice() {
     let mut wrong = String::new();

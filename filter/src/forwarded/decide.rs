@@ -64,6 +64,13 @@ impl Policy {
         }
     }
 
+    /// What `x-forwarded-proto` becomes of a trusted or untrusted peer's request on such a connection; `None` leaves it. For who decides in
+    /// another way, and must come to the same.
+    pub fn decide(&self, headers: Headers<'_>, trusted: bool, connection: Scheme) -> Option<Scheme> {
+        let finding = if trusted { self.find(headers) } else { Finding::Untrusted };
+        self.target(finding, || connection)
+    }
+
     /// The scheme that `x-forwarded-proto` must tell; `None` leaves it. The connection's own scheme is only asked for when it is needed.
     pub(crate) fn target(&self, finding: Finding, connection: impl FnOnce() -> Scheme) -> Option<Scheme> {
         match finding {

@@ -18,9 +18,9 @@ pub use known::FORWARDED_PROTO;
 pub(crate) use known::{form_of, sources_of};
 pub use peers::{Peers, Range, RangeError};
 pub use scheme::Scheme;
-pub(crate) use source::{Ports, Source};
+pub use source::{Ports, Source};
 pub(crate) use told::Told;
-pub(crate) use trust::Trust;
+pub use trust::Trust;
 
 #[doc(hidden)]
 pub use {cf_visitor::scheme as cf_visitor_scheme, rfc7239::protos as forwarded_protos}; // for the fuzz targets
@@ -30,16 +30,24 @@ use crate::config::wire::{Decision, Fallback, Strip};
 /// The checked policy.
 #[derive(Debug)]
 pub struct Policy {
-    pub(crate) trust: Trust,
-    pub(crate) sources: Vec<Source>,
+    /// Whom it believes.
+    pub trust: Trust,
+    /// What it reads, each header once; `x-forwarded-proto` under the name that it was saved in.
+    pub sources: Vec<Source>,
     /// The header that holds what the peer sent as `x-forwarded-proto`.
-    pub(crate) original: String,
-    pub(crate) decision: Decision,
-    pub(crate) ports: Ports,
-    pub(crate) fallback: Fallback,
-    pub(crate) strip: Strip,
-    pub(crate) write_scheme: bool,
-    pub(crate) write_port: bool,
+    pub original: String,
+    /// What several sources must do.
+    pub decision: Decision,
+    /// Which scheme a port stands for.
+    pub ports: Ports,
+    /// What becomes of a request that nothing is known of.
+    pub fallback: Fallback,
+    /// Which forgeable headers go.
+    pub strip: Strip,
+    /// Whether `:scheme` is written, too.
+    pub write_scheme: bool,
+    /// Whether `x-forwarded-port` is written, too.
+    pub write_port: bool,
 }
 
 impl Policy {

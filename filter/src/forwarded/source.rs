@@ -6,9 +6,11 @@ use crate::headers::Headers;
 
 /// Which scheme a port stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ports {
-    https: Vec<u16>,
-    http: Vec<u16>,
+pub struct Ports {
+    /// Those of https.
+    pub https: Vec<u16>,
+    /// Those of http.
+    pub http: Vec<u16>,
     /// What is written for https and for http.
     written: [String; 2],
 }
@@ -62,10 +64,13 @@ impl From<Option<Scheme>> for Says {
 
 /// A header to read, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
-    pub(crate) header: String,
-    pub(crate) form: Form,
-    pub(crate) element: Element,
+pub struct Source {
+    /// Its name, in lower case.
+    pub header: String,
+    /// How its value tells the scheme.
+    pub form: Form,
+    /// Which of its elements counts.
+    pub element: Element,
 }
 
 impl Source {

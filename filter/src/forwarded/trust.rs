@@ -5,9 +5,11 @@ use crate::text::Text;
 
 /// Whom a policy trusts: whoever is in `peers` or has one of the `identities`.
 #[derive(Debug)]
-pub(crate) struct Trust {
-    pub(crate) peers: Peers,
-    pub(crate) identities: Vec<Text>,
+pub struct Trust {
+    /// Addresses.
+    pub peers: Peers,
+    /// Identities in certificates.
+    pub identities: Vec<Text>,
     pub(crate) peer_key: String,
     /// The property that holds the direct peer's address. Never `source.address`: that one is inferred from `x-forwarded-for`.
     pub(crate) peer_property: Vec<u8>,

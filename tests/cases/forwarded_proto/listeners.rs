@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::engines::Form;
 use super::markdown::{self, Grid};
 use crate::support::bootstrap::{Hcm, Listener, Route};
 use crate::support::certificates::{Authority, Identity};
@@ -109,18 +110,22 @@ pub(super) struct Certificates {
     pub(super) server: Identity,
 }
 
-/// The module in its place.
-pub(super) struct Module {
-    pub(super) filter: Value,
-    /// What tells it the direct peer, where the listener has that.
-    pub(super) teller: Value,
-}
-
 impl Setup {
-    /// A listener of that name, with the module as a filter.
-    pub(super) fn listener(&self, name: &str, module: Module, certificates: &Certificates) -> Listener {
+    /// Whether what the module needs is there; Envoy's own matchers bring what they need.
+    pub(super) fn is_complete(&self) -> bool {
+        self.saves && self.tells_peer
+    }
+
+    /// What the set-up has around the module; the teller tells it the direct peer, where the listener has that.
+    pub(super) fn around(&self, module: Value, teller: Value) -> Form {
+        let filters = self.tells_peer.then_some(teller).into_iter().chain([module]).collect();
+        Form { early: self.saves.then(saving), filters }
+    }
+
+    /// A listener of that name.
+    pub(super) fn listener(&self, name: &str, form: Form, certificates: &Certificates) -> Listener {
         let Certificates { authority, server } = certificates;
-        let hcm = self.connection_manager(name, module);
+        let hcm = self.connection_manager(name, form);
         let mutual = |hcm| Listener::new(name, hcm).mutual_tls(server, authority);
         let context = "/filter_chains/0/transport_socket/typed_config";
         let optional = |listener: Listener| listener.with(&format!("{context}/require_client_certificate"), json!(false));
@@ -142,19 +147,14 @@ impl Setup {
         if self.address == "::" { listener.with(&format!("{socket}/ipv4_compat"), json!(true)) } else { listener }
     }
 
-    fn connection_manager(&self, name: &str, module: Module) -> Hcm {
+    fn connection_manager(&self, name: &str, form: Form) -> Hcm {
         let mut hcm = Hcm::new(name).use_remote_address(self.use_remote_address, self.hops);
         hcm = hcm.with("/route_config/virtual_hosts", virtual_hosts());
-        if self.saves {
-            hcm = hcm.early_mutations(saving());
-        }
         if self.appends_port {
             hcm = hcm.append_x_forwarded_port();
         }
-        if self.tells_peer {
-            hcm = hcm.filter(module.teller);
-        }
-        hcm.filter(module.filter)
+        hcm = form.early.into_iter().fold(hcm, Hcm::early_mutations);
+        form.filters.into_iter().fold(hcm, Hcm::filter)
     }
 }
 

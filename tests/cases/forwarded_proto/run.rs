@@ -1,15 +1,16 @@
 //! Sends every row to an Envoy that has all listeners, and compares.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use super::cells::shown;
-use super::client::{Answer, Connection, Way};
-use super::listeners::{Certificates, Module, ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport};
-use super::table::{Expected, From, Protocol, Row, Section, Table};
 use serde_json::Value;
 
+use super::cells::shown;
+use super::client::{Answer, Connection, Way};
+use super::engines::{self, Form, Place};
+use super::listeners::{Certificates, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport};
+use super::table::{Expected, From, Protocol, Row, Section, Table};
 use crate::lab::Lab;
 use crate::support::bootstrap::{Bootstrap, cluster, filters};
 use crate::support::certificates::{Authority, Identity};
@@ -19,20 +20,32 @@ use crate::support::upstream::{Received, Upstream};
 
 type Counts = BTreeMap<String, u64>;
 
-/// What the filter in front of the module tells.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
-    /// Who the direct peer is.
-    Peer,
+/// Who restores the scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    /// A filter in front tells it who the direct peer is.
+    Module,
     /// And what the headers say.
-    PeerAndHeaders,
+    ToldModule,
+    /// Sections that Envoy's own matchers cannot express are left out.
+    Envoy,
 }
 
-/// Every mismatch: the row, its reason, and below them what was expected and what was seen.
-pub(super) async fn all(lab: &Lab, table: &Table, told: Told) -> Outcome<Vec<String>> {
-    let bench = Bench::set_up(lab, table, told).await?;
+/// What a run has shown.
+pub(super) struct Shown {
+    /// The row, its reason, and below them what was expected and what was seen.
+    pub(super) mismatches: Vec<String>,
+    /// How many rows were sent.
+    pub(super) rows: usize,
+}
+
+/// Every row.
+pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Shown> {
+    let bench = Bench::set_up(lab, table, engine).await?;
     let mut mismatches = Vec::new();
-    for section in &table.sections {
+    let sections: Vec<&Section> = table.sections.iter().filter(|section| bench.has(section)).collect();
+    let rows = sections.iter().map(|section| section.rows.len()).sum();
+    for section in sections {
         let to = bench.envoy.address(&section.name).await?;
         let transport = table.setup(&section.setup)?.transport;
         for row in &section.rows {
@@ -45,10 +58,13 @@ pub(super) async fn all(lab: &Lab, table: &Table, told: Told) -> Outcome<Vec<Str
         }
         mismatches.extend(bench.warnings(section));
     }
-    Ok(mismatches)
+    Ok(Shown { mismatches, rows })
 }
 
 struct Bench {
+    engine: Engine,
+    /// The names of the sections that have a listener.
+    sections: HashSet<String>,
     envoy: Envoy,
     upstream: Upstream,
     certificates: Certificates,
@@ -57,18 +73,20 @@ struct Bench {
 }
 
 impl Bench {
-    async fn set_up(lab: &Lab, table: &Table, told: Told) -> Outcome<Self> {
+    async fn set_up(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let authority = Authority::new()?;
         let server = authority.server()?;
         let certificates = Certificates { authority, server };
         let stranger = Authority::new()?;
         let mut config = Bootstrap::new().cluster(cluster::h1("http1", upstream.h1())).cluster(cluster::h2("http2", upstream.h2()));
+        let mut sections = HashSet::new();
         for section in &table.sections {
-            let mut module = lab.stream(&section.configuration);
-            module.name = &section.name;
-            let module = Module { filter: module.filter(), teller: teller(&section.configuration, told)? };
-            config = config.listener(table.setup(&section.setup)?.listener(&section.name, module, &certificates));
+            let setup = table.setup(&section.setup)?;
+            if let Some(form) = form(lab, section, setup, engine)? {
+                config = config.listener(setup.listener(&section.name, form, &certificates));
+                sections.insert(section.name.clone());
+            }
         }
         let mut identities = HashMap::new();
         for (uri, known) in table.sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.from.identity.clone()) {
@@ -78,7 +96,11 @@ impl Bench {
         }
         let options = Options { concurrency: 1, ..Options::default() };
         let envoy = Envoy::start(&lab.envoy, config.build(), options).await?;
-        Ok(Self { envoy, upstream, certificates, identities })
+        Ok(Self { engine, sections, envoy, upstream, certificates, identities })
+    }
+
+    fn has(&self, section: &Section) -> bool {
+        self.sections.contains(&section.name)
     }
 
     /// All that is not as the row says.
@@ -105,8 +127,10 @@ impl Bench {
             found.upstream(expected, &received);
             requests += 1;
         }
-        let wanted = Counts::from([(expected.verdict.clone(), requests)]);
-        found.same("verdicts", &wanted, &counted(&before, &self.counts().await?));
+        if self.engine != Engine::Envoy {
+            let wanted = Counts::from([(expected.verdict.clone(), requests)]);
+            found.same("verdicts", &wanted, &counted(&before, &self.counts().await?));
+        }
         Ok(found.0)
     }
 
@@ -150,6 +174,7 @@ impl Bench {
         let ours = format!("wasm log {} ", section.name);
         let said: Vec<&str> = log.lines().filter(|line| line.contains(&ours) && !line.contains("[info]")).collect();
         match &section.warning {
+            _ if self.engine == Engine::Envoy => Vec::new(),
             Some(warning) if !said.iter().any(|line| line.contains(warning.as_str())) => {
                 vec![format!("{}: no warning of {warning:?}", section.name)]
             }
@@ -159,10 +184,23 @@ impl Bench {
     }
 }
 
-fn teller(configuration: &str, told: Told) -> Outcome<Value> {
-    if told == Told::Peer {
-        return Ok(filters::direct_peer());
+/// What stands in the section's listener; nothing where that engine is not for it.
+fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<Option<Form>> {
+    let told = |teller| {
+        let mut module = lab.stream(&section.configuration);
+        module.name = &section.name;
+        setup.around(module.filter(), teller)
+    };
+    match engine {
+        Engine::Module => Ok(Some(told(filters::direct_peer()))),
+        Engine::ToldModule => Ok(Some(told(direct_peer_and_headers(&section.configuration)?))),
+        // Matchers do without filter state: what becomes of the module where it is missing is nothing to them.
+        Engine::Envoy if !setup.is_complete() || section.warns_of("filter state") => Ok(None),
+        Engine::Envoy => Ok(engines::native(&section.configuration, Place::Gateway)?.ok()),
     }
+}
+
+fn direct_peer_and_headers(configuration: &str) -> Outcome<Value> {
     let configuration: Value = serde_json::from_str(configuration).context("the configuration")?;
     let original = configuration["forwarded_proto"]["original_header"].as_str().unwrap_or("x-laststream-forwarded-proto");
     Ok(filters::direct_peer_and_headers(original))

@@ -173,6 +173,12 @@ fn row(grid: &Grid<'_>, cells: &[&str], setup: &Setup) -> Outcome<Row> {
     Ok(row)
 }
 
+impl Section {
+    pub(super) fn warns_of(&self, what: &str) -> bool {
+        self.warning.as_ref().is_some_and(|warning| warning.contains(what))
+    }
+}
+
 impl Row {
     /// A row that could not be sent as it stands must not look as if it had been.
     fn check(&self, setup: &Setup) -> Outcome {

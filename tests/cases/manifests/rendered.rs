@@ -60,6 +60,18 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     Ok(())
 }
 
+/// The module counts, and is told nothing of the scheme.
+pub(super) async fn a_rendered_gateway_restores_by_envoys_own_matchers(lab: &Lab) -> Outcome {
+    let policy = super::read("gateway-behind-alb/policy.yaml")?.replace("10.0.0.0/16", "127.0.0.0/30") + "engine: native\n";
+    let filter = yaml(Kind::EnvoyFilter, &policy)?;
+    ensure!(!filter.to_string().contains("forwarded_proto"), "the module is told of the scheme: {filter:#}");
+    let proxy = Proxy::with(lab, GATEWAY, &filter).await?;
+    restores(proxy.envoy.address("main").await?, &proxy.upstream).await?;
+    proxy.envoy.wait_for_stat("wasmcustom.laststream_streams_begun_gateway_total", |value| value == Some(3), SOON).await?;
+    proxy.envoy.wait_for_stat("http.main.ip_tagging.https.hit", |value| value == Some(1), SOON).await?;
+    Ok(())
+}
+
 /// What a WasmPlugin cannot carry comes with it, and finds it.
 pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
     let policy = super::read("gateway-behind-alb/policy.yaml")?.replace("10.0.0.0/16", "127.0.0.0/30");
@@ -71,8 +83,14 @@ pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
 
 /// Envoy Gateway's patches find their places in a listener as it makes them.
 pub(super) async fn rendered_envoy_gateway_patches_restore(lab: &Lab) -> Outcome {
-    let policy = super::read("envoy-gateway/policy.yaml")?.replace("35.191.0.0/16", "127.0.0.0/30");
-    let documents = all(Kind::EnvoyGateway, &policy)?;
+    for engine in ["native", "wasm"] {
+        let policy = super::read("envoy-gateway/policy.yaml")?.replace("35.191.0.0/16", "127.0.0.0/30");
+        patched(lab, &all(Kind::EnvoyGateway, &format!("{policy}engine: {engine}\n"))?).await.context(engine)?;
+    }
+    Ok(())
+}
+
+async fn patched(lab: &Lab, documents: &[Value]) -> Outcome {
     let upstream = Upstream::start().await?;
     let module = lab.stream(&documents[0]["spec"]["wasm"][0]["config"].to_string()).filter();
     let hcm = Hcm::new("main").filter(module).route(Route::prefix("/").cluster("app")).use_remote_address(true, 0);

@@ -199,7 +199,7 @@ const OLD_TYPES: [&str; 4] = [".v2.", ".v2alpha.", "envoy.config.filter.", ".v3a
 /// Packages in which Envoy and its friends have types.
 const PACKAGES: [&str; 7] = ["envoy.", "google.protobuf.", "udpa.type.v1.", "xds.", "istio.", "stats.PluginConfig", "opencensus."];
 /// Types that these resources are made of; what comes close to one is meant to be it.
-const TYPES: [&str; 12] = [
+const TYPES: [&str; 14] = [
     "envoy.extensions.filters.http.wasm.v3.Wasm",
     "envoy.extensions.filters.http.rbac.v3.RBAC",
     "envoy.extensions.filters.http.lua.v3.Lua",
@@ -207,6 +207,8 @@ const TYPES: [&str; 12] = [
     "envoy.extensions.filters.http.router.v3.Router",
     "envoy.extensions.filters.http.set_filter_state.v3.Config",
     "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
+    "envoy.extensions.filters.http.ip_tagging.v3.IPTagging",
+    "envoy.extensions.common.matching.v3.ExtensionWithMatcher",
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
     "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
     "google.protobuf.StringValue",

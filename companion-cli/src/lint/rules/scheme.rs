@@ -1,6 +1,6 @@
 //! LS35x: what restoring x-forwarded-proto needs around the module.
 
-use laststream_filter::config::wire::{ForwardedProto, Preset};
+use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::{Found, Severity};
@@ -25,7 +25,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "a forged copy of the saved header survives",
         why: "A client may send the saved header itself. Only when it is removed before it is appended, and empty values are not kept, is what the module reads the peer's own x-forwarded-proto.",
-        fix: "In `mutations`: first `remove` the header, then `append` it with OVERWRITE_IF_EXISTS_OR_ADD, without `keep_empty_value`.",
+        fix: "In `mutations`: first `remove` the header, then `append` it, without `keep_empty_value`.",
         check: forgeable,
     },
     Rule {
@@ -44,7 +44,36 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Put `set_filter_state` in front: in a chain before the module, in an EnvoyFilter as a later INSERT_FIRST patch.",
         check: peer_too_late,
     },
+    Rule {
+        code: "LS355",
+        severity: Severity::Error,
+        title: "two filters restore x-forwarded-proto on the same requests",
+        why: "Envoy's own matchers and the module decide one after the other, by two policies that may differ, and the second one sees what the first has written. Each request pays for both.",
+        fix: "Render all of it from one policy. `engine` says who does it: then the module is told nothing of `forwarded_proto`, or the matchers are not there.",
+        check: restored_twice,
+    },
 ];
+
+/// Envoy's own filters that write it.
+fn writers(given: &Given) -> impl Iterator<Item = Helper<'_>> {
+    let writes = |tag: &Node<'_>| tag.text_of("header").is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO));
+    given.keyed_field("ip_tag_header", "ipTagHeader").filter(writes).map(Helper::new)
+}
+
+/// Envoy's own filters that read the saved header, where it can be seen what is around them.
+fn readers(given: &Given) -> Vec<Helper<'_>> {
+    let reads = |name: &Node<'_>| name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER));
+    let of_writer =
+        |writer: &Helper<'_>, name: Node<'_>| matcher_around(writer.node).is_some_and(|matcher| name.upwards().any(|up| up == matcher));
+    let names: Vec<Node<'_>> = given.keyed_field("header_name", "headerName").filter(reads).collect();
+    let is_placed = |writer: &Helper<'_>| matches!(writer.reach, Reach::Mesh(_)) || writer.manager.is_some();
+    writers(given).filter(is_placed).filter(|writer| names.iter().any(|name| of_writer(writer, *name))).collect()
+}
+
+/// The filter that leaves another one out where its matcher says so.
+fn matcher_around(filter: Node<'_>) -> Option<Node<'_>> {
+    filter.upwards().find(|node| node.field("xds_matcher").is_some())
+}
 
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
@@ -84,6 +113,12 @@ impl<'g> Helper<'g> {
         self.reach.may_meet(module.reach())
             && (in_mesh || self.manager.is_some_and(|manager| connection_manager(module.typed) == Some(manager)))
     }
+
+    /// The same for another filter.
+    fn meets(&self, other: &Self) -> bool {
+        let in_mesh = matches!(self.reach, Reach::Mesh(_));
+        self.reach.may_meet(&other.reach) && (in_mesh || (self.manager.is_some() && self.manager == other.manager))
+    }
 }
 
 /// Early header mutations.
@@ -114,23 +149,34 @@ fn not_saved<'g>(given: &'g Given, found: &mut Found<'g>) {
             found.at(section(module), format!("no early header mutation of these files writes `{}`", proto.original_header));
         }
     }
+    for reader in readers(given) {
+        if !mutations.iter().any(|helper| helper.meets(&reader) && append_of(helper.node, ORIGINAL_HEADER).is_some()) {
+            found.at(reader.node, format!("no early header mutation of these files writes `{ORIGINAL_HEADER}`"));
+        }
+    }
 }
 
 fn forgeable<'g>(given: &'g Given, found: &mut Found<'g>) {
     let restorers: Vec<_> = restorers(given).filter(|(_, proto)| wants_saved(proto)).collect();
+    let readers = readers(given);
     for helper in mutations(given) {
-        let Some(list) = restorers.iter().find_map(|(module, proto)| {
-            let append = helper.helps(*module).then(|| append_of(helper.node, &proto.original_header))??;
-            Some((append, &proto.original_header))
-        }) else {
-            continue;
-        };
-        let (append, header) = list;
+        let modules = restorers.iter().filter(|(module, _)| helper.helps(*module)).map(|(_, proto)| proto.original_header.as_str());
+        let filters = readers.iter().filter(|reader| helper.meets(reader)).map(|_| ORIGINAL_HEADER);
+        let read = modules.chain(filters).find_map(|header| Some((append_of(helper.node, header)?, header)));
+        let Some((append, header)) = read else { continue };
         let removes = |item: Node<'g>| item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header));
         if !helper.node.items().take_while(|item| *item != append).any(removes) {
             found.at(append, format!("`{header}` is not removed before"));
         } else if let Some(keeps) = append.fields("append.keep_empty_value").filter(|node| node.is_true()) {
             found.at(keeps, "an empty x-forwarded-proto leaves an empty header here, which says nothing to the module");
+        }
+    }
+}
+
+fn restored_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
+    for (module, _) in restorers(given) {
+        if let Some(writer) = writers(given).find(|writer| writer.helps(module)) {
+            found.at(writer.node, format!("`{}` restores it, too", module.name()));
         }
     }
 }

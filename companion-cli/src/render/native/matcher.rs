@@ -1,0 +1,131 @@
+//! Conditions, and how Envoy's generic matchers spell them.
+
+use std::net::IpAddr;
+
+use crate::yaml::{List, Map};
+
+const HEADER_INPUT: &str = "type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput";
+const PEER_INPUT: &str = "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.DirectSourceIPInput";
+const RANGES: &str = "type.googleapis.com/envoy.extensions.matching.input_matchers.ip.v3.Ip";
+const SKIP: &str = "type.googleapis.com/envoy.extensions.filters.common.matcher.action.v3.SkipFilter";
+const DELEGATE: &str = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher";
+
+/// Something that is so of a request, or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Test {
+    /// The header's lines, with commas between them, are this. A header that is not there is nothing.
+    Header(String, Text),
+    /// The direct peer's address, as a text, is this.
+    PeerText(Text),
+    /// The direct peer's address is in one of these.
+    PeerIn(Vec<(IpAddr, u8)>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+    Not(Box<Self>),
+}
+
+/// What a text is compared with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Text {
+    Exact(String),
+    Prefix(String),
+    /// All of it, in RE2's syntax.
+    Regex(String),
+}
+
+impl Test {
+    pub(super) fn exact(header: &str, value: &str) -> Self {
+        Self::Header(header.into(), Text::Exact(value.into()))
+    }
+
+    pub(super) fn regex(header: &str, pattern: impl Into<String>) -> Self {
+        Self::Header(header.into(), Text::Regex(pattern.into()))
+    }
+
+    fn predicate(&self) -> Map {
+        match self {
+            Self::Header(name, text) => {
+                let input = Map::new().with("@type", HEADER_INPUT).with("header_name", name.as_str());
+                single("header", input, "value_match", text.matcher())
+            }
+            Self::PeerText(text) => single("peer", Map::new().with("@type", PEER_INPUT), "value_match", text.matcher()),
+            Self::PeerIn(ranges) => {
+                let range = |(address, length): &(IpAddr, u8)| {
+                    Map::new().with("address_prefix", address.to_string()).with("prefix_len", u16::from(*length))
+                };
+                let ranges = ranges.iter().map(range).collect::<List>();
+                let config = Map::new().with("@type", RANGES).with("cidr_ranges", ranges).with("stat_prefix", "laststream");
+                let matcher = Map::new().with("name", "ranges").with("typed_config", config);
+                single("peer", Map::new().with("@type", PEER_INPUT), "custom_match", matcher)
+            }
+            Self::All(tests) => Map::new().with("and_matcher", several(tests)),
+            Self::Any(tests) => Map::new().with("or_matcher", several(tests)),
+            Self::Not(test) => Map::new().with("not_matcher", test.predicate()),
+        }
+    }
+}
+
+impl Text {
+    fn matcher(&self) -> Map {
+        match self {
+            Self::Exact(text) => Map::new().with("exact", text.as_str()),
+            Self::Prefix(text) => Map::new().with("prefix", text.as_str()),
+            Self::Regex(text) => Map::new().with("safe_regex", Map::new().with("google_re2", Map::new()).with("regex", text.as_str())),
+        }
+    }
+}
+
+fn single(name: &str, input: Map, kind: &str, matcher: Map) -> Map {
+    let input = Map::new().with("name", name).with("typed_config", input);
+    Map::new().with("single_predicate", Map::new().with("input", input).with(kind, matcher))
+}
+
+fn several(tests: &[Test]) -> Map {
+    Map::new().with("predicate", tests.iter().map(Test::predicate).collect::<List>())
+}
+
+/// All of them; at least one.
+pub(super) fn all(tests: impl IntoIterator<Item = Test>) -> Test {
+    let flat = tests.into_iter().flat_map(|test| match test {
+        Test::All(inner) => inner,
+        other => vec![other],
+    });
+    joined(flat.collect(), Test::All)
+}
+
+/// One of them or more; at least one.
+pub(super) fn any(tests: impl IntoIterator<Item = Test>) -> Test {
+    let flat = tests.into_iter().flat_map(|test| match test {
+        Test::Any(inner) => inner,
+        other => vec![other],
+    });
+    joined(flat.collect(), Test::Any)
+}
+
+pub(super) fn not(test: Test) -> Test {
+    Test::Not(Box::new(test))
+}
+
+/// Envoy wants two of them at least.
+fn joined(mut tests: Vec<Test>, join: impl FnOnce(Vec<Test>) -> Test) -> Test {
+    match (tests.pop(), tests.is_empty()) {
+        (Some(only), true) => only,
+        (last, _) => {
+            tests.extend(last);
+            join(tests)
+        }
+    }
+}
+
+/// The filter, left out where the test is not passed.
+pub(super) fn only_if(name: &str, test: &Test, filter: Map) -> Map {
+    let skip = Map::new().with("name", "skip").with("typed_config", Map::new().with("@type", SKIP));
+    let matcher =
+        Map::new().with("predicate", Map::new().with("not_matcher", test.predicate())).with("on_match", Map::new().with("action", skip));
+    let config = Map::new()
+        .with("@type", DELEGATE)
+        .with("extension_config", filter)
+        .note("Left out wherever this does not hold.")
+        .with("xds_matcher", Map::new().with("matcher_list", Map::new().with("matchers", List::new().item(matcher))));
+    Map::new().with("name", name).with("typed_config", config)
+}

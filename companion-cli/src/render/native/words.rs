@@ -1,0 +1,98 @@
+//! What one header says, as conditions on its text. The module's own reading is in the filter's `forwarded` modules; a test compares both.
+
+use laststream_filter::config::wire::{Element, Form};
+use laststream_filter::forwarded::{Ports, Source};
+
+use super::matcher::{Test, all, any, not};
+
+/// What a source may say.
+pub(super) struct Said {
+    pub(super) https: Saying,
+    pub(super) http: Saying,
+    pub(super) nothing: Test,
+}
+
+/// That it says one of the schemes.
+pub(super) struct Saying {
+    /// In the usual spelling, which is quickly seen.
+    pub(super) usual: Test,
+    /// In any.
+    any: Test,
+}
+
+impl Saying {
+    pub(super) fn test(&self) -> Test {
+        any([self.usual.clone(), self.any.clone()])
+    }
+}
+
+/// Blanks, as the module trims them.
+const BLANKS: &str = r"[\t\n\f\r ]*";
+/// Blanks and elements that are empty.
+const GAP: &str = r"[\t\n\f\r ,]*";
+/// Digits from 0 to 65535, with zeros in front.
+const PORT: &str = "0*(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
+/// Envoy refuses regular expressions of more than a hundred instructions.
+const MOST_PORTS: usize = 8;
+
+/// What the source may say, or why matchers cannot read it.
+pub(super) fn said(source: &Source, ports: &Ports) -> Result<Said, &'static str> {
+    let read = Reading { header: &source.header, element: source.element };
+    match source.form {
+        Form::Scheme => Ok(read.words(["https", "wss"], ["http", "ws"])),
+        Form::Flag => Ok(read.words(["on", "1|true|yes"], ["off", "0|false|no"])),
+        Form::Port if ports.https.is_empty() || ports.http.is_empty() => Err("needs `ports` for both schemes"),
+        Form::Port if ports.https.len() + ports.http.len() > MOST_PORTS => Err("has more `ports` than a matcher takes"),
+        Form::Port => Ok(read.ports(ports)),
+        Form::Present => Err("counts by its presence, and matchers cannot tell one comma from two empty lines"),
+        Form::Forwarded => Err("has a grammar that no matcher can follow"),
+        Form::CfVisitor => Err("is JSON, which matchers do not read"),
+    }
+}
+
+struct Reading<'s> {
+    header: &'s str,
+    element: Element,
+}
+
+impl Reading<'_> {
+    fn words(&self, https: [&str; 2], http: [&str; 2]) -> Said {
+        let saying = |[usual, others]: [&str; 2]| self.saying(usual, &format!("(?i:{usual}|{others})"));
+        Said { https: saying(https), http: saying(http), nothing: self.blank() }
+    }
+
+    /// A port that stands for no scheme says nothing, too.
+    fn ports(&self, ports: &Ports) -> Said {
+        let one_of = |ports: &[u16]| format!("0*(?:{})", ports.iter().map(u16::to_string).collect::<Vec<_>>().join("|"));
+        let saying = |ports: &[u16]| self.saying(&ports.first().map(u16::to_string).unwrap_or_default(), &one_of(ports));
+        let known = one_of(&[ports.https.as_slice(), &ports.http].concat());
+        let known = match self.element {
+            Element::Agree => format!(r"(?:\C*,)?{BLANKS}{known}{BLANKS}(?:,\C*)?"),
+            Element::First | Element::Last => self.pattern(&known),
+        };
+        let unknown = all([self.like(self.pattern(PORT)), not(self.like(known))]);
+        Said { https: saying(&ports.https), http: saying(&ports.http), nothing: any([self.blank(), unknown]) }
+    }
+
+    fn saying(&self, usual: &str, word: &str) -> Saying {
+        Saying { usual: Test::exact(self.header, usual), any: self.like(self.pattern(word)) }
+    }
+
+    /// Not there, or no element in it.
+    fn blank(&self) -> Test {
+        any([not(self.like(r"\C+".into())), self.like(GAP.into())])
+    }
+
+    fn like(&self, pattern: String) -> Test {
+        Test::regex(self.header, pattern)
+    }
+
+    /// The text in which the element that counts is such a word.
+    fn pattern(&self, word: &str) -> String {
+        match self.element {
+            Element::Agree => format!("{GAP}(?:{word}{BLANKS}(?:,{GAP}|$))+"),
+            Element::First => format!(r"{GAP}{word}{BLANKS}(?:,\C*)?"),
+            Element::Last => format!(r"(?:\C*,)?{BLANKS}{word}{GAP}"),
+        }
+    }
+}

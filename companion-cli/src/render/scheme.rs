@@ -1,0 +1,189 @@
+//! Who restores `x-forwarded-proto`: the module, or Envoy's own matchers.
+
+use super::native::{self, Listeners, Native};
+use super::parts::Early;
+use crate::policy::file::{Engine, Placement};
+use crate::policy::{ForwardedProto, Policy, Problem, Told};
+use crate::yaml::Map;
+
+/// Who does it.
+#[derive(Debug)]
+pub(super) enum Scheme<'p> {
+    /// Nobody: the policy wants none of it.
+    Untouched,
+    /// The module; and why, where Envoy was thought of.
+    Module(&'p ForwardedProto, Option<String>),
+    /// Envoy.
+    Envoy(Native),
+}
+
+impl<'p> Scheme<'p> {
+    /// Whoever is to do it in what is rendered; filters get their names from `name`.
+    pub(super) fn of(policy: &'p Policy, name: impl Fn(&str) -> String) -> Result<Self, Problem> {
+        let Some(proto) = &policy.forwarded_proto else { return Ok(Self::Untouched) };
+        if policy.engine == Engine::Wasm {
+            return Ok(Self::module(policy));
+        }
+        let compiled = listeners(&policy.placement).map_err(|why| vec![why.to_owned()]).and_then(|at| native::compile(proto, at, name));
+        let asked = policy.engine == Engine::Native;
+        match (compiled, unsure(&policy.placement)) {
+            (Ok(_), Some(why)) if !asked => Ok(Self::Module(proto, Some(why.into()))),
+            (Ok(native), _) => Ok(Self::Envoy(native)),
+            (Err(reasons), _) if asked => Err(refused(&reasons.join("; "))),
+            (Err(reasons), _) => Ok(Self::Module(proto, Some(reasons.join("; ")))),
+        }
+    }
+
+    /// The module, because there is no place for Envoy's filters.
+    pub(super) fn only_module(policy: &'p Policy, why: &str) -> Result<Self, Problem> {
+        if policy.engine == Engine::Native && policy.forwarded_proto.is_some() { Err(refused(why)) } else { Ok(Self::module(policy)) }
+    }
+
+    /// The module, whatever the policy says.
+    pub(super) fn module(policy: &'p Policy) -> Self {
+        policy.forwarded_proto.as_ref().map_or(Self::Untouched, |proto| Self::Module(proto, None))
+    }
+
+    /// Whether the module is told.
+    pub(super) fn is_told(&self) -> bool {
+        matches!(self, Self::Module(..))
+    }
+
+    /// The header that must not go further.
+    pub(super) fn saved_in(&self) -> Option<&str> {
+        match self {
+            Self::Untouched => None,
+            Self::Module(proto, _) => proto.saved_in.as_deref(),
+            Self::Envoy(native) => native.saved_in.as_deref(),
+        }
+    }
+
+    /// What happens before Envoy writes its own.
+    pub(super) fn early(&self) -> Option<Early<'_>> {
+        let forgets = matches!(self, Self::Envoy(native) if native.forgets);
+        let saved_in = self.saved_in();
+        (saved_in.is_some() || forgets).then_some(Early { saved_in, forgets })
+    }
+
+    /// What the module is told by a filter in front of it.
+    pub(super) fn told(&self) -> Option<&'p Told> {
+        match self {
+            Self::Module(proto, _) => proto.told.as_ref(),
+            Self::Untouched | Self::Envoy(_) => None,
+        }
+    }
+
+    /// Envoy's filters, to stand behind the module in this order.
+    pub(super) fn filters(&self) -> &[Map] {
+        match self {
+            Self::Envoy(native) => &native.filters,
+            Self::Untouched | Self::Module(..) => &[],
+        }
+    }
+
+    /// A word on it at the head of the file.
+    pub(super) fn about(&self) -> Option<String> {
+        match self {
+            Self::Untouched | Self::Module(_, None) => None,
+            Self::Module(_, Some(why)) => Some(format!("The module restores x-forwarded-proto, not Envoy's own matchers: {why}.")),
+            Self::Envoy(_) => Some(
+                "Envoy's own matchers restore x-forwarded-proto, and the module only counts. So there are no laststream_forwarded_proto counters; what was written is in http.*.ip_tagging.https.hit. `engine: wasm` leaves it to the module."
+                    .into(),
+            ),
+        }
+    }
+}
+
+/// What the filters must be right for; or why they are not for such a place.
+fn listeners(placement: &Placement) -> Result<Listeners, &'static str> {
+    match placement {
+        Placement::Envoy(_) => Ok(Listeners::Edge),
+        Placement::EnvoyGateway(_) => Ok(Listeners::Plaintext),
+        Placement::Gateway(_) => Ok(Listeners::Any),
+        Placement::Sidecar(_) | Placement::Waypoint(_) => {
+            Err("on a sidecar Envoy takes `:scheme` from the peer's x-forwarded-proto, which matchers would have to remove first")
+        }
+    }
+}
+
+/// Whether one may doubt that the proxy has all that is needed.
+fn unsure(placement: &Placement) -> Option<&'static str> {
+    const ISTIO: &str =
+        "Istio builds its own Envoy, and its list of extensions does not name match_delegate; where yours has it, write `engine: native`";
+    matches!(placement, Placement::Gateway(_)).then_some(ISTIO)
+}
+
+/// What is asked of somebody who must have Istio's gateways in mind.
+pub(super) const NEEDS: &str = "engine: every proxy needs envoy.filters.http.match_delegate, or it refuses its listeners: look for it in `pilot-agent request GET config_dump?resource=bootstrap`";
+
+fn refused(why: &str) -> Problem {
+    Problem::new("engine", format!("Envoy's own matchers cannot do this: {why}. Take it out, or write `auto` or `wasm`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Scheme;
+    use crate::policy::{Overrides, Policy};
+
+    fn policy(text: &str) -> Policy {
+        Policy::read(text.as_bytes(), &Overrides::default()).unwrap_or_else(|refused| panic!("{refused}\n{text}"))
+    }
+
+    /// Who does it, and the words at the head of the file.
+    fn who(text: &str) -> Result<(bool, String), String> {
+        let policy = policy(text);
+        let scheme = Scheme::of(&policy, str::to_owned).map_err(|refused| refused.to_string())?;
+        assert_ne!(scheme.is_told(), matches!(scheme, Scheme::Envoy(_)), "{text}");
+        Ok((scheme.is_told(), scheme.about().unwrap_or_default()))
+    }
+
+    const PROTO: &str = "forwarded_proto: {trust: {peers: [10.0.0.0/8]}, ";
+
+    #[test]
+    fn envoy_does_what_it_can_where_it_surely_can() {
+        for (placement, engine, module) in [
+            ("envoy: {}", "auto", false),
+            ("envoy: {}", "native", false),
+            ("envoy: {}", "wasm", true),
+            ("envoy_gateway: {gateway: g}", "auto", false),
+            ("gateway: {}", "auto", true),
+            ("gateway: {}", "native", false),
+            ("sidecar: {}", "auto", true),
+        ] {
+            let text = format!("namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}presets: [aws_alb]}}");
+            let (told, about) = who(&text).expect(&text);
+            assert_eq!(told, module, "{text}");
+            assert_eq!(about.is_empty(), engine == "wasm", "the reason is told unless it was asked for: {about}");
+        }
+        assert!(matches!(Scheme::of(&policy("engine: native"), str::to_owned), Ok(Scheme::Untouched)));
+    }
+
+    #[test]
+    fn what_it_cannot_is_told_or_refused() {
+        for (proto, word) in [
+            ("presets: [cloudflare]}", "`cf-visitor` is JSON"),
+            ("sources: [{header: forwarded}]}", "`forwarded` has a grammar"),
+            ("sources: [{header: x-tls, form: present}]}", "`x-tls` counts by its presence"),
+            ("sources: [{header: x-forwarded-port}], ports: {https: []}}", "`ports` for both"),
+            ("sources: [{header: x-forwarded-port}], ports: {https: [1, 2, 3, 4, 5, 6, 7, 8]}}", "more `ports`"),
+            ("presets: [gcp], original_header: X-Forwarded-Proto}", "original_header"),
+            ("presets: [gcp], strip: {twins: true}}", "strip"),
+            ("presets: [gcp], write_scheme: true}", "write_scheme"),
+            ("presets: [gcp], write_port: true}", "write_port"),
+        ] {
+            refuses(&format!("placement: {{envoy: {{}}}}\n{PROTO}{proto}"), word);
+        }
+        refuses("placement: {envoy: {}}\nforwarded_proto: {presets: [gcp], trust: {identities: [{exact: a}]}}", "identities");
+        refuses(&format!("namespace: n\nplacement: {{sidecar: {{}}}}\n{PROTO}presets: [gcp]}}"), "sidecar");
+        let many: Vec<String> = (0..1001).map(|number| format!("10.{}.{}.0/24", number / 256, number % 256)).collect();
+        let many = many.join(", ");
+        refuses(&format!("placement: {{envoy: {{}}}}\nforwarded_proto: {{presets: [gcp], trust: {{peers: [{many}]}}}}"), "1000 ranges");
+    }
+
+    fn refuses(text: &str, word: &str) {
+        let (told, about) = who(text).expect(text);
+        assert!(told && about.contains(word), "{text}\n{about}");
+        let refused = who(&format!("{text}\nengine: native")).expect_err(text);
+        assert!(refused.starts_with("engine: ") && refused.contains(word) && refused.contains("`wasm`"), "{refused}");
+    }
+}

@@ -1,0 +1,262 @@
+//! The module's own decision, in plain Rust, against Envoy's matchers as they are rendered: many policies, each with a listener in one
+//! Envoy, and many requests that nobody would write by hand.
+
+use std::net::{IpAddr, SocketAddr};
+
+use fastrand::Rng;
+use laststream_filter::config::{self, Config};
+use laststream_filter::forwarded::Scheme;
+use laststream_filter::headers::Headers;
+use serde_json::{Value, json};
+
+use super::cells::{Line, shown};
+use super::client::{Connection, Way};
+use super::engines::{self, Place};
+use super::table::Protocol;
+use crate::lab::Lab;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+
+const SEED: u64 = 20_261_121;
+const POLICIES: usize = 60;
+/// From each peer, for each policy.
+const REQUESTS: usize = 20;
+const PEERS: [&str; 4] = ["127.0.0.1", "127.0.0.9", "127.0.1.2", "127.8.0.1"];
+const PROTO: &str = "x-forwarded-proto";
+/// What came out, and by which route.
+const SEEN: &str = "x-seen";
+const ROUTE: &str = "x-route";
+
+pub(super) async fn both_engines_decide_alike(lab: &Lab) -> Outcome {
+    let mut rng = Rng::with_seed(SEED);
+    let policies: Vec<Policy> = (0..POLICIES).map(|number| Policy::any(&mut rng, number)).collect::<Outcome<_>>()?;
+    let mut bootstrap = Bootstrap::new();
+    for policy in &policies {
+        bootstrap = bootstrap.listener(policy.listener()?);
+    }
+    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options { concurrency: 1, ..Options::default() }).await?;
+    let mut decided = [0; 3];
+    for policy in &policies {
+        let to = envoy.address(&policy.name).await?;
+        for peer in PEERS {
+            policy.asked_from(peer.parse()?, to, &mut rng, &mut decided).await.with_context(|| format!("{}, from {peer}", policy.text))?;
+        }
+    }
+    ensure!(decided.iter().all(|count| *count > POLICIES * REQUESTS / 10), "https, http and fallback: {decided:?} are too few of one");
+    Ok(())
+}
+
+struct Policy {
+    name: String,
+    text: String,
+    config: Config,
+    place: Place,
+    /// Otherwise Envoy keeps what the peer sent.
+    overwrites: bool,
+}
+
+impl Policy {
+    fn any(rng: &mut Rng, number: usize) -> Outcome<Self> {
+        let place = [Place::Gateway, Place::Patches, Place::Bootstrap][number % 3];
+        let keeps = rng.u8(..4) == 0;
+        let text = json!({ "forwarded_proto": {
+            "trust": { "peers": some(rng, &RANGES) },
+            "sources": sources(rng),
+            "decision": one(rng, &["agree", "first"]),
+            "ports": { "https": some(rng, &[443, 8443, 0, 65535, 10443]), "http": some(rng, &[80, 8080, 1]) },
+            "fallback": if keeps { "keep" } else { "connection" },
+        } });
+        let text = text.to_string();
+        let config = config::parse(text.as_bytes()).map_err(|refused| crate::support::failure::Failure::new(refused.to_string()))?;
+        let overwrites = matches!(place, Place::Bootstrap) || rng.bool();
+        Ok(Self { name: format!("policy-{number}"), text, config, place, overwrites })
+    }
+
+    fn listener(&self) -> Outcome<Listener> {
+        let form = engines::native(&self.text, self.place)?.map_err(crate::support::failure::Failure::new)?;
+        let route = |name: &str| {
+            let told = |header: &str, value: &str| json!({ "header": { "key": header, "value": value } });
+            let told = json!([told(ROUTE, name), told(SEEN, &format!("%REQ({PROTO})%"))]);
+            Route::prefix("/").direct(200, "").with("/response_headers_to_add", told)
+        };
+        let hcm =
+            Hcm::new(&self.name).use_remote_address(self.overwrites, 0).route(route("https").header(PROTO, "https")).route(route("http"));
+        let hcm = form.early.into_iter().fold(hcm, Hcm::early_mutations);
+        Ok(Listener::new(&self.name, form.filters.into_iter().fold(hcm, Hcm::filter)))
+    }
+
+    async fn asked_from(&self, from: IpAddr, to: SocketAddr, rng: &mut Rng, decided: &mut [usize; 3]) -> Outcome {
+        let policy = self.config.forwarded_proto().context("a policy")?;
+        let trusted = policy.trust.peers.contains(from);
+        let mut connection = Connection::open(Way { to, from, protocol: Protocol::H1, proxied_for: None, tls: None }).await?;
+        let names: Vec<&str> = policy.sources.iter().map(|source| source.header.as_str()).collect();
+        for _ in 0..REQUESTS {
+            let lines = request(rng, &names);
+            let map = as_the_module_sees_it(&lines);
+            let scheme = policy.decide(Headers::new(&map), trusted, Scheme::Http);
+            let known = policy.decide(Headers::new(&map), trusted, Scheme::Https);
+            decided[if scheme != known || scheme.is_none() { 2 } else { usize::from(scheme == Some(Scheme::Http)) }] += 1;
+            let Some(expected) = scheme.map(|scheme| scheme.name().into()).or_else(|| self.kept(&lines)) else { continue };
+            let answer = connection.get("test", "/", &lines).await?;
+            let told: Vec<String> = lines.iter().map(|line| format!("{}: {}", line.name, shown(&line.value))).collect();
+            let seen = answer.headers.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(SEEN)).map(|(_, value)| value.as_slice());
+            ensure_eq!(seen.map(shown), Some(shown(&expected)), "{PROTO} of {}", told.join(" "));
+            let route = if expected == b"https" { "https" } else { "http" };
+            ensure_eq!(answer.headers.get(ROUTE).as_deref(), Some(route), "the route of {}", told.join(" "));
+        }
+        Ok(())
+    }
+}
+
+impl Policy {
+    /// What Envoy itself leaves there; nothing where the peer's own header is empty, and Envoy leaves even that.
+    fn kept(&self, lines: &[Line]) -> Option<Vec<u8>> {
+        let own: Vec<&[u8]> = lines.iter().filter(|line| line.name == PROTO).map(|line| line.value.as_slice()).collect();
+        if self.overwrites || own.is_empty() {
+            return Some(b"http".to_vec());
+        }
+        own.iter().all(|value| !value.is_empty()).then(|| own.join(&b','))
+    }
+}
+
+const RANGES: [&str; 9] = [
+    "127.0.0.0/29",
+    "127.0.0.0/24",
+    "127.0.0.9",
+    "127.0.0.0/16",
+    "127.0.1.0/31",
+    "127.0.1.2/31",
+    "::ffff:127.0.1.0/120",
+    "10.0.0.0/8",
+    "2001:db8::/32",
+];
+
+fn sources(rng: &mut Rng) -> Value {
+    let mut known = vec![
+        json!({ "header": PROTO }),
+        json!({ "header": "x-forwarded-port" }),
+        json!({ "header": "x-forwarded-ssl" }),
+        json!({ "header": "x-own", "form": "scheme" }),
+        json!({ "header": "x-port", "form": "port" }),
+    ];
+    rng.shuffle(&mut known);
+    known.truncate(rng.usize(1..=3));
+    for source in &mut known {
+        source["element"] = one(rng, &["agree", "agree", "first", "last"]).into();
+    }
+    known.into()
+}
+
+/// Mostly what a load balancer would send; else anything.
+fn request(rng: &mut Rng, names: &[&str]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let all_say = one(rng, &["https", "http"]);
+    let odd = rng.u8(..3) == 0;
+    for name in names {
+        // The saved header itself is forged; what is read of it is what the peer's own header said.
+        let name = if *name == "x-laststream-forwarded-proto" { PROTO } else { name };
+        if !odd && rng.u8(..5) > 0 {
+            lines.push(Line { name: name.into(), value: usual(name, all_say).into() });
+            continue;
+        }
+        for _ in 0..rng.usize(..3) {
+            lines.push(Line { name: name.into(), value: value(rng) });
+        }
+    }
+    if rng.u8(..4) == 0 {
+        lines.push(Line { name: "x-laststream-forwarded-proto".into(), value: b"https".to_vec() });
+    }
+    lines
+}
+
+fn usual(name: &str, says: &str) -> &'static str {
+    match (name, says) {
+        ("x-forwarded-port" | "x-port", "https") => "443",
+        ("x-forwarded-port" | "x-port", _) => "80",
+        ("x-forwarded-ssl", "https") => "on",
+        ("x-forwarded-ssl", _) => "off",
+        (_, "https") => "https",
+        _ => "http",
+    }
+}
+
+fn value(rng: &mut Rng) -> Vec<u8> {
+    const WORDS: [&[u8]; 36] = [
+        b"https",
+        b"https",
+        b"HTTPS",
+        b"wss",
+        b"http",
+        b"http",
+        b"Http",
+        b"ws",
+        b"httpss",
+        b"xhttps",
+        b"",
+        b"443",
+        b"443",
+        b"0443",
+        b"80",
+        b"80",
+        b"8443",
+        b"8080",
+        b"0",
+        b"1",
+        b"10443",
+        b"65535",
+        b"65536",
+        b"99999",
+        b"+443",
+        b"443.0",
+        b"00000000000000443",
+        b"on",
+        b"ON",
+        b"yes",
+        b"off",
+        b"No",
+        b"2",
+        b"\xff",
+        b"https\xff",
+        b"ht tps",
+    ];
+    const BETWEEN: [&[u8]; 5] = [b",", b", ", b"\t,", b",,", b" , , "];
+    let mut value = Vec::new();
+    for index in 0..rng.usize(1..=3) {
+        if index > 0 {
+            value.extend_from_slice(BETWEEN[rng.usize(..BETWEEN.len())]);
+        }
+        value.extend_from_slice(WORDS[rng.usize(..WORDS.len())]);
+    }
+    value.trim_ascii().to_vec()
+}
+
+/// The peer's own header saved, as the early mutation does it: its lines in one, and nothing of an empty one.
+fn as_the_module_sees_it(lines: &[Line]) -> Vec<u8> {
+    let own: Vec<&[u8]> =
+        lines.iter().filter(|line| line.name == PROTO && !line.value.is_empty()).map(|line| line.value.as_slice()).collect();
+    let saved = (!own.is_empty()).then(|| ("x-laststream-forwarded-proto", own.join(&b',')));
+    let others = lines.iter().filter(|line| line.name != PROTO && line.name != "x-laststream-forwarded-proto");
+    let all: Vec<(&str, Vec<u8>)> = others.map(|line| (line.name.as_str(), line.value.clone())).chain(saved).collect();
+    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
+    let mut map = u32::try_from(all.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+    for (name, value) in &all {
+        map.extend([length(name.as_bytes()), length(value)].concat());
+    }
+    for (name, value) in &all {
+        map.extend([name.as_bytes(), b"\0", value, b"\0"].concat());
+    }
+    map
+}
+
+fn one<'w>(rng: &mut Rng, words: &[&'w str]) -> &'w str {
+    words[rng.usize(..words.len())]
+}
+
+/// One or more of them, each once.
+fn some<T: Clone>(rng: &mut Rng, all: &[T]) -> Vec<T> {
+    let mut some = all.to_vec();
+    rng.shuffle(&mut some);
+    some.truncate(rng.usize(1..=all.len().min(3)));
+    some
+}

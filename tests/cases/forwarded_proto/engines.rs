@@ -1,0 +1,97 @@
+//! Who restores the scheme in a listener: the module, or what is rendered of the same policy for Envoy's own matchers.
+
+use laststream::policy::{Overrides, Policy};
+use laststream::render::{Kind, render};
+use serde_json::{Value, json};
+
+use crate::support::failure::{Context as _, Outcome, ensure, fail};
+
+/// What a connection manager needs.
+pub(super) struct Form {
+    pub(super) early: Option<Value>,
+    /// In front of the router.
+    pub(super) filters: Vec<Value>,
+}
+
+/// Where the rendered parts are taken from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// An EnvoyFilter for a gateway, right for all listeners.
+    Gateway,
+    /// Envoy Gateway's patches, right for listeners without TLS.
+    Patches,
+    /// A bootstrap, right for an edge without TLS.
+    Bootstrap,
+}
+
+/// The form for Envoy's own matchers; the words of the refusal if there is none.
+pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, String>> {
+    let configuration: Value = serde_json::from_str(configuration).context("the configuration")?;
+    const REMOTE: &str = "https://test/plugin.wasm";
+    let (placement, module, kind) = match place {
+        Place::Gateway => (json!({ "gateway": {} }), REMOTE, Kind::EnvoyFilter),
+        Place::Patches => (json!({ "envoy_gateway": { "gateway": "g" } }), REMOTE, Kind::EnvoyGateway),
+        Place::Bootstrap => (json!({ "envoy": {} }), "/plugin.wasm", Kind::Envoy),
+    };
+    let mut policy = json!({ "engine": "native", "namespace": "test", "placement": placement, "module": module });
+    policy["forwarded_proto"] = configuration["forwarded_proto"].clone();
+    if module == REMOTE {
+        policy["digest"] = format!("sha256:{}", "a".repeat(64)).into();
+    }
+    let policy = Policy::read(policy.to_string().as_bytes(), &Overrides::default())?;
+    let rendered = match render(kind, &policy, &|_| Err("nobody asks".into())) {
+        Ok(rendered) => rendered,
+        Err(refused) => return Ok(Err(refused.to_string())),
+    };
+    let text = &rendered.files.first().context("nothing was rendered")?.text;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).with_context(|| text.clone())?;
+    let document = documents.last().context("no document")?;
+    let form = match place {
+        Place::Gateway => of_patches(document["spec"]["configPatches"].as_array().context("no patches")?),
+        Place::Patches => of_json_patches(document["spec"]["jsonPatches"].as_array().context("no patches")?),
+        Place::Bootstrap => of_manager(&document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]),
+    }?;
+    ensure!(!form.filters.is_empty(), "no filter in {text}");
+    Ok(Ok(form))
+}
+
+/// Of filters that are inserted first, the last is first.
+fn of_patches(patches: &[Value]) -> Outcome<Form> {
+    let mut form = Form { early: None, filters: Vec::new() };
+    for patch in patches {
+        let value = &patch["patch"]["value"];
+        match patch["applyTo"].as_str() {
+            Some("HTTP_FILTER") if value.get("typed_config").is_some() => form.filters.insert(0, value.clone()),
+            Some("NETWORK_FILTER") => form.early = mutations(&value["typed_config"]),
+            Some("EXTENSION_CONFIG" | "HTTP_FILTER" | "LISTENER" | "ROUTE_CONFIGURATION") => {}
+            other => fail!("a patch for {other:?}"),
+        }
+    }
+    Ok(form)
+}
+
+/// Each filter is added in front of those before it.
+fn of_json_patches(patches: &[Value]) -> Outcome<Form> {
+    let mut form = Form { early: None, filters: Vec::new() };
+    for patch in patches {
+        let (path, value) = (patch["operation"]["path"].as_str().unwrap_or_default(), &patch["operation"]["value"]);
+        if path.ends_with("/http_filters/0") {
+            form.filters.insert(0, value.clone());
+        } else if path.ends_with("/early_header_mutation_extensions") {
+            form.early = value.pointer("/0/typed_config/mutations").cloned();
+        } else {
+            ensure!(path == "/request_headers_to_remove", "a patch at {path}");
+        }
+    }
+    Ok(form)
+}
+
+fn of_manager(manager: &Value) -> Outcome<Form> {
+    let filters = manager["http_filters"].as_array().context("no filters")?;
+    let own = |filter: &&Value| filter["name"].as_str().is_some_and(|name| name.starts_with("laststream-"));
+    Ok(Form { early: mutations(manager), filters: filters.iter().filter(own).cloned().collect() })
+}
+
+fn mutations(manager: &Value) -> Option<Value> {
+    manager.pointer("/early_header_mutation_extensions/0/typed_config/mutations").cloned()
+}
