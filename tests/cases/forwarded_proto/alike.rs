@@ -19,7 +19,7 @@ use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
 
 const SEED: u64 = 20_261_121;
-const POLICIES: usize = 60;
+const POLICIES: usize = 90;
 /// From each peer, for each policy.
 const REQUESTS: usize = 20;
 const PEERS: [&str; 4] = ["127.0.0.1", "127.0.0.9", "127.0.1.2", "127.8.0.1"];
@@ -59,7 +59,7 @@ struct Policy {
 impl Policy {
     fn any(rng: &mut Rng, number: usize) -> Outcome<Self> {
         let place = [Place::Gateway, Place::Patches, Place::Bootstrap][number % 3];
-        let keeps = rng.u8(..4) == 0;
+        let keeps = rng.u8(..3) == 0;
         let text = json!({ "forwarded_proto": {
             "trust": { "peers": some(rng, &RANGES) },
             "sources": sources(rng),
@@ -163,6 +163,9 @@ fn request(rng: &mut Rng, names: &[&str]) -> Vec<Line> {
         for _ in 0..rng.usize(..3) {
             lines.push(Line { name: name.into(), value: value(rng) });
         }
+    }
+    if lines.iter().all(|line| line.name != PROTO) && rng.bool() {
+        lines.push(Line { name: PROTO.into(), value: one(rng, &["https", "http"]).into() });
     }
     if rng.u8(..4) == 0 {
         lines.push(Line { name: "x-laststream-forwarded-proto".into(), value: b"https".to_vec() });
