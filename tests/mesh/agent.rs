@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -33,8 +33,8 @@ pub(crate) struct Proxy<'a> {
     pub(crate) sidecar: bool,
     /// Registries that are asked without TLS.
     pub(crate) registry: &'a str,
-    /// A token for istiod's authority; without one the proxy has no certificate, and speaks plainly with istiod.
-    pub(crate) token: Option<String>,
+    /// The service account's token for istiod's authority.
+    pub(crate) token: &'a str,
     /// Further variables of the agent.
     pub(crate) variables: &'a [(&'a str, &'a str)],
 }
@@ -78,7 +78,7 @@ impl Agent {
     fn launch(istio: &Istio, proxy: &Proxy<'_>) -> Outcome<Self> {
         let ports = Ports::next();
         let folder = folder(&format!("{}-{}", proxy.name, ports.admin))?;
-        write_pod(&folder, proxy)?;
+        write_pod(&folder, istio, proxy)?;
         let [high, low] = (ports.admin / 4).to_be_bytes();
         let address = format!("127.1.{high}.{low}");
         let command = command(istio, proxy, ports, &address)?;
@@ -143,26 +143,24 @@ impl Agent {
 }
 
 /// What kubelet puts into the container.
-fn write_pod(folder: &std::path::Path, proxy: &Proxy<'_>) -> Outcome {
-    let pod = folder.join("etc/istio/pod");
-    fs::create_dir_all(&pod)?;
+fn write_pod(folder: &Path, istio: &Istio, proxy: &Proxy<'_>) -> Outcome {
+    let write = |name: &str, text: &str| -> Outcome {
+        let file = folder.join(name);
+        fs::create_dir_all(file.parent().context("a folder")?)?;
+        Ok(fs::write(file, text)?)
+    };
     let lines = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| format!("{key}={value:?}\n")).collect::<String>();
-    fs::write(pod.join("labels"), lines(proxy.labels))?;
-    fs::write(pod.join("annotations"), lines(proxy.annotations))?;
-    if let Some(token) = &proxy.token {
-        let tokens = folder.join("var/run/secrets/tokens");
-        fs::create_dir_all(&tokens)?;
-        fs::write(tokens.join("istio-token"), token)?;
-    }
-    Ok(())
+    write("etc/istio/pod/labels", &lines(proxy.labels))?;
+    write("etc/istio/pod/annotations", &lines(proxy.annotations))?;
+    write("var/run/secrets/istio/root-cert.pem", istio.root_certificate())?;
+    write("var/run/secrets/tokens/istio-token", proxy.token)
 }
 
 fn command(istio: &Istio, proxy: &Proxy<'_>, ports: Ports, address: &str) -> Outcome<Command> {
-    let plain = proxy.token.is_none();
-    let discovery = format!("{}:{}", istio.address(), if plain { 15010 } else { 15012 });
+    let discovery = format!("{}:15012", istio.address());
     let config = json!({
         "binaryPath": part("envoy")?, "configPath": "./etc/istio/proxy", "concurrency": 2, "discoveryAddress": discovery,
-        "controlPlaneAuthPolicy": if plain { "NONE" } else { "MUTUAL_TLS" }, "proxyAdminPort": ports.admin, "statusPort": ports.agent,
+        "proxyAdminPort": ports.admin, "statusPort": ports.agent,
     });
     let mut command = guarded(part("pilot-agent")?);
     command.args(["proxy", if proxy.sidecar { "sidecar" } else { "router" }]);
@@ -173,9 +171,6 @@ fn command(istio: &Istio, proxy: &Proxy<'_>, ports: Ports, address: &str) -> Out
     command.envs([("ISTIO_META_CLUSTER_ID", "Kubernetes"), ("ISTIO_META_WORKLOAD_NAME", proxy.name)]);
     command.env("ENVOY_STATUS_PORT", ports.health.to_string()).env("ENVOY_PROMETHEUS_PORT", ports.prometheus.to_string());
     command.env("WASM_INSECURE_REGISTRIES", proxy.registry).env("CA_ADDR", &discovery);
-    if plain {
-        command.env("FILE_MOUNTED_CERTS", "true");
-    }
     if proxy.sidecar {
         command.env("ISTIO_META_INTERCEPTION_MODE", "NONE"); // no iptables here
     }

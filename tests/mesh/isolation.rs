@@ -23,8 +23,9 @@ const LEVEL: &str = "LASTSTREAM_MESH_LEVEL";
 /// The name of the run's cgroup, for levels that make any.
 pub(crate) const CGROUP: &str = "LASTSTREAM_MESH_CGROUP";
 
-/// Istio's agent keeps modules in /var/lib/istio/data, a path in its source.
 const VAR_LIB: &str = "/var/lib";
+/// Where Istio's agent keeps modules: a path in its source, which its image has.
+const MODULES: &str = "/var/lib/istio/data";
 const TEMPORARY: &str = "/var/lib/laststream";
 
 pub(crate) enum Role {
@@ -97,7 +98,8 @@ pub(crate) fn init() -> ExitCode {
 
 fn set_up() -> Outcome {
     run_tool("mount", &["-t", "tmpfs", "-o", "mode=755", "laststream", VAR_LIB])?;
-    fs::create_dir(TEMPORARY)?;
+    fs::create_dir_all(MODULES)?;
+    fs::create_dir_all(TEMPORARY)?;
     run_tool("ip", &["link", "set", "lo", "up"])
 }
 

@@ -1,6 +1,5 @@
 //! Istio's control plane: what its own installer makes of values is applied, and istiod runs beside the cluster instead of in it.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use crate::support::command_line::Said;
 use crate::support::failure::{Context as _, Outcome};
 use crate::support::h1::{Request, once};
 use crate::support::process::guarded;
+use crate::support::trial::wait_for;
 use crate::support::wire::local;
 
 const START: Duration = Duration::from_secs(60);
@@ -26,6 +26,7 @@ pub(crate) struct Istio {
     istiod: Program,
     address: String,
     kubeconfig: PathBuf,
+    root_certificate: String,
 }
 
 impl Istio {
@@ -39,7 +40,17 @@ impl Istio {
         let mut istiod = Program::start("istiod", istiod(cluster, address)?, &folder)?;
         let ready = async || once(local(8080), &Request::get("/ready")).await?.expect(200).map(drop);
         istiod.ready(START, ready).await?;
-        Ok(Self { istiod, address: address.into(), kubeconfig: cluster.kubeconfig() })
+        let authority = async || {
+            let published = cluster.get(ROOT, "configmap/istio-ca-root-cert").await?;
+            published["data"]["root-cert.pem"].as_str().map(String::from).context("no certificate in it")
+        };
+        let root_certificate = wait_for(START, "istiod to publish its authority", authority).await?;
+        Ok(Self { istiod, address: address.into(), kubeconfig: cluster.kubeconfig(), root_certificate })
+    }
+
+    /// Of istiod's authority.
+    pub(crate) fn root_certificate(&self) -> &str {
+        &self.root_certificate
     }
 
     /// Where proxies find it.
@@ -91,7 +102,7 @@ fn mesh(address: &str) -> Value {
         "defaultProviders": { "metrics": [], "tracing": [], "accessLogging": [] },
         "enablePrometheusMerge": false,
         "ingressControllerMode": "OFF",
-        "defaultConfig": { "discoveryAddress": format!("{address}:15010"), "controlPlaneAuthPolicy": "NONE" },
+        "defaultConfig": { "discoveryAddress": format!("{address}:15012") },
     })
 }
 
@@ -116,9 +127,4 @@ fn merge(target: &mut Value, patch: &Value) {
         }
         (target, patch) => *target = patch.clone(),
     }
-}
-
-/// istiod's own view, for those who ask it directly.
-pub(crate) fn debug() -> SocketAddr {
-    local(8080)
 }

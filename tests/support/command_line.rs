@@ -27,9 +27,9 @@ fn build() -> Outcome<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--package", "laststream", "--bin", "laststream"]);
     command.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(profile.parent().context("no target folder")?);
-    // What cargo says of the test's own package is not for the crates that look at it, and would be compiled anew each time.
+    // ring looks at what cargo says of the package that it is compiled for, and would be compiled anew for the test.
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+        if name.to_str().is_some_and(|name| name == "OUT_DIR" || name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
             command.env_remove(name);
         }
     }

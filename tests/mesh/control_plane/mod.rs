@@ -1,12 +1,10 @@
 //! The level without a kubelet: API server, istiod, and agents as processes. It needs no root.
 
+mod delivery;
+mod stage;
 mod world;
 
 use crate::level::{Case, Level, case};
-use crate::seen::row;
-use crate::support::failure::Outcome;
-
-use self::world::World;
 
 pub(crate) const LEVEL: Level = Level {
     name: "control-plane",
@@ -17,12 +15,5 @@ pub(crate) const LEVEL: Level = Level {
 };
 
 fn cases() -> Vec<Case> {
-    vec![case!("m0_the_mesh_runs", the_mesh_runs, 120)]
-}
-
-async fn the_mesh_runs() -> Outcome {
-    let world = World::get().await?;
-    let said = world.cluster.kubectl(&["get", "--raw", "/version"]).await?.expect(0)?;
-    row("M0", "the API server's version", said.stdout.replace('\n', " "));
-    Ok(())
+    vec![case!("m1_gateway", delivery::gateway, 120), case!("m1_sidecar", delivery::sidecar, 120)]
 }
