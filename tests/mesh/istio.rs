@@ -113,7 +113,7 @@ fn istiod(cluster: &Cluster, address: &str) -> Outcome<Command> {
     command.arg(format!("--grpcAddr={address}:15010")).arg(format!("--secureGRPCAddr={address}:15012"));
     command.envs([("POD_NAMESPACE", ROOT), ("POD_NAME", "istiod-0"), ("REVISION", "default"), ("CLUSTER_ID", "Kubernetes")]);
     command.envs([("ENABLE_CA_SERVER", "true"), ("PILOT_CERT_PROVIDER", "istiod"), ("ISTIOD_CUSTOM_HOST", "127.0.0.1")]);
-    command.envs([("PILOT_ENABLE_METADATA_EXCHANGE", "false"), ("PILOT_ENABLE_ALPN_FILTER", "false")]);
+    command.envs([("PILOT_DEBOUNCE_AFTER", "20ms"), ("PILOT_ENABLE_METADATA_EXCHANGE", "false"), ("PILOT_ENABLE_ALPN_FILTER", "false")]);
     Ok(command)
 }
 

@@ -1,6 +1,8 @@
 //! The level without a kubelet: API server, istiod, and agents as processes. It needs no root.
 
+mod changes;
 mod delivery;
+mod scheme;
 mod stage;
 mod world;
 
@@ -15,5 +17,12 @@ pub(crate) const LEVEL: Level = Level {
 };
 
 fn cases() -> Vec<Case> {
-    vec![case!("m1_gateway", delivery::gateway, 120), case!("m1_sidecar", delivery::sidecar, 120)]
+    vec![
+        case!("m2_scheme_at_the_edge", scheme::edge, 180),
+        case!("m1_gateway", delivery::gateway, 120),
+        case!("m1_sidecar", delivery::sidecar, 120),
+        case!("m2_scheme_behind_one_hop", scheme::one_hop, 120),
+        case!("m2_scheme_behind_two_hops", scheme::two_hops, 120),
+        case!("m3_changes_under_load", changes::under_load, 120),
+    ]
 }
