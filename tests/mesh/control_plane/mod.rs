@@ -1,7 +1,9 @@
 //! The level without a kubelet: API server, istiod, and agents as processes. It needs no root.
 
+mod busy;
 mod changes;
 mod delivery;
+mod injection;
 mod scheme;
 mod stage;
 mod world;
@@ -24,5 +26,8 @@ fn cases() -> Vec<Case> {
         case!("m2_scheme_behind_one_hop", scheme::one_hop, 120),
         case!("m2_scheme_behind_two_hops", scheme::two_hops, 120),
         case!("m3_changes_under_load", changes::under_load, 120),
+        case!("m4b_on_a_busy_gateway", busy::with_a_witness, 120),
+        case!("m4b_on_a_busy_gateway_without_a_witness", busy::without_a_witness, 120),
+        case!("m6_what_is_injected", injection::hooks, 120),
     ]
 }

@@ -62,7 +62,7 @@ impl Stage {
         json!({ "apiVersion": format!("{group}.istio.io/v1"), "kind": kind, "metadata": metadata, "spec": spec })
     }
 
-    /// The pod that the case's proxy would be in, for those who look for it. Nobody runs it.
+    /// The pod that the case's proxy would be in: istiod takes the labels from there. Nobody runs it.
     pub(crate) fn pod(&self, label: &str) -> Value {
         let metadata = json!({ "name": self.name, "namespace": self.name, "labels": { label: self.name } });
         let spec = json!({ "serviceAccountName": self.name, "containers": [{ "name": "app", "image": "example.com/none" }] });

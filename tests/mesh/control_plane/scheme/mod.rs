@@ -44,7 +44,9 @@ pub(super) async fn two_hops() -> Outcome {
 
 async fn all_rows(name: &'static str, (setup, hops): (&str, u32)) -> Outcome {
     let table = Table::read()?;
-    let mut sections: Vec<&Section> = table.sections.iter().filter(|section| section.setup == setup).collect();
+    // A slip in the key of the peer cannot happen here: what writes it is rendered from the same policy.
+    let is_here = |section: &&Section| section.setup == setup && !section.configuration.contains("peer_key");
+    let mut sections: Vec<&Section> = table.sections.iter().filter(is_here).collect();
     // One change of the listener, instead of many.
     sections.sort_by_key(|section| section.configuration.contains("original_header"));
     let stage = Stage::new(name).await?;
@@ -90,7 +92,7 @@ fn objects(stage: &Stage) -> Vec<Value> {
     };
     let servers = [server(TO_HTTP1, false), server(TO_HTTP2, false), server(TLS_ONLY, true)];
     let gateway = json!({ "selector": { "istio": stage.name }, "servers": servers });
-    let mut objects = vec![stage.object("networking", "Gateway", stage.name, gateway)];
+    let mut objects = vec![stage.pod("istio"), stage.object("networking", "Gateway", stage.name, gateway)];
     let apps = [(TO_HTTP1, "HTTP", stage.upstream.h1()), (TO_HTTP2, "HTTP2", stage.upstream.h2()), (TLS_ONLY, "HTTP", stage.upstream.h1())];
     for (host, protocol, address) in apps {
         let name = host.replace('.', "-");
