@@ -13,7 +13,7 @@ use crate::support::h1::{Client, Request, once};
 use crate::support::trial::wait_for;
 use crate::support::wire::local;
 
-const SUFFIXES: &str = "downstream_rq_active,downstream_cx_tx_bytes_buffered";
+const SUFFIXES: &str = "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered";
 const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";
 const HELD: usize = 3;
 /// Long enough for a false zero to show: the quiet period is a second.

@@ -3,6 +3,8 @@
 mod busy;
 mod changes;
 mod delivery;
+mod failures;
+mod identities;
 mod injection;
 mod scheme;
 mod stage;
@@ -26,6 +28,11 @@ fn cases() -> Vec<Case> {
         case!("m2_scheme_behind_one_hop", scheme::one_hop, 120),
         case!("m2_scheme_behind_two_hops", scheme::two_hops, 120),
         case!("m3_changes_under_load", changes::under_load, 120),
+        case!("m4_no_registry_at_start", failures::no_registry_at_start, 120),
+        case!("m4_no_registry_at_update", failures::no_registry_at_update, 120),
+        case!("m4_wrong_checksums", failures::wrong_checksums, 120),
+        case!("m4_two_of_one_name", failures::two_of_one_name, 120),
+        case!("m5_trust_by_certificate", identities::by_certificate, 120),
         case!("m4b_on_a_busy_gateway", busy::with_a_witness, 120),
         case!("m4b_on_a_busy_gateway_without_a_witness", busy::without_a_witness, 120),
         case!("m6_what_is_injected", injection::hooks, 120),
