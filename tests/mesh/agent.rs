@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::json;
 
 use crate::isolation::folder;
@@ -42,7 +41,6 @@ pub(crate) struct Proxy<'a> {
 /// Whoever drops it ends it.
 pub(crate) struct Agent {
     program: Program,
-    folder: PathBuf,
     /// The pod's address.
     pub(crate) address: String,
     ports: Ports,
@@ -84,16 +82,11 @@ impl Agent {
         let command = command(istio, proxy, ports, &address)?;
         let mut command = command;
         command.current_dir(&folder).env("HOME", &folder);
-        Ok(Self { program: Program::start(proxy.name, command, &folder)?, folder, address, ports })
+        Ok(Self { program: Program::start(proxy.name, command, &folder)?, address, ports })
     }
 
     pub(crate) async fn admin_get(&self, path: &str) -> Outcome<Response> {
         once(local(self.ports.admin), &Request::get(path).header("connection", "close")).await.with_context(|| format!("admin GET {path}"))
-    }
-
-    pub(crate) async fn admin_post(&self, path: &str) -> Outcome<Response> {
-        let request = Request::post(path, "").header("connection", "close");
-        once(local(self.ports.admin), &request).await.with_context(|| format!("admin POST {path}"))
     }
 
     /// One of Envoy's counters or gauges.
@@ -113,15 +106,6 @@ impl Agent {
         local(self.ports.prometheus)
     }
 
-    /// Its readiness, 15021 in a pod.
-    pub(crate) fn health(&self) -> SocketAddr {
-        local(self.ports.health)
-    }
-
-    pub(crate) fn folder(&self) -> &PathBuf {
-        &self.folder
-    }
-
     /// What agent and Envoy have said.
     pub(crate) fn log(&self) -> String {
         self.program.log()
@@ -130,15 +114,6 @@ impl Agent {
     pub(crate) async fn wait_for_log(&self, text: &str, limit: Duration) -> Outcome<String> {
         let found = async || self.log().lines().find(|line| line.contains(text)).map(String::from).context("no such line");
         wait_for(limit, &format!("{text:?} in the agent's log"), found).await
-    }
-
-    /// SIGTERM, as kubelet sends it.
-    pub(crate) fn terminate(&mut self) -> Outcome {
-        self.program.signal(Signal::TERM)
-    }
-
-    pub(crate) async fn ended(&mut self, limit: Duration) -> Outcome {
-        self.program.ended(limit).await.map(drop)
     }
 }
 

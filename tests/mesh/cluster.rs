@@ -60,11 +60,6 @@ impl Cluster {
         self.folder.join("kubeconfig")
     }
 
-    /// A file of the authority that signs for the cluster, such as `ca.crt`.
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Outcome<Said> {
         self.kubectl_with(arguments, "").await
     }

@@ -30,10 +30,10 @@ pub(crate) struct Istio {
 }
 
 impl Istio {
-    /// `address` is where proxies find istiod: an IP address of this network.
-    pub(crate) async fn start(cluster: &Cluster, address: &str) -> Outcome<Self> {
+    /// `address` is where proxies find istiod: an IP address of this network. `values` are Helm's.
+    pub(crate) async fn start(cluster: &Cluster, address: &str, values: &Value) -> Outcome<Self> {
         cluster.namespace(ROOT).await?;
-        let said = cluster.kubectl_with(&["apply", "--server-side", "-f", "-"], &manifests(address, &json!({})).await?).await?;
+        let said = cluster.kubectl_with(&["apply", "--server-side", "-f", "-"], &manifests(address, values).await?).await?;
         said.expect(0).context("what Istio's installer makes")?;
         cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"]).await?.expect(0)?;
         let folder = folder("istiod")?;
@@ -83,9 +83,13 @@ pub(crate) async fn manifests(address: &str, values: &Value) -> Outcome<String> 
         "base": { "validationURL": "https://127.0.0.1:15017/validate" },
     });
     merge(&mut all, values);
+    let mut mesh = mesh(address);
+    if let Some(further) = all.as_object_mut().and_then(|values| values.remove("meshConfig")) {
+        merge(&mut mesh, &further);
+    }
     let operator = json!({
         "apiVersion": "install.istio.io/v1alpha1", "kind": "IstioOperator",
-        "spec": { "profile": "minimal", "meshConfig": mesh(address), "values": all },
+        "spec": { "profile": "minimal", "meshConfig": mesh, "values": all },
     });
     let file = folder("istioctl")?.join(format!("operator-{}.json", fastrand::u64(..)));
     std::fs::write(&file, operator.to_string())?;

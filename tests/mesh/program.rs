@@ -3,11 +3,9 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-
-use rustix::process::Signal;
 
 use crate::support::command_line::Said;
 use crate::support::failure::{Context as _, Outcome, fail};
@@ -44,15 +42,6 @@ impl Program {
         let log = self.log();
         let lines: Vec<String> = log.lines().map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
         format!("{}, the end of its log:\n{}", self.name, lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n"))
-    }
-
-    /// SIGTERM, for example.
-    pub(crate) fn signal(&mut self, signal: Signal) -> Outcome {
-        self.process.signal(signal)
-    }
-
-    pub(crate) async fn ended(&mut self, limit: Duration) -> Outcome<ExitStatus> {
-        self.process.wait(limit).await
     }
 
     /// Until it answers; that it has ended is told at once.

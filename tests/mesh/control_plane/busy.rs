@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::stage::{SOON, Stage};
+use super::stage::{SOON, Stage, WITNESS};
 use crate::agent::Agent;
 use crate::seen::row;
 use crate::support::failure::{Outcome, ensure, ensure_eq};
@@ -13,7 +13,6 @@ use crate::support::h1::{Client, Request, once};
 use crate::support::trial::wait_for;
 use crate::support::wire::local;
 
-const SUFFIXES: &str = "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered";
 const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";
 const HELD: usize = 3;
 /// Long enough for a false zero to show: the quiet period is a second.
@@ -25,8 +24,8 @@ pub(super) async fn with_a_witness() -> Outcome {
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     let policy = stage.gateway_policy("");
     let rendered = stage.render("proxy-config", &policy)?;
-    ensure!(rendered.contains(&format!("sidecar.istio.io/statsInclusionSuffixes: \"{SUFFIXES}\"")), "what is rendered: {rendered}");
-    let agent = stage.gateway(&[("sidecar.istio.io/statsInclusionSuffixes", SUFFIXES)]).await?;
+    ensure!(rendered.contains(&format!("{}: \"{}\"", WITNESS.0, WITNESS.1)), "what is rendered: {rendered}");
+    let agent = stage.gateway(&[WITNESS]).await?;
     stage.answers(200).await?;
     taken_away(&stage, &agent, &policy).await?;
     // Once more over requests that nobody has counted, and then a drain.

@@ -1,5 +1,6 @@
 //! M3: changes of the policy and of the module under load, by applying again what was rendered again.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,13 +9,11 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::stage::{SOON, Stage};
-use super::world::push;
 use crate::agent::Agent;
 use crate::seen::row;
 use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Request};
 use crate::support::trial::wait_for;
-use std::net::SocketAddr;
 
 const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";
 const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";

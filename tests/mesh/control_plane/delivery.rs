@@ -96,7 +96,8 @@ async fn accepted(stage: &Stage, rendered: &str) -> Outcome<String> {
     let unknown: Vec<&str> = said.into_iter().flatten().filter(|line| !line.contains(KNOWN_WARNING)).collect();
     ensure!(unknown.is_empty(), "istioctl: {unknown:#?}");
     let linted = stage.laststream(&["lint", file], "")?.expect(0)?;
-    Ok(format!("accepted by all; `istioctl` warns that it is an EnvoyFilter, no more; `lint`: {}", linted.stdout.trim()))
+    ensure!(linted.stdout.is_empty(), "lint: {}", linted.stdout);
+    Ok("accepted by all; `istioctl` warns that it is an EnvoyFilter, no more; `lint` finds nothing".into())
 }
 
 /// One request in flight is one in the gauge, wherever it is read, and in the gate.

@@ -17,6 +17,10 @@ use crate::support::wire::{free_port, local};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
+/// What `render proxy-config` renders for every gate: Envoy's own count as a second witness.
+pub(crate) const WITNESS: (&str, &str) =
+    ("sidecar.istio.io/statsInclusionSuffixes", "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered");
+
 pub(crate) struct Stage {
     pub(crate) world: &'static World,
     /// The case's namespace, and what its objects are called.
@@ -42,12 +46,6 @@ impl Stage {
         let token = said.stdout.trim().to_owned();
         let (port, gate) = (free_port()?, free_port()?);
         Ok(Self { world, name, upstream: Upstream::start().await?, user: User::new()?, token, port, gate })
-    }
-
-    /// The same app and namespace, for another proxy.
-    pub(crate) fn other_ports(&mut self) -> Outcome {
-        (self.port, self.gate) = (free_port()?, free_port()?);
-        Ok(())
     }
 
     /// Applies objects, which are JSON here.

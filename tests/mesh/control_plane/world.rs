@@ -1,5 +1,6 @@
 //! What all cases of this level share: the cluster, istiod, a registry with the module in it.
 
+use serde_json::json;
 use tokio::sync::OnceCell;
 use tokio::task::block_in_place;
 
@@ -32,7 +33,7 @@ impl World {
         let image = format!("{}/mesh/laststream:1", registry.name());
         let digest = block_in_place(|| push(&image))?;
         let cluster = Cluster::start(&Settings::default()).await?;
-        let istio = Istio::start(&cluster, "127.0.0.1").await?;
+        let istio = Istio::start(&cluster, "127.0.0.1", &json!({})).await?;
         Ok(Self { cluster, istio, registry, module: format!("oci://{image}"), digest })
     }
 }
