@@ -9,7 +9,7 @@ use laststream::envoy::{self, Wanted};
 use laststream::progress::Progress;
 
 use crate::seen::say;
-use crate::support::command_line::User;
+use crate::support::command_line;
 use crate::support::failure::{Context as _, Failure, Outcome, ensure};
 
 /// Where the level inside finds its [`Parts`], as JSON.
@@ -41,7 +41,7 @@ pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
         common.iter().chain(names).map(|name| (*name).to_owned()).zip(paths.lines().map(PathBuf::from)).collect();
     let wanted = Wanted { path: None, ..Wanted::version(envoy::NEWEST) };
     parts.insert("envoy".into(), envoy::find_or_get(&wanted, &Spoken).map_err(Failure::new)?.binary);
-    User::new()?.run(&["version"], "")?.expect(0)?;
+    command_line::binary()?;
     Ok(Parts(parts))
 }
 

@@ -14,10 +14,7 @@ part() {
 # By content: another version, flag or compiler is another folder.
 part_folder() {
     local key
-    if ! command -v go >/dev/null; then
-        echo "missing: \`go\` (Go 1.26 or later compiles Istio and Kubernetes); Debian's golang is too old, https://go.dev/dl has it" >&2
-        return 1
-    fi
+    need_go
     key=$(cd "tests/mesh/parts/$1" && { go env GOVERSION && cat go.mod go.sum build; } | sha256sum)
     printf '%s/tools/%s-%s\n' "$(cache_folder)" "$1" "${key::16}"
 }
