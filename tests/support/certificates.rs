@@ -41,6 +41,20 @@ impl Authority {
         self.sign(CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()])?)
     }
 
+    /// The same with further names.
+    pub(crate) fn server_named(&self, names: &[&str]) -> Outcome<Identity> {
+        let names = ["localhost", "127.0.0.1"].iter().chain(names).map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        self.sign(CertificateParams::new(names)?)
+    }
+
+    /// As Kubernetes knows users: by name and group.
+    pub(crate) fn user(&self, name: &str, group: &str) -> Outcome<Identity> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.distinguished_name.push(DnType::OrganizationName, group);
+        self.sign(params)
+    }
+
     /// With a URI such as `spiffe://cluster.local/ns/a/sa/b`.
     pub(crate) fn client(&self, uri: &str) -> Outcome<Identity> {
         let mut params = CertificateParams::new(Vec::new())?;

@@ -16,7 +16,7 @@ use super::process::guarded;
 static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
 /// Cargo tells only the tests of the same package where a program is, so it is asked to build it, with the settings of this test.
-fn binary() -> Outcome<&'static Path> {
+pub(crate) fn binary() -> Outcome<&'static Path> {
     let built = BINARY.get_or_init(|| build().map_err(|failure| failure.to_string()));
     built.as_deref().map_err(Failure::new)
 }

@@ -36,9 +36,9 @@ fn annotations(policy: &Policy) -> Result<Map, Problem> {
             "says nothing that Istio does not do by itself, and without a gate there is nothing else to tell it",
         ));
     }
-    let statistics = policy.gate_port.map(|_| "downstream_rq_active,downstream_cx_tx_bytes_buffered");
+    let statistics = policy.gate_port.map(|_| "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered");
     let annotations = Map::new()
-        .note("Istio leaves these two out of Envoy's statistics. With them the gate has a second witness for its count, and waits for bytes that are not written yet; without them it goes by its own count, and lets zero last longer.")
+        .note("Istio leaves these out of Envoy's statistics. With the first two the gate has a second witness for its count, with the third it waits for bytes that are not written yet; without them it goes by its own count, lets zero last longer, and holds until its deadline where that count cannot be exact.")
         .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics)
         .with_some("proxy.istio.io/config", config);
     Ok(annotations)

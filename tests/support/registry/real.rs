@@ -35,6 +35,8 @@ fn install() -> Outcome<PathBuf> {
 /// What is special about a registry.
 #[derive(Default)]
 pub(crate) struct Settings {
+    /// Where it listens on the loopback interface; 0 is any free port.
+    pub(crate) port: u16,
     /// `auth` in its configuration.
     pub(crate) auth: Option<Value>,
     /// `http.tls` in its configuration.
@@ -53,7 +55,7 @@ pub(crate) struct Registry {
 impl Registry {
     pub(crate) fn start(settings: &Settings) -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
-        let mut http = json!({ "addr": "127.0.0.1:0", "secret": "of the test" });
+        let mut http = json!({ "addr": format!("127.0.0.1:{}", settings.port), "secret": "of the test" });
         if let Some(tls) = &settings.tls {
             http["tls"] = tls.clone();
         }

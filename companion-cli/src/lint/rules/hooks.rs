@@ -53,8 +53,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS506",
         severity: Severity::Warning,
         title: "the gate cannot ask Envoy for its own count",
-        why: "Where the counter is missing, or began after the streams did, the gate goes by http.*.downstream_rq_active. Istio's default leaves it out of the statistics: the gate then holds until its deadline. It is a setting of the bootstrap: pods must restart to get it.",
-        fix: "Annotate the pods: `sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,downstream_cx_tx_bytes_buffered`, or set `proxyStatsMatcher` in their proxy configuration.",
+        why: "Where the counter is missing, or began after the streams did, the gate goes by http.*.downstream_rq_active, and by downstream_rq_total, without which it cannot know that nothing began in between. Istio's default leaves both out of the statistics: the gate then holds until its deadline. It is a setting of the bootstrap: pods must restart to get it.",
+        fix: "Annotate the pods: `sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered`, or set `proxyStatsMatcher` in their proxy configuration.",
         check: no_request_gauge,
     },
 ];
@@ -123,25 +123,33 @@ fn unreachable<'g>(given: &'g Given, found: &mut Found<'g>) {
 }
 
 const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
-const GAUGE: &str = "downstream_rq_active";
+/// What is in flight, and what tells that nothing began and ended between two looks.
+const WITNESSES: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
 
 fn no_request_gauge<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let in_mesh = given.keyed("proxyStatsMatcher").any(|matcher| has_gauge(matcher) && object_is_mesh_wide(matcher));
+    let in_mesh = given.keyed("proxyStatsMatcher").any(|matcher| object_is_mesh_wide(matcher) && missing(&listed(matcher)).is_none());
     if in_mesh {
         return;
     }
     for (_, pod) in gated_pods(given) {
-        let annotated = pod.annotation(SUFFIXES).and_then(Node::text).is_some_and(|text| text.contains(GAUGE));
-        let configured = pod.proxy_config().and_then(|config| config.get("proxyStatsMatcher")).is_some_and(has_gauge);
-        if !annotated && !configured {
+        let annotated = pod.annotation(SUFFIXES).and_then(Node::text);
+        let configured = pod.proxy_config().and_then(|config| config.get("proxyStatsMatcher"));
+        let statistics: Vec<&str> = annotated.into_iter().chain(configured.into_iter().flat_map(listed)).collect();
+        if let Some(missing) = missing(&statistics) {
             let place = pod.annotation(SUFFIXES).or_else(|| pod.template.get("metadata")).unwrap_or(pod.template);
-            found.at(place, format!("`{GAUGE}` is not among the statistics of `{}`", pod.object.name()));
+            found.at(place, format!("`{missing}` is not among the statistics of `{}`", pod.object.name()));
         }
     }
 }
 
-fn has_gauge(matcher: Node<'_>) -> bool {
-    matcher.entries().flat_map(|(_, list)| list.items()).filter_map(Node::text).any(|text| text.contains(GAUGE))
+/// All that a matcher of statistics names.
+fn listed(matcher: Node<'_>) -> Vec<&str> {
+    matcher.entries().flat_map(|(_, list)| list.items()).filter_map(Node::text).collect()
+}
+
+/// The first witness that none of these texts names.
+fn missing(texts: &[&str]) -> Option<&'static str> {
+    WITNESSES.into_iter().find(|witness| !texts.iter().any(|text| text.contains(witness)))
 }
 
 fn object_is_mesh_wide(matcher: Node<'_>) -> bool {

@@ -1,0 +1,154 @@
+//! A proxy of the mesh: Istio's agent with its Envoy, as a process on the loopback interface, with ports of its own.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::isolation::folder;
+use crate::istio::Istio;
+use crate::parts::part;
+use crate::program::Program;
+use crate::support::failure::{Context as _, Outcome};
+use crate::support::h1::{Request, Response, once};
+use crate::support::process::guarded;
+use crate::support::trial::wait_for;
+use crate::support::wire::local;
+
+const START: Duration = Duration::from_secs(60);
+
+/// A proxy, as its pod would describe it.
+#[derive(Default)]
+pub(crate) struct Proxy<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) labels: &'a [(&'a str, &'a str)],
+    pub(crate) annotations: &'a [(&'a str, &'a str)],
+    /// Beside an app, not a gateway.
+    pub(crate) sidecar: bool,
+    /// Registries that are asked without TLS.
+    pub(crate) registry: &'a str,
+    /// The service account's token for istiod's authority.
+    pub(crate) token: &'a str,
+    /// Further variables of the agent.
+    pub(crate) variables: &'a [(&'a str, &'a str)],
+}
+
+/// Whoever drops it ends it.
+pub(crate) struct Agent {
+    program: Program,
+    /// The pod's address.
+    pub(crate) address: String,
+    ports: Ports,
+}
+
+#[derive(Clone, Copy)]
+struct Ports {
+    admin: u16,
+    agent: u16,
+    health: u16,
+    prometheus: u16,
+}
+
+impl Ports {
+    /// Below the ports that the kernel gives away.
+    fn next() -> Self {
+        static NEXT: AtomicU16 = AtomicU16::new(20_000);
+        let first = NEXT.fetch_add(4, Ordering::Relaxed);
+        Self { admin: first, agent: first + 1, health: first + 2, prometheus: first + 3 }
+    }
+}
+
+impl Agent {
+    /// Starts it, and waits until it calls itself ready.
+    pub(crate) async fn start(istio: &Istio, proxy: &Proxy<'_>) -> Outcome<Self> {
+        let mut agent = Self::launch(istio, proxy)?;
+        let health = local(agent.ports.health);
+        let ready = async || once(health, &Request::get("/healthz/ready")).await?.expect(200).map(drop);
+        agent.program.ready(START, ready).await?;
+        Ok(agent)
+    }
+
+    fn launch(istio: &Istio, proxy: &Proxy<'_>) -> Outcome<Self> {
+        let ports = Ports::next();
+        let folder = folder(&format!("{}-{}", proxy.name, ports.admin))?;
+        write_pod(&folder, istio, proxy)?;
+        let [high, low] = (ports.admin / 4).to_be_bytes();
+        let address = format!("127.1.{high}.{low}");
+        let command = command(istio, proxy, ports, &address)?;
+        let mut command = command;
+        command.current_dir(&folder).env("HOME", &folder);
+        Ok(Self { program: Program::start(proxy.name, command, &folder)?, address, ports })
+    }
+
+    pub(crate) async fn admin_get(&self, path: &str) -> Outcome<Response> {
+        once(local(self.ports.admin), &Request::get(path).header("connection", "close")).await.with_context(|| format!("admin GET {path}"))
+    }
+
+    /// One of Envoy's counters or gauges.
+    pub(crate) async fn stat(&self, name: &str) -> Outcome<Option<u64>> {
+        let text = self.admin_get("/stats").await?.expect(200)?.text();
+        let pair = text.lines().filter_map(|line| line.rsplit_once(": ")).find(|(key, _)| *key == name);
+        Ok(pair.and_then(|(_, value)| value.parse().ok()))
+    }
+
+    /// The agent's own port, 15020 in a pod.
+    pub(crate) fn agent(&self) -> SocketAddr {
+        local(self.ports.agent)
+    }
+
+    /// Envoy's Prometheus port, 15090 in a pod.
+    pub(crate) fn prometheus(&self) -> SocketAddr {
+        local(self.ports.prometheus)
+    }
+
+    /// What agent and Envoy have said.
+    pub(crate) fn log(&self) -> String {
+        self.program.log()
+    }
+
+    pub(crate) async fn wait_for_log(&self, text: &str, limit: Duration) -> Outcome<String> {
+        let found = async || self.log().lines().find(|line| line.contains(text)).map(String::from).context("no such line");
+        wait_for(limit, &format!("{text:?} in the agent's log"), found).await
+    }
+}
+
+/// What kubelet puts into the container.
+fn write_pod(folder: &Path, istio: &Istio, proxy: &Proxy<'_>) -> Outcome {
+    let write = |name: &str, text: &str| -> Outcome {
+        let file = folder.join(name);
+        fs::create_dir_all(file.parent().context("a folder")?)?;
+        Ok(fs::write(file, text)?)
+    };
+    let lines = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| format!("{key}={value:?}\n")).collect::<String>();
+    write("etc/istio/pod/labels", &lines(proxy.labels))?;
+    write("etc/istio/pod/annotations", &lines(proxy.annotations))?;
+    write("var/run/secrets/istio/root-cert.pem", istio.root_certificate())?;
+    write("var/run/secrets/tokens/istio-token", proxy.token)
+}
+
+fn command(istio: &Istio, proxy: &Proxy<'_>, ports: Ports, address: &str) -> Outcome<Command> {
+    let discovery = format!("{}:15012", istio.address());
+    let config = json!({
+        "binaryPath": part("envoy")?, "configPath": "./etc/istio/proxy", "concurrency": 2, "discoveryAddress": discovery,
+        "proxyAdminPort": ports.admin, "statusPort": ports.agent,
+    });
+    let mut command = guarded(part("pilot-agent")?);
+    command.args(["proxy", if proxy.sidecar { "sidecar" } else { "router" }]);
+    command.args(["--domain", &format!("{}.svc.cluster.local", proxy.namespace), "--templateFile"]).arg(part("envoy_bootstrap.json")?);
+    command.args(["--proxyLogLevel", "warning", "--proxyComponentLogLevel", "wasm:info", "--log_output_level", "default:info,wasm:debug"]);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("PROXY_CONFIG", config.to_string());
+    command.envs([("POD_NAME", proxy.name), ("POD_NAMESPACE", proxy.namespace), ("INSTANCE_IP", address), ("SERVICE_ACCOUNT", proxy.name)]);
+    command.envs([("ISTIO_META_CLUSTER_ID", "Kubernetes"), ("ISTIO_META_WORKLOAD_NAME", proxy.name)]);
+    command.env("ENVOY_STATUS_PORT", ports.health.to_string()).env("ENVOY_PROMETHEUS_PORT", ports.prometheus.to_string());
+    command.env("WASM_INSECURE_REGISTRIES", proxy.registry).env("CA_ADDR", &discovery);
+    if proxy.sidecar {
+        command.env("ISTIO_META_INTERCEPTION_MODE", "NONE"); // no iptables here
+    }
+    command.envs(proxy.variables.iter().copied());
+    Ok(command)
+}

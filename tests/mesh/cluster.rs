@@ -1,0 +1,153 @@
+//! Kubernetes: etcd, the API server, if wanted the controller manager; and `kubectl`. On fixed ports, which a level has for itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::isolation::folder;
+use crate::parts::part;
+use crate::program::{Program, ask};
+use crate::support::certificates::{Authority, Identity};
+use crate::support::command_line::Said;
+use crate::support::failure::{Context as _, Outcome};
+use crate::support::process::guarded;
+
+const API: &str = "https://127.0.0.1:6443";
+const ETCD: &str = "http://127.0.0.1:2379";
+const ETCD_PEERS: &str = "http://127.0.0.1:2380";
+const START: Duration = Duration::from_secs(60);
+
+/// What differs between levels.
+#[derive(Default)]
+pub(crate) struct Settings {
+    /// Deployments, Jobs and EndpointSlices come to life.
+    pub(crate) controllers: bool,
+    /// Pods get a service account's token.
+    pub(crate) service_accounts: bool,
+    /// Further flags of the API server.
+    pub(crate) api_server: Vec<String>,
+}
+
+/// Whoever drops it ends it.
+pub(crate) struct Cluster {
+    folder: PathBuf,
+    _programs: Vec<Program>,
+}
+
+impl Cluster {
+    pub(crate) async fn start(settings: &Settings) -> Outcome<Self> {
+        let folder = folder("kubernetes")?;
+        write_certificates(&folder)?;
+        let etcd = Program::start("etcd", etcd(&folder)?, &folder)?;
+        let api_server = Program::start("kube-apiserver", api_server(&folder, settings)?, &folder)?;
+        let mut cluster = Self { folder, _programs: vec![etcd] };
+        let mut api_server = api_server;
+        let ready = async || cluster.kubectl(&["get", "--raw", "/readyz"]).await?.expect(0).map(drop);
+        api_server.ready(START, ready).await?;
+        cluster._programs.push(api_server);
+        if settings.controllers {
+            let controllers = Program::start("kube-controller-manager", controller_manager(&cluster.folder)?, &cluster.folder)?;
+            cluster._programs.push(controllers);
+        }
+        Ok(cluster)
+    }
+
+    /// For an administrator.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Outcome<Said> {
+        self.kubectl_with(arguments, "").await
+    }
+
+    /// The same with standard input.
+    pub(crate) async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
+        let mut command = guarded(part("mesh-kubectl")?);
+        command.args(arguments).env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.folder);
+        ask(command, input).await
+    }
+
+    /// `kubectl apply -f -`, where nothing unknown passes.
+    pub(crate) async fn apply(&self, objects: &str) -> Outcome<Said> {
+        self.kubectl_with(&["apply", "--validate=strict", "-f", "-"], objects).await?.expect(0)
+    }
+
+    pub(crate) async fn namespace(&self, name: &str) -> Outcome {
+        self.kubectl(&["create", "namespace", name]).await?.expect(0).map(drop)
+    }
+
+    /// An object as JSON.
+    pub(crate) async fn get(&self, namespace: &str, object: &str) -> Outcome<Value> {
+        let said = self.kubectl(&["get", "--namespace", namespace, object, "--output", "json"]).await?.expect(0)?;
+        serde_json::from_str(&said.stdout).context("what kubectl says")
+    }
+}
+
+fn etcd(folder: &Path) -> Outcome<Command> {
+    let mut command = guarded(part("etcd")?);
+    command.args(["--name", "laststream", "--data-dir"]).arg(folder.join("etcd"));
+    command.args(["--listen-client-urls", ETCD, "--advertise-client-urls", ETCD, "--listen-peer-urls", ETCD_PEERS]);
+    command.args(["--initial-advertise-peer-urls", ETCD_PEERS, "--initial-cluster", &format!("laststream={ETCD_PEERS}")]);
+    command.args(["--unsafe-no-fsync", "--log-level", "warn"]);
+    Ok(command)
+}
+
+fn api_server(folder: &Path, settings: &Settings) -> Outcome<Command> {
+    let mut command = guarded(part("kube-apiserver")?);
+    let file = |flag: &str, name: &str| format!("--{flag}={}", folder.join(name).display());
+    command.args([
+        file("tls-cert-file", "api-server.crt"),
+        file("tls-private-key-file", "api-server.key"),
+        file("client-ca-file", "ca.crt"),
+        file("kubelet-client-certificate", "kubelet-client.crt"),
+        file("kubelet-client-key", "kubelet-client.key"),
+        file("service-account-key-file", "service-accounts.crt"),
+        file("service-account-signing-key-file", "service-accounts.key"),
+    ]);
+    command.args(["--etcd-servers", ETCD, "--secure-port=6443", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"]);
+    command.args(["--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC"]);
+    command.args(["--service-account-issuer=https://kubernetes.default.svc", "--allow-privileged=true", "--profiling=false"]);
+    if !settings.service_accounts {
+        command.arg("--disable-admission-plugins=ServiceAccount");
+    }
+    command.args(&settings.api_server);
+    Ok(command)
+}
+
+fn controller_manager(folder: &Path) -> Outcome<Command> {
+    let mut command = guarded(part("kube-controller-manager")?);
+    let file = |flag: &str, name: &str| format!("--{flag}={}", folder.join(name).display());
+    command.args([
+        file("kubeconfig", "kubeconfig"),
+        file("root-ca-file", "ca.crt"),
+        file("service-account-private-key-file", "service-accounts.key"),
+    ]);
+    command.args(["--leader-elect=false", "--use-service-account-credentials=false", "--secure-port=0", "--profiling=false"]);
+    Ok(command)
+}
+
+fn write_certificates(folder: &Path) -> Outcome {
+    let authority = Authority::new()?;
+    let write = |name: &str, identity: &Identity| -> Outcome {
+        fs::write(folder.join(format!("{name}.crt")), &identity.certificate_pem)?;
+        Ok(fs::write(folder.join(format!("{name}.key")), &identity.key_pem)?)
+    };
+    fs::write(folder.join("ca.crt"), authority.pem())?;
+    write("api-server", &authority.server_named(&["kubernetes.default.svc", "10.0.0.1"])?)?;
+    let admin = authority.user("admin", "system:masters")?;
+    write("admin", &admin)?;
+    write("kubelet-client", &authority.user("kube-apiserver-kubelet-client", "system:masters")?)?;
+    // Only its keys are used.
+    write("service-accounts", &authority.user("service-accounts", "laststream")?)?;
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "mesh",
+        "clusters": [{ "name": "mesh", "cluster": { "server": API, "certificate-authority": folder.join("ca.crt") } }],
+        "users": [{ "name": "admin", "user": { "client-certificate": folder.join("admin.crt"), "client-key": folder.join("admin.key") } }],
+        "contexts": [{ "name": "mesh", "context": { "cluster": "mesh", "user": "admin" } }],
+    });
+    Ok(fs::write(folder.join("kubeconfig"), config.to_string())?)
+}

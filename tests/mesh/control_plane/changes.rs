@@ -1,0 +1,201 @@
+//! M3: changes of the policy and of the module under load, by applying again what was rendered again.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::stage::{SOON, Stage};
+use crate::agent::Agent;
+use crate::seen::row;
+use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request};
+use crate::support::trial::wait_for;
+
+const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";
+const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
+const LEAST_REQUESTS: u64 = 500;
+const CLIENTS: usize = 4;
+
+pub(super) async fn under_load() -> Outcome {
+    let stage = Stage::new("m3").await?;
+    let other = other_module(&stage)?;
+    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.put(&stage.gateway_policy(&policy(0))).await?;
+    let agent = stage.gateway(&[]).await?;
+    stage.answers(200).await?;
+    let before = listeners(&agent).await?;
+    let begun = agent.stat(BEGUN).await?.context("no counter")?;
+    let mut held = Vec::new();
+    hold(&stage, &mut held, 5).await?;
+    let load = Load::start(stage.address());
+    let mut took = Vec::new();
+    for change in 1..=5 {
+        let at = load.requests();
+        let changed = Instant::now();
+        let more = policy(change);
+        let module = if change % 2 == 0 { &stage.world.module } else { &other };
+        stage.put(&stage.gateway_policy(&more).replace(&stage.world.module, module)).await?;
+        taken(&agent, change).await?;
+        took.push(changed.elapsed());
+        // Some more with the new one, and then nobody moves, so that the count can be compared.
+        wait_for(SOON, "requests", async || {
+            ensure!(load.requests() > at + 50, "no more requests");
+            Ok(())
+        })
+        .await?;
+        hold(&stage, &mut held, 2).await?;
+        load.pause(async || counted(&agent, held.len()).await).await?;
+    }
+    let requests = load.end().await?;
+    ensure!(requests >= LEAST_REQUESTS, "only {requests} requests");
+    stage.status_with("count", "exact").await?;
+    ensure_eq!(listeners(&agent).await?, before, "listeners created, modified, removed");
+    let all = held.len() as u64;
+    stage.upstream.release("all");
+    for mut client in held {
+        client.response("GET").await?.expect(200)?;
+    }
+    counted(&agent, 0).await?;
+    ensure_eq!(agent.stat(BEGUN).await?, Some(begun + requests + all), "begun: not one request went by uncounted");
+    stage.nothing_refused()?;
+    let slowest = took.iter().max().copied().unwrap_or_default();
+    row(
+        "M3",
+        "5 changes by `render | kubectl apply`, policy and module, under load",
+        format!(
+            "{requests} requests, all 200, all counted; in flight exact after each (up to {all} held through all of them); no listener replaced; a change took at most {:.1} s",
+            slowest.as_secs_f32()
+        ),
+    );
+    Ok(())
+}
+
+/// Another policy each time; what it excludes tells it where it has arrived.
+fn policy(change: u32) -> String {
+    let preset = ["aws_alb", "gcp"][change as usize % 2];
+    format!(
+        "count: {{exclude: {{paths: [{{exact: /change-{change}}}]}}}}\n\
+         forwarded_proto: {{presets: [{preset}], trust: {{peers: [127.0.0.{change}/32]}}}}\n"
+    )
+}
+
+/// The same module with a custom section more, pushed beside the first one; gives its address.
+fn other_module(stage: &Stage) -> Outcome<String> {
+    let mut code = laststream::module::builtin().map_err(Failure::new)?.to_vec();
+    code.extend([0, 6, 5, b'o', b't', b'h', b'e', b'r']);
+    let file = stage.user.file("other.wasm", code)?;
+    let image = format!("{}/mesh/laststream:other", stage.world.registry.name());
+    let file = file.to_str().context("a path")?;
+    stage.laststream(&["push", "--module", file, &image], "")?.expect(0)?;
+    Ok(format!("oci://{image}"))
+}
+
+async fn taken(agent: &Agent, change: u32) -> Outcome {
+    wait_for(SOON, "the change", async || {
+        let modules = agent.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?.text();
+        ensure!(modules.contains(&format!("/change-{change}\\\"")), "change {change} has not arrived");
+        Ok(())
+    })
+    .await
+}
+
+async fn hold(stage: &Stage, held: &mut Vec<Client>, more: usize) -> Outcome {
+    for _ in 0..more {
+        let mut client = Client::connect(stage.address()).await?;
+        client.send(&Request::get("/hold/all").bytes()).await?;
+        held.push(client);
+    }
+    stage.upstream.wait_held("all", held.len(), SOON).await
+}
+
+/// Exactly so many are in flight, by the module's gauge.
+async fn counted(agent: &Agent, held: usize) -> Outcome {
+    let exact = async || {
+        ensure_eq!(agent.stat(IN_FLIGHT).await?, Some(held as u64), "in flight");
+        Ok(())
+    };
+    // The last of the load may still be on its way out.
+    wait_for(Duration::from_secs(5), "the count", exact).await?;
+    for _ in 0..5 {
+        exact().await?;
+    }
+    Ok(())
+}
+
+/// What Envoy says of its listeners.
+async fn listeners(agent: &Agent) -> Outcome<Vec<Option<u64>>> {
+    let mut all = Vec::new();
+    for name in ["listener_added", "listener_modified", "listener_removed", "listener_in_place_updated", "listener_create_success"] {
+        all.push(agent.stat(&format!("listener_manager.{name}")).await?);
+    }
+    Ok(all)
+}
+
+/// Requests on keep-alive connections, one after the other, until it ends. The first failure is what it ends with.
+struct Load {
+    clients: JoinSet<Outcome>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    requests: AtomicU64,
+    waiting: AtomicU64,
+    paused: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Load {
+    fn start(to: SocketAddr) -> Self {
+        let (mut clients, shared) = (JoinSet::new(), Arc::new(Shared::default()));
+        for _ in 0..CLIENTS {
+            clients.spawn(ask(to, Arc::clone(&shared)));
+        }
+        Self { clients, shared }
+    }
+
+    fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::Acquire)
+    }
+
+    /// Nobody asks anything meanwhile.
+    async fn pause(&self, what: impl AsyncFn() -> Outcome) -> Outcome {
+        self.shared.paused.store(true, Ordering::Release);
+        wait_for(SOON, "the load to pause", async || {
+            ensure_eq!(self.shared.waiting.load(Ordering::Acquire), CLIENTS as u64, "clients that wait");
+            Ok(())
+        })
+        .await?;
+        let outcome = what().await;
+        self.shared.paused.store(false, Ordering::Release);
+        outcome
+    }
+
+    async fn end(mut self) -> Outcome<u64> {
+        self.shared.ended.store(true, Ordering::Release);
+        while let Some(client) = self.clients.join_next().await {
+            client.context("a client")??;
+        }
+        Ok(self.requests())
+    }
+}
+
+async fn ask(to: SocketAddr, shared: Arc<Shared>) -> Outcome {
+    let mut client = Client::connect(to).await?;
+    while !shared.ended.load(Ordering::Acquire) {
+        if shared.paused.load(Ordering::Acquire) {
+            shared.waiting.fetch_add(1, Ordering::AcqRel);
+            while shared.paused.load(Ordering::Acquire) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            shared.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+        client.get("/delay/5").await?.expect(200)?;
+        shared.requests.fetch_add(1, Ordering::AcqRel);
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! M1: from a policy to a proxy that counts, by the commands that users type.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::stage::{SOON, Stage, metric};
+use crate::agent::{Agent, Proxy};
+use crate::seen::row;
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request, once};
+use crate::support::trial::wait_for;
+use crate::support::wire::free_port;
+
+/// What `istioctl` says of every EnvoyFilter that there is; README.md says why it is left.
+const KNOWN_WARNING: &str = "EnvoyFilter exposes internal implementation details";
+
+pub(super) async fn gateway() -> Outcome {
+    let stage = Stage::new("m1-gateway").await?;
+    let policy = stage.gateway_policy("forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}\n");
+    let rendered = stage.render("envoyfilter", &policy)?;
+    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    let warnings = accepted(&stage, &rendered).await?;
+    row("M1", "gateway: strict dry run, `istioctl validate`, `analyze`, `laststream lint`", warnings);
+    stage.put(&policy).await?;
+    let agent = stage.gateway(&[]).await?;
+    stage.answers(200).await?;
+    counts_one(&stage, &agent, "gateway").await?;
+    fetched_by_digest(&stage)?;
+    stage.nothing_refused()
+}
+
+pub(super) async fn sidecar() -> Outcome {
+    let stage = Stage::new("m1-sidecar").await?;
+    let out = free_port()?;
+    stage.apply(&sidecar_objects(&stage, out)).await?;
+    let (name, gate, module) = (stage.name, stage.gate, &stage.world.module);
+    let policy = format!(
+        "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\nmodule: {module}\ngate: {{port: {gate}}}\n\
+         drain: {{wait_for_app: {{cluster: \"inbound|{}||\"}}}}\n",
+        stage.port
+    );
+    let rendered = stage.render("envoyfilter", &policy)?;
+    let warnings = accepted(&stage, &rendered).await?;
+    row("M1", "sidecar: strict dry run, `istioctl validate`, `analyze`, `laststream lint`", warnings);
+    stage.put(&policy).await?;
+    let agent = stage.proxy(&Proxy { labels: &[("app", name)], sidecar: true, ..Proxy::default() }).await?;
+    stage.answers(200).await?;
+    counts_one(&stage, &agent, "inbound").await?;
+    let outbound = Stage { port: out, ..stage };
+    wait_for(SOON, "the outbound listener", async || outbound.get("/").await?.expect(200).map(drop)).await?;
+    counts_one(&outbound, &agent, "outbound").await?;
+    outbound.nothing_refused()
+}
+
+/// A sidecar whose ports are captured by nobody: it listens for the app's callers, and for the app's calls.
+fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value> {
+    let app = stage.upstream.h1().port();
+    let host = format!("app.{}.test", stage.name);
+    let ingress = json!({
+        "port": { "number": stage.port, "name": "http", "protocol": "HTTP" },
+        "bind": "127.0.0.1", "captureMode": "NONE", "defaultEndpoint": format!("127.0.0.1:{app}"),
+    });
+    // Services are looked for by the listener's port.
+    let egress = json!({
+        "port": { "number": out, "name": "http-out", "protocol": "HTTP" },
+        "bind": "127.0.0.1", "captureMode": "NONE", "hosts": [format!("{}/*", stage.name)],
+    });
+    let selector = json!({ "labels": { "app": stage.name } });
+    let called = json!({
+        "hosts": [host, "test.local"], "location": "MESH_INTERNAL", "resolution": "STATIC", "endpoints": [{ "address": "127.0.0.1" }],
+        "ports": [{ "number": out, "name": "http", "protocol": "HTTP", "targetPort": app }],
+    });
+    vec![
+        stage.pod("app"),
+        stage.object(
+            "networking",
+            "Sidecar",
+            stage.name,
+            json!({ "workloadSelector": selector, "ingress": [ingress], "egress": [egress] }),
+        ),
+        stage.object("networking", "ServiceEntry", "called", called),
+        stage.object("security", "PeerAuthentication", "plain", json!({ "mtls": { "mode": "DISABLE" } })),
+    ]
+}
+
+/// By everybody who looks at manifests; gives the warnings that are left.
+async fn accepted(stage: &Stage, rendered: &str) -> Outcome<String> {
+    let world = stage.world;
+    world.cluster.kubectl_with(&["apply", "--dry-run=server", "--validate=strict", "-f", "-"], rendered).await?.expect(0)?;
+    let file = stage.user.file("rendered.yaml", rendered)?;
+    let file = file.to_str().context("a path")?;
+    let validated = world.istio.istioctl(&["validate", "-f", file], "").await?.expect(0)?;
+    let analyzed = world.istio.istioctl(&["analyze", "--namespace", stage.name, file], "").await?.expect(0)?;
+    let said = [&validated.stderr, &analyzed.stdout].map(|text| text.lines().filter(|line| line.contains("EnvoyFilter")));
+    let unknown: Vec<&str> = said.into_iter().flatten().filter(|line| !line.contains(KNOWN_WARNING)).collect();
+    ensure!(unknown.is_empty(), "istioctl: {unknown:#?}");
+    let linted = stage.laststream(&["lint", file], "")?.expect(0)?;
+    ensure!(linted.stdout.is_empty(), "lint: {}", linted.stdout);
+    Ok("accepted by all; `istioctl` warns that it is an EnvoyFilter, no more; `lint` finds nothing".into())
+}
+
+/// One request in flight is one in the gauge, wherever it is read, and in the gate.
+async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
+    let gauge = format!("laststream_streams_in_flight_{scope}");
+    let mut client = Client::connect(stage.address()).await?;
+    client.send(&Request::get(&format!("/hold/{scope}")).bytes()).await?;
+    stage.upstream.wait_held(scope, 1, SOON).await?;
+    for (name, address) in [("Envoy's", agent.prometheus()), ("the agent's", agent.agent())] {
+        let read = async || {
+            let text = once(address, &Request::get("/stats/prometheus").header("connection", "close")).await?.expect(200)?.text();
+            let seen = metric(&text, &gauge).with_context(|| format!("no {gauge}"))?;
+            ensure_eq!(seen, 1, "{gauge} on {name} port");
+            Ok(())
+        };
+        wait_for(SOON, &gauge, read).await?;
+    }
+    let status = stage.status_with("count", "exact").await?;
+    ensure_eq!(status["state"], "serving", "{status}");
+    stage.upstream.release(scope);
+    client.response("GET").await?.expect(200)?;
+    wait_for(Duration::from_secs(10), "zero", async || {
+        ensure_eq!(agent.stat(&format!("wasmcustom.{gauge}")).await?, Some(0), "{gauge}");
+        Ok(())
+    })
+    .await?;
+    row(
+        "M1",
+        format!("{scope}: one request in flight"),
+        format!("`{gauge}` 1 on both Prometheus ports, 0 after it; the gate: serving, exact"),
+    );
+    Ok(())
+}
+
+/// The agent has fetched what the EnvoyFilter names, by its digest.
+fn fetched_by_digest(stage: &Stage) -> Outcome {
+    let wanted = format!("GET /v2/mesh/laststream/manifests/{}", stage.world.digest);
+    let log = stage.world.registry.log();
+    let fetch = log.lines().find(|line| line.contains(&wanted) && line.contains("go-containerregistry"));
+    fetch.with_context(|| format!("nobody asked the registry for {wanted}"))?;
+    row("M1", "who fetched the module", "Istio's agent, by the manifest's digest, from the registry that `laststream push` pushed to");
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! M4: what goes wrong with the module on its way, and what is wrong with the resource. Requests pass, as the rendered failure policy wants
+//! it, and no drain ends by mistake. What can be seen in the files, `lint` names beforehand.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+
+use super::stage::{SOON, Stage, WITNESS};
+use super::world::push;
+use crate::agent::{Agent, Proxy};
+use crate::seen::row;
+use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request, once};
+use crate::support::registry::real::{Registry, Settings};
+use crate::support::registry::sha256;
+use crate::support::trial::wait_for;
+use crate::support::wire::local;
+
+const LONGER_THAN_QUIET: Duration = Duration::from_millis(2500);
+const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
+/// Begins the part of the rendered resource that is about the gate's module.
+const GATE_PART: &str = "# The module for the gate.";
+
+/// The registry is away when the proxy starts.
+pub(super) async fn no_registry_at_start() -> Outcome {
+    let stage = Stage::new("m4-start").await?;
+    let (registry, policy) = own_registry(&stage, "", None)?;
+    let (name, port) = (registry.name(), port_of(&registry)?);
+    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    stage.put(&policy).await?;
+    drop(registry);
+    // Who renders while it is away is told so.
+    let file = stage.user.file("late.yaml", &policy)?;
+    stage.laststream(&["render", "envoyfilter", "--policy", file.to_str().context("a path")?], "")?.expect(2)?;
+    let agent =
+        stage.proxy(&Proxy { labels: &[("istio", stage.name)], annotations: &[WITNESS], registry: &name, ..Proxy::default() }).await?;
+    agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
+    uncounted(&stage, &agent).await?;
+    shut(&stage).await?;
+    let (_registry, policy) = own_registry(&stage, "drain: {deadline: 20s}\ncount: {long_lived: {grpc: true}}\n", Some(port))?;
+    stage.put(&policy).await?;
+    stage.status_with("count", "exact").await?;
+    row(
+        "M4",
+        "registry away at the start",
+        "requests 200, uncounted; the gate answers 403 to a hook, so nothing is drained; exact with the next change after it is back",
+    );
+    stage.nothing_refused()
+}
+
+/// It is away when another module comes.
+pub(super) async fn no_registry_at_update() -> Outcome {
+    let stage = Stage::new("m4-update").await?;
+    let (registry, policy) = own_registry(&stage, "", None)?;
+    let port = port_of(&registry)?;
+    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    let rendered = stage.put(&policy).await?;
+    let agent = stage
+        .proxy(&Proxy { labels: &[("istio", stage.name)], annotations: &[WITNESS], registry: &registry.name(), ..Proxy::default() })
+        .await?;
+    stage.answers(200).await?;
+    stage.status_with("count", "exact").await?;
+    drop(registry);
+    // An image that no agent has yet.
+    let digest = digest_in(&rendered)?;
+    stage.world.cluster.apply(&rendered.replace(&digest, &digest.chars().rev().collect::<String>())).await?;
+    agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
+    uncounted(&stage, &agent).await?;
+    shut(&stage).await?;
+    let (_registry, _) = own_registry(&stage, "", Some(port))?;
+    stage.world.cluster.apply(&rendered).await?;
+    stage.status_with("count", "exact").await?;
+    row("M4", "registry away at an update", "requests 200, uncounted; the gate 403; exact again with the former digest");
+    stage.nothing_refused()
+}
+
+/// The counter cannot be had, and the gate can: it must not take silence for zero.
+pub(super) async fn wrong_checksums() -> Outcome {
+    let stage = Stage::new("m4-checksums").await?;
+    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    let policy = stage.gateway_policy("drain: {finish: nothing}\n");
+    let rendered = stage.put(&policy).await?;
+    let agent = stage.gateway(&[WITNESS]).await?;
+    stage.answers(200).await?;
+    stage.status_with("count", "exact").await?;
+    let digest = digest_in(&rendered)?;
+    let (counter, gate) = rendered.split_once(GATE_PART).context("no part of the gate")?;
+
+    let nowhere = format!("{}{GATE_PART}{gate}", counter.replace(&digest, &digest.chars().rev().collect::<String>()));
+    stage.world.cluster.apply(&nowhere).await?;
+    agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
+    stage.status_with("count", "unknown").await?;
+    uncounted(&stage, &agent).await?;
+    stage.world.cluster.apply(&rendered).await?;
+    stage.status_with("count", "exact").await?;
+    row(
+        "M4",
+        "a digest that the registry does not have, for the counter",
+        "requests 200, uncounted; the gate: `unknown`; exact with the right one",
+    );
+
+    let module = sha256(laststream::module::builtin().map_err(Failure::new)?);
+    let checksum = module.trim_start_matches("sha256:");
+    let wrong = format!("{}{GATE_PART}{gate}", counter.replace(&format!("sha256: \"{digest}\""), &format!("sha256: \"{checksum}\"")));
+    ensure!(wrong != rendered, "nothing was replaced");
+    let found = lint(&stage, &wrong)?;
+    ensure!(found.contains("LS204"), "lint: {found}");
+    stage.world.cluster.apply(&wrong).await?;
+    agent.wait_for_log("which does not match", SOON).await?;
+    stage.status_with("count", "unknown").await?;
+    uncounted(&stage, &agent).await?;
+    let mut client = Client::connect(stage.address()).await?;
+    client.send(&Request::get("/hold/uncounted").bytes()).await?;
+    stage.upstream.wait_held("uncounted", 1, SOON).await?;
+    once(local(stage.gate), &Request::post("/drain", "")).await?.expect(202)?;
+    sleep(LONGER_THAN_QUIET).await;
+    let status = stage.status().await?;
+    ensure_eq!(status["state"], "draining", "with a request that nobody counts: {status}");
+    stage.upstream.release("uncounted");
+    client.response("GET").await?.expect(200)?;
+    stage.status_with("state", "drained").await?;
+    row(
+        "M4",
+        "the module's checksum instead of the manifest's",
+        "LS204 beforehand; “which does not match”, requests 200, the gate: `unknown`; an uncounted request holds the drain by Envoy's own count, and gets 200",
+    );
+    stage.nothing_refused()
+}
+
+/// The same resource under another name.
+pub(super) async fn two_of_one_name() -> Outcome {
+    let stage = Stage::new("m4-twins").await?;
+    stage.apply(&stage.gateway_objects(json!({}))).await?;
+    let rendered = stage.put(&stage.gateway_policy("")).await?;
+    let _agent = stage.gateway(&[WITNESS]).await?;
+    stage.answers(200).await?;
+    stage.status_with("count", "exact").await?;
+    let twin = rendered.replacen("name: laststream\n", "name: twin\n", 1);
+    let found = lint(&stage, &format!("{rendered}\n---\n{twin}"))?;
+    ensure!(found.contains("LS121") && found.contains("LS122"), "lint: {found}");
+    stage.world.cluster.apply(&twin).await?;
+    let refusal = wait_for(SOON, "a refusal", async || {
+        stage.world.istio.refusals(&format!("{0}.{0}", stage.name)).into_iter().next().context("nothing refused yet")
+    })
+    .await?;
+    ensure!(refusal.to_lowercase().contains("duplicate"), "{refusal}");
+    stage.get("/").await?.expect(200)?;
+    stage.status_with("count", "exact").await?;
+    stage.world.cluster.kubectl(&["delete", "envoyfilter", "--namespace", stage.name, "twin"]).await?.expect(0)?;
+    stage.get("/").await?.expect(200)?;
+    stage.status_with("count", "exact").await?;
+    row(
+        "M4",
+        "two EnvoyFilters with the same names inside",
+        "LS121 and LS122 beforehand; Envoy refuses the update (“duplicate”) and goes on with what it had: requests 200, exact",
+    );
+    Ok(())
+}
+
+/// Requests pass, and nobody counts them.
+async fn uncounted(stage: &Stage, agent: &Agent) -> Outcome {
+    let before = agent.stat(BEGUN).await?;
+    stage.answers(200).await?;
+    stage.get("/").await?.expect(200)?;
+    ensure_eq!(agent.stat(BEGUN).await?, before, "begun");
+    Ok(())
+}
+
+/// A registry with the module in it, and the gateway's policy with it.
+fn own_registry(stage: &Stage, more: &str, port: Option<u16>) -> Outcome<(Registry, String)> {
+    let registry = Registry::start(&Settings { port: port.unwrap_or(0), ..Settings::default() })?;
+    let image = format!("{}/mesh/laststream:1", registry.name());
+    block_in_place(|| push(&image))?;
+    let policy = stage.gateway_policy(more).replace(&stage.world.module, &format!("oci://{image}"));
+    Ok((registry, policy))
+}
+
+fn port_of(registry: &Registry) -> Outcome<u16> {
+    let name = registry.name();
+    Ok(name.rsplit(':').next().context("a port")?.parse()?)
+}
+
+/// 64 digits.
+fn digest_in(rendered: &str) -> Outcome<String> {
+    rendered.split("@sha256:").nth(1).and_then(|rest| rest.get(..64)).map(String::from).context("no digest")
+}
+
+/// Without its module the gate refuses everybody: nothing that it says lets anybody go.
+async fn shut(stage: &Stage) -> Outcome {
+    for path in ["/ready", "/status", "/prestop?wait=1s"] {
+        once(local(stage.gate), &Request::get(path)).await?.expect(403)?;
+    }
+    Ok(())
+}
+
+/// What `lint` finds in a file, which must be something.
+fn lint(stage: &Stage, text: &str) -> Outcome<String> {
+    let file = stage.user.file("wrong.yaml", text)?;
+    Ok(stage.laststream(&["lint", file.to_str().context("a path")?], "")?.expect(1)?.stdout)
+}

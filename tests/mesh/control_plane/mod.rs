@@ -1,0 +1,40 @@
+//! The level without a kubelet: API server, istiod, and agents as processes. It needs no root.
+
+mod busy;
+mod changes;
+mod delivery;
+mod failures;
+mod identities;
+mod injection;
+mod scheme;
+mod stage;
+mod world;
+
+use crate::level::{Case, Level, case};
+
+pub(crate) const LEVEL: Level = Level {
+    name: "control-plane",
+    needs_root: false,
+    makes_cgroups: false,
+    parts: &["etcd", "kube-apiserver", "mesh-kubectl", "pilot-discovery", "pilot-agent", "istioctl", "envoy_bootstrap.json"],
+    cases,
+};
+
+fn cases() -> Vec<Case> {
+    vec![
+        case!("m2_scheme_at_the_edge", scheme::edge, 180),
+        case!("m1_gateway", delivery::gateway, 120),
+        case!("m1_sidecar", delivery::sidecar, 120),
+        case!("m2_scheme_behind_one_hop", scheme::one_hop, 120),
+        case!("m2_scheme_behind_two_hops", scheme::two_hops, 120),
+        case!("m3_changes_under_load", changes::under_load, 120),
+        case!("m4_no_registry_at_start", failures::no_registry_at_start, 120),
+        case!("m4_no_registry_at_update", failures::no_registry_at_update, 120),
+        case!("m4_wrong_checksums", failures::wrong_checksums, 120),
+        case!("m4_two_of_one_name", failures::two_of_one_name, 120),
+        case!("m5_trust_by_certificate", identities::by_certificate, 120),
+        case!("m4b_on_a_busy_gateway", busy::with_a_witness, 120),
+        case!("m4b_on_a_busy_gateway_without_a_witness", busy::without_a_witness, 120),
+        case!("m6_what_is_injected", injection::hooks, 120),
+    ]
+}

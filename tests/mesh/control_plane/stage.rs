@@ -1,0 +1,177 @@
+//! What a case stands on: a namespace, an upstream as the app, and a gateway or a sidecar in front of it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use super::world::World;
+use crate::agent::{Agent, Proxy};
+use crate::support::command_line::{Said, User};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Request, Response, once};
+use crate::support::trial::wait_for;
+use crate::support::upstream::Upstream;
+use crate::support::wire::{free_port, local};
+
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// What `render proxy-config` renders for every gate: Envoy's own count as a second witness.
+pub(crate) const WITNESS: (&str, &str) =
+    ("sidecar.istio.io/statsInclusionSuffixes", "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered");
+
+pub(crate) struct Stage {
+    pub(crate) world: &'static World,
+    /// The case's namespace, and what its objects are called.
+    pub(crate) name: &'static str,
+    pub(crate) upstream: Upstream,
+    pub(crate) user: User,
+    /// The service account's, whose name is the case's, too.
+    pub(crate) token: String,
+    /// Where the proxy listens for requests.
+    pub(crate) port: u16,
+    /// Where its gate listens.
+    pub(crate) gate: u16,
+}
+
+impl Stage {
+    pub(crate) async fn new(name: &'static str) -> Outcome<Self> {
+        let world = World::get().await?;
+        let cluster = &world.cluster;
+        cluster.namespace(name).await?;
+        cluster.kubectl(&["label", "namespace", name, "istio-injection=enabled"]).await?.expect(0)?;
+        cluster.kubectl(&["create", "serviceaccount", "--namespace", name, name]).await?.expect(0)?;
+        let said = cluster.kubectl(&["create", "token", "--namespace", name, name, "--audience", "istio-ca"]).await?.expect(0)?;
+        let token = said.stdout.trim().to_owned();
+        let (port, gate) = (free_port()?, free_port()?);
+        Ok(Self { world, name, upstream: Upstream::start().await?, user: User::new()?, token, port, gate })
+    }
+
+    /// Applies objects, which are JSON here.
+    pub(crate) async fn apply(&self, objects: &[Value]) -> Outcome {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+        self.world.cluster.apply(&list.to_string()).await.map(drop)
+    }
+
+    /// `kind` of Istio, in the case's namespace.
+    pub(crate) fn object(&self, group: &str, kind: &str, name: &str, spec: Value) -> Value {
+        let metadata = json!({ "name": name, "namespace": self.name });
+        json!({ "apiVersion": format!("{group}.istio.io/v1"), "kind": kind, "metadata": metadata, "spec": spec })
+    }
+
+    /// The pod that the case's proxy would be in: istiod takes the labels from there. Nobody runs it.
+    pub(crate) fn pod(&self, label: &str) -> Value {
+        let metadata = json!({ "name": self.name, "namespace": self.name, "labels": { label: self.name } });
+        let spec = json!({ "serviceAccountName": self.name, "containers": [{ "name": "app", "image": "example.com/none" }] });
+        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
+    }
+
+    /// A gateway for everything, with the upstream behind it. `server` is what the Gateway's server has besides.
+    pub(crate) fn gateway_objects(&self, server: Value) -> Vec<Value> {
+        let mut one = json!({ "port": { "number": self.port, "name": "http", "protocol": "HTTP" }, "bind": "127.0.0.1", "hosts": ["*"] });
+        if let (Some(one), Some(more)) = (one.as_object_mut(), server.as_object()) {
+            one.extend(more.clone());
+        }
+        let host = format!("app.{}.test", self.name);
+        let selector = json!({ "istio": self.name });
+        let route = json!({ "destination": { "host": host, "port": { "number": 80 } } });
+        let entry = json!({
+            "hosts": [host], "location": "MESH_INTERNAL", "resolution": "STATIC", "endpoints": [{ "address": "127.0.0.1" }],
+            "ports": [{ "number": 80, "name": "http", "protocol": "HTTP", "targetPort": self.upstream.h1().port() }],
+        });
+        vec![
+            self.pod("istio"),
+            self.object("networking", "Gateway", self.name, json!({ "selector": selector, "servers": [one] })),
+            self.object(
+                "networking",
+                "VirtualService",
+                self.name,
+                json!({ "hosts": ["*"], "gateways": [self.name], "http": [{ "route": [route] }] }),
+            ),
+            self.object("networking", "ServiceEntry", "app", entry),
+            self.object("security", "PeerAuthentication", "plain", json!({ "mtls": { "mode": "DISABLE" } })),
+        ]
+    }
+
+    /// `laststream render KIND`, of this policy for the case's gateway, with what is besides in it.
+    pub(crate) fn render(&self, kind: &str, policy: &str) -> Outcome<String> {
+        let file = self.user.file("policy.yaml", policy)?;
+        let file = file.to_str().context("a path")?;
+        Ok(self.laststream(&["render", kind, "--policy", file], "")?.expect(0)?.stdout)
+    }
+
+    pub(crate) fn laststream(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
+        block_in_place(|| self.user.run(arguments, input))
+    }
+
+    /// A policy for the case's gateway; `more` is added to it.
+    pub(crate) fn gateway_policy(&self, more: &str) -> String {
+        let (name, gate, module) = (self.name, self.gate, &self.world.module);
+        format!(
+            "namespace: {name}\nplacement: {{gateway: {{selector: {{istio: {name}}}}}}}\nmodule: {module}\ngate: {{port: {gate}}}\n{more}"
+        )
+    }
+
+    /// `laststream render envoyfilter | kubectl apply -f -`
+    pub(crate) async fn put(&self, policy: &str) -> Outcome<String> {
+        let rendered = self.render("envoyfilter", policy)?;
+        self.world.cluster.apply(&rendered).await?;
+        Ok(rendered)
+    }
+
+    /// The gateway's proxy.
+    pub(crate) async fn gateway(&self, annotations: &[(&str, &str)]) -> Outcome<Agent> {
+        self.proxy(&Proxy { labels: &[("istio", self.name)], annotations, ..Proxy::default() }).await
+    }
+
+    /// A proxy with the case's name, and what is special about it.
+    pub(crate) async fn proxy(&self, special: &Proxy<'_>) -> Outcome<Agent> {
+        let registry = self.world.registry.name();
+        let registry = if special.registry.is_empty() { &registry } else { special.registry };
+        let proxy = Proxy { name: self.name, namespace: self.name, token: &self.token, registry, ..*special };
+        Agent::start(&self.world.istio, &proxy).await
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        local(self.port)
+    }
+
+    /// A request through the proxy.
+    pub(crate) async fn get(&self, path: &str) -> Outcome<Response> {
+        once(self.address(), &Request::get(path)).await
+    }
+
+    /// Until the proxy answers with this status.
+    pub(crate) async fn answers(&self, status: u16) -> Outcome {
+        wait_for(SOON, "the proxy", async || self.get("/").await?.expect(status).map(drop)).await
+    }
+
+    /// What the gate says of itself.
+    pub(crate) async fn status(&self) -> Outcome<Value> {
+        once(local(self.gate), &Request::get("/status")).await?.expect(200)?.json()
+    }
+
+    /// Until the gate's status has this value in this field.
+    pub(crate) async fn status_with(&self, field: &str, value: &str) -> Outcome<Value> {
+        let look = async || {
+            let status = self.status().await?;
+            ensure_eq!(status[field], value, "{field} in {status}");
+            Ok(status)
+        };
+        wait_for(SOON, "the gate's status", look).await
+    }
+
+    /// Nothing that istiod sent to the proxy was refused.
+    pub(crate) fn nothing_refused(&self) -> Outcome {
+        let refusals = self.world.istio.refusals(&format!("{}.{}", self.name, self.name));
+        ensure!(refusals.is_empty(), "refused by the proxy: {refusals:#?}");
+        Ok(())
+    }
+}
+
+/// A metric as Prometheus reads it.
+pub(crate) fn metric(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])))?;
+    line.rsplit(' ').next()?.parse().ok()
+}

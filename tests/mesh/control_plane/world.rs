@@ -1,0 +1,46 @@
+//! What all cases of this level share: the cluster, istiod, a registry with the module in it.
+
+use serde_json::json;
+use tokio::sync::OnceCell;
+use tokio::task::block_in_place;
+
+use crate::cluster::{Cluster, Settings};
+use crate::istio::Istio;
+use crate::support::command_line::User;
+use crate::support::failure::{Context as _, Failure, Outcome};
+use crate::support::registry::real::{self, Registry};
+
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    pub(crate) istio: Istio,
+    pub(crate) registry: Registry,
+    /// The module: its address with a tag.
+    pub(crate) module: String,
+    /// What the tag stands for: `sha256:…`.
+    pub(crate) digest: String,
+}
+
+impl World {
+    /// The first that asks starts it; it ends with the process.
+    pub(crate) async fn get() -> Outcome<&'static Self> {
+        static WORLD: OnceCell<Result<World, String>> = OnceCell::const_new();
+        let started = async || World::start().await.map_err(|failure| failure.to_string());
+        WORLD.get_or_init(started).await.as_ref().map_err(Failure::new)
+    }
+
+    async fn start() -> Outcome<Self> {
+        let registry = Registry::start(&real::Settings::default())?;
+        let image = format!("{}/mesh/laststream:1", registry.name());
+        let digest = block_in_place(|| push(&image))?;
+        let cluster = Cluster::start(&Settings::default()).await?;
+        let istio = Istio::start(&cluster, "127.0.0.1", &json!({})).await?;
+        Ok(Self { cluster, istio, registry, module: format!("oci://{image}"), digest })
+    }
+}
+
+/// `laststream push`; gives the digest of the manifest.
+pub(crate) fn push(image: &str) -> Outcome<String> {
+    let said = User::new()?.run(&["push", "-o", "json", image], "")?.expect(0)?;
+    let result = said.json()?.into_iter().next().context("push says nothing")?;
+    result["digest"].as_str().map(String::from).with_context(|| format!("no digest in {result}"))
+}

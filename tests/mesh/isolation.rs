@@ -1,0 +1,141 @@
+//! Namespaces of its own for each level: processes, network, mounts. What runs there uses fixed ports and absolute paths, and ends with its
+//! first process.
+//!
+//! Nothing is left behind, however this ends. The first process inside holds the read end of a pipe whose other end is outside: when that
+//! closes, be it by SIGKILL, it ends, and the kernel ends everybody else. All files are in a tmpfs that only the namespace knows.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::{env, fs, thread};
+
+use rustix::process::{WaitOptions, geteuid, wait};
+
+use crate::level::Level;
+use crate::parts::{PARTS, Parts};
+use crate::seen::say;
+use crate::support::failure::{Context as _, Failure, Outcome, ensure};
+use crate::sweeper::Sweeper;
+
+/// Tells a process of this program which part it plays.
+pub(crate) const ROLE: &str = "LASTSTREAM_MESH_ROLE";
+const LEVEL: &str = "LASTSTREAM_MESH_LEVEL";
+/// The name of the run's cgroup, for levels that make any.
+pub(crate) const CGROUP: &str = "LASTSTREAM_MESH_CGROUP";
+
+const VAR_LIB: &str = "/var/lib";
+/// Where Istio's agent keeps modules: a path in its source, which its image has.
+const MODULES: &str = "/var/lib/istio/data";
+const TEMPORARY: &str = "/var/lib/laststream";
+
+pub(crate) enum Role {
+    /// As cargo starts it.
+    Outside,
+    /// The first process in the namespaces.
+    Init,
+    /// The one there that runs the cases of this level.
+    Level(String),
+    /// Waits for the end of a run, to tidy up.
+    Sweeper,
+}
+
+pub(crate) fn role() -> Role {
+    match env::var(ROLE).as_deref() {
+        Ok("init") => Role::Init,
+        Ok("level") => Role::Level(env::var(LEVEL).unwrap_or_default()),
+        Ok("sweeper") => Role::Sweeper,
+        _ => Role::Outside,
+    }
+}
+
+/// Runs a level in namespaces of its own, with the arguments of this process.
+pub(crate) fn run(level: &Level, parts: &Parts) -> Outcome<ExitCode> {
+    ensure_visible(parts)?;
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"]);
+    if !geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.arg("--").arg(env::current_exe()?).args(env::args_os().skip(1));
+    command.env(ROLE, "init").env(LEVEL, level.name).env(PARTS, parts.json()).stdin(Stdio::piped());
+    let sweeper = level.makes_cgroups.then(Sweeper::start).transpose()?;
+    if let Some(sweeper) = &sweeper {
+        command.env(CGROUP, sweeper.cgroup());
+    }
+    let mut child = command.spawn().context("unshare, of util-linux")?;
+    let lifeline = child.stdin.take(); // `wait` would close it
+    let status = child.wait()?;
+    drop(lifeline);
+    if let Some(sweeper) = sweeper {
+        sweeper.sweep()?;
+    }
+    Ok(code(status))
+}
+
+/// Nothing that is needed may be where the tmpfs goes.
+fn ensure_visible(parts: &Parts) -> Outcome {
+    let this = env::current_exe()?;
+    for path in parts.paths().chain([this.as_path(), Path::new(env!("CARGO_MANIFEST_DIR"))]) {
+        ensure!(!path.starts_with(VAR_LIB), "{} is needed, and the mesh has a {VAR_LIB} of its own: choose another folder", path.display());
+    }
+    Ok(())
+}
+
+/// The first process: sets the namespaces up, then collects whoever ends, until the one that runs the cases does.
+pub(crate) fn init() -> ExitCode {
+    thread::spawn(|| {
+        io::stdin().read_to_end(&mut Vec::new()).ok();
+        std::process::exit(1); // whoever started it all has gone
+    });
+    match set_up().and_then(|()| runner()) {
+        Ok(runner) => wait_for(&runner),
+        Err(failure) => {
+            say(&format!("setting the namespaces up: {failure}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn set_up() -> Outcome {
+    run_tool("mount", &["-t", "tmpfs", "-o", "mode=755", "laststream", VAR_LIB])?;
+    fs::create_dir_all(MODULES)?;
+    fs::create_dir_all(TEMPORARY)?;
+    run_tool("ip", &["link", "set", "lo", "up"])
+}
+
+/// A program of the machine that must succeed.
+pub(crate) fn run_tool(program: &str, arguments: &[&str]) -> Outcome {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().with_context(|| program.to_owned())?;
+    ensure!(output.status.success(), "{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+fn runner() -> Outcome<Child> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(env::args_os().skip(1)).env(ROLE, "level").env("TMPDIR", TEMPORARY).stdin(Stdio::null());
+    command.spawn().map_err(Failure::from)
+}
+
+/// Orphans come to the first process of a namespace, and stay as zombies if it does not ask for them.
+fn wait_for(runner: &Child) -> ExitCode {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get().unsigned_abs() == runner.id() => {
+                return status.exit_status().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from);
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return ExitCode::FAILURE,
+        }
+    }
+}
+
+fn code(status: ExitStatus) -> ExitCode {
+    status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// A folder that is gone with the namespaces.
+pub(crate) fn folder(name: &str) -> Outcome<PathBuf> {
+    let folder = env::temp_dir().join(name);
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    Ok(folder)
+}

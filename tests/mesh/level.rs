@@ -1,0 +1,99 @@
+//! Levels of the mesh, and the cases on them. From outside they are only listed or handed on; inside its namespaces a level runs.
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
+
+use crate::support::failure::Outcome;
+use crate::{isolation, parts, seen};
+
+/// Cases that share a world, which is started by the first of them.
+pub(crate) struct Level {
+    /// Begins the names of its trials, so it is a filter on the command line, too.
+    pub(crate) name: &'static str,
+    pub(crate) needs_root: bool,
+    /// Whether cgroups are made, which nobody takes away with the namespaces.
+    pub(crate) makes_cgroups: bool,
+    /// What `tests/tools/program` must give.
+    pub(crate) parts: &'static [&'static str],
+    pub(crate) cases: fn() -> Vec<Case>,
+}
+
+/// A case: its name, which begins with its number, and the case itself.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn() -> Outcome,
+}
+
+/// Makes a [`Case`] of an async function, with the seconds that it may take.
+macro_rules! case {
+    ($name:literal, $case:path, $seconds:expr) => {
+        $crate::level::Case { name: $name, run: || $crate::support::trial::block_on(std::time::Duration::from_secs($seconds), $case()) }
+    };
+}
+pub(crate) use case;
+
+impl Level {
+    fn trials(&self, ignored: bool) -> Vec<Trial> {
+        let trial = |case: Case| {
+            let run = move || (case.run)().map_err(Failed::from);
+            Trial::test(format!("{}::{}", self.name, case.name), run).with_ignored_flag(ignored)
+        };
+        (self.cases)().into_iter().map(trial).collect()
+    }
+
+    /// Whether the command line asks for any of its cases.
+    fn is_wanted(&self, arguments: &Arguments) -> bool {
+        let hit = |name: &str, pattern: &String| if arguments.exact { name == pattern } else { name.contains(pattern.as_str()) };
+        let wanted = |trial: &Trial| {
+            arguments.filter.as_ref().is_none_or(|pattern| hit(trial.name(), pattern))
+                && !arguments.skip.iter().any(|pattern| hit(trial.name(), pattern))
+        };
+        self.trials(false).iter().any(wanted)
+    }
+
+    fn run(&self, arguments: &Arguments) -> Outcome<ExitCode> {
+        if self.needs_root && !rustix::process::geteuid().is_root() {
+            seen::say(&format!("{}: not run, because containers need root; as root `cargo mesh {}` runs it", self.name, self.name));
+            return Ok(libtest_mimic::run(arguments, self.trials(true)).exit_code());
+        }
+        seen::say(&format!("{}: seeing to its parts", self.name));
+        let parts = parts::see_to(self.parts)?;
+        isolation::run(self, &parts)
+    }
+}
+
+/// From outside: lists the cases, or runs each level that is asked for. The first failure is what the process ends with.
+pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
+    let arguments = Arguments::from_args();
+    if arguments.list {
+        let trials = levels.iter().flat_map(|level| level.trials(false)).collect();
+        return libtest_mimic::run(&arguments, trials).exit_code();
+    }
+    let mut code = ExitCode::SUCCESS;
+    if let Err(failure) = seen::begin_table() {
+        seen::say(&format!("the table: {failure}"));
+        return ExitCode::FAILURE;
+    }
+    for level in levels.iter().filter(|level| level.is_wanted(&arguments)) {
+        let ended = level.run(&arguments).unwrap_or_else(|failure| {
+            seen::say(&format!("{}: {failure}", level.name));
+            ExitCode::FAILURE
+        });
+        if code == ExitCode::SUCCESS {
+            code = ended;
+        }
+    }
+    code
+}
+
+/// In the namespaces of this level.
+pub(crate) fn run_inside(levels: &[Level], name: &str) -> ExitCode {
+    let Some(level) = levels.iter().find(|level| level.name == name) else { return ExitCode::FAILURE };
+    let conclusion: Conclusion = libtest_mimic::run(&Arguments::from_args(), level.trials(false));
+    if let Err(failure) = seen::end_table() {
+        seen::say(&format!("the table: {failure}"));
+        return ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}

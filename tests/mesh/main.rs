@@ -1,0 +1,34 @@
+//! The module in a real mesh: Kubernetes' API server, istiod, Istio's agents, on one level with and on one without a kubelet. `cargo mesh`
+//! runs it; README.md says what it shows.
+//!
+//! The program plays several parts: it gets what is needed, then runs itself in namespaces of its own, once for each level.
+
+mod agent;
+mod cluster;
+mod control_plane;
+mod isolation;
+mod istio;
+mod level;
+mod parts;
+mod program;
+mod seen;
+#[path = "../support/mod.rs"]
+mod support;
+mod sweeper;
+
+use std::process::ExitCode;
+
+use crate::isolation::Role;
+use crate::level::Level;
+
+/// In the order in which they run.
+const LEVELS: &[Level] = &[control_plane::LEVEL];
+
+fn main() -> ExitCode {
+    match isolation::role() {
+        Role::Outside => level::run_all(LEVELS),
+        Role::Init => isolation::init(),
+        Role::Level(name) => level::run_inside(LEVELS, &name),
+        Role::Sweeper => sweeper::main(),
+    }
+}

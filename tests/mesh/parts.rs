@@ -1,0 +1,71 @@
+//! What a mesh is made of: programs that are found, unpacked or compiled outside, where there is a network, and told to the levels inside.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use laststream::envoy::{self, Wanted};
+use laststream::progress::Progress;
+
+use crate::seen::say;
+use crate::support::command_line;
+use crate::support::failure::{Context as _, Failure, Outcome, ensure};
+
+/// Where the level inside finds its [`Parts`], as JSON.
+pub(crate) const PARTS: &str = "LASTSTREAM_MESH_PARTS";
+
+/// Names and paths.
+pub(crate) struct Parts(BTreeMap<String, PathBuf>);
+
+impl Parts {
+    pub(crate) fn json(&self) -> String {
+        serde_json::json!(self.0).to_string()
+    }
+
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.values().map(PathBuf::as_path)
+    }
+}
+
+/// Gets them, and all else that takes a while or a network: Envoy, the registry, the command line. Says on standard error what takes long.
+pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/program");
+    let common = ["skopeo", "docker-registry"];
+    let mut command = Command::new(&script);
+    command.args(common).args(names).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().with_context(|| script.display().to_string())?;
+    ensure!(output.status.success(), "not all parts can be had");
+    let paths = String::from_utf8(output.stdout)?;
+    let mut parts: BTreeMap<String, PathBuf> =
+        common.iter().chain(names).map(|name| (*name).to_owned()).zip(paths.lines().map(PathBuf::from)).collect();
+    let wanted = Wanted { path: None, ..Wanted::version(envoy::NEWEST) };
+    parts.insert("envoy".into(), envoy::find_or_get(&wanted, &Spoken).map_err(Failure::new)?.binary);
+    command_line::binary()?;
+    Ok(Parts(parts))
+}
+
+/// Where a part is, asked inside.
+pub(crate) fn part(name: &str) -> Outcome<&'static Path> {
+    static INSIDE: LazyLock<Result<Parts, String>> = LazyLock::new(|| {
+        let json = std::env::var(PARTS).map_err(|error| format!("{PARTS}: {error}"))?;
+        serde_json::from_str(&json).map(Parts).map_err(|error| format!("{PARTS}: {error}"))
+    });
+    let parts = INSIDE.as_ref().map_err(Failure::new)?;
+    parts.0.get(name).map(PathBuf::as_path).with_context(|| format!("`{name}` is not among the parts of this level"))
+}
+
+/// Says what takes a while, such as a download.
+struct Spoken;
+
+impl Progress for Spoken {
+    fn started(&self, what: &str) {
+        say(what);
+    }
+
+    fn advanced(&self, _done: u64, _total: Option<u64>) {}
+
+    fn finished(&self, what: &str) {
+        say(what);
+    }
+}

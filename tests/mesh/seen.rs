@@ -1,0 +1,50 @@
+//! What the cases saw: told while they run, and written as a table of Markdown where `LASTSTREAM_MESH_TABLE` names a file.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use crate::support::failure::Outcome;
+
+const TABLE: &str = "LASTSTREAM_MESH_TABLE";
+
+struct Row {
+    case: &'static str,
+    what: String,
+    seen: String,
+}
+
+static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
+
+/// On standard error: what people must know.
+pub(crate) fn say(what: &str) {
+    let _ = writeln!(std::io::stderr(), "{what}"); // nobody to tell when standard error is closed
+}
+
+/// A row of the table: the case's number, what was done, what was seen.
+pub(crate) fn row(case: &'static str, what: impl Into<String>, seen: impl Into<String>) {
+    let row = Row { case, what: what.into(), seen: seen.into() };
+    say(&format!("{:<4} {} — {}", row.case, row.what, row.seen));
+    ROWS.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+}
+
+/// An empty table, for all levels.
+pub(crate) fn begin_table() -> Outcome {
+    if let Some(file) = std::env::var_os(TABLE) {
+        fs::write(file, "| case | what | seen |\n|---|---|---|\n")?;
+    }
+    Ok(())
+}
+
+/// The rows of this level, in the order of their cases.
+pub(crate) fn end_table() -> Outcome {
+    let Some(file) = std::env::var_os(TABLE) else { return Ok(()) };
+    let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
+    rows.sort_by_key(|row| row.case); // rows of one case keep their order
+    let mut table = OpenOptions::new().append(true).open(file)?;
+    for row in rows.iter() {
+        let cell = |text: &str| text.replace('|', "\\|").replace('\n', "<br>");
+        writeln!(table, "| {} | {} | {} |", row.case, cell(&row.what), cell(&row.seen))?;
+    }
+    Ok(())
+}

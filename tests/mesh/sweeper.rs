@@ -1,0 +1,79 @@
+//! Takes away the cgroups of a run, which outlive its namespaces: a process that waits for the end of the run, also for a violent one.
+
+use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use crate::isolation::ROLE;
+use crate::support::failure::{Outcome, ensure};
+
+/// Containers take a moment to die with their namespace.
+const PATIENCE: Duration = Duration::from_secs(30);
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+pub(crate) struct Sweeper {
+    child: Child,
+    cgroup: String,
+}
+
+impl Sweeper {
+    pub(crate) fn start() -> Outcome<Self> {
+        let cgroup = format!("laststream-mesh-{}", std::process::id());
+        let mut command = Command::new(env::current_exe()?);
+        // In a process group of its own: Ctrl-C is not for it.
+        command.arg(&cgroup).env(ROLE, "sweeper").stdin(Stdio::piped()).process_group(0);
+        Ok(Self { child: command.spawn()?, cgroup })
+    }
+
+    /// The name of the cgroup below which everything must be, in each hierarchy.
+    pub(crate) fn cgroup(&self) -> &str {
+        &self.cgroup
+    }
+
+    /// Lets it work, and waits for it.
+    pub(crate) fn sweep(mut self) -> Outcome {
+        let status = self.child.wait()?; // closes its standard input, which is what it waits for
+        ensure!(status.success(), "cgroups named {} are left in {CGROUPS}", self.cgroup);
+        Ok(())
+    }
+}
+
+/// The process itself.
+pub(crate) fn main() -> ExitCode {
+    let Some(cgroup) = env::args().nth(1) else { return ExitCode::FAILURE };
+    io::stdin().read_to_end(&mut Vec::new()).ok();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left: Vec<PathBuf> = cgroups(&cgroup).into_iter().filter(|folder| !remove(folder)).collect();
+        if left.is_empty() {
+            return ExitCode::SUCCESS;
+        }
+        if Instant::now() > deadline {
+            return ExitCode::FAILURE;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Of this name: in each hierarchy of version 1, and in the one of version 2.
+fn cgroups(name: &str) -> Vec<PathBuf> {
+    let hierarchies = folders(Path::new(CGROUPS));
+    let all = hierarchies.iter().map(|hierarchy| hierarchy.join(name)).chain([Path::new(CGROUPS).join(name)]);
+    all.filter(|folder| folder.is_dir()).collect()
+}
+
+/// The deepest first; true when it is gone. Those with processes in them stay.
+fn remove(folder: &Path) -> bool {
+    folders(folder).iter().for_each(|inner| {
+        remove(inner);
+    });
+    fs::remove_dir(folder).is_ok()
+}
+
+fn folders(of: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(of).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}

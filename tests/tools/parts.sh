@@ -1,0 +1,40 @@
+# shellcheck shell=bash
+# The parts of a real mesh that are compiled here: each folder of tests/mesh/parts is a Go module that pins them, with a script that builds them.
+
+# part NAME FILE: prints where a file of the part is, and compiles the part first if that has not been done with these versions.
+part() {
+    local folder
+    folder=$(part_folder "$1")
+    if [[ ! -d $folder ]]; then
+        compile_part "$1" "$folder" >&2
+    fi
+    printf '%s\n' "$folder/$2"
+}
+
+# By content: another version, flag or compiler is another folder.
+part_folder() {
+    local key
+    need_go
+    key=$(cd "tests/mesh/parts/$1" && { go env GOVERSION && cat go.mod go.sum build; } | sha256sum)
+    printf '%s/tools/%s-%s\n' "$(cache_folder)" "$1" "${key::16}"
+}
+
+# Go's own caches stay where the user has them. A second run waits instead of compiling, too.
+compile_part() (
+    name=$1 folder=$2
+    mkdir -p "${folder%/*}"
+    exec 9>"$folder.lock"
+    flock 9
+    if [[ -d $folder ]]; then
+        exit 0
+    fi
+    echo "compiling $name into $folder: takes up to ten minutes, once"
+    unfinished=$(mktemp -d "$folder.XXXXXX")
+    trap 'rm -rf "$unfinished"' EXIT
+    if ! CGO_ENABLED=0 GOFLAGS=-buildvcs=false nice "tests/mesh/parts/$name/build" "$unfinished"; then
+        echo "cannot compile $name: see the messages above"
+        exit 1
+    fi
+    chmod 755 "$unfinished"
+    mv "$unfinished" "$folder"
+)
