@@ -193,7 +193,7 @@ fn ask(to: SocketAddr, host: &'static str, time: Duration) -> JoinHandle<(Result
 fn follow(world: &'static World, namespace: &'static str, pod: &str) -> JoinHandle<String> {
     let pod = pod.to_owned();
     tokio::spawn(async move {
-        let arguments = ["logs", "--follow", "--namespace", namespace, &pod, "--all-containers", "--prefix", "--tail=15"];
+        let arguments = ["logs", "--follow", "--namespace", namespace, &pod, "--all-containers", "--prefix", "--tail=10"];
         world.cluster.kubectl(&arguments).await.map(|said| said.stdout).unwrap_or_default()
     })
 }

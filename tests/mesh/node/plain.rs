@@ -11,11 +11,13 @@ use super::workload::{GATEWAY, Workload};
 use super::world::World;
 use crate::support::failure::{Context as _, Outcome};
 
-const SECRET: &str = "of-the-test";
+const SECRET: &str = "secret-of-the-test";
+const APP_AT: &str = "127.0.0.1:8000";
 
 /// The rendered bootstrap, with the gate where kubelet reaches it, and a secret.
 fn bootstrap(world: &World) -> Outcome<String> {
-    let policy = json!({ "placement": { "envoy": { "listen": format!("0.0.0.0:{GATEWAY}") } }, "drain": { "finish": "quit" } });
+    let policy =
+        json!({ "placement": { "envoy": { "listen": format!("0.0.0.0:{GATEWAY}"), "app": APP_AT } }, "drain": { "finish": "quit" } });
     let text = world.render_with(&["envoy"], &policy, MODULE)?;
     let mut bootstrap: Value = serde_saphyr::from_str(&text)?;
     let listeners = bootstrap["static_resources"]["listeners"].as_array_mut().context("listeners")?;
@@ -45,7 +47,7 @@ pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outco
     });
     let app = json!({
         "name": "app", "image": IMAGE, "imagePullPolicy": "Never",
-        "command": [super::image::APP, super::inside::ROLE, "app", "127.0.0.1:8080"],
+        "command": [super::image::APP, super::inside::ROLE, "app", APP_AT],
     });
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
