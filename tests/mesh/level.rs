@@ -16,6 +16,8 @@ pub(crate) struct Level {
     pub(crate) makes_cgroups: bool,
     /// What `tests/tools/program` must give.
     pub(crate) parts: &'static [&'static str],
+    /// How many cases run at a time; as many as there are processors if nothing is said.
+    pub(crate) at_a_time: Option<usize>,
     pub(crate) cases: fn() -> Vec<Case>,
 }
 
@@ -90,7 +92,9 @@ pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
 /// In the namespaces of this level.
 pub(crate) fn run_inside(levels: &[Level], name: &str) -> ExitCode {
     let Some(level) = levels.iter().find(|level| level.name == name) else { return ExitCode::FAILURE };
-    let conclusion: Conclusion = libtest_mimic::run(&Arguments::from_args(), level.trials(false));
+    let arguments = Arguments::from_args();
+    let arguments = Arguments { test_threads: arguments.test_threads.or(level.at_a_time), ..arguments };
+    let conclusion: Conclusion = libtest_mimic::run(&arguments, level.trials(false));
     if let Err(failure) = seen::end_table() {
         seen::say(&format!("the table: {failure}"));
         return ExitCode::FAILURE;

@@ -9,6 +9,7 @@ mod control_plane;
 mod isolation;
 mod istio;
 mod level;
+mod node;
 mod parts;
 mod program;
 mod seen;
@@ -22,9 +23,12 @@ use crate::isolation::Role;
 use crate::level::Level;
 
 /// In the order in which they run.
-const LEVELS: &[Level] = &[control_plane::LEVEL];
+const LEVELS: &[Level] = &[control_plane::LEVEL, node::LEVEL];
 
 fn main() -> ExitCode {
+    if let Some(arguments) = node::inside::arguments() {
+        return node::inside::run(&arguments);
+    }
     match isolation::role() {
         Role::Outside => level::run_all(LEVELS),
         Role::Init => isolation::init(),

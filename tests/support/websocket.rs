@@ -133,7 +133,7 @@ impl WebSocket {
 }
 
 /// The upstream's side, from the request's end on. The key is not checked: Envoy does not either.
-pub(super) async fn serve(wire: &mut Wire) -> Outcome {
+pub(crate) async fn serve(wire: &mut Wire) -> Outcome {
     let accept = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n";
     wire.send(accept.as_bytes()).await?;
     loop {

@@ -1,6 +1,6 @@
 //! A Job beside a sidecar: the command waits for the proxy, and ends it when the last outbound stream is out.
 
-use super::{File, other};
+use super::{File, other, proxy_config};
 use crate::policy::file::{Job, Placement};
 use crate::policy::{Policy, Problem};
 use crate::yaml::{List, Map};
@@ -18,7 +18,10 @@ pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
         return Err(Problem::new("placement", "a Job has a sidecar, or needs no wrapper: write `placement: {sidecar: {}}`"));
     };
     let name = job.name.as_deref().unwrap_or(&policy.name);
-    let template = Map::new().with("template", Map::new().with("spec", pod(policy, job, sidecar.native)));
+    // Jobs are short: while a counter is young, only Envoy's own count can show that no stream is older.
+    let metadata = proxy_config::annotations(policy).ok().map(|annotations| Map::new().with("annotations", annotations));
+    let template = Map::new().with_some("metadata", metadata).with("spec", pod(policy, job, sidecar.native));
+    let template = Map::new().with("template", template);
     let (kind, spec) =
         if job.cron { ("CronJob", Map::new().with("jobTemplate", Map::new().with("spec", template))) } else { ("Job", template) };
     let document = Map::new()

@@ -35,6 +35,8 @@ fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
         .with("name", "istio-proxy")
         .note("Istio's webhook puts the real image here; where it does not inject, the pod cannot start.")
         .with("image", "auto")
+        .note("Left out, the API server writes Always, as for every image without a tag, and each start of a pod asks the registry.")
+        .with("imagePullPolicy", "IfNotPresent")
         .with("lifecycle", lifecycle(port, policy));
     let pod = Map::new().note(why_grace(policy)).with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
     let pod = if is_native {

@@ -27,8 +27,8 @@ pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
     }
 }
 
-/// Without a gate nobody asks for the statistics.
-fn annotations(policy: &Policy) -> Result<Map, Problem> {
+/// Of a pod. Without a gate nobody asks for the statistics.
+pub(super) fn annotations(policy: &Policy) -> Result<Map, Problem> {
     let config = config(policy).map(|config| Node::Block(yaml::write_map(&config).trim_end().to_owned()));
     if policy.gate_port.is_none() && config.is_none() {
         return Err(Problem::new(

@@ -17,6 +17,7 @@ pub(crate) const LEVEL: Level = Level {
     needs_root: false,
     makes_cgroups: false,
     parts: &["etcd", "kube-apiserver", "mesh-kubectl", "pilot-discovery", "pilot-agent", "istioctl", "envoy_bootstrap.json"],
+    at_a_time: None,
     cases,
 };
 

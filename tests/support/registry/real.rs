@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     /// `http.tls` in its configuration.
     pub(crate) tls: Option<Value>,
     pub(crate) read_only: bool,
+    /// Where it listens; 127.0.0.1 if nothing is said.
+    pub(crate) address: Option<&'static str>,
     /// No file may have more bytes: the same to it as a disk that is full.
     pub(crate) file_limit: Option<u64>,
 }
@@ -55,7 +57,8 @@ pub(crate) struct Registry {
 impl Registry {
     pub(crate) fn start(settings: &Settings) -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
-        let mut http = json!({ "addr": format!("127.0.0.1:{}", settings.port), "secret": "of the test" });
+        let address = settings.address.unwrap_or("127.0.0.1");
+        let mut http = json!({ "addr": format!("{address}:{}", settings.port), "secret": "of the test" });
         if let Some(tls) = &settings.tls {
             http["tls"] = tls.clone();
         }
@@ -79,21 +82,26 @@ impl Registry {
         };
         command.arg("serve").arg(folder.path().join("config.yml")).stdout(log.try_clone()?).stderr(log);
         let mut registry = Self { _process: Process::spawn(command)?, folder, port: 0 };
-        registry.port = registry.wait_for_port()?;
+        registry.port = registry.wait_for_port(address)?;
         Ok(registry)
     }
 
-    fn wait_for_port(&self) -> Outcome<u16> {
+    fn wait_for_port(&self, address: &str) -> Outcome<u16> {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let log = self.log();
-            let port = log.split("listening on 127.0.0.1:").nth(1).and_then(|rest| rest.split([',', '"', ' ']).next()?.parse().ok());
+            let port =
+                log.split(&format!("listening on {address}:")).nth(1).and_then(|rest| rest.split([',', '"', ' ']).next()?.parse().ok());
             if let Some(port) = port {
                 return Ok(port);
             }
             ensure!(Instant::now() < deadline, "the registry does not start: {log}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// `localhost:PORT`

@@ -1,0 +1,85 @@
+//! N3: the hooks that ask the gate, and what kubelet makes of them.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::image::LASTSTREAM;
+use super::lane::{Lane, Meanwhile, Seen, side_by_side, task};
+use super::plain;
+use super::workload::{Proxy, Workload, routes};
+use super::world::World;
+use crate::seen::row;
+use crate::support::failure::{Outcome, ensure, fail};
+
+const NAMESPACE: &str = "hooks";
+const REQUEST: Duration = Duration::from_secs(10);
+/// Longer than each deadline and grace period here.
+const LONG_REQUEST: Duration = Duration::from_secs(25);
+const GRACE: Duration = Duration::from_secs(30);
+
+/// `pilot-agent wait` is the rendered hook, which is in N1, too.
+pub(crate) async fn case() -> Outcome {
+    let world = World::get().await?;
+    let _turn = world.turns.read().await;
+    world.namespace(NAMESPACE).await?;
+    let names = ["own-wait", "early", "late", "twice"];
+    let objects: Vec<_> = names.iter().flat_map(|name| routes(NAMESPACE, name, &[("kept.test", "backend.default")])).collect();
+    world.apply(&objects).await?;
+    let mut tasks: Vec<_> = lanes().into_iter().map(|lane| task(world, lane)).collect();
+    tasks.push(Box::pin(plain::run(world, NAMESPACE)));
+    let seen = side_by_side(tasks).await?;
+    seen.iter().for_each(|seen| row("N3", seen.what, seen.words()));
+    judge(&seen)
+}
+
+pub(crate) fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> Lane {
+    Lane {
+        what,
+        workload: Workload { namespace, name, proxy: Proxy::Gateway, drain: Some(json!({})), ..Workload::default() },
+        request: REQUEST,
+        idle_connection: false,
+        through: None,
+        meanwhile: Meanwhile::Nothing,
+    }
+}
+
+fn lanes() -> Vec<Lane> {
+    let mut own = gateway("`laststream wait`", NAMESPACE, "own-wait");
+    own.workload.proxy_hook = Some(json!({ "preStop": { "exec": { "command": [LASTSTREAM, "wait", "--timeout=25s"] } } }));
+    let mut early = gateway("a request of 25 s, a deadline of 5 s, a grace period of 12 s", NAMESPACE, "early");
+    early.workload.drain = Some(json!({ "deadline": "5s" }));
+    early.request = LONG_REQUEST;
+    let mut late = gateway("a request of 25 s, a deadline of 23 s in a grace period of 8 s", NAMESPACE, "late");
+    late.workload.grace_afterwards = Some(8);
+    late.request = LONG_REQUEST;
+    let mut twice = gateway("deleted again after 2 s, with a grace period of 5 s", NAMESPACE, "twice");
+    twice.meanwhile = Meanwhile::SecondDelete;
+    vec![own, early, late, twice]
+}
+
+fn judge(seen: &[Seen]) -> Outcome {
+    let [own, early, late, twice, plain] = seen else { fail!("{} lanes", seen.len()) };
+    own.expect_kept(GRACE)?;
+    plain.expect_kept(GRACE)?;
+    early.expect_lost()?;
+    ensure!(!early.is_killed(), "the gate let go, and the agent ended by itself: {}\n{}", early.words(), early.log);
+    late.expect_lost()?;
+    ensure!(late.gone < LONG_REQUEST, "kubelet does not wait for the gate: {}\n{}", late.words(), late.log);
+    ensure!(!twice.is_lost(), "a second deletion cuts no hook: {}\n{}", twice.words(), twice.log);
+    Ok(())
+}
+
+/// Alone: kubelet runs the hooks of all pods that are on their way out once more.
+pub(crate) async fn restart() -> Outcome {
+    let world = World::get().await?;
+    tokio::time::sleep(Duration::from_secs(1)).await; // the others go first
+    let _turn = world.turns.write().await;
+    world.namespace("restart").await?;
+    world.apply(&routes("restart", "restart", &[("kept.test", "backend.default")])).await?;
+    let mut lane = gateway("kubelet killed 2 s into the hook, and back 2 s later", "restart", "restart");
+    lane.meanwhile = Meanwhile::KubeletRestart;
+    let seen = side_by_side(vec![task(world, lane)]).await?;
+    seen.iter().for_each(|seen| row("N3", seen.what, seen.words()));
+    seen.iter().try_for_each(|seen| seen.expect_kept(GRACE))
+}

@@ -1,0 +1,125 @@
+//! What this program is inside a pod: the app, a Job's command, or the process that keeps a pod's namespaces. No test code runs there.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::support::failure::{Context as _, Outcome, ensure, fail};
+use crate::support::h1::{self, Request};
+use crate::support::websocket;
+use crate::support::wire::{Framing, Io, Wire};
+
+/// The first argument that makes this program one of these.
+pub(crate) const ROLE: &str = "inside-a-pod";
+
+/// What follows it, if this program is one of them.
+pub(crate) fn arguments() -> Option<Vec<String>> {
+    let mut arguments = std::env::args().skip(1);
+    (arguments.next()? == ROLE).then(|| arguments.collect())
+}
+
+/// `pause`, `app ADDRESS`, or `call ADDRESS HOST PATH CODE`.
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let outcome = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().context("a runtime");
+    match outcome.and_then(|runtime| runtime.block_on(role(arguments))) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            say(&failure.to_string());
+            ExitCode::from(70)
+        }
+    }
+}
+
+async fn role(arguments: &[String]) -> Outcome<u8> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["pause"] => terminated().await.map(|()| 0),
+        ["app", address] => app(address.parse()?).await.map(|()| 0),
+        ["call", address, host, path, code] => call(address.parse()?, host, path).await.and(code.parse().context("an exit code")),
+        other => fail!("no role: {other:?}"),
+    }
+}
+
+fn say(what: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stdout(), "{what}"); // nobody to tell when it is closed
+}
+
+async fn terminated() -> Outcome {
+    let mut signal = signal(SignalKind::terminate())?;
+    signal.recv().await.context("no signal will come")
+}
+
+/// A well-behaved app: after SIGTERM it takes no new connection, answers what it was asked, and ends.
+async fn app(address: SocketAddr) -> Outcome {
+    let mut terminated = Box::pin(terminated());
+    let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
+    let (stop, stopping) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            ended = &mut terminated => {
+                ended?;
+                break;
+            }
+            accepted = listener.accept() => {
+                let (tcp, _) = accepted?;
+                tcp.set_nodelay(true)?;
+                connections.spawn(connection(tcp, stopping.clone()));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    stop.send(true).ok(); // nobody is connected
+    say(&format!("SIGTERM; {} connections are open", connections.len()));
+    while connections.join_next().await.is_some() {}
+    say("all answered");
+    Ok(())
+}
+
+async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outcome {
+    let mut wire = Wire::new(Io::Plain(tcp));
+    loop {
+        let head = tokio::select! {
+            head = wire.head() => head?,
+            _ = stopping.wait_for(|stop| *stop) => return Ok(()), // idle: nothing is lost
+        };
+        let Some(head) = head else { return Ok(()) };
+        if head.headers.get("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket")) {
+            return websocket::serve(&mut wire).await;
+        }
+        wire.body(Framing::of_request(&head)).await?;
+        tokio::time::sleep(time_of(head.word(1))).await;
+        let last = *stopping.borrow();
+        wire.send(answer(last).as_bytes()).await?;
+        if last {
+            return Ok(());
+        }
+    }
+}
+
+/// `/work/MILLISECONDS`; everything else takes no time.
+fn time_of(path: &str) -> Duration {
+    let millis = path.strip_prefix("/work/").and_then(|rest| rest.split(['/', '?']).next()?.parse().ok());
+    Duration::from_millis(millis.unwrap_or(0))
+}
+
+fn answer(last: bool) -> String {
+    let pod = std::env::var("HOSTNAME").unwrap_or_default();
+    let close = if last { "connection: close\r\n" } else { "" };
+    format!("HTTP/1.1 200 OK\r\ncontent-length: 4\r\nx-pod: {pod}\r\n{close}\r\ndone")
+}
+
+/// A Job's work: one call through the proxy, which must be answered.
+async fn call(address: SocketAddr, host: &str, path: &str) -> Outcome {
+    let response = h1::once(address, &Request::get(path).host(host)).await?;
+    say(&format!("{} for {path} of {host}", response.status));
+    ensure!(response.status == 200, "{}: {}", response.status, response.text());
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! N4: Jobs beside a sidecar. Their command calls through it, then ends with a code.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::image::{APP, IMAGE, LASTSTREAM};
+use super::inside;
+use super::lane::{Task, exit_code, side_by_side};
+use super::machine::NAME;
+use super::workload::{OUTBOUND, Proxy, kustomize, sidecars};
+use super::world::World;
+use crate::seen::row;
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::trial::wait_for;
+
+const NAMESPACE: &str = "jobs";
+/// What the Jobs call.
+const CALLED: &str = "backend.default";
+const WORK: &str = "/work/3000";
+const SOON: Duration = Duration::from_secs(150);
+/// How long a Job is watched that nobody completes.
+const WATCHED: Duration = Duration::from_secs(10);
+
+struct Job {
+    what: &'static str,
+    name: &'static str,
+    proxy: Proxy,
+    code: i64,
+}
+
+const JOBS: [Job; 4] = [
+    Job { what: "a classic sidecar, `laststream exec`, exit code 0", name: "classic-0", proxy: Proxy::Classic, code: 0 },
+    Job { what: "a classic sidecar, `laststream exec`, exit code 7", name: "classic-7", proxy: Proxy::Classic, code: 7 },
+    Job { what: "a native sidecar, `laststream exec`, exit code 0", name: "native-0", proxy: Proxy::Native, code: 0 },
+    Job { what: "a native sidecar, `laststream exec`, exit code 7", name: "native-7", proxy: Proxy::Native, code: 7 },
+];
+
+pub(crate) async fn case() -> Outcome {
+    let world = World::get().await?;
+    let _turn = world.turns.read().await;
+    world.namespace(NAMESPACE).await?;
+    world.apply(&[sidecars(NAMESPACE)]).await?;
+    let mut tasks: Vec<Task<()>> = vec![Box::pin(without(world))];
+    for job in &JOBS {
+        tasks.push(Box::pin(job.run(world)));
+    }
+    side_by_side(tasks).await.map(drop)
+}
+
+impl Job {
+    fn command(&self) -> Value {
+        let address = format!("127.0.0.1:{OUTBOUND}");
+        json!([APP, inside::ROLE, "call", address, CALLED, WORK, self.code.to_string()])
+    }
+
+    fn object(&self) -> Value {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": self.name, "namespace": NAMESPACE },
+            "spec": { "backoffLimit": 0, "template": {
+                "metadata": {
+                    "labels": { "app": self.name },
+                    "annotations": { "sidecar.istio.io/nativeSidecar": (self.proxy == Proxy::Native).to_string() },
+                },
+                "spec": {
+                    "nodeName": NAME, "restartPolicy": "Never",
+                    "containers": [{ "name": "work", "image": IMAGE, "imagePullPolicy": "Never", "command": self.command() }],
+                },
+            } },
+        })
+    }
+
+    async fn run(&self, world: &World) -> Outcome {
+        let policy = json!({
+            "name": self.name, "namespace": NAMESPACE,
+            "placement": { "sidecar": { "selector": { "app": self.name }, "directions": ["outbound"], "native": self.proxy == Proxy::Native } },
+            "job": { "name": self.name, "container": "work", "command": self.command(), "program_image": IMAGE, "program": LASTSTREAM },
+        });
+        world.cluster.apply(&world.render(&["envoyfilter"], &policy)?).await?;
+        let job = kustomize(world, self.name, &self.object(), &[world.render(&["job"], &policy)?]).await?;
+        world.apply(&[job]).await?;
+        let ended = async || {
+            let job = world.jobs.get(NAMESPACE, self.name).context("no Job")?;
+            condition(&job).context("it has not ended")
+        };
+        let ended = wait_for(SOON, self.what, ended).await;
+        let log = self.log(world).await;
+        let ended = ended.context(&log)?;
+        let pod = self.pod(world)?;
+        let code = exit_code(&pod, "work").context("no exit code")?;
+        let proxy = exit_code(&pod, "istio-proxy").map_or("nothing".into(), |code| code.to_string());
+        row("N4", self.what, format!("the Job is {ended}; its command ended with {code}, the proxy with {proxy}"));
+        ensure_eq!(code, self.code, "the command's exit code; {log}");
+        ensure_eq!(ended.as_str(), if self.code == 0 { "Complete" } else { "Failed" }, "what became of the Job; {log}");
+        Ok(())
+    }
+
+    fn pod(&self, world: &World) -> Outcome<Value> {
+        let ours = |pod: &Value| (pod["metadata"]["labels"]["app"] == self.name).then(|| pod.clone());
+        world.pods.find(NAMESPACE, ours).into_iter().next().context("no pod")
+    }
+
+    async fn log(&self, world: &World) -> String {
+        let arguments =
+            ["logs", "--namespace", NAMESPACE, "--selector", &format!("app={}", self.name), "--all-containers", "--prefix", "--tail=20"];
+        world.kubectl(&arguments).await.unwrap_or_default()
+    }
+}
+
+/// The condition that ends it.
+fn condition(job: &Value) -> Option<String> {
+    let conditions = job["status"]["conditions"].as_array()?;
+    let holds = |kind: &str| conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True");
+    ["Complete", "Failed"].into_iter().find(|kind| holds(kind)).map(String::from)
+}
+
+/// The same with a classic sidecar and nothing else.
+async fn without(world: &World) -> Outcome {
+    let job = Job { what: "a classic sidecar, nothing", name: "without", proxy: Proxy::Classic, code: 0 };
+    let mut object = job.object();
+    // The proxy is not ready yet when the command begins: it waits by itself, as many do.
+    object["spec"]["template"]["metadata"]["annotations"]["proxy.istio.io/config"] = json!("holdApplicationUntilProxyStarts: true");
+    world.apply(&[object]).await?;
+    let done = async || {
+        let code = exit_code(&job.pod(world)?, "work").context("the command has not ended")?;
+        ensure_eq!(code, 0, "its exit code; {}", job.log(world).await);
+        Ok(())
+    };
+    wait_for(SOON, "the command to end", done).await?;
+    tokio::time::sleep(WATCHED).await;
+    let ended = world.jobs.get(NAMESPACE, "without").and_then(|job| condition(&job));
+    row(
+        "N4",
+        job.what,
+        format!("{} s after its command had ended the Job was {}", WATCHED.as_secs(), ended.as_deref().unwrap_or("still running")),
+    );
+    ensure!(ended.is_none(), "nobody ended the sidecar, and the Job ended");
+    world.kubectl(&["delete", "job", "--namespace", NAMESPACE, "without", "--wait=false"]).await.map(drop)
+}

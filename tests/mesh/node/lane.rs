@@ -1,0 +1,229 @@
+//! One pod with a request in flight, and its end: who is asked, what is deleted when, and what is seen.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+
+use super::image::LASTSTREAM;
+use super::workload::{self, GATEWAY, Pod, Proxy, Workload};
+use super::world::World;
+use crate::support::failure::{Context as _, Outcome, ensure};
+use crate::support::h1::{self, Client, Request};
+use crate::support::trial::wait_for;
+
+const SOON: Duration = Duration::from_secs(60);
+/// From the request to its pod's deletion.
+pub(crate) const BEFORE: Duration = Duration::from_secs(1);
+
+/// A pod, and how it is stopped.
+pub(crate) struct Lane {
+    pub(crate) what: &'static str,
+    pub(crate) workload: Workload<'static>,
+    /// How long the app works on the request.
+    pub(crate) request: Duration,
+    /// A connection beside it, on which nothing is asked any more.
+    pub(crate) idle_connection: bool,
+    /// The request goes to another pod: a gateway, and the host that it knows this one by.
+    pub(crate) through: Option<(SocketAddr, &'static str)>,
+    /// While the request runs.
+    pub(crate) meanwhile: Meanwhile,
+}
+
+/// What else happens to the pod.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meanwhile {
+    Nothing,
+    /// Deleted again, with 5 s of grace.
+    SecondDelete,
+    /// kubelet is killed, and started again 2 s later.
+    KubeletRestart,
+}
+
+/// What was seen. Times are from the deletion on.
+pub(crate) struct Seen {
+    pub(crate) what: &'static str,
+    /// The status, or why there was none.
+    pub(crate) answer: Result<u16, String>,
+    pub(crate) answered: Duration,
+    pub(crate) gone: Duration,
+    /// What the proxy's container ended with.
+    pub(crate) exit: Option<i64>,
+    pub(crate) log: String,
+}
+
+/// By kubelet, at the end of the grace period.
+const SIGKILL: i64 = 137;
+
+impl Seen {
+    pub(crate) fn is_lost(&self) -> bool {
+        self.answer != Ok(200)
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.exit == Some(SIGKILL)
+    }
+
+    pub(crate) fn words(&self) -> String {
+        let answer = match &self.answer {
+            Ok(status) => status.to_string(),
+            Err(why) => why.clone(),
+        };
+        let exit = self.exit.map_or(String::from("nobody saw how the proxy ended"), |exit| match exit {
+            SIGKILL => "the proxy was killed by SIGKILL".into(),
+            code => format!("the proxy ended with {code}"),
+        });
+        format!(
+            "{answer} {:.1} s after the deletion; the pod was gone after {:.1} s; {exit}",
+            self.answered.as_secs_f64(),
+            self.gone.as_secs_f64()
+        )
+    }
+
+    /// The request was answered, and the pod went by itself and before its grace period ended.
+    pub(crate) fn expect_kept(&self, grace: Duration) -> Outcome {
+        ensure!(self.answer == Ok(200), "{}: the request was lost: {}\n{}", self.what, self.words(), self.log);
+        ensure!(
+            self.gone < grace && !self.is_killed(),
+            "{}: the pod stayed for its grace period: {}\n{}",
+            self.what,
+            self.words(),
+            self.log
+        );
+        Ok(())
+    }
+
+    pub(crate) fn expect_lost(&self) -> Outcome {
+        ensure!(self.is_lost(), "{}: nothing was lost, so this shows nothing: {}\n{}", self.what, self.words(), self.log);
+        Ok(())
+    }
+}
+
+impl Lane {
+    /// Where the request goes, once the way is there.
+    async fn way(&self, pod: &Pod) -> Outcome<(SocketAddr, &'static str)> {
+        let way = self.through.unwrap_or((SocketAddr::new(pod.address, GATEWAY), "kept.test"));
+        let request = Request::get("/").host(way.1);
+        let look = async || h1::once(way.0, &request).await?.expect(200).map(drop);
+        wait_for(SOON, &format!("the way to {}", self.what), look).await?;
+        Ok(way)
+    }
+
+    /// What the gate says a little after the answer, for failures.
+    async fn gate_status(&self, world: &World, pod: &Pod) -> String {
+        if self.workload.drain.is_none() {
+            return String::new();
+        }
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let container = ["exec", "--namespace", self.workload.namespace, &pod.name, "--container=istio-proxy"];
+        let asked = world.cluster.kubectl(&[container.as_slice(), &["--", LASTSTREAM, "status", "-o", "json"]].concat()).await;
+        asked.map_or_else(|failure| failure.to_string(), |said| format!("the gate 3 s after the answer: {}{}", said.stdout, said.stderr))
+    }
+
+    /// Nobody replaces the pod: that would only keep the machine busy.
+    async fn orphan(&self, world: &World) -> Outcome {
+        let selector = format!("app={}", self.workload.name);
+        for kind in ["deployments", "replicasets"] {
+            let arguments = ["delete", kind, "--namespace", self.workload.namespace, "--selector", &selector, "--cascade=orphan"];
+            world.kubectl(&arguments).await?;
+        }
+        Ok(())
+    }
+
+    /// The whole lane. The Deployment is there, with one pod.
+    pub(crate) async fn run(self, world: &'static World) -> Outcome<Seen> {
+        let pod = self.workload.pod(world).await?;
+        self.orphan(world).await?;
+        let (to, host) = self.way(&pod).await?;
+        let mut idle = None;
+        if self.idle_connection {
+            let mut client = Client::connect(to).await?;
+            client.request(&Request::get("/").host(host)).await?.expect(200)?;
+            idle = Some(client);
+        }
+        let request = ask(to, host, self.request);
+        tokio::time::sleep(BEFORE).await;
+        let namespace = self.workload.namespace;
+        let log = follow(world, namespace, &pod.name);
+        let deleted = workload::delete(world, namespace, &pod.name, &[]).await?;
+        self.meanwhile.happen(world, namespace, &pod.name).await?;
+        let (answer, at) = request.await?;
+        let status = self.gate_status(world, &pod).await;
+        let (gone, last) = world.pods.gone(namespace, &pod.name, Duration::from_secs(90)).await?;
+        drop(idle);
+        let exit = exit_code(&last, if self.workload.proxy == Proxy::None { "envoy" } else { "istio-proxy" });
+        let answered = at.saturating_duration_since(deleted);
+        Ok(Seen { what: self.what, answer, answered, gone: gone - deleted, exit, log: format!("{}\n{status}", log.await?) })
+    }
+}
+
+impl Meanwhile {
+    async fn happen(self, world: &World, namespace: &str, pod: &str) -> Outcome {
+        if self == Self::Nothing {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        match self {
+            Self::Nothing => Ok(()),
+            Self::SecondDelete => workload::delete(world, namespace, pod, &["--grace-period=5"]).await.map(drop),
+            Self::KubeletRestart => {
+                world.machine.kill_kubelet().await;
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                world.machine.start_kubelet().await
+            }
+        }
+    }
+}
+
+/// The request, and when it ended.
+fn ask(to: SocketAddr, host: &'static str, time: Duration) -> JoinHandle<(Result<u16, String>, Instant)> {
+    tokio::spawn(async move {
+        let request = Request::get(&format!("/work/{}", time.as_millis())).host(host);
+        let answer = h1::once(to, &request).await.map(|response| response.status).map_err(|failure| {
+            let why = failure.to_string();
+            why.split(" (tests/").next().unwrap_or_default().to_owned() // where it was noticed is nothing for a table
+        });
+        (answer, Instant::now())
+    })
+}
+
+/// The proxy's log, to its end.
+fn follow(world: &'static World, namespace: &'static str, pod: &str) -> JoinHandle<String> {
+    let pod = pod.to_owned();
+    tokio::spawn(async move {
+        let arguments = ["logs", "--follow", "--namespace", namespace, &pod, "--all-containers", "--prefix", "--tail=10"];
+        world.cluster.kubectl(&arguments).await.map(|said| said.stdout).unwrap_or_default()
+    })
+}
+
+pub(crate) fn exit_code(pod: &Value, container: &str) -> Option<i64> {
+    let of = |list: &str| pod["status"][list].as_array().cloned().unwrap_or_default();
+    let all = of("containerStatuses").into_iter().chain(of("initContainerStatuses"));
+    all.filter(|status| status["name"] == container).find_map(|status| status["state"]["terminated"]["exitCode"].as_i64())
+}
+
+/// Something that runs beside others.
+pub(crate) type Task<T> = Pin<Box<dyn Future<Output = Outcome<T>>>>;
+
+/// The lane with its Deployment.
+pub(crate) fn task(world: &'static World, lane: Lane) -> Task<Seen> {
+    Box::pin(async move {
+        lane.workload.create(world).await.with_context(|| lane.what.to_owned())?;
+        lane.run(world).await
+    })
+}
+
+/// Runs them side by side, and gives what they give in their order.
+pub(crate) async fn side_by_side<T: 'static>(tasks: Vec<Task<T>>) -> Outcome<Vec<T>> {
+    let begin = async || {
+        let tasks: Vec<_> = tasks.into_iter().map(spawn_local).collect();
+        let mut given = Vec::new();
+        for task in tasks {
+            given.push(task.await.context("a task")??);
+        }
+        Ok(given)
+    };
+    LocalSet::new().run_until(begin()).await
+}

@@ -1,0 +1,218 @@
+//! Constant load through gateways, as a layer 4 balancer spreads it: new connections go to an endpoint that is ready, and old ones stay
+//! until somebody closes them. Clients do what HTTP asks of them: one that is told to leave leaves.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::workload::GATEWAY;
+use super::world::World;
+use crate::support::failure::{Context as _, Failure, Outcome};
+use crate::support::h1::{Client, Request};
+use crate::support::h2;
+use crate::support::websocket::WebSocket;
+
+const H1_CLIENTS: usize = 28;
+const H2_CONNECTIONS: usize = 4;
+const H2_STREAMS: usize = 8;
+const WEBSOCKETS: usize = 4;
+/// `test.local`, which HTTP/2 requests are for.
+pub(crate) const HOST: &str = "test.local";
+
+/// What came of all requests.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) requests: AtomicUsize,
+    pub(crate) websockets: AtomicUsize,
+    failures: Mutex<Vec<Failed>>,
+}
+
+/// A request that was lost.
+pub(crate) struct Failed {
+    /// Since the load began.
+    pub(crate) after: Duration,
+    /// Which gateway had it.
+    pub(crate) gateway: SocketAddr,
+    pub(crate) what: String,
+}
+
+impl Tally {
+    pub(crate) fn failures(&self) -> usize {
+        self.failed().len()
+    }
+
+    /// The first of them, a line each.
+    pub(crate) fn first_failures(&self, count: usize) -> String {
+        let line = |failed: &Failed| format!("  {:6.2} s  {}  {}", failed.after.as_secs_f64(), failed.gateway.ip(), failed.what);
+        self.failed().iter().take(count).map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    fn failed(&self) -> std::sync::MutexGuard<'_, Vec<Failed>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whoever drops it ends it at once; [`Load::finish`] lets requests end first.
+pub(crate) struct Load {
+    clients: JoinSet<()>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    world: &'static World,
+    namespace: &'static str,
+    begun: Instant,
+    ending: AtomicBool,
+    tally: Tally,
+}
+
+impl Load {
+    pub(crate) fn start(world: &'static World, namespace: &'static str) -> Self {
+        let shared = Shared { world, namespace, begun: Instant::now(), ending: AtomicBool::new(false), tally: Tally::default() };
+        let shared = Arc::new(shared);
+        let mut clients = JoinSet::new();
+        for _ in 0..H1_CLIENTS {
+            clients.spawn(h1_client(Arc::clone(&shared)));
+        }
+        for _ in 0..H2_CONNECTIONS {
+            clients.spawn(h2_client(Arc::clone(&shared)));
+        }
+        for _ in 0..WEBSOCKETS {
+            clients.spawn(websocket_client(Arc::clone(&shared)));
+        }
+        Self { clients, shared }
+    }
+
+    /// Asks for no more, and waits for what has been asked.
+    pub(crate) async fn finish(mut self) -> Outcome<Tally> {
+        self.shared.ending.store(true, Ordering::Relaxed);
+        while let Some(client) = self.clients.join_next().await {
+            client.context("a client")?;
+        }
+        Ok(Arc::into_inner(self.shared).context("a client goes on")?.tally)
+    }
+}
+
+impl Shared {
+    fn goes_on(&self) -> bool {
+        !self.ending.load(Ordering::Relaxed)
+    }
+
+    /// A ready endpoint of the gateway's service, any of them.
+    async fn gateway(&self) -> SocketAddr {
+        loop {
+            let ready = self.world.slices.find(self.namespace, |slice| {
+                if slice["metadata"]["labels"]["kubernetes.io/service-name"] != "gateway" {
+                    return None;
+                }
+                let endpoints = slice["endpoints"].as_array()?.iter().filter(|endpoint| endpoint["conditions"]["ready"] == true);
+                Some(endpoints.filter_map(|endpoint| endpoint["addresses"][0].as_str()?.parse().ok()).collect::<Vec<_>>())
+            });
+            let ready: Vec<std::net::IpAddr> = ready.into_iter().flatten().collect();
+            if let Some(address) = fastrand::choice(&ready) {
+                return SocketAddr::new(*address, GATEWAY);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn note(&self, gateway: SocketAddr, what: &str, outcome: Outcome) {
+        self.tally.requests.fetch_add(1, Ordering::Relaxed);
+        if let Err(failure) = outcome {
+            let failed = Failed { after: self.begun.elapsed(), gateway, what: format!("{what}: {failure}") };
+            self.tally.failed().push(failed);
+        }
+    }
+}
+
+/// From 10 ms to 8 s; most are short.
+fn path() -> String {
+    let millis = match fastrand::u8(..100) {
+        0..90 => fastrand::u16(10..60),
+        90..98 => fastrand::u16(200..1000),
+        _ => fastrand::u16(2000..=8000),
+    };
+    format!("/work/{millis}")
+}
+
+async fn h1_client(shared: Arc<Shared>) {
+    while shared.goes_on() {
+        let gateway = shared.gateway().await;
+        let mut client = match Client::connect(gateway).await {
+            Ok(client) => client,
+            Err(failure) => {
+                shared.note(gateway, "connecting", Err(failure));
+                continue;
+            }
+        };
+        while shared.goes_on() {
+            let path = path();
+            let response = client.request(&Request::get(&path).host(HOST)).await;
+            let stays = response.as_ref().is_ok_and(|response| response.header("connection").is_none_or(|value| value != "close"));
+            shared.note(gateway, &format!("h1 {path}"), response.and_then(|response| response.expect(200)).map(drop));
+            if !stays {
+                break;
+            }
+        }
+    }
+}
+
+/// A connection with several streams at a time. It is told to leave by GOAWAY, and begins nothing more on it then.
+async fn h2_client(shared: Arc<Shared>) {
+    while shared.goes_on() {
+        let gateway = shared.gateway().await;
+        let mut client = match h2::Client::connect(gateway).await {
+            Ok(client) => client,
+            Err(failure) => {
+                shared.note(gateway, "connecting", Err(failure));
+                continue;
+            }
+        };
+        let mut streams = JoinSet::new();
+        let mut begun = 0;
+        loop {
+            if streams.len() == H2_STREAMS || !shared.goes_on() {
+                if streams.join_next().await.is_none() {
+                    break;
+                }
+                continue;
+            }
+            let path = path();
+            let Ok(stream) = client.open(h2::get(&path), true).await else { break }; // GOAWAY: it was never sent
+            begun += 1;
+            let shared = Arc::clone(&shared);
+            streams.spawn(async move {
+                let outcome = stream.response().await.and_then(|response| response.expect(200)).map(drop);
+                shared.note(gateway, &format!("h2 {path}"), outcome);
+            });
+        }
+        while streams.join_next().await.is_some() {}
+        if begun == 0 && shared.goes_on() {
+            shared.note(gateway, "h2", Err(Failure::new("a new connection took no stream")));
+        }
+    }
+}
+
+async fn websocket_client(shared: Arc<Shared>) {
+    while shared.goes_on() {
+        let gateway = shared.gateway().await;
+        let outcome = conversation(gateway).await;
+        shared.tally.websockets.fetch_add(1, Ordering::Relaxed);
+        shared.note(gateway, "WebSocket", outcome);
+    }
+}
+
+/// A few seconds of texts that come back, and a clean end.
+async fn conversation(gateway: SocketAddr) -> Outcome {
+    let client = Client::connect(gateway).await?;
+    let mut socket = WebSocket::upgrade(client, Request::get("/ws").host(HOST)).await?;
+    for number in 0..fastrand::u8(10..25) {
+        socket.echo(&format!("text {number}")).await?;
+        sleep(Duration::from_millis(200)).await;
+    }
+    socket.close(1000).await
+}

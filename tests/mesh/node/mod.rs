@@ -1,0 +1,51 @@
+//! The level with a real kubelet: pods with Istio's agent and Envoy in them, stopped as Kubernetes stops them. It needs root.
+
+mod experiment;
+mod hooks;
+mod image;
+pub(crate) mod inside;
+mod jobs;
+mod lane;
+mod load;
+mod machine;
+mod plain;
+mod rolling;
+mod watch;
+mod workload;
+mod world;
+
+use crate::level::{Case, Level, case};
+
+pub(crate) const LEVEL: Level = Level {
+    name: "node",
+    needs_root: true,
+    makes_cgroups: true,
+    parts: &[
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kubelet",
+        "mesh-kubectl",
+        "containerd",
+        "containerd-shim-runc-v2",
+        "ctr",
+        "runc",
+        "cni-plugins",
+        "pilot-discovery",
+        "pilot-agent",
+        "istioctl",
+        "envoy_bootstrap.json",
+    ],
+    at_a_time: Some(16), // they wait most of the time
+    cases,
+};
+
+fn cases() -> Vec<Case> {
+    vec![
+        case!("n1_a_request_of_ten_seconds", experiment::case, 400),
+        case!("n2_rolling_restarts", rolling::case, 600),
+        case!("n3_hooks", hooks::case, 400),
+        case!("n3_kubelet_restarts_in_a_hook", hooks::restart, 400),
+        case!("n4_jobs", jobs::case, 400),
+    ]
+}

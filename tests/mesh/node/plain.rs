@@ -1,0 +1,70 @@
+//! An Envoy without a mesh in a pod, whose hook is kubelet's own request to the gate on the pod's address.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::image::{IMAGE, MODULE};
+use super::lane::{Lane, Meanwhile, Seen};
+use super::machine::NAME;
+use super::workload::{GATEWAY, Workload};
+use super::world::World;
+use crate::support::failure::{Context as _, Outcome};
+
+const SECRET: &str = "secret-of-the-test";
+const APP_AT: &str = "127.0.0.1:8000";
+
+/// The rendered bootstrap, with the gate where kubelet reaches it, and a secret.
+fn bootstrap(world: &World) -> Outcome<String> {
+    let policy =
+        json!({ "placement": { "envoy": { "listen": format!("0.0.0.0:{GATEWAY}"), "app": APP_AT } }, "drain": { "finish": "quit" } });
+    let text = world.render_with(&["envoy"], &policy, MODULE)?;
+    let mut bootstrap: Value = serde_saphyr::from_str(&text)?;
+    let listeners = bootstrap["static_resources"]["listeners"].as_array_mut().context("listeners")?;
+    let gate = listeners.iter_mut().find(|listener| listener["name"] == "gate").context("a gate")?;
+    gate["address"]["socket_address"]["address"] = json!("0.0.0.0");
+    let filters = &mut gate["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"];
+    let told = &mut filters[0]["typed_config"]["config"]["configuration"]["value"];
+    let mut configuration: Value = serde_json::from_str(told.as_str().context("the gate's configuration")?)?;
+    configuration["gate"]["secret"] = json!(SECRET);
+    *told = json!(configuration.to_string());
+    Ok(bootstrap.to_string())
+}
+
+pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outcome<Seen> {
+    let config = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "plain", "namespace": namespace },
+        "data": { "envoy.yaml": bootstrap(world)? },
+    });
+    let hook = json!({ "preStop": { "httpGet": {
+        "port": 15091, "path": "/prestop?wait", "httpHeaders": [{ "name": "x-laststream-secret", "value": SECRET }],
+    } } });
+    let envoy = json!({
+        "name": "envoy", "image": IMAGE, "imagePullPolicy": "Never", "lifecycle": hook,
+        "command": ["envoy", "-c", "/etc/envoy/envoy.yaml", "--concurrency", "1"],
+        "volumeMounts": [{ "name": "config", "mountPath": "/etc/envoy" }],
+        "readinessProbe": { "tcpSocket": { "port": GATEWAY }, "periodSeconds": 1 },
+    });
+    let app = json!({
+        "name": "app", "image": IMAGE, "imagePullPolicy": "Never",
+        "command": [super::image::APP, super::inside::ROLE, "app", APP_AT],
+    });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "plain", "namespace": namespace, "labels": { "app": "plain", "sidecar.istio.io/inject": "false" } },
+        "spec": {
+            "nodeName": NAME, "terminationGracePeriodSeconds": 30, "containers": [app, envoy],
+            "volumes": [{ "name": "config", "configMap": { "name": "plain" } }],
+        },
+    });
+    world.apply(&[config, pod]).await?;
+    let lane = Lane {
+        what: "httpGet on the pod's address with the secret, an Envoy without a mesh",
+        workload: Workload { namespace, name: "plain", ..Workload::default() },
+        request: Duration::from_secs(10),
+        idle_connection: false,
+        through: None,
+        meanwhile: Meanwhile::Nothing,
+    };
+    lane.run(world).await
+}

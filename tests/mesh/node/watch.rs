@@ -1,0 +1,86 @@
+//! What the API server tells of objects of a kind, from the first on: their state now, and when what was told.
+
+use std::collections::BTreeMap;
+use std::io::BufReader;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::parts::part;
+use crate::support::failure::{Context as _, Outcome};
+use crate::support::process::{Process, guarded};
+use crate::support::trial::wait_for;
+
+/// `kubectl get --watch`; it ends with its owner.
+pub(crate) struct Watch {
+    _kubectl: Process,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    now: BTreeMap<String, Value>,
+    /// With the last state of what has gone.
+    gone: BTreeMap<String, (Instant, Value)>,
+}
+
+impl Watch {
+    /// Of `pods`, for example, in all namespaces.
+    pub(crate) fn start(cluster: &Cluster, kind: &str) -> Outcome<Self> {
+        let mut command = guarded(part("mesh-kubectl")?);
+        command.args(["get", kind, "--all-namespaces", "--watch", "--output-watch-events", "--output", "json"]);
+        command.env("KUBECONFIG", cluster.kubeconfig()).env("HOME", std::env::temp_dir());
+        let (reader, writer) = std::io::pipe()?;
+        command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
+        let kubectl = Process::spawn(command)?;
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let told = Arc::clone(&seen);
+        thread::spawn(move || {
+            for event in serde_json::Deserializer::from_reader(BufReader::new(reader)).into_iter::<Value>() {
+                let Ok(event) = event else { return }; // kubectl has ended
+                lock(&told).note(&event);
+            }
+        });
+        Ok(Self { _kubectl: kubectl, seen })
+    }
+
+    /// The objects of a namespace that a look finds something in.
+    pub(crate) fn find<T>(&self, namespace: &str, look: impl Fn(&Value) -> Option<T>) -> Vec<T> {
+        let prefix = format!("{namespace}/");
+        let seen = lock(&self.seen);
+        seen.now.iter().filter(|(name, _)| name.starts_with(&prefix)).filter_map(|(_, object)| look(object)).collect()
+    }
+
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Value> {
+        lock(&self.seen).now.get(&format!("{namespace}/{name}")).cloned()
+    }
+
+    /// When an object went, and how it was last.
+    pub(crate) async fn gone(&self, namespace: &str, name: &str, limit: Duration) -> Outcome<(Instant, Value)> {
+        let name = format!("{namespace}/{name}");
+        let look = async || lock(&self.seen).gone.get(&name).cloned().context("still there");
+        wait_for(limit, &format!("{name} to be gone"), look).await
+    }
+}
+
+impl Seen {
+    fn note(&mut self, event: &Value) {
+        let object = &event["object"];
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let name = format!("{}/{}", text("namespace"), text("name"));
+        if event["type"] == "DELETED" {
+            self.now.remove(&name);
+            self.gone.insert(name, (Instant::now(), object.clone()));
+        } else {
+            self.now.insert(name, object.clone());
+        }
+    }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}

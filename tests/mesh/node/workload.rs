@@ -1,0 +1,278 @@
+//! Deployments as users write them: an app with an injected sidecar, a gateway; and what `laststream render` adds to them.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::image::{APP, IMAGE};
+use super::inside;
+use super::machine::NAME;
+use super::world::World;
+use crate::support::failure::{Context as _, Outcome, ensure};
+use crate::support::trial::wait_for;
+
+const READY: Duration = Duration::from_secs(120);
+/// Where a sidecar takes requests; the app itself listens on the loopback interface.
+const SIDECAR: u16 = 8000;
+/// Where gateways listen.
+pub(crate) const GATEWAY: u16 = 8080;
+/// Where sidecars take calls of the app.
+pub(crate) const OUTBOUND: u16 = 8100;
+
+/// What stands in front of, or beside, an app.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proxy {
+    /// A container beside the app's.
+    Classic,
+    /// An init container that goes on.
+    Native,
+    /// No app: Istio's ingress.
+    Gateway,
+    /// No proxy.
+    None,
+}
+
+/// A Deployment.
+pub(crate) struct Workload<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) proxy: Proxy,
+    pub(crate) replicas: u8,
+    pub(crate) grace: u32,
+    pub(crate) annotations: Value,
+    /// `lifecycle` of the app's container.
+    pub(crate) app_hook: Option<Value>,
+    /// `lifecycle` of the proxy's container, instead of the rendered one.
+    pub(crate) proxy_hook: Option<Value>,
+    /// The grace period, whatever was rendered.
+    pub(crate) grace_afterwards: Option<u32>,
+    /// The policy's `drain`; without one there is no laststream.
+    pub(crate) drain: Option<Value>,
+}
+
+impl Default for Workload<'_> {
+    fn default() -> Self {
+        let annotations = json!({});
+        Self {
+            namespace: "",
+            name: "",
+            proxy: Proxy::None,
+            replicas: 1,
+            grace: 30,
+            annotations,
+            app_hook: None,
+            proxy_hook: None,
+            grace_afterwards: None,
+            drain: None,
+        }
+    }
+}
+
+/// A pod that is ready.
+#[derive(Clone, Debug)]
+pub(crate) struct Pod {
+    pub(crate) name: String,
+    pub(crate) address: std::net::IpAddr,
+}
+
+impl Workload<'_> {
+    fn deployment(&self) -> Value {
+        let mut annotations = self.annotations.clone();
+        let mut labels = json!({ "app": self.name });
+        let app = json!({
+            "name": "app", "image": IMAGE, "imagePullPolicy": "Never", "lifecycle": self.app_hook,
+            "command": [APP, inside::ROLE, "app", if self.proxy == Proxy::None { format!("0.0.0.0:{SIDECAR}") } else { "127.0.0.1:8080".into() }],
+        });
+        let containers = match self.proxy {
+            Proxy::Gateway => {
+                annotations["inject.istio.io/templates"] = json!("gateway");
+                json!([{ "name": "istio-proxy", "image": "auto", "imagePullPolicy": "Never" }])
+            }
+            Proxy::None => {
+                labels["sidecar.istio.io/inject"] = json!("false");
+                json!([app])
+            }
+            Proxy::Classic | Proxy::Native => {
+                annotations["sidecar.istio.io/nativeSidecar"] = json!((self.proxy == Proxy::Native).to_string());
+                json!([app])
+            }
+        };
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": self.name, "namespace": self.namespace, "labels": { "app": self.name } },
+            "spec": {
+                "replicas": self.replicas, "selector": { "matchLabels": { "app": self.name } },
+                "strategy": { "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
+                "template": {
+                    "metadata": { "labels": labels, "annotations": annotations },
+                    "spec": { "nodeName": NAME, "terminationGracePeriodSeconds": self.grace, "containers": containers },
+                },
+            },
+        })
+    }
+
+    fn service(&self) -> Value {
+        let target = if self.proxy == Proxy::Gateway { GATEWAY } else { SIDECAR };
+        // A sidecar's listener for calls takes those to services with its port.
+        let ports = [("http", 80), ("http-out", OUTBOUND)].map(|(name, port)| json!({ "name": name, "port": port, "targetPort": target }));
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": self.name, "namespace": self.namespace },
+            "spec": { "selector": { "app": self.name }, "ports": ports },
+        })
+    }
+
+    fn policy(&self, drain: &Value) -> Value {
+        let selector = json!({ "app": self.name });
+        let placement = match self.proxy {
+            Proxy::Gateway => json!({ "gateway": { "selector": selector } }),
+            proxy => json!({ "sidecar": { "selector": selector, "native": proxy == Proxy::Native, "workload": self.name } }),
+        };
+        json!({ "name": self.name, "namespace": self.namespace, "placement": placement, "drain": drain })
+    }
+
+    /// Applies it all, as a user would: first the EnvoyFilter, then the Deployment with the rendered patches over it.
+    pub(crate) async fn create(&self, world: &World) -> Outcome {
+        let mut deployment = self.deployment();
+        if let Some(drain) = &self.drain {
+            let policy = self.policy(drain);
+            world.cluster.apply(&world.render(&["envoyfilter"], &policy)?).await?;
+            deployment = self.patched(world, &policy, deployment).await?;
+        }
+        self.edit(&mut deployment);
+        world.apply(&[deployment, self.service()]).await
+    }
+
+    /// The rendered patches over the Deployment, by a kustomization.
+    async fn patched(&self, world: &World, policy: &Value, mut deployment: Value) -> Outcome<Value> {
+        let home = if self.proxy == Proxy::Native { "native-sidecar" } else { "pod" };
+        let mut patches = vec![world.render(&["lifecycle", "--for", home], policy)?];
+        let bootstrap = world.render(&["proxy-config"], policy)?;
+        if self.proxy == Proxy::Gateway {
+            // Values of the gateway chart, which puts them there.
+            let values: Value = serde_saphyr::from_str(&bootstrap)?;
+            let annotations = values["podAnnotations"].as_object().context("podAnnotations")?;
+            for (name, value) in annotations {
+                deployment["spec"]["template"]["metadata"]["annotations"][name] = value.clone();
+            }
+        } else {
+            patches.push(bootstrap);
+        }
+        kustomize(world, &format!("{}-{}", self.namespace, self.name), &deployment, &patches).await
+    }
+
+    /// What the user has changed afterwards.
+    fn edit(&self, deployment: &mut Value) {
+        let pod = &mut deployment["spec"]["template"]["spec"];
+        if let Some(grace) = self.grace_afterwards {
+            pod["terminationGracePeriodSeconds"] = json!(grace);
+        }
+        let containers = pod["containers"].as_array_mut().into_iter().flatten();
+        if let (Some(hook), Some(proxy)) = (&self.proxy_hook, containers.into_iter().find(|container| container["name"] == "istio-proxy")) {
+            proxy["lifecycle"] = hook.clone();
+        }
+    }
+
+    /// Its pods that are ready and not on their way out.
+    pub(crate) fn pods(&self, world: &World) -> Vec<Pod> {
+        pods(world, self.namespace, self.name)
+    }
+
+    pub(crate) async fn ready(&self, world: &World) -> Outcome<Vec<Pod>> {
+        let look = async || {
+            let pods = self.pods(world);
+            ensure!(pods.len() == usize::from(self.replicas), "{} pods of {}/{} are ready", pods.len(), self.namespace, self.name);
+            Ok(pods)
+        };
+        let ready = wait_for(READY, "pods to be ready", look).await;
+        match ready {
+            Ok(pods) => Ok(pods),
+            Err(failure) => Err(failure).context(describe(world, self.namespace).await),
+        }
+    }
+
+    /// One of them.
+    pub(crate) async fn pod(&self, world: &World) -> Outcome<Pod> {
+        self.ready(world).await?.into_iter().next().context("no pod")
+    }
+}
+
+/// An object with patches over it.
+pub(crate) async fn kustomize(world: &World, folder: &str, object: &Value, patches: &[String]) -> Outcome<Value> {
+    let mut names = Vec::new();
+    for (number, patch) in patches.iter().enumerate() {
+        let name = format!("patch-{number}.yaml");
+        world.user.file(&format!("{folder}/{name}"), patch)?;
+        names.push(json!({ "path": name, "target": { "kind": object["kind"], "name": object["metadata"]["name"] } }));
+    }
+    world.user.file(&format!("{folder}/object.yaml"), object.to_string())?;
+    let file =
+        world.user.file(&format!("{folder}/kustomization.yaml"), json!({ "resources": ["object.yaml"], "patches": names }).to_string())?;
+    let folder = file.parent().and_then(std::path::Path::to_str).context("a path in UTF-8")?;
+    Ok(serde_saphyr::from_str(&world.kubectl(&["kustomize", folder]).await?)?)
+}
+
+/// Pods of an app that are ready and not on their way out.
+pub(crate) fn pods(world: &World, namespace: &str, app: &str) -> Vec<Pod> {
+    world.pods.find(namespace, |pod| {
+        let conditions = pod["status"]["conditions"].as_array()?;
+        let ready = conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+        let ours = pod["metadata"]["labels"]["app"] == app && pod["metadata"]["deletionTimestamp"].is_null();
+        let address = pod["status"]["podIP"].as_str()?.parse().ok()?;
+        (ready && ours).then(|| Pod { name: pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(), address })
+    })
+}
+
+/// For failures: what became of the pods of a namespace.
+async fn describe(world: &World, namespace: &str) -> String {
+    let events = world.kubectl(&["get", "events", "--namespace", namespace, "--field-selector", "type=Warning"]).await.unwrap_or_default();
+    let pods = world.kubectl(&["get", "pods", "--namespace", namespace, "--output", "wide"]).await.unwrap_or_default();
+    let mut text = format!("{pods}\n{events}");
+    for pod in world.pods.find(namespace, |pod| pod["metadata"]["name"].as_str().map(str::to_owned)) {
+        let logs = ["logs", "--namespace", namespace, &pod, "--all-containers", "--prefix", "--tail=25"];
+        text.push_str(&format!("\n{}", world.kubectl(&logs).await.unwrap_or_default()));
+    }
+    text
+}
+
+/// `kubectl delete pod`, and when that was.
+pub(crate) async fn delete(world: &World, namespace: &str, pod: &str, more: &[&str]) -> Outcome<Instant> {
+    let now = Instant::now();
+    world.kubectl(&[&["delete", "pod", "--namespace", namespace, pod, "--wait=false"], more].concat()).await?;
+    Ok(now)
+}
+
+/// What a namespace with sidecars needs: where they listen, and what they may call.
+pub(crate) fn sidecars(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": { "name": "default", "namespace": namespace },
+        "spec": {
+            "ingress": [{
+                "port": { "number": SIDECAR, "name": "http", "protocol": "HTTP" }, "bind": "0.0.0.0", "captureMode": "NONE",
+                "defaultEndpoint": "127.0.0.1:8080",
+            }],
+            "egress": [{
+                "port": { "number": OUTBOUND, "name": "http-out", "protocol": "HTTP" }, "bind": "127.0.0.1", "captureMode": "NONE",
+                "hosts": ["*/*"],
+            }],
+        },
+    })
+}
+
+/// A gateway's listener, and to which service each host goes: pairs of host and service.
+pub(crate) fn routes(namespace: &str, gateway: &str, hosts: &[(&str, &str)]) -> Vec<Value> {
+    let server = json!({ "port": { "number": GATEWAY, "name": "http", "protocol": "HTTP" }, "hosts": ["*"] });
+    let mut objects = vec![json!({
+        "apiVersion": "networking.istio.io/v1", "kind": "Gateway", "metadata": { "name": gateway, "namespace": namespace },
+        "spec": { "selector": { "app": gateway }, "servers": [server] },
+    })];
+    for (host, service) in hosts {
+        objects.push(json!({
+            "apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
+            "metadata": { "name": format!("{gateway}-{}", host.replace('.', "-")), "namespace": namespace },
+            "spec": {
+                "hosts": [host], "gateways": [gateway],
+                "http": [{ "route": [{ "destination": { "host": format!("{service}.svc.cluster.local"), "port": { "number": 80 } } }] }],
+            },
+        }));
+    }
+    objects
+}

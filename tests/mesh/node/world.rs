@@ -1,0 +1,140 @@
+//! What all cases of this level share: the cluster with its controllers, istiod, the node, a registry with the module in it, and a gateway
+//! that nobody stops.
+
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::sync::{OnceCell, RwLock};
+
+use super::image::IMAGE;
+use super::machine::{ADDRESS, Machine, NAME};
+use super::watch::Watch;
+use super::workload::Workload;
+use crate::cluster::{Cluster, Settings};
+use crate::istio::{Istio, ROOT};
+use crate::seen::say;
+use crate::support::command_line::User;
+use crate::support::failure::{Context as _, Failure, Outcome};
+use crate::support::registry::real::{self, Registry};
+use crate::support::trial::wait_for;
+
+const START: Duration = Duration::from_secs(60);
+
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    pub(crate) machine: Machine,
+    pub(crate) pods: Watch,
+    pub(crate) slices: Watch,
+    pub(crate) jobs: Watch,
+    /// `oci://…`, as policies name it.
+    pub(crate) module: String,
+    pub(crate) user: User,
+    /// Cases side by side, or one alone.
+    pub(crate) turns: RwLock<()>,
+    _istio: Istio,
+    _registry: Registry,
+}
+
+impl World {
+    /// The first that asks starts it; it ends with the process.
+    pub(crate) async fn get() -> Outcome<&'static Self> {
+        static WORLD: OnceCell<Result<World, String>> = OnceCell::const_new();
+        let started = async || World::start().await.map_err(|failure| failure.to_string());
+        WORLD.get_or_init(started).await.as_ref().map_err(Failure::new)
+    }
+
+    async fn start() -> Outcome<Self> {
+        let begun = std::time::Instant::now();
+        Machine::network()?;
+        let registry = Registry::start(&real::Settings { address: Some(ADDRESS), ..real::Settings::default() })?;
+        let name = format!("{ADDRESS}:{}", registry.port());
+        let (containerd, control) = tokio::join!(Machine::containers(), control_plane(&name));
+        let (cluster, istio) = control?;
+        say(&format!("node: control plane and containers after {:.1} s", begun.elapsed().as_secs_f64()));
+        let machine = Machine::start(&cluster, containerd?).await?;
+        let user = User::new()?;
+        let image = format!("{name}/mesh/laststream:1");
+        user.run(&["push", "--plain-http", &image], "")?.expect(0)?;
+        let [pods, slices, jobs] = ["pods", "endpointslices", "jobs"].map(|kind| Watch::start(&cluster, kind));
+        let world = Self {
+            cluster,
+            machine,
+            pods: pods?,
+            slices: slices?,
+            jobs: jobs?,
+            module: format!("oci://{image}"),
+            user,
+            turns: RwLock::default(),
+            _istio: istio,
+            _registry: registry,
+        };
+        world.node_ready().await?;
+        let backend = Workload { namespace: "default", name: "backend", ..Workload::default() };
+        backend.create(&world).await?;
+        say(&format!("node: ready after {:.1} s", begun.elapsed().as_secs_f64()));
+        Ok(world)
+    }
+
+    async fn node_ready(&self) -> Outcome {
+        let ready = async || {
+            let node = self.cluster.get("default", &format!("node/{NAME}")).await?;
+            let conditions = node["status"]["conditions"].as_array().context("no conditions")?;
+            let ready = conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+            ready.then_some(()).context("not ready")
+        };
+        wait_for(START, "the node to be ready", ready).await
+    }
+
+    /// What `laststream render` writes of a policy, with the module from the registry.
+    pub(crate) fn render(&self, arguments: &[&str], policy: &Value) -> Outcome<String> {
+        self.render_with(arguments, policy, &self.module)
+    }
+
+    pub(crate) fn render_with(&self, arguments: &[&str], policy: &Value, module: &str) -> Outcome<String> {
+        let mut policy = policy.clone();
+        policy["module"] = json!(module);
+        let file = self.user.file(&format!("policy-{}.yaml", fastrand::u64(..)), policy.to_string())?; // JSON is YAML
+        let file = file.to_str().context("a path in UTF-8")?;
+        Ok(self.user.run(&[&["render"], arguments, &["--plain-http", "--policy", file]].concat(), "")?.expect(0)?.stdout)
+    }
+
+    /// A namespace whose pods are injected.
+    pub(crate) async fn namespace(&self, name: &str) -> Outcome {
+        self.cluster.namespace(name).await?;
+        self.cluster.kubectl(&["label", "namespace", name, "istio-injection=enabled"]).await?.expect(0).map(drop)
+    }
+
+    pub(crate) async fn apply(&self, objects: &[Value]) -> Outcome {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+        self.cluster.apply(&list.to_string()).await.map(drop)
+    }
+
+    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Outcome<String> {
+        Ok(self.cluster.kubectl(arguments).await?.expect(0)?.stdout)
+    }
+}
+
+async fn control_plane(registry: &str) -> Outcome<(Cluster, Istio)> {
+    let kubelet = vec!["--kubelet-preferred-address-types=InternalIP".to_owned()];
+    let cluster = Cluster::start(&Settings { controllers: true, service_accounts: true, api_server: kubelet }).await?;
+    let istio = Istio::start(&cluster, ADDRESS, &values(registry)).await?;
+    Ok((cluster, istio))
+}
+
+/// Proxies without iptables; the one image; probes each second. istiod is known by its address, and has the name in its certificate.
+fn values(registry: &str) -> Value {
+    json!({
+        "global": {
+            "imagePullPolicy": "Never", "caAddress": format!("{ADDRESS}:15012"),
+            "proxy": {
+                "image": IMAGE, "readinessPeriodSeconds": 1,
+                "resources": { "requests": { "cpu": "1m", "memory": "1Mi" }, "limits": { "cpu": "2", "memory": "1Gi" } },
+            },
+        },
+        "meshConfig": {
+            "defaultConfig": {
+                "interceptionMode": "NONE", "concurrency": 1,
+                "proxyMetadata": { "ISTIOD_SAN": format!("istiod.{ROOT}.svc"), "WASM_INSECURE_REGISTRIES": registry },
+            },
+        },
+    })
+}
