@@ -5,6 +5,9 @@
 mod cells;
 #[path = "../../../cases/forwarded_proto/client.rs"]
 mod client;
+#[path = "../../../cases/forwarded_proto/engines.rs"]
+#[allow(dead_code, reason = "here istiod puts the parts together")]
+mod engines;
 #[path = "../../../cases/forwarded_proto/listeners.rs"]
 #[allow(dead_code, reason = "here istiod makes the listeners")]
 mod listeners;
@@ -15,6 +18,8 @@ mod rows;
 #[allow(dead_code, reason = "only the sections that a gateway can have")]
 mod table;
 
+use laststream_filter::config;
+use laststream_filter::forwarded::Policy;
 use serde_json::{Value, json};
 
 use self::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
@@ -22,7 +27,7 @@ use self::table::{Section, Table};
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
 use crate::support::trial::wait_for;
 
 /// Names of listeners in the tables, and the trusted hops that make a gateway's listener one of them.
@@ -130,7 +135,9 @@ fn marker(section: &Section) -> Value {
 
 /// Until the proxy has it all: the module's configuration, and the listener with the early mutation where there must be one.
 async fn taken(agent: &Agent, section: &Section) -> Outcome {
-    let saves = !section.configuration.contains("original_header");
+    let configuration = config::parse(section.configuration.as_bytes()).map_err(|refused| Failure::new(refused.to_string()))?;
+    let reads = configuration.forwarded_proto().is_some_and(Policy::looks_at_original);
+    let saves = reads && !section.configuration.contains("original_header");
     let look = async || {
         let modules = agent.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?.text();
         ensure!(modules.contains(&format!("/{}\\\"", section.name)), "the module does not have {} yet", section.name);
