@@ -7,7 +7,7 @@ use laststream::envoy::{NEWEST, Version};
 
 /// Measures what laststream costs on a real Envoy, beside no filter and beside Lua.
 ///
-/// Without arguments it measures everything, which takes about ten minutes, and writes table, figures and plot to docs/cost. Whatever is
+/// Without arguments it measures everything, which takes ten minutes or more, and writes table, figures and plot to docs/cost. Whatever is
 /// named is only measured and printed. Times depend on what else the machine does, instructions do not.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo bench --")]

@@ -21,7 +21,9 @@ pub(super) fn table() -> Outcome<String> {
         let times = results["latency"].as_array().into_iter().flatten().find(|times| times["name"] == row["name"]);
         let cpu = times.map(|times| middle(times, "user_cpu_over").map(|micros| format!("{micros:.1}"))).transpose()?;
         let title = row["title"].as_str().with_context(|| format!("{FILE}: no title in {row}"))?;
-        table.push_str(&format!("| {title} | {:.1}k | {:.2} | {} |\n", over / 1000.0, over / lua, cpu.unwrap_or_default()));
+        let around = (row["over"]["high"].as_f64().unwrap_or_default() - row["over"]["low"].as_f64().unwrap_or_default()) / 2000.0;
+        let (thousands, times) = (over / 1000.0, over / lua);
+        table.push_str(&format!("| {title} | {thousands:.1}k ± {around:.1}k | {times:.2} | {} |\n", cpu.unwrap_or_default()));
     }
     let machine = |field: &str| results["machine"][field].to_string().trim_matches('"').to_owned();
     let [processor, cores, kernel, envoy, bytes] = ["processor", "cores", "kernel", "envoy", "module_bytes"].map(machine);
