@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::results::Results;
-use crate::variants::{COUNTING, GATE_COUNTING, LUA_EQUAL, PROTO_CHANGED};
+use crate::variants::{COUNTING, GATE_COUNTING, LUA_EQUAL, PROTO_CHANGED, PROTO_CHANGED_WASM};
 
 /// A figure that must not be passed, and one that would be better.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub(crate) struct Target {
 const MULTIPLES: [(&str, &str, f64, f64); 3] = [
     (COUNTING, "counting only", 0.70, 0.50),
     (PROTO_CHANGED, "counting + x-forwarded-proto as rendered, changed", 1.2, 0.9),
-    (PROTO_CHANGED, "the same, Wasm engine", 1.7, 1.2),
+    (PROTO_CHANGED_WASM, "the same, Wasm engine", 1.7, 1.2),
 ];
 /// Two counts of the same are never quite the same.
 const NOTHING: f64 = 500.0;

@@ -55,6 +55,7 @@ pub(crate) const NO_FILTER: &str = "no-filter";
 pub(crate) const LUA_EQUAL: &str = "lua-equal";
 pub(crate) const COUNTING: &str = "counting";
 pub(crate) const PROTO_CHANGED: &str = "proto-changed";
+pub(crate) const PROTO_CHANGED_WASM: &str = "proto-changed-wasm";
 pub(crate) const GATE_NO_FILTER: &str = "gate-no-filter";
 pub(crate) const GATE_COUNTING: &str = "gate-counting";
 pub(crate) const DRAIN_COUNTING: &str = "drain-counting";
@@ -83,6 +84,7 @@ end
 const DEFAULT: &str = "{}";
 const PROTO: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const STRANGER: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
+const PROTO_WASM: &str = "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const EXCLUSIONS: &str = "{count: {exclude: {health_checks: true, paths: [{exact: /healthz}]}}}";
 /// It never ends by itself, and does not make Envoy close connections: those would be counted, too.
 const DRAIN: &str = "{drain: {begin: nothing, quiet: 1h, deadline: 2h}}";
@@ -98,7 +100,7 @@ const PLAIN: Variant = Variant {
     around: Around::Nothing,
 };
 
-const ALL: [Variant; 12] = [
+const ALL: [Variant; 13] = [
     Variant { name: NO_FILTER, title: "no filter", chain: Chain::Empty, counts: false, ..PLAIN },
     Variant { name: "lua-replace", title: "Lua: replace only", chain: Chain::Lua(LUA_REPLACE), seen: "https", counts: false, ..PLAIN },
     Variant {
@@ -113,6 +115,13 @@ const ALL: [Variant; 12] = [
     Variant { name: "counting-exclusions", title: "counting with exclusions", policy: EXCLUSIONS, ..PLAIN },
     Variant { name: "proto-unchanged", title: "counting + x-forwarded-proto, unchanged", policy: PROTO, said: "http", ..PLAIN },
     Variant { name: PROTO_CHANGED, title: "counting + x-forwarded-proto, changed", policy: PROTO, seen: "https", ..PLAIN },
+    Variant {
+        name: PROTO_CHANGED_WASM,
+        title: "counting + x-forwarded-proto, changed, by the module",
+        policy: PROTO_WASM,
+        seen: "https",
+        ..PLAIN
+    },
     Variant { name: "proto-untrusted", title: "counting + x-forwarded-proto, untrusted peer", policy: STRANGER, ..PLAIN },
     Variant {
         name: GATE_NO_FILTER,
