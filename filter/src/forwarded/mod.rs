@@ -1,5 +1,8 @@
 //! Restoring `x-forwarded-proto`: what is believed, what follows from it, and which headers are written. Nothing here asks Envoy.
 
+use alloc::vec::Vec;
+
+mod address;
 mod cf_visitor;
 mod decide;
 mod edits;
@@ -13,7 +16,7 @@ mod trust;
 pub(crate) use decide::Finding;
 pub use decide::Verdict;
 pub(crate) use edits::Edit;
-pub(crate) use known::{FORWARDED_PROTO, form_of, sources_of};
+pub(crate) use known::{FORWARDED_PROTO, form_of, headers_of};
 pub use peers::{Peers, Range, RangeError};
 pub use scheme::Scheme;
 pub(crate) use source::{Ports, Source};
