@@ -13,6 +13,7 @@ prepare_machine() {
     need node nodejs 'Node.js, for the tests on wasm32'
     need python3 python3 'Python, for pip'
     need shellcheck shellcheck 'linter of shell scripts'
+    need valgrind valgrind 'counter of instructions, for what a request costs'
     need chromium chromium 'browser, for the page that the demo writes'
     need_pip
     for program in docker-registry kubectl skopeo; do

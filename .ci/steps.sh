@@ -55,6 +55,11 @@ build_script() {
     tests/tools/build-script
 }
 
+# A change that makes requests dearer must say so. With the tests' profile, for what they compile will do.
+cost() {
+    cargo bench --bench cost --profile dev --locked -- --check
+}
+
 # What operators get. Not one of the steps of a whole run: it takes minutes and finds little else; `.ci/run release` asks for it.
 release() {
     prepare_release

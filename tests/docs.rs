@@ -1,5 +1,6 @@
 //! What the documents say is what the code does: tables are made from the types, examples are run.
 
+mod cost;
 mod numbers;
 mod openapi;
 mod reference;
@@ -47,7 +48,7 @@ fn write(file: &str, text: &str) -> Outcome {
 /// Between `<!-- table: NAME -->` and `<!-- end -->` stands what the code says.
 fn tables_are_made_from_the_code() -> Outcome {
     let mut text = read("README.md")?;
-    for (name, table) in reference::tables() {
+    for (name, table) in reference::tables().into_iter().chain([("cost", cost::table()?)]) {
         let opening = format!("<!-- table: {name} -->\n");
         let start = text.find(&opening).with_context(|| format!("README.md has no {opening}"))? + opening.len();
         let length = text[start..].find("<!-- end -->").with_context(|| format!("the table {name} has no end"))?;

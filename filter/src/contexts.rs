@@ -198,7 +198,7 @@ const ENTER_AFTER: u32 = 10;
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::Contexts;
+    use super::{Contexts, Flow};
     use crate::census::is_rejected;
     use crate::config::wire::Scope;
     use crate::fake::Fake;
@@ -224,6 +224,19 @@ mod tests {
         contexts.done(2, &host);
         assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (0, 1));
         assert_eq!((host.reads.get(), host.writes.get()), (0, 0), "counting alone reads and writes no header");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn nobody_looks_at_the_clock_once_no_gate_asks_for_it() {
+        let host = Fake::default();
+        let mut contexts = configured(&host, "");
+        for (stream, time, looks) in [(2, 1_000, 2), (3, 3_999, 1), (4, 4_000, 1), (5, 4_001, 0), (6, 9_000, 0)] {
+            host.clock.set(time);
+            host.looks.set(0);
+            contexts.create(stream, ROOT);
+            assert_eq!(contexts.begin(stream, &host), Flow::Continue, "at {time}");
+            assert_eq!(host.looks.get(), looks, "at {time}");
+        }
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -20,6 +20,8 @@ pub(crate) struct Fake {
     pub(crate) writes: Cell<usize>,
     /// Milliseconds.
     pub(crate) clock: Cell<u64>,
+    /// How often somebody looked at it.
+    pub(crate) looks: Cell<usize>,
     shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
     queues: RefCell<BTreeMap<u32, VecDeque<Vec<u8>>>>,
     pub(crate) period: Cell<u32>,
@@ -112,6 +114,7 @@ impl Host for Fake {
 
 impl Control for Fake {
     fn now(&self) -> u64 {
+        self.looks.set(self.looks.get() + 1);
         self.clock.get()
     }
 

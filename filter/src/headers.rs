@@ -1,5 +1,5 @@
 //! The request headers in one piece, as the host hands them over: a count, the lengths of every name and value, then the names and
-//! values, each with a zero byte behind it.
+//! values, each with a zero byte behind it. Or only those that somebody has picked out already.
 //!
 //! One call for all headers costs hardly more than one call for one header, shows repeated headers (a single get shows only the first
 //! value), and cannot fail on bytes that are not UTF-8.
@@ -7,11 +7,15 @@
 #[cfg(any(test, target_arch = "wasm32"))]
 use alloc::vec::Vec;
 
-/// A view of all headers. Names are in lower case, as Envoy keeps them.
+/// A view of headers. Names are in lower case, as Envoy keeps them.
 #[derive(Debug, Clone, Copy)]
-pub struct Headers<'m> {
-    lengths: &'m [u8],
-    texts: &'m [u8],
+pub struct Headers<'m>(Rest<'m>);
+
+/// What is still to be shown.
+#[derive(Debug, Clone, Copy)]
+enum Rest<'m> {
+    Map { lengths: &'m [u8], texts: &'m [u8] },
+    Named(&'m [(&'m [u8], &'m [u8])]),
 }
 
 impl<'m> Headers<'m> {
@@ -20,12 +24,17 @@ impl<'m> Headers<'m> {
         let (count, rest) = take_u32(map).unwrap_or_default();
         // A map that ends within its lengths has no texts.
         let (lengths, texts) = (count as usize).checked_mul(8).and_then(|size| rest.split_at_checked(size)).unwrap_or_default();
-        Self { lengths, texts }
+        Self(Rest::Map { lengths, texts })
+    }
+
+    /// A view of these.
+    pub(crate) fn named(headers: &'m [(&'m [u8], &'m [u8])]) -> Self {
+        Self(Rest::Named(headers))
     }
 
     /// Name and value of each header, in order.
     pub fn iter(self) -> Iter<'m> {
-        Iter(self)
+        Iter(self.0)
     }
 
     /// All values of a header.
@@ -41,18 +50,27 @@ impl<'m> Headers<'m> {
 
 /// See [`Headers::iter`].
 #[derive(Debug, Clone)]
-pub struct Iter<'m>(Headers<'m>);
+pub struct Iter<'m>(Rest<'m>);
 
 impl<'m> Iterator for Iter<'m> {
     type Item = (&'m [u8], &'m [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (name, lengths) = take_u32(self.0.lengths)?;
-        let (value, lengths) = take_u32(lengths)?;
-        let (name, texts) = take_text(self.0.texts, name)?;
-        let (value, texts) = take_text(texts, value)?;
-        self.0 = Headers { lengths, texts };
-        Some((name, value))
+        match self.0 {
+            Rest::Map { lengths, texts } => {
+                let (name, lengths) = take_u32(lengths)?;
+                let (value, lengths) = take_u32(lengths)?;
+                let (name, texts) = take_text(texts, name)?;
+                let (value, texts) = take_text(texts, value)?;
+                self.0 = Rest::Map { lengths, texts };
+                Some((name, value))
+            }
+            Rest::Named(headers) => {
+                let (first, others) = headers.split_first()?;
+                self.0 = Rest::Named(others);
+                Some(*first)
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A configured instance of the module: what all its streams share.
 
+use alloc::vec::Vec;
 use core::cell::Cell;
 
 use crate::census::{self, Member};
@@ -28,15 +29,24 @@ impl Plugin {
         Ok(Self { config, metrics, member: Member::default(), peer_missed: Cell::new(false) })
     }
 
-    /// Whether the policy believes the peer at the other end of this stream's connection.
-    pub(crate) fn trusts_peer(&self, policy: &Policy, host: &impl Host) -> bool {
+    /// What the filter in front tells of the request; nothing if nobody asks who the peer is.
+    pub(crate) fn told(&self, policy: &Policy, host: &impl Host) -> Vec<u8> {
         let trust = &policy.trust;
-        if !trust.peers.is_empty() {
-            match host.property(&trust.peer_property) {
-                Some(address) if trust.peers.contains_text(&address) => return true,
-                Some(_) => {}
-                None => self.say_peer_is_missed(host, &trust.peer_key),
-            }
+        if trust.peers.is_empty() {
+            return Vec::new();
+        }
+        let told = host.property(&trust.peer_property);
+        if told.is_none() {
+            self.say_peer_is_missed(host, &trust.peer_key);
+        }
+        told.unwrap_or_default()
+    }
+
+    /// Whether the policy believes the peer at the other end of this stream's connection.
+    pub(crate) fn trusts(policy: &Policy, peer: &[u8], host: &impl Host) -> bool {
+        let trust = &policy.trust;
+        if trust.peers.contains_text(peer) {
+            return true;
         }
         !trust.identities.is_empty()
             && host

@@ -3,7 +3,7 @@
 use alloc::rc::Rc;
 use core::cell::OnceCell;
 
-use crate::forwarded::{Edit, Finding, Policy, Scheme};
+use crate::forwarded::{Edit, Finding, Policy, Scheme, Told};
 use crate::headers::Headers;
 use crate::host::{Control, Host};
 use crate::metrics;
@@ -128,11 +128,17 @@ impl Stream {
     }
 
     fn restore_scheme<'m>(&self, policy: &Policy, host: &impl Host, headers: impl Fn() -> Headers<'m>) {
-        let trusted = self.plugin.trusts_peer(policy, host);
+        let told = self.plugin.told(policy, host);
+        let told = Told::new(&told);
+        let trusted = Plugin::trusts(policy, told.peer, host);
         let verdict = if !trusted && policy.ignores_untrusted() {
             crate::forwarded::Verdict::Untrusted
         } else {
-            let headers = headers();
+            let named = told.headers(policy);
+            let headers = match &named {
+                Some(named) => Headers::named(named),
+                None => headers(),
+            };
             let finding = if trusted { policy.find(headers) } else { Finding::Untrusted };
             let target = policy.target(finding, || connection_scheme(host));
             policy.edit(finding, target, headers, |edit| match edit {
@@ -146,9 +152,9 @@ impl Stream {
     }
 }
 
-/// Only a TLS connection has a TLS version.
+/// Only a TLS connection has a peer certificate's subject; without such a certificate it is empty, which spares the host a call back for memory.
 fn connection_scheme(host: &impl Host) -> Scheme {
-    match host.property(b"connection\0tls_version") {
+    match host.property(b"connection\0subject_peer_certificate") {
         Some(_) => Scheme::Https,
         None => Scheme::Http,
     }
@@ -173,15 +179,40 @@ mod tests {
     fn verdict(host: &Fake, policy: &str) -> String {
         let text = format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {policy}}}}}"#);
         let plugin = configured(host, &text);
+        let with_headers_told = with_headers_told(host);
         Stream::new(Rc::new(plugin)).begin(host);
+        let plugin = configured(&with_headers_told, &text);
+        Stream::new(Rc::new(plugin)).begin(&with_headers_told);
+        assert_eq!(counted(&with_headers_told), counted(host), "with headers told");
+        assert_eq!(*with_headers_told.headers.borrow(), *host.headers.borrow(), "with headers told");
+        counted(host)
+    }
+
+    fn counted(host: &Fake) -> String {
         let verdicts = ["overridden", "kept", "conflicting", "silent", "untrusted"];
         let counted: Vec<_> = verdicts.into_iter().filter(|verdict| host.metric_of(verdict) > 0).collect();
         counted.join(" and ")
     }
 
+    /// The same request behind a filter that tells the headers, too.
+    fn with_headers_told(host: &Fake) -> Fake {
+        let header = |name: &str| host.header(name).unwrap_or_default();
+        let headers = ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(header);
+        let fake = Fake::default();
+        fake.headers.replace(host.headers.borrow().clone());
+        let mut properties = host.properties.borrow().clone();
+        if let Some(peer) = properties.get_mut(PEER) {
+            *peer = Box::leak([*peer, "\n", &headers.join("\n")].concat().into_boxed_str());
+        }
+        fake.properties.replace(properties);
+        fake
+    }
+
+    const PEER: &str = "filter_state/laststream.direct_peer";
+
     fn from(peer: &'static str, headers: &[(&str, &str)]) -> Fake {
         let host = Fake::with_headers(headers);
-        host.properties.borrow_mut().insert("filter_state/laststream.direct_peer", peer);
+        host.properties.borrow_mut().insert(PEER, peer);
         host
     }
 
@@ -234,7 +265,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn an_untrusted_peer_over_tls_is_https() {
         let host = from("192.0.2.1", &[("x-forwarded-proto", "http")]);
-        host.properties.borrow_mut().insert("connection/tls_version", "TLSv1.3");
+        host.properties.borrow_mut().insert("connection/subject_peer_certificate", "");
         assert_eq!(verdict(&host, GCP), "untrusted");
         assert_eq!(host.header("x-forwarded-proto").as_deref(), Some("https"));
     }
@@ -397,5 +428,11 @@ mod tests {
         let trusted = from("10.0.0.1", &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")]);
         verdict(&trusted, r#""presets": ["gcp"]"#);
         assert_eq!((trusted.reads.get(), trusted.writes.get()), (2, 1), "the peer, and all headers at once");
+        for (policy, reads) in [(GCP, 1), (r#""presets": ["cloudflare"]"#, 2), (r#""presets": ["gcp"], "strip": {"twins": true}"#, 2)] {
+            let told = with_headers_told(&from("10.0.0.1", &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")]));
+            let text = format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {policy}}}}}"#);
+            Stream::new(Rc::new(configured(&told, &text))).begin(&told);
+            assert_eq!((told.reads.get(), told.writes.get()), (reads, 1), "{policy}");
+        }
     }
 }

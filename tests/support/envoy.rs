@@ -1,6 +1,7 @@
 //! A real Envoy: started with a configuration, watched through its admin interface, and never left behind.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,12 +31,14 @@ pub(crate) struct Options {
     pub(crate) drain_time_s: Option<u32>,
     /// Further arguments.
     pub(crate) extra: Vec<String>,
+    /// A program that runs Envoy and becomes its process, with its arguments, such as `valgrind`.
+    pub(crate) under: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (log_level, component_log_level) = ("info".into(), "wasm:debug".into());
-        Self { concurrency: 2, log_level, component_log_level, drain_time_s: None, extra: Vec::new() }
+        Self { concurrency: 2, log_level, component_log_level, drain_time_s: None, extra: Vec::new(), under: Vec::new() }
     }
 }
 
@@ -59,7 +62,7 @@ impl Envoy {
         let mut config = config;
         let admin_cluster = AdminCluster::prepare(&mut config, folder.path())?;
         let arguments = options.arguments(folder.path());
-        let process = launch(binary, &config, folder.path(), &arguments)?;
+        let process = launch(&options.under, binary, &config, folder.path(), &arguments)?;
         let mut envoy = Self { process, folder, admin: ([127, 0, 0, 1], 0).into(), notes: Notes::current() };
         envoy.admin = envoy.admin_address().await?;
         envoy.live().await?;
@@ -72,7 +75,7 @@ impl Envoy {
         let folder = tempfile::tempdir().context("a folder for Envoy")?;
         let mut config = config;
         AdminCluster::prepare(&mut config, folder.path())?;
-        let mut process = launch(binary, &config, folder.path(), &["--mode".into(), "validate".into()])?;
+        let mut process = launch(&[], binary, &config, folder.path(), &["--mode".into(), "validate".into()])?;
         let status = process.wait(PATIENCE).await?;
         Ok(Validation { status, output: read_log(folder.path()) })
     }
@@ -240,12 +243,13 @@ impl Options {
     }
 }
 
-fn launch(binary: &Path, config: &Value, folder: &Path, arguments: &[String]) -> Outcome<Process> {
+fn launch(under: &[String], binary: &Path, config: &Value, folder: &Path, arguments: &[String]) -> Outcome<Process> {
     let file: PathBuf = folder.join("bootstrap.json");
     fs::write(&file, serde_json::to_vec_pretty(config)?).context("writing the bootstrap")?;
     let log = File::create(folder.join("log")).context("creating the log")?;
-    let mut command = guarded(binary);
-    command.arg("-c").arg(&file).args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    let words: Vec<&OsStr> = under.iter().map(OsStr::new).chain([binary.as_os_str()]).collect();
+    let mut command = guarded(words[0]);
+    command.args(&words[1..]).arg("-c").arg(&file).args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     Process::spawn(command)
 }
 

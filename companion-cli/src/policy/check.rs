@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use laststream_filter::config::{self, Wire as _, wire};
+use laststream_filter::forwarded::{FORWARDED_PROTO, Policy as ForwardedPolicy};
 use serde_json::{Value, json};
 
 use super::file::{Begin, Direction, Drain, FailurePolicy, File, Finish, Job, LongLived, Placement, Retries};
-use super::{ForwardedProto, Policy, Problem, Sizing, Span, module_json, sizing};
+use super::{ForwardedProto, Policy, Problem, Sizing, Span, Told, module_json, sizing};
 
 pub(super) fn check(file: File) -> Result<Policy, Vec<Problem>> {
     let mut found = Found(Vec::new());
@@ -186,10 +187,15 @@ impl Found {
         let text = json!({ "forwarded_proto": &json }).to_string();
         let wire =
             config::read_wire(text.as_bytes()).ok().and_then(|wire| wire.forwarded_proto).unwrap_or_else(wire::ForwardedProto::unwritten);
-        let reads_itself = wire.original_header.eq_ignore_ascii_case("x-forwarded-proto");
-        let saved_in = (!reads_itself).then(|| wire.original_header.to_ascii_lowercase());
-        let peer_key = (!wire.trust.peers.is_empty()).then_some(wire.trust.peer_key);
-        Some(ForwardedProto { json, saved_in, peer_key })
+        let checked = config::parse(text.as_bytes()).ok();
+        let checked = checked.as_ref().and_then(config::Config::forwarded_proto);
+        let original = wire.original_header.to_ascii_lowercase();
+        let is_saved = original != FORWARDED_PROTO && checked.is_some_and(ForwardedPolicy::looks_at_original);
+        let saved_in = is_saved.then_some(original);
+        let told_headers = || [FORWARDED_PROTO.into(), saved_in.clone().unwrap_or_default(), "x-forwarded-port".into()];
+        let headers = checked.is_some_and(ForwardedPolicy::looks_only_at_told_headers).then(told_headers);
+        let told = (!wire.trust.peers.is_empty()).then_some(Told { key: wire.trust.peer_key, headers });
+        Some(ForwardedProto { json, saved_in, told })
     }
 
     fn retries(&mut self, retries: Retries, longest: Span) -> Retries {

@@ -73,10 +73,19 @@ pub struct Policy {
 pub struct ForwardedProto {
     /// The text.
     pub json: Value,
-    /// The header that an early mutation saves `x-forwarded-proto` in; nothing where the header itself is read.
+    /// The header that an early mutation saves `x-forwarded-proto` in; nothing where the header itself is read, or nobody reads it.
     pub saved_in: Option<String>,
-    /// The filter state key of the direct peer's address; nothing where no address is trusted.
-    pub peer_key: Option<String>,
+    /// What the module reads from filter state; nothing where no address is trusted.
+    pub told: Option<Told>,
+}
+
+/// A value of filter state: the direct peer's address, and what else saves the module a look at the headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Its key.
+    pub key: String,
+    /// Headers, in the order that the module expects; an empty name for what it does not look at. Nothing where it must look at others.
+    pub headers: Option<[String; 3]>,
 }
 
 /// What the command line says instead of the file.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::file::{FailurePolicy, Placement};
-use super::{Overrides, Policy};
+use super::{Overrides, Policy, Told};
 
 const SHORT: &str = "\
 module: oci://ghcr.io/example/laststream:0.1.0
@@ -29,7 +29,33 @@ fn five_lines_are_enough_for_a_gateway() {
     assert_eq!(policy.gate_port, Some(15091));
     let proto = policy.forwarded_proto.expect("forwarded_proto");
     assert_eq!(proto.saved_in.as_deref(), Some("x-laststream-forwarded-proto"));
-    assert_eq!(proto.peer_key.as_deref(), Some("laststream.direct_peer"));
+    let headers = ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(String::from);
+    assert_eq!(proto.told, Some(Told { key: "laststream.direct_peer".into(), headers: Some(headers) }));
+}
+
+#[test]
+fn only_what_the_module_looks_at_is_saved_and_told() {
+    const SAVED: &str = "x-laststream-forwarded-proto";
+    const ALL: [&str; 3] = ["x-forwarded-proto", SAVED, "x-forwarded-port"];
+    const PORT: [&str; 3] = ["x-forwarded-proto", "", "x-forwarded-port"];
+    for (proto, saved, told) in [
+        ("presets: [gcp]", Some(SAVED), Some(ALL)),
+        ("sources: [{header: x-forwarded-port}]", None, Some(PORT)),
+        ("presets: [gcp], original_header: X-Forwarded-Proto", None, Some(PORT)),
+        ("presets: [gcp], write_port: true", Some(SAVED), Some(ALL)),
+        ("presets: [gcp], write_scheme: true", Some(SAVED), None),
+        ("presets: [gcp], strip: {twins: true}", Some(SAVED), None),
+        ("presets: [gcp], strip: {untrusted: true}", Some(SAVED), None),
+        ("presets: [cloudflare]", Some(SAVED), None),
+        ("presets: [cloudfront]", None, None),
+        ("sources: [{header: x-edge}]", None, None),
+        ("sources: [{header: x-forwarded-proto, form: forwarded}]", Some(SAVED), None),
+    ] {
+        let policy = read(&format!("forwarded_proto: {{{proto}, trust: {{peers: [10.0.0.0/8]}}}}")).expect(proto);
+        let found = policy.forwarded_proto.expect(proto);
+        assert_eq!(found.saved_in.as_deref(), saved, "{proto}");
+        assert_eq!(found.told.expect(proto).headers, told.map(|headers| headers.map(String::from)), "{proto}");
+    }
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
 
 /// The listener in front of the app, with this filter in its place.
 pub(super) fn main(policy: &Policy, module: Map, listen: SocketAddr) -> Map {
-    let filters = parts::peer_key(policy).map(parts::direct_peer).into_iter().chain([module, parts::router()]);
+    let filters = parts::told(policy).map(parts::teller).into_iter().chain([module, parts::router()]);
     let route =
         Map::new().with("match", Map::new().with("prefix", "/")).with("route", Map::new().with("cluster", "app").with("timeout", "0s"));
     let removed = saved_header(policy).map(|header| List::new().item(header));

@@ -77,8 +77,8 @@ fn patches(policy: &Policy, gateway: &EnvoyGateway) -> Vec<(&'static str, Map)> 
             let operation = Map::new().with("op", "add").with("path", path).with("value", value);
             Map::new().with("type", kind).with("name", name.as_str()).with("operation", operation)
         };
-        if let Some(key) = parts::peer_key(policy) {
-            patches.push(("In front of the module.", add(LISTENER, format!("{MANAGER}/http_filters/0"), parts::direct_peer(key).into())));
+        if let Some(told) = parts::told(policy) {
+            patches.push(("In front of the module.", add(LISTENER, format!("{MANAGER}/http_filters/0"), parts::teller(told).into())));
         }
         if let Some(header) = parts::saved_header(policy) {
             let path = format!("{MANAGER}/early_header_mutation_extensions");

@@ -87,8 +87,8 @@ fn filters(policy: &Policy) -> Vec<Patch> {
     for (scope, with_proto) in scopes(policy) {
         let context = Some(in_managers(context_of(scope)));
         patches.push((COUNTER, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", parts::discovered(&name_of(policy, scope)))));
-        if let Some(key) = parts::peer_key(policy).filter(|_| with_proto) {
-            patches.push((PEER, patch("HTTP_FILTER", context, "INSERT_FIRST", parts::direct_peer(key))));
+        if let Some(told) = parts::told(policy).filter(|_| with_proto) {
+            patches.push((PEER, patch("HTTP_FILTER", context, "INSERT_FIRST", parts::teller(told))));
         }
     }
     patches
@@ -129,10 +129,10 @@ fn patch(apply_to: &str, matching: Option<Map>, operation: &str, value: Map) -> 
 
 /// What restores the scheme, without the module: WasmPlugins cannot carry it.
 pub(super) fn around_the_module(policy: &Policy, context: &'static str) -> Option<Map> {
-    let peer = parts::peer_key(policy).map(|key| {
+    let peer = parts::told(policy).map(|told| {
         (
             "In front of the module, whose place Istio has chosen.",
-            patch("HTTP_FILTER", Some(in_managers(context)), "INSERT_FIRST", parts::direct_peer(key)),
+            patch("HTTP_FILTER", Some(in_managers(context)), "INSERT_FIRST", parts::teller(told)),
         )
     });
     let patches: Vec<Patch> = peer.into_iter().chain(scheme(policy)).collect();

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::policy::file::FailurePolicy;
 use crate::policy::module_json;
-use crate::policy::{ForwardedProto, Policy, Source};
+use crate::policy::{ForwardedProto, Policy, Source, Told};
 use crate::yaml::{List, Map, Node};
 
 pub(super) const HCM: &str = "envoy.filters.network.http_connection_manager";
@@ -119,11 +119,23 @@ pub(super) fn discovered(name: &str) -> Map {
 }
 
 /// The filter that tells the module who is at the other end of the connection.
-pub(super) fn direct_peer(key: &str) -> Map {
-    let format = Map::new().with("text_format_source", Map::new().with("inline_string", "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%"));
+pub(super) fn teller(told: &Told) -> Map {
+    const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
+    let line = |header: &String| if header.is_empty() { "\n".to_owned() } else { format!("\n%REQ({header})%") };
+    let format = match &told.headers {
+        None => Map::new().with("text_format_source", Map::new().with("inline_string", PEER)),
+        Some(headers) => {
+            let lines: String = headers.iter().map(line).collect();
+            Map::new()
+                .note("The peer, and what else the module looks at: one value for it to read instead of all headers. No header can hold the end of a line.")
+                .with("text_format_source", Map::new().with("inline_string", Node::Block(format!("{PEER}{lines}"))))
+                .note("A header that is not there is an empty line: each line has its place.")
+                .with("omit_empty_values", true)
+        }
+    };
     let state = Map::new()
         .note("Who is at the other end of the connection, from Envoy itself. source.address would be what x-forwarded-for claims.")
-        .with("object_key", key)
+        .with("object_key", told.key.as_str())
         .with("factory_key", "envoy.string")
         .with("format_string", format);
     let config = Map::new().with("@type", FILTER_STATE_TYPE).with("on_request_headers", List::new().item(state));
@@ -154,9 +166,9 @@ pub(super) fn saved_header(policy: &Policy) -> Option<&str> {
     policy.forwarded_proto.as_ref().and_then(|proto: &ForwardedProto| proto.saved_in.as_deref())
 }
 
-/// The filter state key, where addresses are trusted.
-pub(super) fn peer_key(policy: &Policy) -> Option<&str> {
-    policy.forwarded_proto.as_ref().and_then(|proto| proto.peer_key.as_deref())
+/// What the module is told by a filter in front of it.
+pub(super) fn told(policy: &Policy) -> Option<&Told> {
+    policy.forwarded_proto.as_ref().and_then(|proto| proto.told.as_ref())
 }
 
 /// The gate's listener around its filter.

@@ -194,6 +194,7 @@ impl Found {
         ForwardedPolicy {
             trust: self.trust(&wire.trust),
             sources,
+            original,
             decision: wire.decision,
             ports: Ports::new(ports.https.clone(), ports.http.clone()),
             fallback: wire.fallback,

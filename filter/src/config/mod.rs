@@ -67,6 +67,11 @@ impl Config {
         self.scope
     }
 
+    /// How `x-forwarded-proto` is restored, if it is.
+    pub fn forwarded_proto(&self) -> Option<&Policy> {
+        self.forwarded_proto.as_ref()
+    }
+
     /// What an operator should know, though it is allowed.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();

@@ -152,7 +152,8 @@ object! {
         peers: Vec<String>,
         /// Identities of the direct peer: the first URI in the subject alternative names of its verified certificate.
         identities: Vec<TextMatch>,
-        /// The filter state key that holds the direct peer's address; a `set_filter_state` filter in front of this one writes it.
+        /// The filter state key that holds the direct peer's address; a `set_filter_state` filter in front of this one writes it. Three more
+        /// lines may tell `x-forwarded-proto`, the `original_header` and `x-forwarded-port`, which saves a look at all headers.
         peer_key: String = PEER_KEY.into(),
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::config::wire::{Form, Preset};
 
-pub(crate) const FORWARDED_PROTO: &str = "x-forwarded-proto";
+/// The header that all of this is about.
+pub const FORWARDED_PROTO: &str = "x-forwarded-proto";
 pub(crate) const FORWARDED_PORT: &str = "x-forwarded-port";
 
 /// Headers that tell a scheme, and how.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::markdown::{self, Grid};
-use crate::support::bootstrap::{Hcm, Listener, Route, filters};
+use crate::support::bootstrap::{Hcm, Listener, Route};
 use crate::support::certificates::{Authority, Identity};
 use crate::support::failure::{Context as _, Outcome, ensure, fail};
 
@@ -109,9 +109,16 @@ pub(super) struct Certificates {
     pub(super) server: Identity,
 }
 
+/// The module in its place.
+pub(super) struct Module {
+    pub(super) filter: Value,
+    /// What tells it the direct peer, where the listener has that.
+    pub(super) teller: Value,
+}
+
 impl Setup {
     /// A listener of that name, with the module as a filter.
-    pub(super) fn listener(&self, name: &str, module: Value, certificates: &Certificates) -> Listener {
+    pub(super) fn listener(&self, name: &str, module: Module, certificates: &Certificates) -> Listener {
         let Certificates { authority, server } = certificates;
         let hcm = self.connection_manager(name, module);
         let mutual = |hcm| Listener::new(name, hcm).mutual_tls(server, authority);
@@ -135,7 +142,7 @@ impl Setup {
         if self.address == "::" { listener.with(&format!("{socket}/ipv4_compat"), json!(true)) } else { listener }
     }
 
-    fn connection_manager(&self, name: &str, module: Value) -> Hcm {
+    fn connection_manager(&self, name: &str, module: Module) -> Hcm {
         let mut hcm = Hcm::new(name).use_remote_address(self.use_remote_address, self.hops);
         hcm = hcm.with("/route_config/virtual_hosts", virtual_hosts());
         if self.saves {
@@ -145,9 +152,9 @@ impl Setup {
             hcm = hcm.append_x_forwarded_port();
         }
         if self.tells_peer {
-            hcm = hcm.filter(filters::direct_peer());
+            hcm = hcm.filter(module.teller);
         }
-        hcm.filter(module)
+        hcm.filter(module.filter)
     }
 }
 

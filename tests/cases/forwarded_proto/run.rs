@@ -6,20 +6,31 @@ use std::sync::Arc;
 
 use super::cells::shown;
 use super::client::{Answer, Connection, Way};
-use super::listeners::{Certificates, ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport};
+use super::listeners::{Certificates, Module, ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport};
 use super::table::{Expected, From, Protocol, Row, Section, Table};
+use serde_json::Value;
+
 use crate::lab::Lab;
-use crate::support::bootstrap::{Bootstrap, cluster};
+use crate::support::bootstrap::{Bootstrap, cluster, filters};
 use crate::support::certificates::{Authority, Identity};
 use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Failure, Outcome};
+use crate::support::failure::{Context as _, Failure, Outcome};
 use crate::support::upstream::{Received, Upstream};
 
 type Counts = BTreeMap<String, u64>;
 
+/// What the filter in front of the module tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Who the direct peer is.
+    Peer,
+    /// And what the headers say.
+    PeerAndHeaders,
+}
+
 /// Every mismatch: the row, its reason, and below them what was expected and what was seen.
-pub(super) async fn all(lab: &Lab, table: &Table) -> Outcome<Vec<String>> {
-    let bench = Bench::set_up(lab, table).await?;
+pub(super) async fn all(lab: &Lab, table: &Table, told: Told) -> Outcome<Vec<String>> {
+    let bench = Bench::set_up(lab, table, told).await?;
     let mut mismatches = Vec::new();
     for section in &table.sections {
         let to = bench.envoy.address(&section.name).await?;
@@ -46,7 +57,7 @@ struct Bench {
 }
 
 impl Bench {
-    async fn set_up(lab: &Lab, table: &Table) -> Outcome<Self> {
+    async fn set_up(lab: &Lab, table: &Table, told: Told) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let authority = Authority::new()?;
         let server = authority.server()?;
@@ -56,7 +67,8 @@ impl Bench {
         for section in &table.sections {
             let mut module = lab.stream(&section.configuration);
             module.name = &section.name;
-            config = config.listener(table.setup(&section.setup)?.listener(&section.name, module.filter(), &certificates));
+            let module = Module { filter: module.filter(), teller: teller(&section.configuration, told)? };
+            config = config.listener(table.setup(&section.setup)?.listener(&section.name, module, &certificates));
         }
         let mut identities = HashMap::new();
         for (uri, known) in table.sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.from.identity.clone()) {
@@ -145,6 +157,15 @@ impl Bench {
             None => said.into_iter().map(|line| format!("{}: an unexpected line in the log: {line}", section.name)).collect(),
         }
     }
+}
+
+fn teller(configuration: &str, told: Told) -> Outcome<Value> {
+    if told == Told::Peer {
+        return Ok(filters::direct_peer());
+    }
+    let configuration: Value = serde_json::from_str(configuration).context("the configuration")?;
+    let original = configuration["forwarded_proto"]["original_header"].as_str().unwrap_or("x-laststream-forwarded-proto");
+    Ok(filters::direct_peer_and_headers(original))
 }
 
 /// What a row of a refused request has to say.

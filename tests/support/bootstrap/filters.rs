@@ -70,6 +70,15 @@ pub(crate) fn direct_peer() -> Value {
     filter_state("laststream.direct_peer", "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%")
 }
 
+/// The same with the headers that most policies look at, a line each; `original` holds what the peer sent as x-forwarded-proto.
+pub(crate) fn direct_peer_and_headers(original: &str) -> Value {
+    let headers = ["x-forwarded-proto", original, "x-forwarded-port"].map(|header| format!("\n%REQ({header})%"));
+    let format = format!("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%{}", headers.concat());
+    let mut filter = filter_state("laststream.direct_peer", &format);
+    filter["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] = json!(true);
+    filter
+}
+
 /// A string of Envoy's own making, which a module reads as the property `filter_state.<key>`.
 pub(crate) fn filter_state(key: &str, format: &str) -> Value {
     let format = json!({ "text_format_source": { "inline_string": format } });

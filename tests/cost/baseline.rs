@@ -1,0 +1,108 @@
+//! What a few variants may cost, as it is committed: a change that makes them dearer must say so.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::instructions::Row;
+use crate::support::failure::{Context as _, Outcome, ensure_eq};
+use crate::variants::{COUNTING, LUA_EQUAL, PROTO_CHANGED};
+use crate::{say, tell};
+
+const FILE: &str = "tests/cost/baseline.json";
+/// Set to write the figures anew instead of comparing them.
+const BLESS: &str = "LASTSTREAM_BLESS";
+/// Another machine, another compiler: so much dearer is not dearer yet.
+const SLACK: f64 = 1.10;
+
+/// What is checked; the Lua is the measure.
+pub(crate) const VARIANTS: [&str; 3] = [LUA_EQUAL, COUNTING, PROTO_CHANGED];
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Baseline {
+    envoy: String,
+    /// By variant.
+    variants: BTreeMap<String, Figures>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Figures {
+    /// Instructions per request over no filter.
+    instructions: f64,
+    /// The same as a multiple of the equal-work Lua's.
+    lua: f64,
+}
+
+/// Whether nothing has become dearer.
+pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<bool> {
+    let fresh = Baseline { envoy: envoy.into(), variants: figures(rows)? };
+    if std::env::var_os(BLESS).is_some() {
+        std::fs::write(path(), serde_json::to_string_pretty(&fresh)? + "\n").context(FILE)?;
+        tell(&format!("{FILE} is written anew"))?;
+        return Ok(true);
+    }
+    let known: Baseline = serde_json::from_slice(&std::fs::read(path()).context(FILE)?).context(FILE)?;
+    ensure_eq!(known.envoy, fresh.envoy, "the Envoy of {FILE}");
+    ensure_eq!(known.variants.keys().collect::<Vec<_>>(), fresh.variants.keys().collect::<Vec<_>>(), "the variants of {FILE}");
+    let mut good = true;
+    for ((name, before), now) in known.variants.iter().zip(fresh.variants.values()) {
+        let verdict = Verdict::of(before, now);
+        tell(&format!(
+            "{name}: {:.0} instructions over no filter, {:.2} × the equal-work Lua; the baseline is {:.0} and {:.2}: {}",
+            now.instructions,
+            now.lua,
+            before.instructions,
+            before.lua,
+            verdict.in_words()
+        ))?;
+        good &= verdict != Verdict::Dearer;
+    }
+    if !good {
+        say(&format!("dearer than {FILE} by more than 10 %; if that is meant, {BLESS}=1 cargo bench -- --check writes it anew"));
+    }
+    Ok(good)
+}
+
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    Dearer,
+    Cheaper,
+    Alike,
+}
+
+impl Verdict {
+    fn of(before: &Figures, now: &Figures) -> Self {
+        if now.instructions > before.instructions * SLACK || now.lua > before.lua * SLACK {
+            Self::Dearer
+        } else if now.instructions * SLACK < before.instructions {
+            Self::Cheaper
+        } else {
+            Self::Alike
+        }
+    }
+
+    fn in_words(&self) -> &'static str {
+        match self {
+            Self::Dearer => "DEARER",
+            Self::Cheaper => "cheaper; write the baseline anew to hold that",
+            Self::Alike => "good",
+        }
+    }
+}
+
+/// The Lua itself is the measure: it is not what the project can make dearer.
+fn figures(rows: &[Row]) -> Outcome<BTreeMap<String, Figures>> {
+    let over =
+        |name: &str| rows.iter().find(|row| row.name == name).map(|row| row.over.middle).with_context(|| format!("{name} is missing"));
+    let lua = over(LUA_EQUAL)?;
+    let figures = |name: &str| {
+        let instructions = over(name)?;
+        Ok((name.to_owned(), Figures { instructions: instructions.round(), lua: (instructions / lua * 100.0).round() / 100.0 }))
+    };
+    VARIANTS.into_iter().filter(|name| *name != LUA_EQUAL).map(figures).collect()
+}
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE)
+}

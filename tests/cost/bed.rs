@@ -1,0 +1,90 @@
+//! Envoys in which variants stand side by side, and what every measurement does with them first.
+
+use serde_json::{Value, json};
+
+use crate::site::Site;
+use crate::support::admin_cluster::admin_cluster;
+use crate::support::bootstrap::{Bootstrap, extension};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Context as _, Outcome, ensure_eq};
+use crate::support::h1::{Client, Request, once};
+use crate::variants::{Around, Variant};
+
+const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
+const FAULT: &str = "envoy.filters.http.fault";
+const FAULT_TYPE: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";
+
+/// A listener for each variant, and the gate where they have one.
+pub(crate) fn bootstrap(site: &Site, variants: &[Variant]) -> Outcome<Bootstrap> {
+    let listeners = variants.iter().map(|variant| variant.listener(site)).collect::<Outcome<Vec<Value>>>()?;
+    with_listeners(site, variants, listeners)
+}
+
+/// The same with listeners of one's own.
+pub(crate) fn with_listeners(site: &Site, variants: &[Variant], mut listeners: Vec<Value>) -> Outcome<Bootstrap> {
+    if let Some(variant) = variants.iter().find(|variant| variant.around != Around::Nothing) {
+        listeners.push(variant.gate(site)?);
+    }
+    let bootstrap = Bootstrap::new().cluster(admin_cluster("admin")).with("/static_resources/listeners", json!(listeners));
+    Ok(bootstrap.with("/stats_flush_interval", json!("299s"))) // it would be counted now and then
+}
+
+/// Each line that Envoy logs would cost something.
+pub(crate) fn quietly(workers: u32) -> Options {
+    Options { concurrency: workers, log_level: "warning".into(), component_log_level: "wasm:warning".into(), ..Options::default() }
+}
+
+/// Brings the gate into the state that the variants are about.
+pub(crate) async fn settle(envoy: &Envoy, around: Around) -> Outcome {
+    if around == Around::Drain {
+        let gate = envoy.address("gate").await?;
+        once(gate, &Request::post("/drain", "")).await?.expect(202)?;
+        let status = once(gate, &Request::get("/status")).await?.expect(200)?.json()?;
+        ensure_eq!(status["state"].as_str(), Some("draining"), "the gate");
+    }
+    Ok(())
+}
+
+/// Whether the variant does its work: a filter that failed to load may let requests pass, and would be cheap.
+pub(crate) async fn prove(envoy: &Envoy, variant: &Variant) -> Outcome {
+    let before = envoy.stat(BEGUN).await?.unwrap_or_default();
+    let answer = once(envoy.address(variant.name).await?, &variant.request("/seen")).await?.expect(200)?;
+    ensure_eq!(answer.header("x-seen").as_deref(), Some(variant.seen), "x-forwarded-proto at the app, {}", variant.name);
+    let counted = envoy.stat(BEGUN).await?.unwrap_or_default() - before;
+    ensure_eq!(counted, u64::from(variant.counts), "counted requests, {}", variant.name);
+    Ok(())
+}
+
+/// One request after the other.
+pub(crate) async fn ask(client: &mut Client, request: &Request, times: usize) -> Outcome {
+    for _ in 0..times {
+        client.request(request).await?.expect(200)?;
+    }
+    Ok(())
+}
+
+/// Requests to `/hold` stay in flight, without any upstream that would have to hold them, too.
+pub(crate) fn holding(mut listener: Value) -> Outcome<Value> {
+    let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
+    manager["stream_idle_timeout"] = json!("0s");
+    manager["http2_protocol_options"] = json!({ "max_concurrent_streams": 20_000 });
+    let filters = manager["http_filters"].as_array_mut().context("filters")?;
+    filters.insert(filters.len() - 1, extension(FAULT, FAULT_TYPE, json!({})));
+    let always = json!({ "numerator": 100, "denominator": "HUNDRED" });
+    let mut delay = extension(FAULT, FAULT_TYPE, json!({ "delay": { "fixed_delay": "36000s", "percentage": always } }));
+    let route = json!({
+        "match": { "path": "/hold" },
+        "direct_response": { "status": 200 },
+        "typed_per_filter_config": { FAULT: delay["typed_config"].take() },
+    });
+    manager["route_config"]["virtual_hosts"][0]["routes"].as_array_mut().context("routes")?.push(route);
+    Ok(listener)
+}
+
+/// Requests to anything else go to the cluster `app`.
+pub(crate) fn forwarding(mut listener: Value) -> Outcome<Value> {
+    let route = json!({ "match": { "prefix": "/" }, "route": { "cluster": "app", "timeout": "0s" } });
+    let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
+    manager["route_config"]["virtual_hosts"][0]["routes"].as_array_mut().context("routes")?.push(route);
+    Ok(listener)
+}

@@ -1,0 +1,94 @@
+//! What bodies cost: a download and an upload of 100 MB through an upstream. The filter must not be entered for them, so all variants
+//! take the same, but for how the kernel cuts the bytes into pieces.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::bed;
+use crate::callgrind::Counted;
+use crate::numbers::Spread;
+use crate::say;
+use crate::site::Site;
+use crate::support::bootstrap::cluster;
+use crate::support::failure::{Outcome, ensure_eq};
+use crate::support::h1::{Client, Request};
+use crate::support::upstream::Upstream;
+use crate::variants::{COUNTING, LUA_EQUAL, NO_FILTER, PROTO_CHANGED, Variant};
+
+const VARIANTS: [&str; 4] = [NO_FILTER, LUA_EQUAL, COUNTING, PROTO_CHANGED];
+const ROUNDS: usize = 3;
+const BYTES: usize = 100_000_000;
+/// What Envoy reads at once.
+const CHUNK: f64 = 16384.0;
+
+/// Of one variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    /// Instructions for 16 kB.
+    pub(crate) download: Spread,
+    pub(crate) upload: Spread,
+}
+
+pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
+    let variants: Vec<Variant> = variants.iter().filter(|variant| VARIANTS.contains(&variant.name)).copied().collect();
+    say("bodies: 100 MB down and up");
+    let upstream = Upstream::start().await?;
+    let listeners = variants.iter().map(|variant| bed::forwarding(variant.listener(site)?)).collect::<Outcome<Vec<Value>>>()?;
+    let bootstrap = bed::with_listeners(site, &variants, listeners)?.cluster(cluster::h1("app", upstream.h1()));
+    let counted = Counted::start(&site.envoy, bootstrap).await?;
+    counted.switch_on().await?;
+    let mut figures = vec![(Vec::new(), Vec::new()); variants.len()];
+    for round in 0..=ROUNDS {
+        for (variant, (down, up)) in variants.iter().zip(&mut figures) {
+            let mut client = Client::connect(counted.envoy.address(variant.name).await?).await?;
+            let download = counted.count(download(&mut client)).await?.busiest;
+            let upload = counted.count(upload(&mut client)).await?.busiest;
+            if round > 0 {
+                down.push(download as f64 / (BYTES as f64 / CHUNK));
+                up.push(upload as f64 / (BYTES as f64 / CHUNK));
+            }
+        }
+    }
+    let row = |(variant, (down, up)): (&Variant, &(Vec<f64>, Vec<f64>))| Row {
+        name: variant.name.into(),
+        title: variant.title.into(),
+        download: Spread::of(down.iter().copied()),
+        upload: Spread::of(up.iter().copied()),
+    };
+    Ok(variants.iter().zip(&figures).map(row).collect())
+}
+
+async fn download(client: &mut Client) -> Outcome {
+    client.send(&Request::get(&format!("/bytes/{BYTES}")).bytes()).await?;
+    let (response, mut framing) = client.response_head("GET").await?;
+    response.expect(200)?;
+    let mut seen = 0;
+    while let Some(piece) = client.piece(&mut framing).await? {
+        seen += piece.len();
+    }
+    ensure_eq!(seen, BYTES, "bytes");
+    Ok(())
+}
+
+async fn upload(client: &mut Client) -> Outcome {
+    let head = Request::new("POST", "/echo").header("content-length", BYTES.to_string());
+    client.send(&head.head_bytes()).await?;
+    let piece = vec![b'x'; 1_000_000];
+    for _ in 0..BYTES / piece.len() {
+        client.send(&piece).await?;
+    }
+    client.response("POST").await?.expect(200)?;
+    Ok(())
+}
+
+pub(crate) fn table(rows: &[Row]) -> String {
+    let mut table = String::from("| variant | download, instructions per 16 kB | upload |\n|---|--:|--:|\n");
+    for row in rows {
+        let _ = writeln!(table, "| {} | {} | {} |", row.title, row.download.with_spread(0), row.upload.with_spread(0));
+    }
+    table
+}

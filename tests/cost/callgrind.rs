@@ -1,0 +1,97 @@
+//! An Envoy under callgrind, which counts every instruction that it executes, those of compiled Wasm as well. Counting is switched on
+//! when Envoy is up: until then it runs at a bearable pace.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use crate::bed::quietly;
+use crate::support::bootstrap::Bootstrap;
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Context as _, Outcome, ensure};
+use crate::support::process::{Process, guarded};
+
+/// For what takes a fraction of a second on a quiet machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+const DUMPS: &str = "callgrind";
+
+pub(crate) struct Counted {
+    pub(crate) envoy: Envoy,
+    folder: TempDir,
+}
+
+/// Instructions.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Count {
+    /// Those of the busiest thread. Under requests that is the worker; what the others do besides, such as keeping statistics, goes by
+    /// time and not by requests.
+    pub(crate) busiest: u64,
+    /// Those of all threads.
+    pub(crate) all: u64,
+    pub(crate) took: Duration,
+}
+
+impl Counted {
+    /// Envoy with one worker, not counted yet.
+    pub(crate) async fn start(binary: &Path, bootstrap: Bootstrap) -> Outcome<Self> {
+        let installed = Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success());
+        ensure!(installed, "valgrind is missing; Debian has it in the package valgrind");
+        let folder = tempfile::Builder::new().prefix("callgrind-").tempdir().context("a folder for callgrind")?;
+        let dumps = format!("--callgrind-out-file={}", folder.path().join(DUMPS).display());
+        let under = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", &dumps];
+        let options = Options { under: under.map(String::from).to_vec(), ..quietly(1) };
+        Ok(Self { envoy: Envoy::start(binary, bootstrap.build(), options).await?, folder })
+    }
+
+    pub(crate) async fn switch_on(&self) -> Outcome {
+        self.tell(&["instrumentation", "on"]).await
+    }
+
+    pub(crate) async fn switch_off(&self) -> Outcome {
+        self.tell(&["instrumentation", "off"]).await
+    }
+
+    /// What Envoy executes while this is done.
+    pub(crate) async fn count(&self, work: impl Future<Output = Outcome>) -> Outcome<Count> {
+        self.tell(&["zero"]).await?;
+        let begun = Instant::now();
+        work.await?;
+        self.tell(&["dump"]).await?;
+        let took = begun.elapsed();
+        let mut threads = Vec::new();
+        for entry in fs::read_dir(self.folder.path()).context("callgrind's folder")? {
+            let dump = entry?.path();
+            let text = fs::read(&dump).context("callgrind's dump")?;
+            threads.extend(total_of(&String::from_utf8_lossy(&text)));
+            fs::remove_file(&dump).context("removing callgrind's dump")?;
+        }
+        let busiest = threads.iter().copied().max().context("callgrind has dumped no total")?;
+        Ok(Count { busiest, all: threads.iter().sum(), took })
+    }
+
+    /// What Envoy executes while nobody asks anything.
+    pub(crate) async fn count_idle(&self, time: Duration) -> Outcome<Count> {
+        self.count(async {
+            sleep(time).await;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn tell(&self, words: &[&str]) -> Outcome {
+        let mut command = guarded("vgdb");
+        command.arg(format!("--pid={}", self.envoy.pid())).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let status = Process::spawn(command)?.wait(PATIENCE).await?;
+        ensure!(status.success(), "vgdb {}: {status}", words.join(" "));
+        Ok(())
+    }
+}
+
+fn total_of(dump: &str) -> Option<u64> {
+    dump.lines().find_map(|line| line.strip_prefix("totals: "))?.trim().parse().ok()
+}

@@ -1,0 +1,102 @@
+//! What the filter costs on a real Envoy, beside no filter and beside Lua: `cargo bench`, explained by `cargo bench -- --help` and
+//! docs/cost/README.md. It measures and asserts no time; only `--check` judges, and only counts of instructions.
+
+mod arguments;
+mod baseline;
+mod bed;
+mod bodies;
+mod callgrind;
+mod flood;
+mod growth;
+mod instructions;
+mod latency;
+mod machine;
+mod memory;
+mod numbers;
+mod plot;
+mod results;
+mod site;
+mod targets;
+mod ticks;
+mod variants;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser as _;
+
+use crate::arguments::{Arguments, Part};
+use crate::machine::Machine;
+use crate::results::Results;
+use crate::site::Site;
+use crate::support::failure::Outcome;
+use crate::support::trial::block_on;
+
+/// No part takes longer, on however busy a machine.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            say(&format!("error: {failure}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all is as it should be; without `--check` it always is.
+fn run(arguments: &Arguments) -> Outcome<bool> {
+    let site = Site::find(arguments.envoy)?;
+    if arguments.check {
+        let rows = block_on(LIMIT, instructions::measure(&site, &variants::chosen(&baseline::VARIANTS)?))?;
+        return baseline::check(&site.version.to_string(), &rows);
+    }
+    let results = measure(&site, arguments)?;
+    tell(&results.in_words())?;
+    if let Some(folder) = arguments.output() {
+        results.write(&folder)?;
+        say(&format!("written to {}", folder.display()));
+    }
+    Ok(true)
+}
+
+fn measure(site: &Site, arguments: &Arguments) -> Outcome<Results> {
+    let variants = variants::chosen(&arguments.variants)?;
+    let mut results = Results::of(Machine::describe(site)?);
+    if arguments.wants(Part::Instructions) {
+        results.instructions = block_on(LIMIT, instructions::measure(site, &variants))?;
+    }
+    if arguments.wants(Part::Latency) {
+        results.latency = block_on(LIMIT, latency::measure(site, &variants))?;
+        results.gate = Some(block_on(LIMIT, latency::measure_gate(site))?);
+    }
+    if arguments.wants(Part::Memory) {
+        results.memory = block_on(LIMIT, memory::measure(site, &variants))?;
+    }
+    if arguments.wants(Part::Bodies) {
+        results.bodies = block_on(LIMIT, bodies::measure(site, &variants))?;
+    }
+    if arguments.wants(Part::Ticks) {
+        results.ticks = block_on(LIMIT, ticks::measure(site))?;
+    }
+    if arguments.wants(Part::Growth) {
+        results.growth = block_on(LIMIT, growth::measure(site))?;
+    }
+    Ok(results.judged())
+}
+
+/// What is under way, for whoever waits.
+fn say(what: &str) {
+    let _ = writeln!(std::io::stderr(), "{what}"); // nobody to tell when standard error is closed
+}
+
+/// What was asked for.
+fn tell(what: &str) -> Outcome {
+    Ok(writeln!(std::io::stdout(), "{what}")?)
+}

@@ -1,0 +1,52 @@
+//! Several looks at the same thing, how far they are apart, and how that is written.
+
+use serde::{Deserialize, Serialize};
+
+/// The middle of several figures, and between what the middle half of them lies: a few are always disturbed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Spread {
+    pub(crate) low: f64,
+    pub(crate) middle: f64,
+    pub(crate) high: f64,
+}
+
+impl Spread {
+    /// All zero where there are none.
+    pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = figures.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        // No machine is so exact that more digits would mean something.
+        let at = |index: usize| sorted.get(index).map(|figure| (figure * 1000.0).round() / 1000.0).unwrap_or_default();
+        Self { low: at(sorted.len() / 4), middle: at(sorted.len() / 2), high: at(sorted.len() * 3 / 4) }
+    }
+
+    /// What these are over those, one by one.
+    pub(crate) fn over(these: &[f64], those: &[f64]) -> Self {
+        Self::of(these.iter().zip(those).map(|(this, that)| this - that))
+    }
+
+    /// How many times those these are, one by one.
+    pub(crate) fn times(these: &[f64], those: &[f64]) -> Self {
+        Self::of(these.iter().zip(those).map(|(this, that)| this / that))
+    }
+
+    /// Half of what they are apart.
+    fn around(self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
+    /// `12.3 ± 0.1`
+    pub(crate) fn with_spread(self, digits: usize) -> String {
+        format!("{:.digits$} ± {:.digits$}", self.middle, self.around())
+    }
+
+    /// `+12.3k ± 0.1k`
+    pub(crate) fn in_thousands(self) -> String {
+        format!("{:+.1}k ± {:.1}k", self.middle / 1000.0, self.around() / 1000.0)
+    }
+}
+
+/// `12.3k`
+pub(crate) fn thousands(figure: f64) -> String {
+    format!("{:.1}k", figure / 1000.0)
+}

@@ -1,0 +1,74 @@
+//! What the project wants to cost, and whether it does.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::results::Results;
+use crate::variants::{COUNTING, GATE_COUNTING, LUA_EQUAL, PROTO_CHANGED};
+
+/// A figure that must not be passed, and one that would be better.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) what: String,
+    /// Of which variant.
+    pub(crate) variant: String,
+    pub(crate) unit: String,
+    pub(crate) must: f64,
+    pub(crate) aim: f64,
+    pub(crate) is: f64,
+}
+
+/// Instructions over no filter, as multiples of the equal-work Lua's: variant, must, aim.
+const MULTIPLES: [(&str, &str, f64, f64); 3] = [
+    (COUNTING, "counting only", 0.70, 0.50),
+    (PROTO_CHANGED, "counting + x-forwarded-proto as rendered, changed", 1.2, 0.9),
+    (PROTO_CHANGED, "the same, Wasm engine", 1.7, 1.2),
+];
+/// Two counts of the same are never quite the same.
+const NOTHING: f64 = 500.0;
+const MODULE_KILOBYTES: (f64, f64) = (100.0, 60.0);
+const MEMORY_OVER_LUA: f64 = 2048.0;
+const GATE_MILLIS: f64 = 2.0;
+
+/// As far as it was measured.
+pub(crate) fn reached(results: &Results) -> Vec<Target> {
+    let over = |name: &str| results.instructions.iter().find(|row| row.name == name).map(|row| row.over.middle);
+    let memory = |name: &str| results.memory.iter().find(|row| row.name == name).map(|row| row.worker.middle);
+    let mut targets = Vec::new();
+    let mut add = |what: &str, variant: &str, unit: &str, (must, aim): (f64, f64), is: Option<f64>| {
+        targets.extend(is.map(|is| Target { what: what.into(), variant: variant.into(), unit: unit.into(), must, aim, is }));
+    };
+    for (variant, what, must, aim) in MULTIPLES {
+        let is = over(variant).zip(over(LUA_EQUAL)).map(|(own, lua)| own / lua);
+        add(what, variant, "× equal-work Lua", (must, aim), is);
+    }
+    let gate = over(GATE_COUNTING).zip(over(COUNTING)).map(|(with, without)| with - without);
+    add("gate installed, idle", GATE_COUNTING, "instructions over counting only", (NOTHING, NOTHING), gate);
+    let module = (!results.instructions.is_empty()).then_some(results.machine.module_bytes as f64 / 1000.0);
+    add("module", "", "kB", MODULE_KILOBYTES, module);
+    let worker = memory(PROTO_CHANGED).zip(memory(LUA_EQUAL)).map(|(own, lua)| own - lua);
+    add("memory of a worker", PROTO_CHANGED, "kB over a Lua filter's", (MEMORY_OVER_LUA, MEMORY_OVER_LUA), worker);
+    let gate = results.gate.as_ref().map(|gate| gate.over_plain.middle / 1000.0);
+    add("status of the gate under full load, p99", "", "ms over a listener without any filter", (GATE_MILLIS, GATE_MILLIS), gate);
+    targets
+}
+
+impl Target {
+    fn in_words(&self) -> &'static str {
+        match (self.is <= self.aim, self.is <= self.must) {
+            (true, _) => "reached",
+            (_, true) => "good, not yet the aim",
+            _ => "MISSED",
+        }
+    }
+}
+
+pub(crate) fn table(targets: &[Target]) -> String {
+    let mut table = String::from("| what | unit | must | aim | is | |\n|---|---|--:|--:|--:|---|\n");
+    for target in targets {
+        let verdict = target.in_words();
+        let _ = writeln!(table, "| {} | {} | {} | {} | {:.2} | {verdict} |", target.what, target.unit, target.must, target.aim, target.is);
+    }
+    table
+}

@@ -1,0 +1,107 @@
+//! What the gate's ticks cost, idle and draining, with few and with many streams in flight.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bed;
+use crate::callgrind::Counted;
+use crate::numbers::Spread;
+use crate::say;
+use crate::site::Site;
+use crate::support::failure::Outcome;
+use crate::support::h2::{self, Client, Stream};
+use crate::variants::{self, COUNTING, DRAIN_COUNTING, GATE_COUNTING, Variant};
+
+const STREAMS: [usize; 3] = [0, 100, 10_000];
+const ON_ONE_CONNECTION: usize = 1000;
+const ROUNDS: usize = 3;
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Of one state of the gate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) title: String,
+    pub(crate) streams: usize,
+    /// Instructions per second, of all threads, while no request comes.
+    pub(crate) per_second: Spread,
+}
+
+pub(crate) async fn measure(site: &Site) -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (name, title) in [(COUNTING, "no gate"), (GATE_COUNTING, "a gate, idle"), (DRAIN_COUNTING, "a gate, draining")] {
+        rows.extend(in_one_envoy(site, &variants::named(name)?, title).await?);
+    }
+    Ok(rows)
+}
+
+async fn in_one_envoy(site: &Site, variant: &Variant, title: &str) -> Outcome<Vec<Row>> {
+    let listener = bed::holding(variant.listener(site)?)?;
+    let counted = Counted::start(&site.envoy, bed::with_listeners(site, &[*variant], vec![listener])?).await?;
+    bed::prove(&counted.envoy, variant).await?;
+    bed::settle(&counted.envoy, variant.around).await?;
+    let mut held = Held::new(counted.envoy.address(variant.name).await?);
+    let mut rows = Vec::new();
+    for streams in STREAMS {
+        say(&format!("ticks: {title}, {streams} streams"));
+        held.grow(streams).await?;
+        held.are_in_flight(&counted, variant).await?;
+        counted.switch_on().await?;
+        counted.count_idle(LOOK).await?; // the first look warms up
+        let mut figures = Vec::new();
+        for _ in 0..ROUNDS {
+            let idle = counted.count_idle(LOOK).await?;
+            figures.push(idle.all as f64 / idle.took.as_secs_f64());
+        }
+        counted.switch_off().await?;
+        rows.push(Row { title: title.into(), streams, per_second: Spread::of(figures) });
+    }
+    Ok(rows)
+}
+
+/// Streams that stay in flight until this value is gone.
+pub(crate) struct Held {
+    to: SocketAddr,
+    clients: Vec<Client>,
+    streams: Vec<Stream>,
+}
+
+impl Held {
+    pub(crate) fn new(to: SocketAddr) -> Self {
+        Self { to, clients: Vec::new(), streams: Vec::new() }
+    }
+
+    /// Up to so many.
+    pub(crate) async fn grow(&mut self, to: usize) -> Outcome {
+        while self.streams.len() < to {
+            if self.streams.len() >= self.clients.len() * ON_ONE_CONNECTION {
+                self.clients.push(Client::connect(self.to).await?);
+            }
+            let last = self.clients.len() - 1;
+            self.streams.push(self.clients[last].open(h2::get("/hold"), true).await?);
+        }
+        Ok(())
+    }
+
+    /// Waits until Envoy has them all.
+    pub(crate) async fn are_in_flight(&self, counted: &Counted, variant: &Variant) -> Outcome {
+        let expected = self.streams.len() as u64;
+        let active = format!("http.{}.downstream_rq_active", variant.name);
+        counted.envoy.wait_for_stat(&active, |value| value == Some(expected), Duration::from_secs(300)).await?;
+        if variant.counts {
+            let counter = "wasmcustom.laststream_streams_in_flight_gateway";
+            counted.envoy.wait_for_stat(counter, |value| value == Some(expected), Duration::from_secs(60)).await?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn table(rows: &[Row]) -> String {
+    let mut table = String::from("| state | streams in flight | instructions per second |\n|---|--:|--:|\n");
+    for row in rows {
+        let _ = writeln!(table, "| {} | {} | {} |", row.title, row.streams, row.per_second.in_thousands());
+    }
+    table
+}

@@ -1,0 +1,243 @@
+//! What is compared: a table. Each variant is what `laststream render envoy` gives for a policy, or that with another filter in place of
+//! the module. A new one is a new row.
+
+use laststream::policy::{Overrides, Policy};
+use laststream::render::{Kind, render};
+use serde_json::{Value, json};
+
+use crate::site::Site;
+use crate::support::bootstrap::extension;
+use crate::support::failure::{Context as _, Failure, Outcome, ensure};
+use crate::support::h1::Request;
+
+/// What stands in the way of the requests.
+#[derive(Clone, Copy)]
+enum Chain {
+    /// Nothing but the router.
+    Empty,
+    /// A script.
+    Lua(&'static str),
+    /// What the policy gives.
+    Rendered,
+}
+
+/// What else there is in the same Envoy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Around {
+    /// Other variants' listeners.
+    Nothing,
+    /// A gate that nobody asks.
+    Gate,
+    /// A gate that drains.
+    Drain,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Variant {
+    /// For the command line and for machines.
+    pub(crate) name: &'static str,
+    /// For readers.
+    pub(crate) title: &'static str,
+    chain: Chain,
+    policy: &'static str,
+    /// What the load balancer says that the client used.
+    said: &'static str,
+    /// What the app must see as `x-forwarded-proto`.
+    pub(crate) seen: &'static str,
+    /// Whether the module counts its requests.
+    pub(crate) counts: bool,
+    pub(crate) around: Around,
+}
+
+/// Everything is measured over this one.
+pub(crate) const NO_FILTER: &str = "no-filter";
+/// Targets are multiples of what this one costs.
+pub(crate) const LUA_EQUAL: &str = "lua-equal";
+pub(crate) const COUNTING: &str = "counting";
+pub(crate) const PROTO_CHANGED: &str = "proto-changed";
+pub(crate) const GATE_NO_FILTER: &str = "gate-no-filter";
+pub(crate) const GATE_COUNTING: &str = "gate-counting";
+pub(crate) const DRAIN_COUNTING: &str = "drain-counting";
+
+/// Everybody pastes this: `https` for everything.
+const LUA_REPLACE: &str = r#"
+function envoy_on_request(handle)
+  handle:headers():replace("x-forwarded-proto", "https")
+end
+"#;
+
+/// As much as Lua can do of the same: it knows the direct peer, reads what the load balancer wrote, and writes only what changes.
+const LUA_SAME_WORK: &str = r#"
+function envoy_on_request(handle)
+  local peer = handle:streamInfo():downstreamDirectRemoteAddress()
+  if peer:sub(1, 4) == "127." then
+    local headers = handle:headers()
+    local scheme = headers:get("x-forwarded-port") == "443" and "https" or "http"
+    if headers:get("x-forwarded-proto") ~= scheme then
+      headers:replace("x-forwarded-proto", scheme)
+    end
+  end
+end
+"#;
+
+const DEFAULT: &str = "{}";
+const PROTO: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
+const STRANGER: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
+const EXCLUSIONS: &str = "{count: {exclude: {health_checks: true, paths: [{exact: /healthz}]}}}";
+/// It never ends by itself, and does not make Envoy close connections: those would be counted, too.
+const DRAIN: &str = "{drain: {begin: nothing, quiet: 1h, deadline: 2h}}";
+
+const PLAIN: Variant = Variant {
+    name: "",
+    title: "",
+    chain: Chain::Rendered,
+    policy: DEFAULT,
+    said: "https",
+    seen: "http", // what Envoy itself says of a connection without TLS
+    counts: true,
+    around: Around::Nothing,
+};
+
+const ALL: [Variant; 12] = [
+    Variant { name: NO_FILTER, title: "no filter", chain: Chain::Empty, counts: false, ..PLAIN },
+    Variant { name: "lua-replace", title: "Lua: replace only", chain: Chain::Lua(LUA_REPLACE), seen: "https", counts: false, ..PLAIN },
+    Variant {
+        name: LUA_EQUAL,
+        title: "Lua: equal work, no counting",
+        chain: Chain::Lua(LUA_SAME_WORK),
+        seen: "https",
+        counts: false,
+        ..PLAIN
+    },
+    Variant { name: COUNTING, title: "counting only", ..PLAIN },
+    Variant { name: "counting-exclusions", title: "counting with exclusions", policy: EXCLUSIONS, ..PLAIN },
+    Variant { name: "proto-unchanged", title: "counting + x-forwarded-proto, unchanged", policy: PROTO, said: "http", ..PLAIN },
+    Variant { name: PROTO_CHANGED, title: "counting + x-forwarded-proto, changed", policy: PROTO, seen: "https", ..PLAIN },
+    Variant { name: "proto-untrusted", title: "counting + x-forwarded-proto, untrusted peer", policy: STRANGER, ..PLAIN },
+    Variant {
+        name: GATE_NO_FILTER,
+        title: "no filter beside an idle gate",
+        chain: Chain::Empty,
+        counts: false,
+        around: Around::Gate,
+        ..PLAIN
+    },
+    Variant { name: GATE_COUNTING, title: "counting only, gate idle", around: Around::Gate, ..PLAIN },
+    Variant {
+        name: "drain-no-filter",
+        title: "no filter beside a drain",
+        chain: Chain::Empty,
+        policy: DRAIN,
+        counts: false,
+        around: Around::Drain,
+        ..PLAIN
+    },
+    Variant { name: DRAIN_COUNTING, title: "counting only, draining", policy: DRAIN, around: Around::Drain, ..PLAIN },
+];
+
+/// Those with such a name, or with one that contains the word where none has it, and what they are measured over; all without any word.
+pub(crate) fn chosen(words: &[impl AsRef<str>]) -> Outcome<Vec<Variant>> {
+    let is_name = |word: &str| ALL.iter().any(|variant| variant.name == word);
+    let fits = |name: &str, word: &str| if is_name(word) { name == word } else { name.contains(word) };
+    let named = |variant: &Variant| words.iter().any(|word| fits(variant.name, word.as_ref()));
+    for word in words.iter().map(AsRef::as_ref) {
+        ensure!(ALL.iter().any(|variant| fits(variant.name, word)), "no variant is called {word}; there are {}", names());
+    }
+    let wanted: Vec<Variant> = ALL.into_iter().filter(|variant| words.is_empty() || named(variant)).collect();
+    let needed = |variant: &Variant| wanted.iter().any(|other| other.name == variant.name || variant.is_base_of(other));
+    Ok(ALL.into_iter().filter(needed).collect())
+}
+
+/// The one of this name.
+pub(crate) fn named(name: &str) -> Outcome<Variant> {
+    ALL.into_iter().find(|variant| variant.name == name).with_context(|| format!("no variant is called {name}"))
+}
+
+fn names() -> String {
+    ALL.map(|variant| variant.name).join(", ")
+}
+
+impl Variant {
+    /// The same under another name.
+    pub(crate) fn called(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Whether the other is measured over this one.
+    pub(crate) fn is_base_of(&self, other: &Self) -> bool {
+        matches!(self.chain, Chain::Empty) && self.around == other.around
+    }
+
+    pub(crate) fn is_base(&self) -> bool {
+        matches!(self.chain, Chain::Empty)
+    }
+
+    /// The listener of this name, which answers `/` itself, and tells what the app would see at `/seen`.
+    pub(crate) fn listener(&self, site: &Site) -> Outcome<Value> {
+        self.listener_with(site, self.policy)
+    }
+
+    /// The same with another policy.
+    pub(crate) fn listener_with(&self, site: &Site, policy: &str) -> Outcome<Value> {
+        let mut listener = rendered(site, policy)?["static_resources"]["listeners"][0].take();
+        listener["name"] = json!(self.name);
+        listener["address"]["socket_address"]["port_value"] = json!(0);
+        let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
+        manager["stat_prefix"] = json!(self.name);
+        let answer = json!({ "status": 200, "body": { "inline_string": "ok" } });
+        let told = json!([{ "header": { "key": "x-seen", "value": "%REQ(x-forwarded-proto)%" } }]);
+        manager["route_config"]["virtual_hosts"][0]["routes"] = json!([
+            { "match": { "path": "/" }, "direct_response": answer },
+            { "match": { "path": "/seen" }, "direct_response": answer, "response_headers_to_add": told },
+        ]);
+        if let Some(filters) = self.chain.filters() {
+            let router = manager["http_filters"].as_array_mut().and_then(Vec::pop).context("no router")?;
+            manager["http_filters"] = filters.into_iter().chain([router]).collect();
+        }
+        Ok(listener)
+    }
+
+    /// The gate's listener, `gate`.
+    pub(crate) fn gate(&self, site: &Site) -> Outcome<Value> {
+        let mut listener = rendered(site, self.policy)?["static_resources"]["listeners"][1].take();
+        listener["address"]["socket_address"]["port_value"] = json!(0);
+        Ok(listener)
+    }
+
+    /// What a load balancer sends for a browser.
+    pub(crate) fn request(&self, path: &str) -> Request {
+        Request::get(path)
+            .host("shop.example.com")
+            .header("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0")
+            .header("accept", "*/*")
+            .header("accept-encoding", "gzip, deflate, br")
+            .header("x-forwarded-for", "203.0.113.7")
+            .header("x-forwarded-proto", self.said)
+            .header("x-forwarded-port", if self.said == "https" { "443" } else { "80" })
+            .header("x-amzn-trace-id", "Root=1-67891233-abcdef012345678912345678")
+    }
+}
+
+/// The bootstrap that a policy gives.
+fn rendered(site: &Site, policy: &str) -> Outcome<Value> {
+    let overrides = Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
+    let with_placement = format!("{{placement: {{envoy: {{}}}}, {}", &policy[1..]);
+    let policy = Policy::read(with_placement.as_bytes(), &overrides).context("the policy")?;
+    let rendered = render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into())).map_err(Failure::new)?;
+    let text = &rendered.files.first().context("nothing rendered")?.text;
+    serde_saphyr::from_str(text).context("the rendered bootstrap")
+}
+
+impl Chain {
+    /// Instead of what was rendered.
+    fn filters(self) -> Option<Vec<Value>> {
+        match self {
+            Self::Empty => Some(Vec::new()),
+            Self::Lua(script) => {
+                let source = json!({ "default_source_code": { "inline_string": script } });
+                Some(vec![extension("envoy.filters.http.lua", "envoy.extensions.filters.http.lua.v3.Lua", source)])
+            }
+            Self::Rendered => None,
+        }
+    }
+}
