@@ -2,12 +2,15 @@
 //!
 //! A gauge alone does not tell whether anybody counts, nor whether a VM died with streams in its count. The answers do.
 
-use std::cell::Cell;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::Cell;
 
 use crate::config::wire::Scope;
 use crate::host::{Control, change};
-use crate::pieces::text;
+use crate::pieces::{self, Piece as _, text};
 use crate::roll::{self, Each};
+use crate::words::{cut, number, words};
 
 /// How long a member minds the gate after it was asked to; milliseconds.
 const GUARD: u64 = 3_000;
@@ -35,10 +38,9 @@ impl Entry {
     }
 
     fn read(line: &str) -> Option<Self> {
-        let mut words = line.split(' ');
-        let queue = words.next()?.parse().ok()?;
-        let scope = Scope::named(words.next()?)?;
-        Some(Self { queue, scope, since: words.next()?.parse().ok()?, configuration: words.next()?.parse().ok()? })
+        let mut words = words(line, b' ');
+        let (queue, scope) = (words.small()?, Scope::named(words.next()?)?);
+        Some(Self { queue, scope, since: words.number()?, configuration: words.small()? })
     }
 }
 
@@ -47,15 +49,27 @@ pub(crate) fn index(host: &impl Control) -> Vec<Entry> {
 }
 
 fn entries(text: &[u8]) -> Vec<Entry> {
-    String::from_utf8_lossy(text).lines().filter_map(Entry::read).collect()
+    let mut entries = Vec::new();
+    for line in words(core::str::from_utf8(text).unwrap_or_default(), b'\n') {
+        if let Some(entry) = Entry::read(line) {
+            entries.push(entry);
+        }
+    }
+    entries
 }
 
 /// Takes entries out of the index.
 pub(crate) fn strike(host: &impl Control, gone: &[u32]) {
     change(host, INDEX, &mut |text| {
-        let entries = entries(text.unwrap_or_default());
-        let stay = || entries.iter().filter(|entry| !gone.contains(&entry.queue));
-        (stay().count() < entries.len()).then(|| stay().map(Entry::line).collect::<String>().into_bytes())
+        let (mut stay, mut some_go) = (String::new(), false);
+        for entry in entries(text.unwrap_or_default()) {
+            if gone.contains(&entry.queue) {
+                some_go = true;
+            } else {
+                entry.line().add(&mut stay);
+            }
+        }
+        some_go.then(|| stay.into_bytes())
     });
 }
 
@@ -73,14 +87,14 @@ pub(crate) fn is_rejected(host: &impl Control, scope: Scope) -> bool {
 }
 
 fn names(text: &[u8], scope: Scope) -> bool {
-    text.split(|byte| *byte == b'\n').any(|name| name == scope.name().as_bytes())
+    words(core::str::from_utf8(text).unwrap_or_default(), b'\n').any(|name| name == scope.name())
 }
 
 /// A queue that nobody else has.
 pub(crate) fn own_queue(host: &impl Control) -> Option<u32> {
     let mut own = 0_u64;
     let numbered = change(host, NUMBERS, &mut |text| {
-        let last: u64 = text.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or_default();
+        let last = text.and_then(number).unwrap_or_default();
         own = last + 1;
         Some(text![own].into_bytes())
     });
@@ -143,8 +157,7 @@ impl Member {
                 let [live, long, excluded] = [&self.live, &self.long, &self.excluded].map(Cell::get);
                 let mut text = Here { queue, live, long, excluded, round: ask.round, asked: ask.at }.write();
                 if ask.list > 0 {
-                    text.push('\n');
-                    text.push_str(&roll::oldest(host, each, ask.list, ask.plain_only));
+                    text = text![text, "\n", roll::oldest(host, each, ask.list, ask.plain_only)];
                 }
                 host.send(ask.back, text.as_bytes());
             }
@@ -171,11 +184,11 @@ pub(crate) struct Ask {
 impl Ask {
     pub(crate) fn write(self) -> String {
         let Self { back, round, guard, at, older, list, plain_only } = self;
-        text!["ask ", back, " ", round, " ", u8::from(guard), " ", at, " ", older, " ", list, " ", u8::from(plain_only)]
+        pieces::numbers("ask", &[back.into(), round, guard.into(), at, older, list as u64, plain_only.into()])
     }
 
     fn read(message: &[u8]) -> Option<Self> {
-        let [back, round, guard, at, older, list, plain_only] = numbers("ask ", std::str::from_utf8(message).ok()?)?;
+        let [back, round, guard, at, older, list, plain_only] = numbers("ask ", core::str::from_utf8(message).ok()?)?;
         let (back, list) = (u32::try_from(back).ok()?, usize::try_from(list).ok()?);
         Some(Self { back, round, guard: guard == 1, at, older, list, plain_only: plain_only == 1 })
     }
@@ -195,20 +208,18 @@ pub(crate) struct Here {
 impl Here {
     fn write(self) -> String {
         let Self { queue, live, long, excluded, round, asked } = self;
-        text!["here ", queue, " ", live, " ", long, " ", excluded, " ", round, " ", asked]
+        pieces::numbers("here", &[queue.into(), live, long, excluded, round, asked])
     }
 
     /// With the listing, where one was asked for.
     pub(crate) fn read(message: &[u8]) -> Option<(Self, Option<&str>)> {
-        let message = std::str::from_utf8(message).ok()?;
-        let (first, listing) = message.split_once('\n').map_or((message, None), |(first, listing)| (first, Some(listing)));
+        let message = core::str::from_utf8(message).ok()?;
+        let (first, listing) = cut(message, b'\n').map_or((message, None), |(first, listing)| (first, Some(listing)));
         let [queue, live, long, excluded, round, asked] = numbers("here ", first)?;
         Some((Self { queue: u32::try_from(queue).ok()?, live, long, excluded, round, asked }, listing))
     }
 }
 
 fn numbers<const N: usize>(kind: &str, message: &str) -> Option<[u64; N]> {
-    let rest = message.strip_prefix(kind)?;
-    let numbers: Vec<u64> = rest.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
-    numbers.try_into().ok()
+    words(message.strip_prefix(kind)?, b' ').numbers()
 }

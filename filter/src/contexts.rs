@@ -1,8 +1,10 @@
 //! The contexts that Envoy talks about by number: one root for each configured plugin, one for each stream.
 
-use std::rc::Rc;
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
 
-use crate::config::{self, Config, Problem, Refused};
+use crate::config::{self, Refused};
 use crate::gate::root::Gate;
 use crate::host::{Control, Level};
 use crate::numbered::Numbered;
@@ -41,6 +43,11 @@ pub enum Flow {
 }
 
 impl Contexts {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self { roots: Vec::new(), streams: Numbered::new() }
+    }
+
     /// A context without parent is a root, of which there is nothing to know before it is configured. A stream of a root that never was
     /// is not counted.
     pub fn create(&mut self, context: u32, parent: u32) {
@@ -54,9 +61,9 @@ impl Contexts {
 
     /// A root's configuration. False: Envoy refuses it, and the old one goes on.
     pub fn configure(&mut self, root: u32, host: &impl Control, text: &[u8]) -> bool {
-        match config::parse(text).and_then(|config| Root::new(host, root, config)) {
+        match Root::new(host, root, text) {
             Ok(fresh) => {
-                self.roots.retain(|(other, _)| *other != root);
+                self.take(root);
                 self.roots.push((root, fresh));
                 true
             }
@@ -73,13 +80,13 @@ impl Contexts {
             None => true,
             Some(Child::Stream(stream)) => {
                 let goes_on = stream.begin(host);
-                #[cfg(feature = "test-deaths")]
+                #[cfg(all(feature = "test-deaths", target_arch = "wasm32"))]
                 crate::death::come(host);
                 goes_on
             }
             Some(Child::Asking(root)) => {
                 let root = *root;
-                #[cfg(feature = "test-deaths")]
+                #[cfg(all(feature = "test-deaths", target_arch = "wasm32"))]
                 crate::death::come(host);
                 if let Some(gate) = self.gate(root) {
                     gate.request(host, stream, &host.request_headers());
@@ -104,10 +111,8 @@ impl Contexts {
                 }
             }
             None => {
-                for (_, root) in self.roots.extract_if(.., |(root, _)| *root == context) {
-                    if let Root::Stream(plugin) = root {
-                        plugin.member.leave(host);
-                    }
+                if let Some(Root::Stream(plugin)) = self.take(context) {
+                    plugin.member.leave(host);
                 }
             }
         }
@@ -156,6 +161,11 @@ impl Contexts {
         self.roots.iter_mut().find(|(other, _)| *other == root).map(|(_, root)| root)
     }
 
+    fn take(&mut self, root: u32) -> Option<Root> {
+        let index = self.roots.iter().position(|(other, _)| *other == root)?;
+        Some(self.roots.swap_remove(index).1)
+    }
+
     fn gate(&mut self, root: u32) -> Option<&mut Gate> {
         if let Some(Root::Gate(gate)) = self.root(root) { Some(gate) } else { None }
     }
@@ -163,13 +173,14 @@ impl Contexts {
 
 impl Root {
     /// The first tick comes soon: then a counting root enters the census.
-    fn new(host: &impl Control, root: u32, config: Config) -> Result<Self, Refused> {
-        for warning in config.warnings() {
-            host.log(Level::Warning, &warning);
+    fn new(host: &impl Control, root: u32, text: &[u8]) -> Result<Self, Refused> {
+        let config = config::parse(text)?;
+        for warning in &config.warnings() {
+            host.log(Level::Warning, warning);
         }
         let summary = config.summary();
         let root = match config.gate {
-            Some(policy) => Self::Gate(Box::new(Gate::new(host, root, policy).map_err(|message| Problem::new("", message))?)),
+            Some(policy) => Self::Gate(Box::new(Gate::new(host, root, policy)?)),
             None => {
                 host.tick_every(ENTER_AFTER);
                 Self::Stream(Rc::new(Plugin::new(host, config)?))

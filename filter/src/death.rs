@@ -1,5 +1,7 @@
 //! Deaths on demand, so that tests can see what becomes of a count whose VM dies. Never in the module that is shipped.
 
+use alloc::vec::Vec;
+
 use crate::headers::Headers;
 use crate::host::Host;
 
@@ -8,9 +10,9 @@ use crate::host::Host;
 pub(crate) fn come(host: &impl Host) {
     match Headers::new(&host.request_headers()).first("x-laststream-die") {
         Some(b"panic") => panic!("asked to"),
-        Some(b"abort") => std::process::abort(),
+        Some(b"abort") => core::arch::wasm32::unreachable(),
         Some(b"memory") => loop {
-            std::mem::forget(std::hint::black_box(Vec::<u8>::with_capacity(64 << 20)));
+            core::mem::forget(core::hint::black_box(Vec::<u8>::with_capacity(64 << 20)));
         },
         Some(b"stack") => {
             deeper(0);
@@ -21,6 +23,6 @@ pub(crate) fn come(host: &impl Host) {
 
 #[allow(unconditional_recursion, reason = "it is what is asked for")]
 fn deeper(depth: u64) -> u64 {
-    let here = std::hint::black_box([depth; 64]);
+    let here = core::hint::black_box([depth; 64]);
     deeper(depth + 1) + here[(depth % 64) as usize]
 }

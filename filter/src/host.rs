@@ -1,5 +1,7 @@
 //! What the module may ask of Envoy. Everything that decides is written against this trait; only `crate::wasm` knows host calls.
 
+use alloc::vec::Vec;
+
 /// A metric, by the number that this VM knows it under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric(pub u32);

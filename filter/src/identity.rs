@@ -1,5 +1,8 @@
 //! Which laststream a module is: a few words in a custom section of it, for whoever has the file alone.
 
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+
 /// The custom section with [`TEXT`] in it.
 pub const SECTION: &str = "laststream";
 
@@ -21,7 +24,7 @@ pub struct Identity {
 impl Identity {
     /// Reads the section's contents; nothing if they are not what this project writes.
     pub fn read(section: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(section).ok()?;
+        let text = core::str::from_utf8(section).ok()?;
         let word = |name: &str| text.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         Some(Self { version: word("version")?.to_owned(), configuration: word("configuration")?.parse().ok()? })
     }

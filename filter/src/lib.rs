@@ -8,13 +8,19 @@
 //! | [`rules`] | which streams are not counted, which are long-lived |
 //! | [`contexts`], `plugin`, `stream` | the life of a stream, of a configuration, of the VM |
 //! | [`host`] | what may be asked of Envoy |
+//! | `pieces`, `words`, `numbered` | texts put together and taken apart, and a table, with little code |
 //! | [`identity`] | which laststream a module is |
 //! | `wasm` | the border to Envoy, the only part that is not plain Rust |
+
+// The standard library's panics bring the formatting engine along, and its tables and threads more: a tenth of the module.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
 
 mod census;
 pub mod config;
 pub mod contexts;
-#[cfg(feature = "test-deaths")]
+#[cfg(all(feature = "test-deaths", target_arch = "wasm32"))]
 mod death;
 #[cfg(test)]
 mod fake;
@@ -33,3 +39,4 @@ mod stream;
 pub mod text;
 #[cfg(all(target_arch = "wasm32", not(test)))]
 mod wasm;
+mod words;

@@ -1,8 +1,10 @@
 //! The metrics, by their names in Envoy. Envoy puts `wasmcustom.` before them; Prometheus shows them as they are here.
 
-use std::cell::Cell;
+use alloc::string::String;
+use core::cell::Cell;
 
 use crate::config::wire::Scope;
+use crate::config::{Fault, fault};
 use crate::forwarded::Verdict;
 use crate::host::{Host, Kind, Metric};
 use crate::pieces::text;
@@ -38,35 +40,39 @@ impl Metrics {
     ///
     /// # Errors
     /// Says which one cannot be had, and what to change.
-    pub(crate) fn define(host: &impl Host, scope: Scope, with_verdicts: bool) -> Result<Self, String> {
-        let counter = |name: String| -> Result<Metric, String> {
-            let metric = host.metric(Kind::Counter, &name).ok_or_else(|| undefined(&name))?;
-            host.show(metric);
-            Ok(metric)
-        };
-        let gauge = |name: String| -> Result<Metric, String> {
-            let metric = host.metric(Kind::Gauge, &name).ok_or_else(|| undefined(&name))?;
-            if counts(host, metric) { Ok(metric) } else { Err(rejected(&name)) }
-        };
-        let verdict = |verdict: Verdict| counter(forwarded_proto(verdict, scope));
-        let [overridden, kept, conflicting, silent, untrusted] = Verdict::ALL;
+    pub(crate) fn define(host: &impl Host, scope: Scope, with_verdicts: bool) -> Result<Self, Fault> {
+        let mut verdicts = [Metric(0); Verdict::ALL.len()];
+        for (metric, verdict) in verdicts.iter_mut().zip(&Verdict::ALL).filter(|_| with_verdicts) {
+            *metric = counter(host, forwarded_proto(*verdict, scope))?;
+        }
         Ok(Self {
-            in_flight: gauge(in_flight(scope))?,
-            long_lived: gauge(long_lived(scope))?,
-            begun: Counter::new(counter(begun(scope))?),
-            excluded: Counter::new(counter(excluded(scope))?),
-            closing: host.metric(Kind::Gauge, CLOSING).ok_or_else(|| undefined(CLOSING))?,
-            verdicts: if with_verdicts {
-                Some([verdict(overridden)?, verdict(kept)?, verdict(conflicting)?, verdict(silent)?, verdict(untrusted)?])
-            } else {
-                None
-            },
+            in_flight: gauge(host, in_flight(scope))?,
+            long_lived: gauge(host, long_lived(scope))?,
+            begun: Counter::new(counter(host, begun(scope))?),
+            excluded: Counter::new(counter(host, excluded(scope))?),
+            closing: define(host, Kind::Gauge, CLOSING.into())?,
+            verdicts: with_verdicts.then_some(verdicts),
         })
     }
 
     pub(crate) fn verdict(&self, verdict: Verdict) -> Option<Metric> {
         self.verdicts.as_ref()?.get(verdict as usize).copied()
     }
+}
+
+pub(crate) fn define(host: &impl Host, kind: Kind, name: String) -> Result<Metric, Fault> {
+    host.metric(kind, &name).ok_or_else(|| fault("", &text!["Envoy does not define the metric `", name, "`"]))
+}
+
+fn counter(host: &impl Host, name: String) -> Result<Metric, Fault> {
+    let metric = define(host, Kind::Counter, name)?;
+    host.show(metric);
+    Ok(metric)
+}
+
+fn gauge(host: &impl Host, name: String) -> Result<Metric, Fault> {
+    let metric = define(host, Kind::Gauge, name.clone())?;
+    if counts(host, metric) { Ok(metric) } else { Err(fault("", &rejected(&name))) }
 }
 
 /// A counter that others rely on. It cannot be probed like a gauge, since what it has counted stays: its first count is the probe.
@@ -100,10 +106,6 @@ fn counts(host: &impl Host, gauge: Metric) -> bool {
     let counts = is_up();
     host.add(gauge, -1);
     counts
-}
-
-pub(crate) fn undefined(name: &str) -> String {
-    text!["Envoy does not define the metric `", name, "`"]
 }
 
 pub(crate) fn rejected(name: &str) -> String {

@@ -1,6 +1,8 @@
 //! Things by the number of their context. A table of its own, because nothing else in the path of a request would need the standard
 //! library's: that one is larger and slower, and withstands chosen keys, which nobody can choose here.
 
+use alloc::vec::Vec;
+
 /// Open addressing, at most three quarters full. Envoy numbers contexts one after the other; a multiplication spreads them.
 #[derive(Debug)]
 pub(crate) struct Numbered<T> {
@@ -11,11 +13,15 @@ pub(crate) struct Numbered<T> {
 
 impl<T> Default for Numbered<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), filled: 0 }
+        Self::new()
     }
 }
 
 impl<T> Numbered<T> {
+    pub(crate) const fn new() -> Self {
+        Self { slots: Vec::new(), filled: 0 }
+    }
+
     /// In place of what has the number already.
     pub(crate) fn insert(&mut self, number: u32, thing: T) {
         if self.filled * 4 >= self.slots.len() * 3 {
@@ -81,9 +87,11 @@ impl<T> Numbered<T> {
 
     fn grow(&mut self) {
         let wider = (self.slots.len() * 2).max(16);
-        let old = std::mem::replace(&mut self.slots, std::iter::repeat_with(|| None).take(wider).collect());
+        let mut slots = Vec::new();
+        slots.resize_with(wider, || None);
+        let mut old = core::mem::replace(&mut self.slots, slots);
         self.filled = 0;
-        for (number, thing) in old.into_iter().flatten() {
+        for (number, thing) in old.iter_mut().filter_map(Option::take) {
             self.insert(number, thing);
         }
     }

@@ -1,9 +1,11 @@
 //! Texts put together from pieces. `format!` would bring an engine along that is as large as a good part of the module.
 
+use alloc::string::String;
+
 /// The pieces, one after the other.
 macro_rules! text {
     ($($piece:expr),+ $(,)?) => {{
-        let mut text = String::new();
+        let mut text = alloc::string::String::new();
         $( $crate::pieces::Piece::add(&$piece, &mut text); )+
         text
     }};
@@ -24,7 +26,7 @@ impl Piece for str {
 
 impl Piece for String {
     fn add(&self, text: &mut String) {
-        text.push_str(self);
+        self.as_str().add(text);
     }
 }
 
@@ -62,6 +64,16 @@ impl<T: Piece + ?Sized> Piece for &T {
     fn add(&self, text: &mut String) {
         (*self).add(text);
     }
+}
+
+/// Numbers with blanks between them, behind a word that says what they are.
+pub(crate) fn numbers(what: &str, numbers: &[u64]) -> String {
+    let mut text = String::from(what);
+    for number in numbers {
+        text.push(' ');
+        number.add(&mut text);
+    }
+    text
 }
 
 /// In a base of up to sixteen.

@@ -1,9 +1,10 @@
 //! A configured instance of the module: what all its streams share.
 
-use std::cell::Cell;
+use alloc::vec::Vec;
+use core::cell::Cell;
 
 use crate::census::{self, Member};
-use crate::config::{Config, Problem, Refused};
+use crate::config::{Config, Refused};
 use crate::forwarded::Policy;
 use crate::host::{Control, Host, Level};
 use crate::metrics::{Metrics, rejected};
@@ -24,7 +25,7 @@ impl Plugin {
     /// # Errors
     /// What is wrong with this Envoy for the configuration.
     pub(crate) fn new(host: &impl Host, config: Config) -> Result<Self, Refused> {
-        let metrics = Metrics::define(host, config.scope, config.forwarded_proto.is_some()).map_err(|message| Problem::new("", message))?;
+        let metrics = Metrics::define(host, config.scope, config.forwarded_proto.is_some())?;
         Ok(Self { config, metrics, member: Member::default(), peer_missed: Cell::new(false) })
     }
 

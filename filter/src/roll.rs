@@ -2,19 +2,23 @@
 //!
 //! Asked for between requests, where header maps must not be touched, and properties can be read in the stream's own context.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use crate::host::Control;
 use crate::pieces::Piece as _;
 use crate::stream::Stream;
+use crate::words::{line, words};
 
 /// Shows a root's streams one by one, with their contexts.
 pub(crate) type Each<'e> = &'e mut dyn FnMut(&mut dyn FnMut(u32, &mut Stream));
 
-/// Keeps a list sorted and short: the lowest come first, and no more than so many of them.
-pub(crate) fn keep_lowest<T, K: Ord>(list: &mut Vec<T>, most: usize, item: T, key: impl Fn(&T) -> K) {
-    let place = list.partition_point(|other| key(other) <= key(&item));
+/// Keeps a list of keys, each with something small, sorted and short: the lowest come first, and no more than so many of them.
+pub(crate) fn keep_lowest(list: &mut Vec<(u64, usize)>, most: usize, key: u64, item: usize) {
+    let place = list.partition_point(|(other, _)| *other <= key);
     if place < most {
         list.truncate(most - 1);
-        list.insert(place, item);
+        list.insert(place, (key, item));
     }
 }
 
@@ -32,22 +36,20 @@ pub(crate) fn oldest(host: &impl Control, each: Each<'_>, most: usize, plain_onl
     let mut chosen = Vec::new();
     each(&mut |context, stream| {
         if stream.is_plain() || !plain_only && stream.is_long_lived() {
-            keep_lowest(&mut chosen, most, (context, stream.is_long_lived()), |(context, _)| *context);
+            keep_lowest(&mut chosen, most, context.into(), stream.is_long_lived().into());
         }
     });
     let mut lines = String::new();
     for (context, long) in chosen {
-        host.enter(context);
+        host.enter(context as u32);
         let began = began(host).unwrap_or_default();
-        let numbers = [began, u64::from(long), number(host, b"response\0code"), number(host, b"response\0total_size")];
+        let numbers = [began, long as u64, number(host, b"response\0code"), number(host, b"response\0total_size")];
         for number in numbers {
             number.add(&mut lines);
             lines.push('\t');
         }
         for property in TEXTS {
-            let text = host.property(property).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            lines.extend(text.chars().take(LONGEST).map(|character| if character.is_control() { ' ' } else { character }));
+            line(&host.property(property).unwrap_or_default(), LONGEST).add(&mut lines);
             lines.push('\t');
         }
         lines.push('\n');
@@ -83,9 +85,8 @@ pub(crate) struct Line<'t> {
 
 impl<'t> Line<'t> {
     pub(crate) fn read(line: &'t str) -> Option<Self> {
-        let mut fields = line.split('\t');
-        let mut number = || fields.next()?.parse().ok();
-        let (began, long, status, bytes): (_, u64, _, _) = (number()?, number()?, number()?, number()?);
+        let mut fields = words(line, b'\t');
+        let [began, long, status, bytes] = fields.numbers()?;
         let mut texts = [""; 6];
         for text in &mut texts {
             *text = fields.next()?;
@@ -116,11 +117,11 @@ mod tests {
         for most in 1..=numbers.len() {
             let mut kept = Vec::new();
             for number in numbers {
-                keep_lowest(&mut kept, most, number, |number| *number);
+                keep_lowest(&mut kept, most, number, 0);
             }
             let mut sorted = numbers;
             sorted.sort_unstable();
-            assert_eq!(kept, sorted[..most]);
+            assert!(kept.iter().map(|(key, _)| key).eq(&sorted[..most]), "{kept:?}");
         }
     }
 

@@ -1,5 +1,8 @@
 //! Which streams are not counted, and which are long-lived: lists of rules, any of which is enough.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use crate::headers::Headers;
 use crate::text::Text;
 
@@ -44,10 +47,10 @@ impl Rule {
             }
             Self::Upgrade => headers.first(":method") == Some(b"CONNECT") || headers.first("upgrade").is_some(),
             Self::Grpc => is_grpc(headers),
-            Self::EventStream => headers
-                .all("accept")
-                .flat_map(|value| value.split(|&byte| byte == b','))
-                .any(|kind| begins_with(kind.trim_ascii(), "text/event-stream")),
+            Self::EventStream => {
+                let is_one = |kind: &[u8]| begins_with(kind.trim_ascii(), "text/event-stream");
+                headers.all("accept").any(|kinds| kinds.split(|&byte| byte == b',').any(is_one))
+            }
             Self::Route(text) => text.matches(&route()),
         }
     }
@@ -64,7 +67,8 @@ pub(crate) fn is_grpc(headers: Headers<'_>) -> bool {
 }
 
 fn without_query(path: &[u8]) -> &[u8] {
-    path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default()
+    let end = path.iter().position(|byte| matches!(byte, b'?' | b'#'));
+    end.and_then(|end| path.get(..end)).unwrap_or(path)
 }
 
 fn begins_with(text: &[u8], start: &str) -> bool {

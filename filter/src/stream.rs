@@ -1,7 +1,7 @@
 //! One HTTP stream, from its request headers to its end.
 
-use std::cell::OnceCell;
-use std::rc::Rc;
+use alloc::rc::Rc;
+use core::cell::OnceCell;
 
 use crate::forwarded::{Edit, Finding, Policy, Scheme, Told};
 use crate::headers::Headers;
@@ -85,7 +85,7 @@ impl Stream {
     /// The stream is over, in whatever way. Does nothing the second time.
     pub(crate) fn end(&mut self, host: &impl Host) {
         let Plugin { metrics, member, .. } = &*self.plugin;
-        let counted = std::mem::replace(&mut self.counted, Counted::No);
+        let counted = core::mem::replace(&mut self.counted, Counted::No);
         if counted == Counted::LongLived {
             host.add(metrics.long_lived, -1);
             member.long.update(|long| long - 1);

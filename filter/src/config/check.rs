@@ -1,25 +1,28 @@
 //! From what was written to what is meant. Every problem is found before any is reported.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use super::Config;
 use super::error::{Problem, Refused};
 use super::object::Wire as _;
 use super::wire::{
-    BeginCall, Configuration, Count, Fallback, ForwardedProto, Gate, HeaderMatch, Role, Scope, Source as WireSource, TextMatch,
-    Trust as WireTrust,
+    BeginCall, Configuration, Count, Element, Fallback, Form, ForwardedProto, Gate, HeaderMatch, Role, Scope, TextMatch, Trust as WireTrust,
 };
-use crate::forwarded::{FORWARDED_PROTO, Peers, Policy as ForwardedPolicy, Ports, Range, Source, Trust, form_of, sources_of};
+use crate::forwarded::{FORWARDED_PROTO, Peers, Policy as ForwardedPolicy, Ports, Range, Source, Trust, form_of, headers_of};
 use crate::gate::policy::Policy;
 use crate::pieces::text;
 use crate::rules::Rule;
 use crate::text::Text;
+use crate::words::has;
 
-pub(super) fn check(mut wire: Configuration) -> Result<Config, Refused> {
+pub(super) fn check(mut wire: Configuration, fingerprint: u32) -> Result<Config, Refused> {
     let mut found = Found(Vec::new());
     let gate = found.gate(&mut wire);
-    let (exclude, long_lived) = found.count(wire.count.unwrap_or_else(Count::unwritten));
-    let forwarded_proto = wire.forwarded_proto.map(|wire| found.forwarded_proto(wire));
+    let (exclude, long_lived) = wire.count.as_ref().map_or_else(Default::default, |count| found.count(count));
+    let forwarded_proto = wire.forwarded_proto.as_ref().map(|wire| found.forwarded_proto(wire));
     if found.0.is_empty() {
-        Ok(Config { scope: wire.scope, exclude, long_lived, forwarded_proto, gate, fingerprint: 0 })
+        Ok(Config { scope: wire.scope, exclude, long_lived, forwarded_proto, gate, fingerprint })
     } else {
         Err(Refused(found.0))
     }
@@ -29,7 +32,7 @@ pub(super) fn check(mut wire: Configuration) -> Result<Config, Refused> {
 struct Found(Vec<Problem>);
 
 impl Found {
-    fn problem(&mut self, path: &str, message: impl Into<String>) {
+    fn problem(&mut self, path: &str, message: &str) {
         self.0.push(Problem::new(path, message));
     }
 
@@ -93,150 +96,149 @@ impl Found {
         let before = delay.saturating_add(zero);
         if gate.deadline_ms <= before {
             let message = text!["comes before ", delay, " of delay and ", zero, " of quiet or linger are over: take more than ", before];
-            self.problem("gate.deadline_ms", message);
+            self.problem("gate.deadline_ms", &message);
         }
     }
 
-    fn count(&mut self, wire: Count) -> (Vec<Rule>, Vec<Rule>) {
-        let mut exclude = self.paths("count.exclude.paths", wire.exclude.paths);
-        exclude.extend(self.headers("count.exclude.headers", wire.exclude.headers));
-        exclude.extend(wire.exclude.health_checks.then_some(Rule::HealthCheck));
-        let long = wire.long_lived;
-        let mut long_lived = self.paths("count.long_lived.paths", long.paths);
-        long_lived.extend(self.headers("count.long_lived.headers", long.headers));
-        long_lived.extend(long.upgrades.then_some(Rule::Upgrade));
-        long_lived.extend(long.grpc.then_some(Rule::Grpc));
-        long_lived.extend(long.event_streams.then_some(Rule::EventStream));
-        long_lived.extend(self.texts("count.long_lived.routes", long.routes, |_| None).into_iter().map(Rule::Route));
-        (exclude, long_lived)
+    fn count(&mut self, wire: &Count) -> (Vec<Rule>, Vec<Rule>) {
+        let Count { exclude, long_lived } = wire;
+        let mut excluded = Vec::new();
+        self.texts("count.exclude.paths", &exclude.paths, wrong_path, &mut |text| excluded.push(Rule::Path(text)));
+        self.headers("count.exclude.headers", &exclude.headers, &mut excluded);
+        add(&mut excluded, exclude.health_checks, Rule::HealthCheck);
+        let mut long = Vec::new();
+        self.texts("count.long_lived.paths", &long_lived.paths, wrong_path, &mut |text| long.push(Rule::Path(text)));
+        self.headers("count.long_lived.headers", &long_lived.headers, &mut long);
+        add(&mut long, long_lived.upgrades, Rule::Upgrade);
+        add(&mut long, long_lived.grpc, Rule::Grpc);
+        add(&mut long, long_lived.event_streams, Rule::EventStream);
+        self.texts("count.long_lived.routes", &long_lived.routes, |_| None, &mut |text| long.push(Rule::Route(text)));
+        (excluded, long)
     }
 
-    fn paths(&mut self, path: &str, wire: Vec<TextMatch>) -> Vec<Rule> {
-        self.texts(path, wire, wrong_path).into_iter().map(Rule::Path).collect()
-    }
-
-    fn headers(&mut self, path: &str, wire: Vec<HeaderMatch>) -> Vec<Rule> {
-        wire.into_iter()
-            .enumerate()
-            .map(|(index, header)| {
-                let path = item(path, index);
-                let name = self.header_name(&path, "name", &header.name);
-                let text = match (header.exact, header.prefix) {
-                    (None, None) => None,
-                    (Some(text), None) => Some(Text::Exact(text)),
-                    (None, Some(text)) => Some(Text::Prefix(text)),
-                    (Some(_), Some(_)) => {
-                        self.problem(&path, "has both `exact` and `prefix`: keep one");
-                        None
-                    }
-                };
-                Rule::Header(name, text)
-            })
-            .collect()
+    fn headers(&mut self, path: &str, wire: &[HeaderMatch], rules: &mut Vec<Rule>) {
+        for (index, header) in wire.iter().enumerate() {
+            let path = item(path, index);
+            let name = self.header_name(&path, "name", &header.name);
+            let text = match (&header.exact, &header.prefix) {
+                (Some(_), Some(_)) => {
+                    self.problem(&path, "has both `exact` and `prefix`: keep one");
+                    None
+                }
+                (Some(text), None) => Some(Text::Exact(text.clone())),
+                (None, text) => text.clone().map(Text::Prefix),
+            };
+            rules.push(Rule::Header(name, text));
+        }
     }
 
     /// `wrong` says what else is wrong with a text of this kind.
-    fn texts(&mut self, path: &str, wire: Vec<TextMatch>, wrong: fn(&Text) -> Option<String>) -> Vec<Text> {
-        let mut texts = Vec::with_capacity(wire.len());
-        for (index, wire) in wire.into_iter().enumerate() {
-            let text = match (wire.exact, wire.prefix) {
-                (Some(_), Some(_)) => Err("has both `exact` and `prefix`: keep one".into()),
-                (None, None) => Err("has neither `exact` nor `prefix`: add one".into()),
+    fn texts(&mut self, path: &str, wire: &[TextMatch], wrong: fn(&Text) -> Option<String>, take: &mut dyn FnMut(Text)) {
+        for (index, wire) in wire.iter().enumerate() {
+            let text = match (&wire.exact, &wire.prefix) {
+                (Some(_), Some(_)) => Err("has both `exact` and `prefix`: keep one"),
+                (None, None) => Err("has neither `exact` nor `prefix`: add one"),
                 (Some(text), None) | (None, Some(text)) if text.is_empty() => {
-                    Err("is an empty text: take it out, or write what is to match".into())
+                    Err("is an empty text: take it out, or write what is to match")
                 }
-                (Some(text), None) => Ok(Text::Exact(text)),
-                (None, Some(text)) => Ok(Text::Prefix(text)),
+                (Some(text), None) => Ok(Text::Exact(text.clone())),
+                (None, Some(text)) => Ok(Text::Prefix(text.clone())),
             };
-            match text.and_then(|text| wrong(&text).map_or(Ok(text), Err)) {
-                Ok(text) => texts.push(text),
+            match text {
                 Err(message) => self.problem(&item(path, index), message),
+                Ok(text) => match wrong(&text) {
+                    Some(message) => self.problem(&item(path, index), &message),
+                    None => take(text),
+                },
             }
         }
-        texts
     }
 
     /// Envoy keeps names in lower case; a name that no request can have is a slip.
     fn header_name(&mut self, path: &str, field: &str, name: &str) -> String {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_token) {
-            self.problem(&text![path, ".", field], text!["`", name, "` is not the name of a header"]);
+            self.problem(&text![path, ".", field], &text!["`", name, "` is not the name of a header"]);
         }
         name.to_ascii_lowercase()
     }
 
-    fn forwarded_proto(&mut self, wire: ForwardedProto) -> ForwardedPolicy {
+    fn forwarded_proto(&mut self, wire: &ForwardedProto) -> ForwardedPolicy {
         const HERE: &str = "forwarded_proto";
         let original = self.header_name(HERE, "original_header", &wire.original_header);
-        let mut sources: Vec<Source> = wire.presets.into_iter().flat_map(sources_of).collect();
-        for (index, source) in wire.sources.into_iter().enumerate() {
-            let source = self.source(&item("forwarded_proto.sources", index), source);
-            sources.push(source);
+        let mut sources = Vec::new();
+        for preset in &wire.presets {
+            for header in headers_of(*preset) {
+                self.source(&mut sources, &original, header, form_of(header), Element::Agree);
+            }
+        }
+        for (index, source) in wire.sources.iter().enumerate() {
+            let header = self.header_name(&item("forwarded_proto.sources", index), "header", &source.header);
+            self.source(&mut sources, &original, &header, source.form.or_else(|| form_of(&header)), source.element);
         }
         if sources.is_empty() {
             self.problem("forwarded_proto.sources", "names no header: add one, or name your load balancer in `presets`");
-        }
-        for source in &mut sources {
-            if source.header == FORWARDED_PROTO {
-                source.header.clone_from(&original);
-            }
-        }
-        let mut kept: Vec<Source> = Vec::with_capacity(sources.len());
-        for source in sources {
-            match kept.iter().find(|other| other.header == source.header) {
-                None => kept.push(source),
-                Some(other) if *other == source => {} // two presets may share a header
-                Some(_) => self.problem("forwarded_proto.sources", text!["`", source.header, "` is there twice, read in two ways"]),
-            }
         }
         if wire.fallback == Fallback::Keep && original == FORWARDED_PROTO {
             let message =
                 "`keep` keeps what any client claims where the peer's own `x-forwarded-proto` is the original header: take `connection`";
             self.problem("forwarded_proto.fallback", message);
         }
-        let ports = wire.ports;
+        let ports = &wire.ports;
         if let Some(port) = ports.https.iter().find(|port| ports.http.contains(port)) {
-            self.problem("forwarded_proto.ports", text![*port, " stands for both https and http"]);
+            self.problem("forwarded_proto.ports", &text![*port, " stands for both https and http"]);
         }
         if wire.write_port && (ports.https.is_empty() || ports.http.is_empty()) {
             self.problem("forwarded_proto.ports", "`write_port` needs at least one port for https and one for http");
         }
         ForwardedPolicy {
-            trust: self.trust(wire.trust),
-            sources: kept,
+            trust: self.trust(&wire.trust),
+            sources,
             original,
             decision: wire.decision,
-            ports: Ports::new(ports.https, ports.http),
+            ports: Ports::new(ports.https.clone(), ports.http.clone()),
             fallback: wire.fallback,
-            strip: wire.strip,
+            strip: wire.strip.clone(),
             write_scheme: wire.write_scheme,
             write_port: wire.write_port,
         }
     }
 
-    fn source(&mut self, path: &str, wire: WireSource) -> Source {
-        let header = self.header_name(path, "header", &wire.header);
-        let form = wire.form.or_else(|| form_of(&header)).unwrap_or(super::wire::Form::Scheme);
-        Source { header, form, element: wire.element }
+    /// One more source; two presets may share one.
+    fn source(&mut self, sources: &mut Vec<Source>, original: &str, header: &str, form: Option<Form>, element: Element) {
+        let header = if header == FORWARDED_PROTO { original } else { header };
+        let source = Source { header: header.into(), form: form.unwrap_or(Form::Scheme), element };
+        match sources.iter().find(|other| other.header == header) {
+            None => sources.push(source),
+            Some(other) if *other == source => {}
+            Some(_) => self.problem("forwarded_proto.sources", &text!["`", header, "` is there twice, read in two ways"]),
+        }
     }
 
-    fn trust(&mut self, wire: WireTrust) -> Trust {
+    fn trust(&mut self, wire: &WireTrust) -> Trust {
         const HERE: &str = "forwarded_proto.trust";
         if wire.peers.is_empty() && wire.identities.is_empty() {
             self.problem(HERE, "trusts nobody: add the address range of the load balancer to `peers`, or its identity to `identities`");
         }
-        if wire.peer_key.is_empty() || wire.peer_key.contains('\0') {
+        if wire.peer_key.is_empty() || has(&wire.peer_key, 0) {
             self.problem("forwarded_proto.trust.peer_key", "is not a filter state key: leave it out for the usual one");
         }
-        let mut ranges: Vec<Range> = Vec::with_capacity(wire.peers.len());
+        let mut ranges: Vec<Range> = Vec::new();
         for (index, text) in wire.peers.iter().enumerate() {
             match text.parse() {
                 Ok(range) => ranges.push(range),
-                Err(error) => self.problem(&item("forwarded_proto.trust.peers", index), text!["`", text, "` ", error.to_text()]),
+                Err(error) => self.problem(&item("forwarded_proto.trust.peers", index), &text!["`", text, "` ", error.to_text()]),
             }
         }
-        let identities = self.texts("forwarded_proto.trust.identities", wire.identities, wrong_identity);
-        Trust::new(ranges.into_iter().collect::<Peers>(), identities, wire.peer_key)
+        let mut identities = Vec::new();
+        self.texts("forwarded_proto.trust.identities", &wire.identities, wrong_identity, &mut |text| identities.push(text));
+        Trust::new(Peers::new(ranges), identities, wire.peer_key.clone())
+    }
+}
+
+fn add(rules: &mut Vec<Rule>, wanted: bool, rule: Rule) {
+    if wanted {
+        rules.push(rule);
     }
 }
 
@@ -248,7 +250,7 @@ fn wrong_path(text: &Text) -> Option<String> {
     let (Text::Exact(path) | Text::Prefix(path)) = text;
     if !path.starts_with('/') {
         Some(text!["`", path, "` never matches: a path begins with `/`"])
-    } else if path.contains(['?', '#']) {
+    } else if has(path, b'?') || has(path, b'#') {
         Some(text!["`", path, "` never matches: the query string is cut off before the path is compared"])
     } else {
         None

@@ -1,6 +1,10 @@
 //! What is wrong with a configuration: where, and what to do.
 
-use std::fmt;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::pieces::text;
 
@@ -13,6 +17,14 @@ pub struct Problem {
     pub message: String,
 }
 
+/// A problem on its way out of a reader: small, because everything that can fail may hand one on.
+pub type Fault = Box<Problem>;
+
+/// A problem at a place.
+pub(crate) fn fault(path: &str, message: &str) -> Fault {
+    Box::new(Problem { path: path.into(), message: message.into() })
+}
+
 impl Problem {
     /// A problem at a place.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
@@ -20,15 +32,11 @@ impl Problem {
     }
 
     /// The same problem, seen from one level further out.
-    pub(crate) fn within(mut self, field: &str) -> Self {
+    pub(crate) fn within(&mut self, field: &str) {
         let joint = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path.insert_str(0, joint);
-        self.path.insert_str(0, field);
-        self
+        self.path = text![field, joint, self.path];
     }
-}
 
-impl Problem {
     /// In one line.
     pub fn to_text(&self) -> String {
         let path = if self.path.is_empty() { "configuration" } else { &self.path };
@@ -46,17 +54,21 @@ impl fmt::Display for Problem {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused(pub Vec<Problem>);
 
-impl From<Problem> for Refused {
-    fn from(problem: Problem) -> Self {
-        Self(vec![problem])
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self(vec![*fault])
     }
 }
 
 impl Refused {
     /// All of them in one line.
     pub fn to_text(&self) -> String {
-        let problems: Vec<String> = self.0.iter().map(Problem::to_text).collect();
-        problems.join("; ")
+        let mut text = String::new();
+        for problem in &self.0 {
+            let joint = if text.is_empty() { "" } else { "; " };
+            text = text![text, joint, problem.to_text()];
+        }
+        text
     }
 }
 
@@ -66,4 +78,4 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl core::error::Error for Refused {}

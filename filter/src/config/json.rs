@@ -3,10 +3,12 @@
 //! Hand-written for two reasons: `serde_json` alone makes the module twice as large, and a tree lets the readers name the path of
 //! every value that it refuses. Numbers are whole, which is all the configuration knows.
 
-use std::borrow::Cow;
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
 
-use super::error::Problem;
-use crate::pieces::{number, text};
+use super::error::{Fault, fault};
+use crate::pieces::{Piece as _, number, text};
 
 /// A JSON value. Objects keep their members in the order of the text, twins included: the reader refuses those.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +52,7 @@ const DEEPEST: usize = 32;
 ///
 /// # Errors
 /// Where it stops being JSON, as line and column.
-pub fn parse(text: &str) -> Result<Value<'_>, Problem> {
+pub fn parse(text: &str) -> Result<Value<'_>, Fault> {
     let mut parser = Parser { text, at: 0 };
     let value = parser.value(DEEPEST)?;
     parser.blank();
@@ -84,14 +86,14 @@ impl<'t> Parser<'t> {
         there
     }
 
-    fn problem(&self, what: &str) -> Problem {
+    fn problem(&self, what: &str) -> Fault {
         let before = self.text.as_bytes().get(..self.at).unwrap_or_default();
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
         let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
-        Problem::new(text!["line ", line, ", column ", column], text!["not JSON: ", what])
+        fault(&text!["line ", line, ", column ", column], &text!["not JSON: ", what])
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value<'t>, Problem> {
+    fn value(&mut self, depth: usize) -> Result<Value<'t>, Fault> {
         let Some(depth) = depth.checked_sub(1) else { return Err(self.problem("nested too deeply")) };
         self.blank();
         match self.peek() {
@@ -107,7 +109,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value<'t>, Problem> {
+    fn object(&mut self, depth: usize) -> Result<Value<'t>, Fault> {
         self.at += 1;
         let mut members = Vec::new();
         if self.take(b'}') {
@@ -129,7 +131,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Value<'t>, Problem> {
+    fn list(&mut self, depth: usize) -> Result<Value<'t>, Fault> {
         self.at += 1;
         let mut items = Vec::new();
         if self.take(b']') {
@@ -146,7 +148,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn word(&mut self, word: &str, value: Value<'t>) -> Result<Value<'t>, Problem> {
+    fn word(&mut self, word: &str, value: Value<'t>) -> Result<Value<'t>, Fault> {
         if !self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
             return Err(self.problem("a value is expected here"));
         }
@@ -154,7 +156,7 @@ impl<'t> Parser<'t> {
         Ok(value)
     }
 
-    fn number(&mut self) -> Result<Value<'t>, Problem> {
+    fn number(&mut self) -> Result<Value<'t>, Fault> {
         let start = self.at;
         self.at += usize::from(self.peek() == Some(b'-'));
         let digits = self.at;
@@ -163,7 +165,12 @@ impl<'t> Parser<'t> {
         }
         let led_by_zero = self.at > digits + 1 && self.text.as_bytes().get(digits) == Some(&b'0');
         let goes_on = matches!(self.peek(), Some(b'.' | b'e' | b'E'));
-        match self.text.get(start..self.at).and_then(|digits| digits.parse().ok()) {
+        let number = self.text.as_bytes().get(digits..self.at).and_then(crate::words::number);
+        let number = number.and_then(|number| match digits - start {
+            0 => 0_i64.checked_add_unsigned(number),
+            _ => 0_i64.checked_sub_unsigned(number),
+        });
+        match number {
             Some(number) if !led_by_zero && !goes_on => Ok(Value::Number(number)),
             _ => {
                 self.at = start;
@@ -172,23 +179,23 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn string(&mut self) -> Result<Cow<'t, str>, Problem> {
+    fn string(&mut self) -> Result<Cow<'t, str>, Fault> {
         if self.peek() != Some(b'"') {
             return Err(self.problem("a string in double quotes is expected here"));
         }
         self.at += 1;
         let mut run = self.at;
-        let mut text = Cow::Borrowed("");
+        let mut before = String::new(); // what comes before the last escape, and that
         loop {
             match self.peek() {
                 Some(b'"') => {
-                    text += self.text.get(run..self.at).unwrap_or_default();
+                    let rest = self.text.get(run..self.at).unwrap_or_default();
                     self.at += 1;
-                    return Ok(text);
+                    return Ok(if before.is_empty() { Cow::Borrowed(rest) } else { Cow::Owned(text![before, rest]) });
                 }
                 Some(b'\\') => {
-                    text += self.text.get(run..self.at).unwrap_or_default();
-                    text.to_mut().push(self.escaped()?);
+                    self.text.get(run..self.at).unwrap_or_default().add(&mut before);
+                    before.push(self.escaped()?);
                     run = self.at;
                 }
                 Some(0..0x20) => return Err(self.problem("a control character must be escaped")),
@@ -199,7 +206,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Reads an escape, from its backslash on.
-    fn escaped(&mut self) -> Result<char, Problem> {
+    fn escaped(&mut self) -> Result<char, Fault> {
         self.at += 1;
         let letter = self.peek();
         self.at += 1;
@@ -218,7 +225,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn unicode(&mut self) -> Result<char, Problem> {
+    fn unicode(&mut self) -> Result<char, Fault> {
         let first = self.hex()?;
         let code = if (0xd800..0xdc00).contains(&first) && self.text.get(self.at..).is_some_and(|rest| rest.starts_with("\\u")) {
             self.at += 2;
@@ -233,9 +240,10 @@ impl<'t> Parser<'t> {
         char::from_u32(code).ok_or_else(|| self.problem("half of a surrogate pair"))
     }
 
-    fn hex(&mut self) -> Result<u32, Problem> {
-        let digits = self.text.get(self.at..self.at + 4).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let Some(code) = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) else {
+    fn hex(&mut self) -> Result<u32, Fault> {
+        let digits = self.text.as_bytes().get(self.at..self.at + 4);
+        let digit = |code: u32, byte: &u8| Some(code * 16 + char::from(*byte).to_digit(16)?);
+        let Some(code) = digits.and_then(|digits| digits.iter().try_fold(0, digit)) else {
             return Err(self.problem("four hexadecimal digits are expected after `\\u`"));
         };
         self.at += 4;

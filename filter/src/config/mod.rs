@@ -1,6 +1,9 @@
 //! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line checks what it renders with these very
 //! types, so what one accepts, the other accepts.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 mod check;
 mod error;
 pub mod json;
@@ -10,12 +13,13 @@ mod plain;
 pub mod schema;
 pub mod wire;
 
-pub use error::{Problem, Refused};
+pub(crate) use error::fault;
+pub use error::{Fault, Problem, Refused};
 
 use crate::forwarded::Policy;
 use crate::pieces::text;
 use crate::rules::Rule;
-pub use object::{Readable, Wire, Written};
+pub use object::{Bounds, Readable, Wire, Written};
 use wire::Scope;
 
 /// A checked configuration.
@@ -36,19 +40,19 @@ pub struct Config {
 /// The first thing that is wrong with the shape; or everything that is wrong with the values.
 pub fn parse(text: &[u8]) -> Result<Config, Refused> {
     let fingerprint = text.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    check::check(read_wire(text)?).map(|config| Config { fingerprint, ..config })
+    check::check(read_wire(text)?, fingerprint)
 }
 
 /// Reads a configuration without checking its values.
 ///
 /// # Errors
 /// The first thing that is wrong with the shape.
-pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Problem> {
+pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Fault> {
     // Envoy hands over any message but a string or bytes in protobuf's own encoding, which has control characters.
     if text.iter().any(|byte| *byte < b' ' && !byte.is_ascii_whitespace()) {
-        return Err(Problem::new("", "is not text: write it as JSON in a `google.protobuf.StringValue`, not as a Struct"));
+        return Err(fault("", "is not text: write it as JSON in a `google.protobuf.StringValue`, not as a Struct"));
     }
-    let text = std::str::from_utf8(text).map_err(|error| Problem::new("", text!["is not UTF-8 from byte ", error.valid_up_to(), " on"]))?;
+    let text = core::str::from_utf8(text).map_err(|error| fault("", &text!["is not UTF-8 from byte ", error.valid_up_to(), " on"]))?;
     if text.trim_ascii().is_empty() {
         return Ok(wire::Configuration::unwritten());
     }
@@ -83,8 +87,11 @@ impl Config {
     /// One line for the log.
     pub fn summary(&self) -> String {
         if let Some(gate) = &self.gate {
-            let scopes: Vec<&str> = gate.scopes.iter().map(|scope| scope.name()).collect();
-            return text![NAME, ": gate for ", scopes.join(" and ")];
+            let mut summary = text![NAME, ": gate"];
+            for (index, scope) in gate.scopes.iter().enumerate() {
+                summary = text![summary, if index == 0 { " for " } else { " and " }, scope.name()];
+            }
+            return summary;
         }
         let proto = match &self.forwarded_proto {
             Some(policy) => text![policy.sources.len(), " sources for x-forwarded-proto"],

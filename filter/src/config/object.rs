@@ -3,11 +3,12 @@
 //! Serde and schemars do this for everybody; here their generated code would be more than half of the module. Reading is by name
 //! tables instead, and every problem carries the path of the value it is about.
 
-use std::ops::RangeInclusive;
+use alloc::string::String;
+use alloc::vec::Vec;
 
-use super::error::Problem;
+use super::error::{Fault, fault};
 use super::json::{Value, quoted};
-use crate::pieces::text;
+use crate::pieces::{Piece as _, text};
 
 /// A type of the configuration.
 pub trait Wire: Sized + Readable + Written {
@@ -21,9 +22,9 @@ pub trait Wire: Sized + Readable + Written {
     ///
     /// # Errors
     /// What is wrong, with the path from here on.
-    fn of(value: &Value<'_>) -> Result<Self, Problem> {
+    fn of(value: &Value<'_>) -> Result<Self, Fault> {
         let mut read = Self::unwritten();
-        read.read(value)?;
+        read.read(value, &ANY)?;
         Ok(read)
     }
 
@@ -38,7 +39,22 @@ pub trait Readable {
     ///
     /// # Errors
     /// What is wrong, with the path from here on.
-    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem>;
+    fn read(&mut self, value: &Value<'_>, bounds: &Bounds) -> Result<(), Fault>;
+}
+
+/// The lowest and the highest number that there may be.
+pub type Bounds = (u64, u64);
+
+/// Where nothing else is said.
+pub(crate) const ANY: Bounds = (0, i64::MAX as u64);
+
+/// What is known of a field beside its type.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) required: bool,
+    /// If it is a number.
+    pub(crate) bounds: &'static Bounds,
 }
 
 /// How a type is written.
@@ -66,7 +82,7 @@ pub trait Written {
 /// `=> low..=high` gives a number's bounds.
 macro_rules! object {
     ($(#[doc = $about:literal])* $name:ident {
-        $( $(#[doc = $doc:literal])* $field:ident: $type:ty $(= $default:expr $(=> $bounds:expr)?)?, )*
+        $( $(#[doc = $doc:literal])* $field:ident: $type:ty $(= $default:expr $(=> $low:literal..=$high:expr)?)?, )*
     }) => {
         $(#[doc = $about])*
         #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,40 +98,42 @@ macro_rules! object {
             #[cfg(feature = "schema")]
             fn schema() -> serde_json::Value {
                 let unwritten = Self::unwritten();
-                $crate::config::schema::object(&[$( $about ),*], vec![$( $crate::config::schema::Field {
+                $crate::config::schema::object(&[$( $about ),*], alloc::vec![$( $crate::config::schema::Field {
                     name: stringify!($field),
                     about: &[$( $doc ),*],
-                    schema: object!(@schema $type $($(, $bounds)?)?),
+                    schema: object!(@schema $type $($(, $low, $high)?)?),
                     required: object!(@required $type $(= $default)?),
                     default: $crate::config::object::Written::to_text(&unwritten.$field),
                 } ),*])
             }
         }
 
+        impl $name {
+            const FIELDS: &[$crate::config::object::Field] = &[$( $crate::config::object::Field {
+                name: stringify!($field),
+                required: object!(@required $type $(= $default)?),
+                bounds: object!(@bounds $($($low, $high)?)?),
+            } ),*];
+        }
+
         impl $crate::config::object::Readable for $name {
-            fn read(&mut self, value: &$crate::config::json::Value<'_>) -> Result<(), $crate::config::Problem> {
-                $crate::config::object::read_members(value, &mut [$(
-                    $crate::config::object::Member {
-                        name: stringify!($field),
-                        required: object!(@required $type $(= $default)?),
-                        value: object!(@read self.$field $($(, $bounds)?)?),
-                    }
-                ),*])
+            fn read(&mut self, value: &$crate::config::json::Value<'_>, _: &$crate::config::object::Bounds) -> Result<(), $crate::config::Fault> {
+                $crate::config::object::read_members(value, Self::FIELDS, &mut [$( &mut self.$field ),*])
             }
         }
 
         impl $crate::config::object::Written for $name {
             fn write(&self, text: &mut String) {
-                $crate::config::object::write_members(text, &[$( (stringify!($field), &self.$field) ),*]);
+                $crate::config::object::write_members(text, Self::FIELDS, &[$( &self.$field ),*]);
             }
         }
     };
     (@unwritten $type:ty = $default:expr) => { $default };
     (@unwritten $type:ty) => { <$type as $crate::config::object::Wire>::unwritten() };
-    (@read $value:expr) => { &mut $value };
-    (@read $value:expr, $bounds:expr) => { &mut $crate::config::object::Bounded(&mut $value, $bounds) };
+    (@bounds) => { &$crate::config::object::ANY };
+    (@bounds $low:literal, $high:expr) => { &($low, $high) };
     (@schema $type:ty) => { <$type as $crate::config::object::Wire>::schema() };
-    (@schema $type:ty, $bounds:expr) => { $crate::config::schema::whole($bounds) };
+    (@schema $type:ty, $low:literal, $high:expr) => { $crate::config::schema::whole($low..=$high) };
     (@required $type:ty = $default:expr) => { false };
     (@required $type:ty) => { <$type as $crate::config::object::Wire>::REQUIRED };
 }
@@ -131,9 +149,12 @@ macro_rules! words {
             /// All of them, in this order.
             pub const ALL: &[Self] = &[$( Self::$variant ),*];
 
+            /// Their words.
+            const WORDS: &[&str] = &[$( $word ),*];
+
             /// The word.
             pub const fn name(self) -> &'static str {
-                match self { $( Self::$variant => $word, )* }
+                Self::WORDS[self as usize]
             }
         }
 
@@ -151,8 +172,8 @@ macro_rules! words {
         }
 
         impl $crate::config::object::Readable for $name {
-            fn read(&mut self, value: &$crate::config::json::Value<'_>) -> Result<(), $crate::config::Problem> {
-                let index = $crate::config::object::word(value, &[$( $word ),*])?;
+            fn read(&mut self, value: &$crate::config::json::Value<'_>, _: &$crate::config::object::Bounds) -> Result<(), $crate::config::Fault> {
+                let index = $crate::config::object::word(value, Self::WORDS)?;
                 *self = Self::ALL.get(index).copied().unwrap_or(*self);
                 Ok(())
             }
@@ -171,70 +192,60 @@ macro_rules! words {
 pub(crate) use {object, words};
 
 /// Members that say nothing are left out.
-pub(crate) fn write_members(text: &mut String, members: &[(&str, &dyn Written)]) {
+pub(crate) fn write_members(text: &mut String, fields: &[Field], values: &[&dyn Written]) {
     let mut joint = "{";
-    for (name, value) in members.iter().filter(|(_, value)| !value.says_nothing()) {
-        text.push_str(joint);
-        quoted(name, text);
-        text.push_str(": ");
+    for (field, value) in fields.iter().zip(values).filter(|(_, value)| !value.says_nothing()) {
+        joint.add(text);
+        quoted(field.name, text);
+        ": ".add(text);
         value.write(text);
         joint = ", ";
     }
-    text.push_str(if joint == "{" { "{}" } else { "}" });
-}
-
-/// A field that is to be read.
-pub(crate) struct Member<'v> {
-    pub(crate) name: &'static str,
-    pub(crate) required: bool,
-    pub(crate) value: &'v mut dyn Readable,
+    if joint == "{" { "{}" } else { "}" }.add(text);
 }
 
 /// Reads the members of an object by name. None comes twice, none is unknown, and all that are required are there.
-pub(crate) fn read_members(value: &Value<'_>, fields: &mut [Member<'_>]) -> Result<(), Problem> {
+pub(crate) fn read_members(value: &Value<'_>, fields: &[Field], places: &mut [&mut dyn Readable]) -> Result<(), Fault> {
     let Value::Object(members) = value else { return Err(unfit(value, "an object")) };
     for (index, (name, value)) in members.iter().enumerate() {
-        let Some(field) = fields.iter_mut().find(|field| field.name == name) else {
+        let Some((field, place)) = fields.iter().zip(&mut *places).find(|(field, _)| field.name == name) else {
             let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
-            return Err(Problem::new(name.as_ref(), unknown("there is no such field", name, &known)));
+            return Err(fault(name, &unknown("there is no such field", name, &known)));
         };
         if members.iter().take(index).any(|(other, _)| other == name) {
-            return Err(Problem::new(field.name, "is there twice"));
+            return Err(fault(name, "is there twice"));
         }
-        field.value.read(value).map_err(|problem| problem.within(field.name))?;
+        inside(place.read(value, field.bounds), name)?;
     }
-    let missing = |field: &&mut Member<'_>| field.required && !members.iter().any(|(name, _)| name == field.name);
-    match fields.iter_mut().find(missing) {
-        Some(field) => Err(Problem::new(field.name, "is required")),
+    match fields.iter().find(|field| field.required && !members.iter().any(|(name, _)| name == field.name)) {
+        Some(field) => Err(fault(field.name, "is required")),
         None => Ok(()),
     }
 }
 
-/// Finds which of the words it is.
-pub(crate) fn word(value: &Value<'_>, known: &[&str]) -> Result<usize, Problem> {
-    let Value::Text(given) = value else { return Err(unfit(value, "a word in quotes")) };
-    let index = known.iter().position(|known| known == given);
-    index.ok_or_else(|| Problem::new("", unknown(&text!["`", given.as_ref(), "` is not known"], given, known)))
+/// A problem of a part is one of the whole, further in.
+pub(crate) fn inside(read: Result<(), Fault>, part: &str) -> Result<(), Fault> {
+    read.map_err(|mut problem| {
+        problem.within(part);
+        problem
+    })
 }
 
-/// A number that must be within bounds.
-pub(crate) struct Bounded<'n>(pub(crate) &'n mut u64, pub(crate) RangeInclusive<u64>);
-
-impl Readable for Bounded<'_> {
-    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
-        *self.0 = whole(value, &self.1)?;
-        Ok(())
-    }
+/// Finds which of the words it is.
+pub(crate) fn word(value: &Value<'_>, known: &[&str]) -> Result<usize, Fault> {
+    let Value::Text(given) = value else { return Err(unfit(value, "a word in quotes")) };
+    let index = known.iter().position(|known| known == given);
+    index.ok_or_else(|| fault("", &unknown(&text!["`", given.as_ref(), "` is not known"], given, known)))
 }
 
 /// A whole number within bounds.
-pub(crate) fn whole(value: &Value<'_>, bounds: &RangeInclusive<u64>) -> Result<u64, Problem> {
+pub(crate) fn whole(value: &Value<'_>, &(low, high): &Bounds) -> Result<u64, Fault> {
     let number = if let Value::Number(number) = value { u64::try_from(*number).ok() } else { None };
-    let fits = number.filter(|number| bounds.contains(number));
-    fits.ok_or_else(|| unfit(value, &text!["a whole number from ", *bounds.start(), " to ", *bounds.end()]))
+    let fits = number.filter(|&number| low <= number && number <= high);
+    fits.ok_or_else(|| unfit(value, &text!["a whole number from ", low, " to ", high]))
 }
 
-pub(crate) fn unfit(value: &Value<'_>, wanted: &str) -> Problem {
+pub(crate) fn unfit(value: &Value<'_>, wanted: &str) -> Fault {
     let given = match value {
         Value::Text(value) => text!["the text `", value.as_ref(), "`"],
         Value::List(_) => "a list".into(),
@@ -243,21 +254,39 @@ pub(crate) fn unfit(value: &Value<'_>, wanted: &str) -> Problem {
         Value::Number(value) => text![if *value < 0 { "-" } else { "" }, value.unsigned_abs()],
         Value::Null => "null".into(),
     };
-    Problem::new("", text![given, " is not what is expected here: ", wanted])
+    fault("", &text![given, " is not what is expected here: ", wanted])
 }
 
 fn unknown(what: &str, given: &str, known: &[&str]) -> String {
     let near = known.iter().find(|name| is_near(name, given));
-    let hint = near.map_or(String::new(), |near| text!["; did you mean `", *near, "`?"]);
-    text![what, hint, "; known: ", known.join(", ")]
+    let mut text: String = what.into();
+    if let Some(near) = near {
+        text = text![text, "; did you mean `", *near, "`?"];
+    }
+    let mut joint = "; known: ";
+    for name in known {
+        joint.add(&mut text);
+        name.add(&mut text);
+        joint = ", ";
+    }
+    text
 }
 
 /// Whether two names are one slip apart: a letter too much, too few, or another; or differ in case, `-` and `_` only.
 fn is_near(one: &str, other: &str) -> bool {
-    let plain = |name: &str| -> Vec<u8> { name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect() };
     let (one, other) = (plain(one), plain(other));
     let same_start = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
     let (one, other) = (one.get(same_start..).unwrap_or_default(), other.get(same_start..).unwrap_or_default());
     let same_end = one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count();
     one.len() - same_end <= 1 && other.len() - same_end <= 1
+}
+
+fn plain(name: &str) -> Vec<u8> {
+    let mut plain = Vec::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            plain.push(byte.to_ascii_lowercase());
+        }
+    }
+    plain
 }

@@ -1,15 +1,18 @@
 //! What objects are made of: numbers, texts, lists, and what may be left out.
 
-use super::error::Problem;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::error::Fault;
 use super::json::{Value, quoted};
-use super::object::{Readable, Wire, Written, unfit, whole};
+use super::object::{ANY, Bounds, Readable, Wire, Written, inside, unfit, whole};
 use crate::pieces::{Piece as _, text};
 
 /// Hands over the items of a list.
-fn items(value: &Value<'_>, take: &mut dyn FnMut(&Value<'_>) -> Result<(), Problem>) -> Result<(), Problem> {
+fn items(value: &Value<'_>, take: &mut dyn FnMut(&Value<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
     let Value::List(items) = value else { return Err(unfit(value, "a list")) };
     for (index, item) in items.iter().enumerate() {
-        take(item).map_err(|problem| problem.within(&text!["[", index, "]"]))?;
+        inside(take(item), &text!["[", index, "]"])?;
     }
     Ok(())
 }
@@ -26,9 +29,6 @@ impl Wire for bool {
         serde_json::json!({ "type": "boolean" })
     }
 }
-
-/// The largest number there is; more is written as this much.
-const LARGEST: u64 = i64::MAX as u64;
 
 impl Wire for u16 {
     const REQUIRED: bool = true;
@@ -83,7 +83,7 @@ impl<T: Wire> Wire for Vec<T> {
 }
 
 impl Readable for bool {
-    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
+    fn read(&mut self, value: &Value<'_>, _: &Bounds) -> Result<(), Fault> {
         let Value::Bool(read) = value else { return Err(unfit(value, "true or false")) };
         *self = *read;
         Ok(())
@@ -91,21 +91,21 @@ impl Readable for bool {
 }
 
 impl Readable for u16 {
-    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
-        *self = whole(value, &(0..=Self::MAX.into()))? as Self;
+    fn read(&mut self, value: &Value<'_>, _: &Bounds) -> Result<(), Fault> {
+        *self = whole(value, &(0, Self::MAX.into()))? as Self;
         Ok(())
     }
 }
 
 impl Readable for u64 {
-    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
-        *self = whole(value, &(0..=LARGEST))?;
+    fn read(&mut self, value: &Value<'_>, bounds: &Bounds) -> Result<(), Fault> {
+        *self = whole(value, bounds)?;
         Ok(())
     }
 }
 
 impl Readable for String {
-    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
+    fn read(&mut self, value: &Value<'_>, _: &Bounds) -> Result<(), Fault> {
         let Value::Text(text) = value else { return Err(unfit(value, "a text in quotes")) };
         *self = text.as_ref().into();
         Ok(())
@@ -113,25 +113,28 @@ impl Readable for String {
 }
 
 impl<T: Wire> Readable for Vec<T> {
-    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
+    fn read(&mut self, value: &Value<'_>, _: &Bounds) -> Result<(), Fault> {
         self.clear();
         items(value, &mut |item| {
-            self.push(T::of(item)?);
-            Ok(())
+            self.push(T::unwritten());
+            self.last_mut().map_or(Ok(()), |last| last.read(item, &ANY))
         })
     }
 }
 
 impl<T: Wire> Readable for Option<T> {
-    fn read(&mut self, value: &Value<'_>) -> Result<(), Problem> {
-        *self = if *value == Value::Null { None } else { Some(T::of(value)?) };
-        Ok(())
+    fn read(&mut self, value: &Value<'_>, bounds: &Bounds) -> Result<(), Fault> {
+        if matches!(value, Value::Null) {
+            *self = None;
+            return Ok(());
+        }
+        self.insert(T::unwritten()).read(value, bounds)
     }
 }
 
 impl Written for bool {
     fn write(&self, text: &mut String) {
-        text.push_str(if *self { "true" } else { "false" });
+        if *self { "true" } else { "false" }.add(text);
     }
 }
 
@@ -143,7 +146,7 @@ impl Written for u16 {
 
 impl Written for u64 {
     fn write(&self, text: &mut String) {
-        (*self).min(LARGEST).add(text);
+        (*self).min(ANY.1).add(text); // more than that no reader takes
     }
 }
 
@@ -157,7 +160,7 @@ impl<T: Written> Written for Vec<T> {
     fn write(&self, text: &mut String) {
         text.push('[');
         for (index, item) in self.iter().enumerate() {
-            text.push_str(if index > 0 { ", " } else { "" });
+            if index > 0 { ", " } else { "" }.add(text);
             item.write(text);
         }
         text.push(']');
@@ -168,7 +171,7 @@ impl<T: Written> Written for Option<T> {
     fn write(&self, text: &mut String) {
         match self {
             Some(value) => value.write(text),
-            None => text.push_str("null"),
+            None => "null".add(text),
         }
     }
 

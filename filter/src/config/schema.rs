@@ -1,6 +1,9 @@
 //! The JSON schema of the configuration, from the types themselves.
 
-use std::ops::RangeInclusive;
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 

@@ -3,6 +3,10 @@
 //! The doc comments here are the descriptions in the JSON schema and in the README's table. What the values must be like is said in
 //! [`super::check`].
 
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::object::{object, words};
 
 /// Where the early header mutation of the rendered configuration saves `x-forwarded-proto`.

@@ -5,7 +5,7 @@ use crate::config::json::{self, Value};
 
 /// The scheme in the header's value; `None` when it is not an object with exactly one `scheme` that is known.
 pub fn scheme(header: &[u8]) -> Option<Scheme> {
-    let text = std::str::from_utf8(header).ok()?;
+    let text = core::str::from_utf8(header).ok()?;
     let Ok(Value::Object(members)) = json::parse(text) else { return None };
     let mut schemes = members.iter().filter(|(name, _)| name == "scheme");
     match (schemes.next(), schemes.next()) {

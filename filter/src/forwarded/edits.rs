@@ -1,8 +1,11 @@
 //! Which headers are written. Each write makes Envoy choose the route again, so nothing is written that is already there.
 
+use alloc::string::String;
+
 use super::known::{FORWARDED_PORT, FORWARDED_PROTO, tells_scheme};
 use super::{Finding, Policy, Ports, Scheme, Verdict};
 use crate::headers::Headers;
+use crate::words::has;
 
 /// A change to the request's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,15 +76,18 @@ impl Policy {
 
     /// Whether this header is to go: a twin, or with `all` any header that tells a scheme.
     fn is_forgeable(&self, name: &[u8], all: bool) -> bool {
-        let Ok(name) = std::str::from_utf8(name) else { return false };
+        let Ok(name) = core::str::from_utf8(name) else { return false };
         let is_source = |name: &str| self.sources.iter().any(|source| source.header == name);
         if name == FORWARDED_PROTO || name == FORWARDED_PORT {
             return false;
         }
-        if is_source(name) || !name.contains('_') {
+        if is_source(name) || !has(name, b'_') {
             return all && (is_source(name) || tells_scheme(name));
         }
-        let plain = name.replace('_', "-");
+        let mut plain = String::new();
+        for letter in name.chars() {
+            plain.push(if letter == '_' { '-' } else { letter });
+        }
         is_source(&plain) || tells_scheme(&plain)
     }
 }

@@ -1,7 +1,6 @@
 //! What is known of the headers in use, and which of them each load balancer writes.
 
-use super::Source;
-use crate::config::wire::{Element, Form, Preset};
+use crate::config::wire::{Form, Preset};
 
 /// The header that all of this is about.
 pub const FORWARDED_PROTO: &str = "x-forwarded-proto";
@@ -34,8 +33,8 @@ pub(crate) fn tells_scheme(header: &str) -> bool {
 }
 
 /// The headers that a load balancer writes itself, whatever the client sent. A header that it merely may pass on is not among them.
-pub(crate) fn sources_of(preset: Preset) -> Vec<Source> {
-    let headers: &[&str] = match preset {
+pub(crate) fn headers_of(preset: Preset) -> &'static [&'static str] {
+    match preset {
         Preset::AwsAlb | Preset::AwsClb | Preset::Heroku => &[FORWARDED_PROTO, FORWARDED_PORT],
         Preset::Cloudfront => &["cloudfront-forwarded-proto"],
         Preset::Cloudflare => &["cf-visitor", FORWARDED_PROTO],
@@ -46,8 +45,5 @@ pub(crate) fn sources_of(preset: Preset) -> Vec<Source> {
         | Preset::Akamai
         | Preset::Nginx
         | Preset::Haproxy => &[FORWARDED_PROTO],
-    };
-    let source =
-        |header: &&str| Source { header: (*header).into(), form: form_of(header).unwrap_or(Form::Scheme), element: Element::Agree };
-    headers.iter().map(source).collect()
+    }
 }

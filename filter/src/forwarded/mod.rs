@@ -1,5 +1,9 @@
 //! Restoring `x-forwarded-proto`: what is believed, what follows from it, and which headers are written. Nothing here asks Envoy.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
+mod address;
 mod cf_visitor;
 mod decide;
 mod edits;
@@ -15,7 +19,7 @@ pub(crate) use decide::Finding;
 pub use decide::Verdict;
 pub(crate) use edits::Edit;
 pub use known::FORWARDED_PROTO;
-pub(crate) use known::{form_of, sources_of};
+pub(crate) use known::{form_of, headers_of};
 pub use peers::{Peers, Range, RangeError};
 pub use scheme::Scheme;
 pub use source::{Ports, Source};

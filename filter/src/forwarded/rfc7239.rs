@@ -4,6 +4,8 @@
 //! Forwarded: for=192.0.2.60;proto=http;by=203.0.113.43, for="[2001:db8::1]:80";proto=https
 //! ```
 
+use alloc::vec::Vec;
+
 /// A header that does not follow the RFC. Nothing of it is believed then: what follows a broken quote may be the client's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
@@ -89,7 +91,7 @@ impl<'h> Cursor<'h> {
 
     fn token(&mut self) -> Result<&'h [u8], Malformed> {
         let length = self.rest.iter().take_while(|&&byte| is_token(byte)).count();
-        let (token, rest) = self.rest.split_at(length);
+        let (token, rest) = self.rest.split_at_checked(length).unwrap_or_default();
         self.rest = rest;
         if token.is_empty() { Err(Malformed) } else { Ok(token) }
     }

@@ -1,8 +1,13 @@
 //! One header that tells the original scheme.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use super::{Scheme, cf_visitor, rfc7239};
 use crate::config::wire::{Element, Form};
 use crate::headers::Headers;
+use crate::pieces::text;
+use crate::words::number;
 
 /// Which scheme a port stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +22,7 @@ pub struct Ports {
 
 impl Ports {
     pub(crate) fn new(https: Vec<u16>, http: Vec<u16>) -> Self {
-        let text = |ports: &[u16]| ports.first().map(u16::to_string).unwrap_or_default();
+        let text = |ports: &[u16]| ports.first().map_or_else(String::new, |port| text![*port]);
         Self { written: [text(&https), text(&http)], https, http }
     }
 
@@ -39,9 +44,8 @@ impl Ports {
         }
     }
 
-    /// Digits only: `parse` alone would take `+443`.
     pub(crate) fn read(word: &[u8]) -> Option<u16> {
-        std::str::from_utf8(word).ok()?.parse().ok().filter(|_| word.iter().all(u8::is_ascii_digit))
+        u16::try_from(number(word)?).ok()
     }
 }
 

@@ -1,5 +1,8 @@
 //! Whose headers are believed.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use super::Peers;
 use crate::text::Text;
 

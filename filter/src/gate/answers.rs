@@ -1,5 +1,8 @@
 //! The bodies of the gate's answers, and the sentence that says why it waits.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use super::machine::{App, Phase, Reason, Record, Step, Trust};
 use crate::config::object::{object, words};
 use crate::config::wire::Scope;

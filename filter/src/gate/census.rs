@@ -1,5 +1,8 @@
 //! The gate's side of the census: rounds of asking, and what the answers are worth.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use crate::census::{Ask, Entry, Here, index, is_rejected, own_queue, strike};
 use crate::config::wire::Scope;
 use crate::host::Control;
@@ -97,13 +100,15 @@ impl Census {
         let now = host.now();
         self.asked = now;
         let entries = index(host);
-        self.known.retain(|(queue, _)| entries.iter().any(|entry| entry.queue == *queue));
+        self.keep(&mut |queue| entries.iter().any(|entry| entry.queue == queue));
         for entry in entries {
             match self.known.iter_mut().find(|(queue, _)| *queue == entry.queue) {
                 None => self.known.push((entry.queue, Known { owes: now, ..Known::default() })),
                 Some((_, known)) => {
                     known.owes = if known.owes == 0 { now } else { known.owes };
-                    known.listing.take_if(|_| wishes.list == 0);
+                    if wishes.list == 0 {
+                        known.listing = None;
+                    }
                 }
             }
             let Wishes { guard, older, list, plain_only } = wishes;
@@ -120,8 +125,10 @@ impl Census {
             if let Some((here, listing)) = Here::read(&message)
                 && let Some((_, known)) = self.known.iter_mut().find(|(queue, _)| *queue == here.queue)
             {
-                let listing = listing.map(|listing| (here.round, listing.to_owned())).or(known.listing.take());
-                *known = Known { owes: 0, answered: now, here, listing };
+                (known.owes, known.answered, known.here) = (0, now, here);
+                if let Some(listing) = listing {
+                    known.listing = Some((here.round, listing.into()));
+                }
             }
         }
     }
@@ -135,66 +142,104 @@ impl Census {
     /// What is known now of those who count these scopes.
     pub(crate) fn result(&self, host: &impl Control, scopes: &[Scope]) -> Result {
         let now = host.now();
-        let (entries, others): (Vec<Entry>, Vec<Entry>) = index(host).into_iter().partition(|entry| scopes.contains(&entry.scope));
         let nothing = Known::default();
-        let known = |entry: &Entry| self.find(entry.queue).unwrap_or(&nothing);
-        let late = |entry: &Entry| matches!(known(entry).owes, owes if owes > 0 && now.saturating_sub(owes) >= PATIENCE);
-        let fresh = |entry: &&Entry| now.saturating_sub(known(entry).answered) < PATIENCE && !late(entry);
-        let lost: Vec<Entry> = entries.iter().filter(|entry| late(entry)).copied().collect();
-        let living: Vec<Here> = entries.iter().filter(fresh).map(|entry| known(entry).here).collect();
-        let replaced = |gone: &Entry| {
-            let died = known(gone).answered.max(gone.since + LATER);
-            let same = |entry: &&Entry| entry.configuration == gone.configuration && entry.scope == gone.scope;
-            let others = entries.iter().filter(fresh).filter(same);
-            let (all, newer) = others.fold((0, 0), |(all, newer), entry| (all + 1, newer + usize::from(entry.since >= died)));
-            all == 0 && !living.is_empty() || newer >= lost.iter().filter(same).count()
-        };
-        let everywhere = scopes.iter().all(|scope| entries.iter().any(|entry| entry.scope == *scope));
+        let (mut fresh, mut lost): (Vec<Entry>, Vec<Entry>) = (Vec::new(), Vec::new());
+        let (mut asking, mut since, mut seen) = (false, None, u64::MAX);
+        let (mut living, mut long, mut excluded, mut elsewhere) = (0, 0, 0, 0);
+        let mut counted = Vec::new();
+        for entry in index(host) {
+            let Known { owes, answered, here, .. } = self.find(entry.queue).unwrap_or(&nothing);
+            let is_late = *owes > 0 && now.saturating_sub(*owes) >= PATIENCE;
+            let is_fresh = !is_late && now.saturating_sub(*answered) < PATIENCE;
+            if !scopes.contains(&entry.scope) {
+                elsewhere += if is_fresh { here.live + here.excluded } else { 0 };
+                continue;
+            }
+            counted.push(entry.scope);
+            since = since.max(Some(entry.since));
+            if is_fresh {
+                living += here.live;
+                long += here.long;
+                excluded += here.excluded;
+                seen = seen.min(here.asked);
+                fresh.push(entry);
+            } else if is_late {
+                lost.push(entry);
+            } else {
+                asking = true;
+            }
+        }
         let trust = if !lost.is_empty() {
             Trust::Leaking
-        } else if !everywhere {
+        } else if !scopes.iter().all(|scope| counted.contains(scope)) {
             Trust::Unknown
         } else if scopes.iter().any(|scope| is_rejected(host, *scope)) {
             Trust::Rejected
-        } else if entries.iter().all(|entry| fresh(&entry)) {
-            Trust::Exact
-        } else {
+        } else if asking {
             Trust::Asking
+        } else {
+            Trust::Exact
         };
+        let (mut gone, mut replaced) = (Vec::new(), Vec::new());
+        for entry in &lost {
+            gone.push(entry.queue);
+            if self.is_replaced(entry, &lost, &fresh) {
+                replaced.push(entry.queue);
+            }
+        }
         Result {
             trust,
-            living: living.iter().map(|here| here.live).sum(),
-            long: living.iter().map(|here| here.long).sum(),
-            excluded: living.iter().map(|here| here.excluded).sum(),
-            elsewhere: others.iter().filter(fresh).map(|entry| known(entry).here).map(|here| here.live + here.excluded).sum(),
-            members: living.len() as u64,
-            replaced: lost.iter().filter(|gone| replaced(gone)).map(|gone| gone.queue).collect(),
-            lost: lost.iter().map(|gone| gone.queue).collect(),
-            since: entries.iter().map(|entry| entry.since).max().unwrap_or(now),
-            seen: living.iter().map(|here| here.asked).min().unwrap_or(now),
+            living,
+            long,
+            excluded,
+            elsewhere,
+            members: fresh.len() as u64,
+            lost: gone,
+            replaced,
+            since: since.unwrap_or(now),
+            seen: if fresh.is_empty() { now } else { seen },
         }
     }
 
-    /// The listings that came in this round or later, by scope, and whether none is missing or shorter than it should be.
-    pub(crate) fn listings(&self, host: &impl Control, scopes: &[Scope], round: u64, plain_only: bool) -> (Vec<(Scope, &str)>, bool) {
+    /// Whether as many of the same kind have begun to count as are lost.
+    fn is_replaced(&self, gone: &Entry, lost: &[Entry], fresh: &[Entry]) -> bool {
+        let died = self.find(gone.queue).map_or(0, |known| known.answered).max(gone.since + LATER);
+        let same = |entry: &&Entry| entry.configuration == gone.configuration && entry.scope == gone.scope;
+        let newer = fresh.iter().filter(same).filter(|entry| entry.since >= died).count();
+        newer >= lost.iter().filter(same).count() || !fresh.is_empty() && !fresh.iter().any(|entry| same(&entry))
+    }
+
+    /// Hands over the listings that came in this round or later, by scope, and says whether none is missing or shorter than it should be.
+    pub(crate) fn listings<'c>(
+        &'c self,
+        host: &impl Control,
+        scopes: &[Scope],
+        round: u64,
+        plain_only: bool,
+        take: &mut dyn FnMut(Scope, &'c str),
+    ) -> bool {
         let mut complete = true;
-        let mut listings = Vec::new();
         for entry in index(host).iter().filter(|entry| scopes.contains(&entry.scope)) {
             match self.find(entry.queue) {
                 Some(Known { listing: Some((when, listing)), here, .. }) if *when >= round => {
                     let there = if plain_only { here.live - here.long } else { here.live };
-                    complete &= listing.lines().count() as u64 == there;
-                    listings.push((entry.scope, listing.as_str()));
+                    complete &= listing.bytes().filter(|byte| *byte == b'\n').count() as u64 == there;
+                    take(entry.scope, listing);
                 }
                 _ => complete = false,
             }
         }
-        (listings, complete)
+        complete
     }
 
     /// Forgets those whose count was put right, and in whose place others count. A worker where nobody does is not forgotten.
     pub(crate) fn bury(&mut self, host: &impl Control, replaced: &[u32]) {
         strike(host, replaced);
-        self.known.retain(|(queue, _)| !replaced.contains(queue));
+        self.keep(&mut |queue| !replaced.contains(&queue));
+    }
+
+    /// Forgets all others.
+    fn keep(&mut self, stays: &mut dyn FnMut(u32) -> bool) {
+        self.known.retain(|(queue, _)| stays(*queue));
     }
 }

@@ -3,24 +3,26 @@
 use super::answers::sentence;
 use super::app;
 use super::census::Result as Counted;
-use super::machine::{Act, Phase, Record, Step};
+use super::machine::{Act, Phase, Reason, Record, Step};
 use super::record::{read_record, update};
-use super::root::{Call, Gate, phase_number};
+use super::root::{Call, Gate};
 use super::stats::Stats;
 use crate::config::wire::Finish;
 use crate::host::{Control, Level};
 use crate::pieces::text;
+use crate::words::lossy;
 
 impl Gate {
     pub(super) fn drain(&mut self, host: &impl Control) {
         let (now, begun) = (host.now(), self.begun(host));
-        let began = update(host, |record| record.drain(&self.policy, now, begun));
+        let mut began = false;
+        update(host, &mut |record| began = record.drain(&self.policy, now, begun));
         if began {
             host.log(
                 Level::Warning,
                 &text!["the drain begins: deadline in ", self.policy.deadline, " ms, quiet for ", self.policy.quiet, " ms"],
             );
-            host.set(self.metrics.state, phase_number(Phase::Draining));
+            host.set(self.metrics.state, Phase::Draining as u64);
             self.look(host);
         }
     }
@@ -45,8 +47,8 @@ impl Gate {
     }
 
     pub(super) fn serve_again(&mut self, host: &impl Control, stream: u32) {
-        update(host, |record| *record = Record { heals: record.heals, ..Record::default() });
-        host.set(self.metrics.state, phase_number(Phase::Serving));
+        update(host, &mut |record| *record = Record { heals: record.heals, ..Record::default() });
+        host.set(self.metrics.state, Phase::Serving as u64);
         host.log(Level::Warning, "the drain was taken back");
         self.ask(host);
         self.outcome(host, stream, 200, "the drain was taken back");
@@ -58,26 +60,27 @@ impl Gate {
         self.seek_witness(host, now, &counted);
         self.seek_app(host, now);
         let sight = self.sight(host, now, &counted);
-        let before = read_record(host).phase;
-        let (reason, act, speaks, phase, late, seconds) = update(host, |record| {
-            let (reason, act) = record.look(&self.policy, now, &sight);
-            let speaks = record.phase == Phase::Draining && now.saturating_sub(record.said) >= 1_000;
+        let (mut before, mut after) = (Phase::Serving, Record::default());
+        let (mut reason, mut act, mut speaks) = (Reason::NotDraining, None, false);
+        update(host, &mut |record| {
+            before = record.phase;
+            (reason, act) = record.look(&self.policy, now, &sight);
+            speaks = record.phase == Phase::Draining && now.saturating_sub(record.said) >= 1_000;
             if speaks {
                 record.said = now;
             }
-            (reason, act, speaks, record.phase, record.late(sight.begun), record.lasted(now) / 1_000)
+            after.clone_from(record);
         });
         if speaks {
-            let sentence = sentence(&reason, &read_record(host), now, self.policy.quiet);
-            host.log(Level::Info, &text!["draining: ", sentence]);
+            host.log(Level::Info, &text!["draining: ", sentence(&reason, &after, now, self.policy.quiet)]);
         }
         if let Some(act) = act {
             self.act(host, act, &counted);
         }
-        host.set(self.metrics.late, late);
-        host.set(self.metrics.seconds, seconds);
-        if before == Phase::Draining && phase.is_open() {
-            if phase == Phase::Expired {
+        host.set(self.metrics.late, after.late(sight.begun));
+        host.set(self.metrics.seconds, after.lasted(now) / 1_000);
+        if before == Phase::Draining && after.phase.is_open() {
+            if after.phase == Phase::Expired {
                 host.add(self.metrics.expired, 1);
             }
             self.opened(host);
@@ -87,7 +90,7 @@ impl Gate {
     pub(super) fn opened(&self, host: &impl Control) {
         let record = read_record(host);
         let took = record.lasted(host.now());
-        host.set(self.metrics.state, phase_number(record.phase));
+        host.set(self.metrics.state, record.phase as u64);
         host.set(self.metrics.seconds, took / 1_000);
         let late = record.late(self.begun(host));
         host.log(Level::Warning, &text!["the drain ends: ", record.phase.name(), " after ", took, " ms; ", late, " streams came late"]);
@@ -104,7 +107,7 @@ impl Gate {
             }
             Act::Finish if self.latch.is_rejected() => return self.stepped(host, false, false),
             // A stream came late; it is waited for, too.
-            Act::Finish => return update(host, |record| record.finish = Step::Due),
+            Act::Finish => return update(host, &mut |record| record.finish = Step::Due),
             Act::Heal => return self.heal(host, counted),
         };
         match call {
@@ -115,7 +118,7 @@ impl Gate {
     }
 
     pub(super) fn stepped(&self, host: &impl Control, begin: bool, well: bool) {
-        update(host, |record| if begin { record.begin.answered(well) } else { record.finish.answered(well) });
+        update(host, &mut |record| if begin { &mut record.begin } else { &mut record.finish }.answered(well));
         if !well {
             host.log(Level::Warning, if begin { "the call that makes traffic leave failed" } else { "the last call failed" });
         }
@@ -132,21 +135,23 @@ impl Gate {
     /// not what they say now, and by one worker only: a stream that has begun since is not among them.
     pub(super) fn heal(&mut self, host: &impl Control, counted: &Counted) {
         let Some(leaked) = self.witness.leaked(host.now()) else { return };
-        let gauges = || self.metrics.scopes.iter().flat_map(|(_, [in_flight, long_lived, ..])| [*in_flight, *long_lived]);
-        let still = gauges().zip(leaked).all(|(gauge, leaked)| host.value(gauge).is_some_and(|value| value >= *leaked));
+        let gauges = || self.metrics.gauges.iter().zip(leaked);
+        let still = gauges().all(|(gauge, leaked)| host.value(*gauge).is_some_and(|value| value >= *leaked));
         let streams: u64 = leaked.iter().step_by(2).sum();
         if streams > 0 {
             let heals = self.heals_before;
-            let mine = |record: &mut Record| {
-                let mine = record.heals == heals;
-                record.heals += u64::from(mine);
-                mine
-            };
-            if !still || !update(host, mine) {
+            let mut mine = false;
+            if still {
+                update(host, &mut |record| {
+                    mine = record.heals == heals;
+                    record.heals += u64::from(mine);
+                });
+            }
+            if !mine {
                 return;
             }
-            for (gauge, leaked) in gauges().zip(leaked) {
-                host.add(gauge, i64::try_from(*leaked).unwrap_or_default().wrapping_neg());
+            for (gauge, leaked) in gauges() {
+                host.add(*gauge, i64::try_from(*leaked).unwrap_or_default().wrapping_neg());
             }
             host.add(self.metrics.heals, 1);
             host.log(Level::Warning, &text!["healed: ", streams, " streams were counted by workers' VMs that have died; Envoy has none"]);
@@ -166,7 +171,7 @@ impl Gate {
         let (_, call) = self.calls.swap_remove(index);
         let status = host.called_status();
         let well = status == Some(200);
-        let body = || String::from_utf8_lossy(&host.called_body(length)).into_owned();
+        let body = || lossy(&host.called_body(length));
         match call {
             Call::Begin => self.stepped(host, true, well),
             Call::Finish => self.finished(host, status),

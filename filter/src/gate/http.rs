@@ -1,5 +1,10 @@
 //! What may be asked of the gate: from method and path to a command.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::words::{cut, line, number, words};
+
 /// A request that makes sense.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -54,30 +59,30 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
     if path.len() > LONGEST {
         return Err(Wrong::Path);
     }
-    let (plain, query) = path.split_once('?').unwrap_or((path, ""));
-    let get = matches!(method, "GET" | "HEAD");
-    let only = |fits: bool, allow: &'static str, command: Command| if fits { Ok(command) } else { Err(Wrong::Method(allow)) };
-    match plain {
-        "/status" => only(get, "GET, HEAD", Command::Status),
-        "/streams" if get => Ok(Command::Streams(limit(query)?)),
-        "/streams" => Err(Wrong::Method("GET, HEAD")),
-        "/ready" => only(get, "GET, HEAD", Command::Ready),
-        "/prestop" if get || method == "POST" => Ok(Command::PreStop(hold(query)?)),
-        "/prestop" => Err(Wrong::Method("GET, HEAD, POST")),
-        "/drain" if method == "DELETE" => Ok(Command::Cancel),
-        "/drain" => only(method == "POST", "POST, DELETE", Command::Drain),
-        "/force" if method == "POST" => match parameter(query, "reason").map(decoded) {
-            Some(reason) if !reason.trim_ascii().is_empty() => Ok(Command::Force(reason)),
-            _ => Err(Wrong::Query("say why: POST /force?reason=…")),
-        },
-        "/force" => Err(Wrong::Method("POST")),
-        "/quitquitquit" => only(method == "POST", "POST", Command::Pass { path: path.into(), gracefully: false }),
-        "/drain_listeners" => {
-            let gracefully = parameter(query, "graceful").is_some();
-            only(method == "POST", "POST", Command::Pass { path: path.into(), gracefully })
-        }
-        _ => Err(Wrong::Path),
+    let (plain, query) = cut(path, b'?').unwrap_or((path, ""));
+    let allow = match plain {
+        "/status" | "/streams" | "/ready" => "GET, HEAD",
+        "/prestop" => "GET, HEAD, POST",
+        "/drain" => "POST, DELETE",
+        "/force" | "/quitquitquit" | "/drain_listeners" => "POST",
+        _ => return Err(Wrong::Path),
+    };
+    if !words(allow, b',').any(|allowed| allowed.trim_ascii() == method) {
+        return Err(Wrong::Method(allow));
     }
+    Ok(match plain {
+        "/status" => Command::Status,
+        "/streams" => Command::Streams(limit(query)?),
+        "/ready" => Command::Ready,
+        "/prestop" => Command::PreStop(hold(query)?),
+        "/drain" if method == "DELETE" => Command::Cancel,
+        "/drain" => Command::Drain,
+        "/force" => match parameter(query, "reason").map(decoded) {
+            Some(reason) if !reason.trim_ascii().is_empty() => Command::Force(reason),
+            _ => return Err(Wrong::Query("say why: POST /force?reason=…")),
+        },
+        _ => Command::Pass { path: path.into(), gracefully: plain != "/quitquitquit" && parameter(query, "graceful").is_some() },
+    })
 }
 
 /// `wait=30s`, `wait=500ms`, `wait=30`; `wait` alone holds until the gate is open.
@@ -87,29 +92,33 @@ fn hold(query: &str) -> Result<u64, Wrong> {
         None => Ok(0),
         Some("") => Ok(UNTIL_OPEN),
         Some(time) => {
-            let unit = time.trim_start_matches(|character: char| character.is_ascii_digit());
-            let number: u64 = time.strip_suffix(unit).and_then(|digits| digits.parse().ok()).ok_or(HELP)?;
-            match unit {
-                "ms" => Ok(number),
-                "" | "s" => number.checked_mul(1_000).ok_or(HELP),
-                "m" => number.checked_mul(60_000).ok_or(HELP),
-                _ => Err(HELP),
-            }
+            let digits = time.bytes().take_while(u8::is_ascii_digit).count();
+            let (digits, unit) = time.split_at_checked(digits).unwrap_or_default();
+            let milliseconds = match unit {
+                "ms" => 1,
+                "" | "s" => 1_000,
+                "m" => 60_000,
+                _ => return Err(HELP),
+            };
+            number(digits.as_bytes()).and_then(|number| number.checked_mul(milliseconds)).ok_or(HELP)
         }
     }
 }
 
 fn limit(query: &str) -> Result<usize, Wrong> {
     parameter(query, "limit").map_or(Ok(20), |limit| {
-        limit.parse().ok().filter(|limit| (1..=MOST).contains(limit)).ok_or(Wrong::Query("`limit` is a number from 1 to 100"))
+        number(limit.as_bytes())
+            .and_then(|limit| usize::try_from(limit).ok())
+            .filter(|limit| (1..=MOST).contains(limit))
+            .ok_or(Wrong::Query("`limit` is a number from 1 to 100"))
     })
 }
 
 fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
-    query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).find(|(key, _)| *key == name).map(|(_, value)| value)
+    words(query, b'&').map(|pair| cut(pair, b'=').unwrap_or((pair, ""))).find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
-/// Percent signs and plus signs; what is not UTF-8 then is shown as such. Control characters would break the log's line.
+/// Percent signs and plus signs.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -129,8 +138,7 @@ fn decoded(text: &str) -> String {
             other => other,
         });
     }
-    let text = String::from_utf8_lossy(&bytes);
-    text.chars().map(|character| if character.is_ascii_control() { ' ' } else { character }).take(200).collect()
+    line(&bytes, 200)
 }
 
 fn digit(byte: u8) -> Option<u8> {
@@ -140,7 +148,7 @@ fn digit(byte: u8) -> Option<u8> {
 /// Compares without telling by its time how much of it was right.
 pub fn same_secret(given: &[u8], secret: &[u8]) -> bool {
     let difference = given.iter().zip(secret).fold(0, |sum, (one, other)| sum | (one ^ other));
-    given.len() == secret.len() && std::hint::black_box(difference) == 0
+    given.len() == secret.len() && core::hint::black_box(difference) == 0
 }
 
 #[cfg(test)]

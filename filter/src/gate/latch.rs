@@ -3,6 +3,7 @@
 
 use crate::host::{Control, Metric, change};
 use crate::pieces::text;
+use crate::words::words;
 
 /// Who has it, and until when.
 const HOLDER: &str = "laststream.passing";
@@ -54,7 +55,7 @@ impl Latch {
 
     /// The gauge first: once the latch is free, the gauge is somebody else's.
     pub(crate) fn open(&mut self, host: &impl Control, me: u32) {
-        if !std::mem::replace(&mut self.held_by_me, false) {
+        if !core::mem::replace(&mut self.held_by_me, false) {
             return;
         }
         let still_mine = |text: Option<&[u8]>| text.and_then(read).is_some_and(|(holder, _)| holder == me);
@@ -66,8 +67,8 @@ impl Latch {
 }
 
 fn read(text: &[u8]) -> Option<(u32, u64)> {
-    let (holder, until) = std::str::from_utf8(text).ok()?.split_once(' ')?;
-    Some((holder.parse().ok()?, until.parse().ok()?))
+    let mut words = words(core::str::from_utf8(text).ok()?, b' ');
+    Some((words.small()?, words.number()?))
 }
 
 #[cfg(test)]

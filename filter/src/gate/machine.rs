@@ -6,6 +6,8 @@
 //!    └────── cancel ──────┘ └──── force ─────────► forced
 //! ```
 
+use alloc::string::String;
+
 use super::policy::Policy;
 use crate::config::object::words;
 
@@ -269,7 +271,7 @@ impl Record {
         };
         let bytes = sight.buffered.filter(|&bytes| bytes > 0).map(Reason::Bytes);
         let app = (policy.waits_for_app() && sight.app != App::Gone).then_some(Reason::App(sight.app));
-        let begun = std::mem::replace(&mut self.begun_last, sight.begun);
+        let begun = core::mem::replace(&mut self.begun_last, sight.begun);
         if let Some(reason) = streams.or(bytes).or(app) {
             self.quiet_since = 0;
             return reason;

@@ -1,8 +1,11 @@
 //! The record as text, for the shared data that all workers' VMs see. A record that cannot be read, of another version, is none.
 
+use alloc::string::String;
+
 use super::machine::{Phase, Record, Step};
 use crate::host::{Control, change};
-use crate::pieces::{Piece as _, text};
+use crate::pieces::{self, text};
+use crate::words::words;
 
 /// Where it is.
 const RECORD: &str = "laststream.gate";
@@ -11,10 +14,9 @@ const VERSION: &str = "1";
 
 /// Writes it: numbers with blanks between them, the reason last.
 pub(crate) fn write(record: &Record) -> String {
-    let phase = Phase::ALL.iter().position(|phase| *phase == record.phase).unwrap_or_default() as u64;
     let [begin, finish] = [record.begin, record.finish].map(numbers);
     let numbers = [
-        phase,
+        record.phase as u64,
         record.began,
         record.deadline,
         record.ended,
@@ -30,34 +32,29 @@ pub(crate) fn write(record: &Record) -> String {
         record.heals,
         record.said,
     ];
-    let mut text = String::from(VERSION);
-    for number in numbers {
-        text.push(' ');
-        number.add(&mut text);
-    }
-    text![text, " ", record.why]
+    text![pieces::numbers(VERSION, &numbers), " ", record.why]
 }
 
 pub(crate) fn read(text: &[u8]) -> Option<Record> {
-    let text = std::str::from_utf8(text).ok()?;
-    let mut words = text.splitn(17, ' ');
+    let text = core::str::from_utf8(text).ok()?;
+    let mut words = words(text, b' ');
     if words.next() != Some(VERSION) {
         return None;
     }
-    let mut number = || words.next()?.parse::<u64>().ok();
+    let [phase, began, deadline, ended, begun_before, begun_last, quiet_since, b0, b1, b2, f0, f1, f2, heals, said] = words.numbers()?;
     Some(Record {
-        phase: *Phase::ALL.get(usize::try_from(number()?).ok()?)?,
-        began: number()?,
-        deadline: number()?,
-        ended: number()?,
-        begun_before: number()?,
-        begun_last: number()?,
-        quiet_since: number()?,
-        begin: step(number()?, number()?, number()?)?,
-        finish: step(number()?, number()?, number()?)?,
-        heals: number()?,
-        said: number()?,
-        why: words.next().unwrap_or_default().into(),
+        phase: *Phase::ALL.get(usize::try_from(phase).ok()?)?,
+        began,
+        deadline,
+        ended,
+        begun_before,
+        begun_last,
+        quiet_since,
+        begin: step(b0, b1, b2)?,
+        finish: step(f0, f1, f2)?,
+        heals,
+        said,
+        why: words.rest().into(),
     })
 }
 
@@ -85,17 +82,12 @@ pub(super) fn read_record(host: &impl Control) -> Record {
 }
 
 /// Changes the record, also if another worker was quicker: then the change is made again, on what the other left.
-pub(super) fn update<T>(host: &impl Control, mut work: impl FnMut(&mut Record) -> T) -> T {
-    let mut result = None;
-    update_record(host, &mut |record| result = Some(work(record)));
-    result.unwrap_or_else(|| work(&mut Record::default()))
-}
-
-fn update_record(host: &impl Control, work: &mut dyn FnMut(&mut Record)) {
+pub(super) fn update(host: &impl Control, work: &mut dyn FnMut(&mut Record)) {
     change(host, RECORD, &mut |text| {
-        let before = text.and_then(read).unwrap_or_default();
-        let mut after = before.clone();
-        work(&mut after);
-        (after != before || text.is_none()).then(|| write(&after).into_bytes())
+        let mut record = text.and_then(read).unwrap_or_default();
+        let before = write(&record);
+        work(&mut record);
+        let after = write(&record);
+        (after != before || text.is_none()).then(|| after.into_bytes())
     });
 }

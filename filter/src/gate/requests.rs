@@ -1,6 +1,6 @@
 //! What the gate is asked, and what it answers.
 
-use std::cell::OnceCell;
+use alloc::string::String;
 
 use super::answers::{Outcome, ScopeStatus, Status, sentence};
 use super::http::{Command, Wrong, command, same_secret};
@@ -14,6 +14,7 @@ use crate::headers::Headers;
 use crate::host::{Control, Level, Metric};
 use crate::pieces::text;
 use crate::rules::is_grpc;
+use crate::words::lossy;
 
 pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
 /// How long a status waits for the counters.
@@ -30,7 +31,7 @@ impl Gate {
         if is_grpc(headers) {
             return self.cut_grpc(host, stream);
         }
-        let text = |name: &str| String::from_utf8_lossy(headers.first(name).unwrap_or_default()).into_owned();
+        let text = |name| lossy(headers.first(name).unwrap_or_default());
         match command(&text(":method"), &text(":path")) {
             Ok(asked) => {
                 if let Some(why) = self.forbidden(host, &asked, headers) {
@@ -51,7 +52,7 @@ impl Gate {
 
     /// To a gRPC request Envoy turns every answer of a filter into HTTP 200, and whoever polls for that would take a no for a yes.
     fn cut_grpc(&mut self, host: &impl Control, stream: u32) {
-        if !std::mem::replace(&mut self.has_cut, true) {
+        if !core::mem::replace(&mut self.has_cut, true) {
             host.log(
                 Level::Warning,
                 "a gRPC request was cut: Envoy would answer it with HTTP 200 whatever the gate says; ask without that content-type",
@@ -101,7 +102,7 @@ impl Gate {
             Command::Cancel => self.cancel(host, stream),
             Command::Force(why) => {
                 let begun = self.begun(host);
-                update(host, |record| record.force(now, begun, &why));
+                update(host, &mut |record| record.force(now, begun, &why));
                 host.add(self.metrics.forced, 1);
                 host.log(Level::Critical, &text!["the gate was forced open: ", why]);
                 self.opened(host);
@@ -149,16 +150,16 @@ impl Gate {
         {
             host.send(me, b"more wait");
         }
-        let status = OnceCell::new();
-        for waiter in ready {
+        let mut status = None;
+        for waiter in &ready {
             match waiter.what {
                 For::Counts => {
-                    let body: &String = status.get_or_init(|| self.status(host));
+                    let body: &String = status.get_or_insert_with(|| self.status(host));
                     host.answer(waiter.stream, 200, &[("content-type", "application/json")], body);
                 }
-                For::Listing(length) => self.tell_streams(host, &waiter, length),
+                For::Listing(length) => self.tell_streams(host, waiter, length),
                 For::Opening => self.tell_ready(host, waiter.stream),
-                For::Signal => self.signal(host, waiter),
+                For::Signal => self.signal(host, waiter.clone()),
             }
         }
     }

@@ -1,6 +1,9 @@
 //! One worker's gate: what it has, and what makes it look. What it is asked is in `requests`, what it sees in `sight`, what it does in
 //! `drive` and `signals`. The record is shared with the other workers.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use super::census::{Census, Wishes};
 use super::latch::Latch;
 use super::machine::{App, Phase, Record, Step};
@@ -8,9 +11,10 @@ use super::policy::Policy;
 use super::record::read_record;
 use super::waiting::{For, Waiting};
 use super::witness::Witness;
+use crate::config::Fault;
 use crate::config::wire::Scope;
 use crate::host::{Control, Kind, Metric};
-use crate::metrics;
+use crate::metrics::{self, define};
 
 /// Between two looks; milliseconds.
 const TICK: u32 = 100;
@@ -33,6 +37,8 @@ pub(super) enum Call {
 #[derive(Debug)]
 pub(super) struct Metrics {
     pub(super) scopes: Vec<(Scope, [Metric; 3])>,
+    /// In flight and long-lived of each scope.
+    pub(super) gauges: Vec<Metric>,
     /// Of all scopes, these or not: begun, excluded.
     pub(super) everywhere: Vec<Metric>,
     pub(super) state: Metric,
@@ -67,39 +73,48 @@ pub(crate) struct Gate {
     pub(super) has_cut: bool,
 }
 
+type NameIn = fn(Scope) -> String;
+
+/// In flight, long-lived, begun.
+const OF_A_SCOPE: [(Kind, NameIn); 3] =
+    [(Kind::Gauge, metrics::in_flight), (Kind::Gauge, metrics::long_lived), (Kind::Counter, metrics::begun)];
+
 impl Metrics {
-    fn define(host: &impl Control, scopes: &[Scope]) -> Result<Self, String> {
-        let gauge = |name: &str| define(host, Kind::Gauge, name);
-        let everywhere = Scope::ALL.iter().flat_map(|scope| [metrics::begun(*scope), metrics::excluded(*scope)]);
-        let counted = |name: String| define(host, Kind::Counter, &name);
-        let scope = |scope: &Scope| -> Result<(Scope, [Metric; 3]), String> {
-            let begun = counted(metrics::begun(*scope))?;
-            Ok((*scope, [gauge(&metrics::in_flight(*scope))?, gauge(&metrics::long_lived(*scope))?, begun]))
-        };
+    fn define(host: &impl Control, wanted: &[Scope]) -> Result<Self, Fault> {
         let mut own = [Metric(0); metrics::GATE.len()];
-        for (metric, (kind, name)) in own.iter_mut().zip(metrics::GATE) {
-            *metric = define(host, kind, name)?;
-            if kind == Kind::Counter {
+        for (metric, (kind, name)) in own.iter_mut().zip(&metrics::GATE) {
+            *metric = define(host, *kind, (*name).into())?;
+            if *kind == Kind::Counter {
                 host.show(*metric);
             }
         }
         let [state, seconds, late, refused, heals, expired, forced, _evictions] = own; // nothing is evicted yet
-        let scopes = scopes.iter().map(scope).collect::<Result<_, _>>()?;
-        let everywhere = everywhere.map(counted).collect::<Result<_, _>>()?;
-        Ok(Self { scopes, everywhere, state, seconds, late, refused, heals, expired, forced })
+        let (mut scopes, mut gauges, mut everywhere) = (Vec::new(), Vec::new(), Vec::new());
+        for scope in Scope::ALL {
+            for name in &[metrics::begun, metrics::excluded] {
+                everywhere.push(define(host, Kind::Counter, name(*scope))?);
+            }
+        }
+        for scope in wanted {
+            let mut three = [Metric(0); 3];
+            for (metric, (kind, name)) in three.iter_mut().zip(&OF_A_SCOPE) {
+                *metric = define(host, *kind, name(*scope))?;
+                if *kind == Kind::Gauge {
+                    gauges.push(*metric);
+                }
+            }
+            scopes.push((*scope, three));
+        }
+        Ok(Self { scopes, gauges, everywhere, state, seconds, late, refused, heals, expired, forced })
     }
-}
-
-fn define(host: &impl Control, kind: Kind, name: &str) -> Result<Metric, String> {
-    host.metric(kind, name).ok_or_else(|| metrics::undefined(name))
 }
 
 impl Gate {
     /// # Errors
     /// Which metric Envoy does not define.
-    pub(crate) fn new(host: &impl Control, root: u32, policy: Policy) -> Result<Self, String> {
+    pub(crate) fn new(host: &impl Control, root: u32, policy: Policy) -> Result<Self, Fault> {
         let metrics = Metrics::define(host, &policy.scopes)?;
-        let latch = Latch::new(define(host, Kind::Gauge, metrics::CLOSING)?);
+        let latch = Latch::new(define(host, Kind::Gauge, metrics::CLOSING.into())?);
         let mut gate = Self {
             root,
             policy,
@@ -118,7 +133,7 @@ impl Gate {
             has_cut: false,
         };
         // A drain that began before this configuration goes on under it.
-        host.set(gate.metrics.state, phase_number(read_record(host).phase));
+        host.set(gate.metrics.state, read_record(host).phase as u64);
         gate.pace(host);
         Ok(gate)
     }
@@ -187,8 +202,4 @@ impl Gate {
             host.tick_every(period);
         }
     }
-}
-
-pub(super) fn phase_number(phase: Phase) -> u64 {
-    Phase::ALL.iter().position(|other| *other == phase).unwrap_or_default() as u64
 }

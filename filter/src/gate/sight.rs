@@ -94,8 +94,7 @@ impl Gate {
         }
         self.stats_asked = now;
         self.heals_before = read_record(host).heals;
-        let gauges = self.metrics.scopes.iter().flat_map(|(_, [in_flight, long_lived, ..])| [in_flight, long_lived]);
-        let gauges = gauges.map(|gauge| host.value(*gauge).unwrap_or_default()).collect();
+        let gauges = self.metrics.gauges.iter().map(|gauge| host.value(*gauge).unwrap_or_default()).collect();
         self.witness.ask(Before { at: now, moved: self.moved(host), idle: self.idle(counted), gauges });
         match self.call(host, &self.policy.admin, "GET", stats::PATH) {
             Some(number) => self.calls.push((number, Call::Stats)),

@@ -1,5 +1,9 @@
 //! What Envoy itself counts, from its admin interface: the second source.
 
+use alloc::string::String;
+
+use crate::words::{cut_last, number, words};
+
 /// The query for exactly the statistics that are read here.
 pub(crate) const PATH: &str = concat!(
     "/stats?filter=%5E%28http%5C..*%5C.downstream_%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%29",
@@ -22,15 +26,15 @@ impl Stats {
     /// Reads `name: value` lines. Connection managers of an ignored stat prefix are left out.
     pub(crate) fn read(text: &str, ignore: &[String]) -> Self {
         let mut stats = Self::default();
-        for (name, value) in text.lines().filter_map(|line| line.rsplit_once(':')) {
-            let Ok(value) = value.trim_ascii().parse::<u64>() else { continue };
+        for (name, value) in words(text, b'\n').filter_map(|line| cut_last(line, b':')) {
+            let Some(value) = number(value.trim_ascii().as_bytes()) else { continue };
             if name == "server.concurrency" {
                 stats.workers = Some(value);
             }
             if name.starts_with("listener_manager.total_") && name.ends_with("_draining") {
                 stats.draining = Some(stats.draining.unwrap_or(0).saturating_add(value));
             }
-            let Some((prefix, what)) = name.strip_prefix("http.").and_then(|name| name.rsplit_once('.')) else { continue };
+            let Some((prefix, what)) = name.strip_prefix("http.").and_then(|name| cut_last(name, b'.')) else { continue };
             if ignore.iter().any(|ignored| ignored == prefix) {
                 continue;
             }

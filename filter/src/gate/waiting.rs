@@ -1,5 +1,8 @@
 //! Requests that are held until there is something to say.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 /// What a held request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum For {
@@ -37,10 +40,10 @@ impl Waiting {
     }
 
     /// The client has gone, or was answered.
-    pub(crate) fn forget(&mut self, stream: u32) -> bool {
-        let before = self.0.len();
-        self.0.retain(|waiter| waiter.stream != stream);
-        self.0.len() < before
+    pub(crate) fn forget(&mut self, stream: u32) {
+        if let Some(index) = self.0.iter().position(|waiter| waiter.stream == stream) {
+            self.0.remove(index);
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -65,13 +68,14 @@ impl Waiting {
     /// Takes out those that are ready, the oldest first, as many as may be answered at once.
     pub(crate) fn ready(&mut self, mut ready: impl FnMut(&Waiter) -> bool) -> Vec<Waiter> {
         let mut taken = Vec::new();
-        self.0.retain(|waiter| {
-            let takes = taken.len() < AT_ONCE && ready(waiter);
-            if takes {
-                taken.push(waiter.clone());
+        let mut index = 0;
+        while let Some(waiter) = self.0.get(index).filter(|_| taken.len() < AT_ONCE) {
+            if ready(waiter) {
+                taken.push(self.0.remove(index));
+            } else {
+                index += 1;
             }
-            !takes
-        });
+        }
         taken
     }
 }

@@ -1,5 +1,7 @@
 //! Envoy's own count as the second source: what it was at a moment, beside what the gate knew just before.
 
+use alloc::vec::Vec;
+
 use super::stats::Stats;
 
 /// How long a sample is good; milliseconds.

@@ -1,16 +1,21 @@
 //! What Envoy calls. A callback that is not here costs nothing: Envoy does not enter the VM for it. There is none for bodies, trailers,
 //! responses or the log, and none of another protocol.
 
-use std::cell::RefCell;
+use alloc::boxed::Box;
+use core::cell::RefCell;
+use core::panic::{Location, PanicInfo};
 
 use super::imports::Envoy;
 use crate::contexts::{Contexts, Flow};
 use crate::host::{Host, Level};
 use crate::pieces::text;
 
-thread_local! {
-    static CONTEXTS: RefCell<Contexts> = RefCell::default();
-}
+static CONTEXTS: OneThread<RefCell<Contexts>> = OneThread(RefCell::new(Contexts::new()));
+
+struct OneThread<T>(T);
+
+// SAFETY: Envoy gives each of its threads a VM with memory of its own, and a VM has one thread.
+unsafe impl<T> Sync for OneThread<T> {}
 
 /// Goes on with the next filter.
 const CONTINUE: u32 = 0;
@@ -23,14 +28,22 @@ const STOP: u32 = 1;
 extern "C" fn proxy_abi_version_0_2_1() {}
 
 #[unsafe(no_mangle)]
-extern "C" fn _initialize() {
-    std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map_or("", |place| place.file());
-        let line = panic.location().map_or(0, |place| place.line());
-        let payload = panic.payload();
-        let why = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        Envoy.log(Level::Critical, &text!["panicked at ", place, ":", line, ": ", why.unwrap_or_default()]);
-    }));
+extern "C" fn _initialize() {}
+
+/// Only where it happened, which says what, too: messages would bring the formatting engine along. The compiler sees that nobody reads
+/// them where this is part of its caller.
+#[panic_handler]
+#[inline(always)]
+#[allow(unused_attributes, reason = "rustc says that what is exported is not inlined; LLVM inlines it")]
+fn panicked(panic: &PanicInfo<'_>) -> ! {
+    die(panic.location())
+}
+
+#[inline(never)]
+fn die(place: Option<&Location<'_>>) -> ! {
+    let (file, line) = place.map_or(("", 0), |place| (place.file(), place.line()));
+    Envoy.log(Level::Critical, &text!["panicked at ", file, ":", line]);
+    core::arch::wasm32::unreachable()
 }
 
 /// Memory for the host to fill.
@@ -41,18 +54,18 @@ extern "C" fn proxy_on_memory_allocate(length: usize) -> *mut u8 {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_context_create(context: u32, parent: u32) {
-    CONTEXTS.with_borrow_mut(|contexts| contexts.create(context, parent));
+    CONTEXTS.0.borrow_mut().create(context, parent);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_configure(root: u32, length: usize) -> u32 {
     let text = Envoy.configuration(length);
-    CONTEXTS.with_borrow_mut(|contexts| contexts.configure(root, &Envoy, &text)).into()
+    CONTEXTS.0.borrow_mut().configure(root, &Envoy, &text).into()
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_headers(stream: u32, _headers: u32, _end_of_stream: u32) -> u32 {
-    match CONTEXTS.with_borrow_mut(|contexts| contexts.begin(stream, &Envoy)) {
+    match CONTEXTS.0.borrow_mut().begin(stream, &Envoy) {
         Flow::Continue => CONTINUE,
         Flow::Stop => STOP,
     }
@@ -60,22 +73,22 @@ extern "C" fn proxy_on_request_headers(stream: u32, _headers: u32, _end_of_strea
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_tick(root: u32) {
-    CONTEXTS.with_borrow_mut(|contexts| contexts.tick(root, &Envoy));
+    CONTEXTS.0.borrow_mut().tick(root, &Envoy);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_queue_ready(root: u32, queue: u32) {
-    CONTEXTS.with_borrow_mut(|contexts| contexts.message(root, queue, &Envoy));
+    CONTEXTS.0.borrow_mut().message(root, queue, &Envoy);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_http_call_response(root: u32, call: u32, _headers: u32, length: usize, _trailers: u32) {
-    CONTEXTS.with_borrow_mut(|contexts| contexts.called(root, call, length, &Envoy));
+    CONTEXTS.0.borrow_mut().called(root, call, length, &Envoy);
 }
 
 /// True: nothing is left to do for the context.
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_done(context: u32) -> u32 {
-    CONTEXTS.with_borrow_mut(|contexts| contexts.done(context, &Envoy));
+    CONTEXTS.0.borrow_mut().done(context, &Envoy);
     true.into()
 }

@@ -1,9 +1,12 @@
 //! Calls to the host, as a [`Host`].
 
-use std::ptr;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ptr;
 
 use crate::headers::serialise;
 use crate::host::{Control, Host, Kind, Level, Metric};
+use crate::words::number;
 
 /// The statuses of the ABI are more than the module tells apart.
 const OK: u32 = 0;
@@ -200,7 +203,7 @@ impl Control for Envoy {
     }
 
     fn called_status(&self) -> Option<u16> {
-        std::str::from_utf8(&self.called_header(":status")?).ok()?.parse().ok()
+        u16::try_from(number(&self.called_header(":status")?)?).ok()
     }
 
     fn called_header(&self, name: &str) -> Option<Vec<u8>> {
