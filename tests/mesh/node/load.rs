@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -35,8 +36,8 @@ pub(crate) struct Tally {
 pub(crate) struct Failed {
     /// Since the load began.
     pub(crate) after: Duration,
-    /// Which gateway had it.
-    pub(crate) gateway: SocketAddr,
+    /// The gateway's pod that had it.
+    pub(crate) pod: String,
     pub(crate) what: String,
 }
 
@@ -47,7 +48,7 @@ impl Tally {
 
     /// The first of them, a line each.
     pub(crate) fn first_failures(&self, count: usize) -> String {
-        let line = |failed: &Failed| format!("  {:6.2} s  {}  {}", failed.after.as_secs_f64(), failed.gateway.ip(), failed.what);
+        let line = |failed: &Failed| format!("  {:6.2} s  {}  {}", failed.after.as_secs_f64(), failed.pod, failed.what);
         self.failed().iter().take(count).map(line).collect::<Vec<_>>().join("\n")
     }
 
@@ -87,6 +88,11 @@ impl Load {
         Self { clients, shared }
     }
 
+    /// How many requests have ended.
+    pub(crate) fn requests(&self) -> usize {
+        self.shared.tally.requests.load(Ordering::Relaxed)
+    }
+
     /// Asks for no more, and waits for what has been asked.
     pub(crate) async fn finish(mut self) -> Outcome<Tally> {
         self.shared.ending.store(true, Ordering::Relaxed);
@@ -120,10 +126,17 @@ impl Shared {
         }
     }
 
+    fn pod_at(&self, gateway: SocketAddr) -> String {
+        let address = gateway.ip().to_string();
+        let there = |pod: &Value| pod["status"]["podIP"] == address.as_str();
+        let names = self.world.pods.find(self.namespace, |pod| there(pod).then(|| pod["metadata"]["name"].as_str().map(str::to_owned))?);
+        names.into_iter().next().unwrap_or_else(|| format!("{address}, which is gone"))
+    }
+
     fn note(&self, gateway: SocketAddr, what: &str, outcome: Outcome) {
         self.tally.requests.fetch_add(1, Ordering::Relaxed);
         if let Err(failure) = outcome {
-            let failed = Failed { after: self.begun.elapsed(), gateway, what: format!("{what}: {failure}") };
+            let failed = Failed { after: self.begun.elapsed(), pod: self.pod_at(gateway), what: format!("{what}: {failure}") };
             self.tally.failed().push(failed);
         }
     }
