@@ -1,7 +1,7 @@
 //! One HTTP stream, from its request headers to its end.
 
 use alloc::rc::Rc;
-use core::cell::OnceCell;
+use alloc::vec::Vec;
 
 use crate::forwarded::{Edit, Finding, Policy, Scheme, Told};
 use crate::headers::Headers;
@@ -53,17 +53,16 @@ impl Stream {
 
     /// The request headers are here. False: the gate is closing, and the stream must not go on.
     pub(crate) fn begin(&mut self, host: &impl Control) -> bool {
-        let map = OnceCell::new();
-        let headers = || Headers::new(map.get_or_init(|| host.request_headers()));
+        let mut headers = Lazy { host, map: None };
         if self.counted == Counted::No {
-            self.counted = self.count(host, headers);
+            self.counted = self.count(host, &mut headers);
         }
         // Counted first, and only then looks at the gate: see `Gate::signal`.
         if matches!(self.counted, Counted::Plain | Counted::LongLived) && self.gate_is_closing(host) {
             return false;
         }
         if let Some(policy) = &self.plugin.config.forwarded_proto {
-            self.restore_scheme(policy, host, headers);
+            self.restore_scheme(policy, host, &mut headers);
         }
         true
     }
@@ -103,11 +102,11 @@ impl Stream {
     /// In flight goes up before begun, and who reads takes them in that order, too: if in flight is zero and begun is what it was, no
     /// stream has been there in between. Long-lived goes up last and down first: whoever reads it after in flight, with begun standing
     /// still, never subtracts too much.
-    fn count<'m>(&self, host: &impl Control, headers: impl Fn() -> Headers<'m>) -> Counted {
+    fn count<H: Control>(&self, host: &H, headers: &mut Lazy<H>) -> Counted {
         let Plugin { config, metrics, member, .. } = &*self.plugin;
         member.enter(host, config.scope, config.fingerprint);
         let route = || host.property(b"xds\0route_name").unwrap_or_default();
-        if !config.exclude.is_empty() && rules::any(&config.exclude, headers(), route) {
+        if !config.exclude.is_empty() && rules::any(&config.exclude, headers.get(), route) {
             if !metrics.excluded.count(host) {
                 self.plugin.say_rejected(host, &metrics::excluded(config.scope));
             }
@@ -119,7 +118,7 @@ impl Stream {
             self.plugin.say_rejected(host, &metrics::begun(config.scope));
         }
         member.live.update(|live| live + 1);
-        if !config.long_lived.is_empty() && rules::any(&config.long_lived, headers(), route) {
+        if !config.long_lived.is_empty() && rules::any(&config.long_lived, headers.get(), route) {
             host.add(metrics.long_lived, 1);
             member.long.update(|long| long + 1);
             return Counted::LongLived;
@@ -127,7 +126,7 @@ impl Stream {
         Counted::Plain
     }
 
-    fn restore_scheme<'m>(&self, policy: &Policy, host: &impl Host, headers: impl Fn() -> Headers<'m>) {
+    fn restore_scheme<H: Host>(&self, policy: &Policy, host: &H, headers: &mut Lazy<H>) {
         let told = self.plugin.told(policy, host);
         let told = Told::new(&told);
         let trusted = Plugin::trusts(policy, told.peer, host);
@@ -137,7 +136,7 @@ impl Stream {
             let named = told.headers(policy);
             let headers = match &named {
                 Some(named) => Headers::named(named),
-                None => headers(),
+                None => headers.get(),
             };
             let finding = if trusted { policy.find(headers) } else { Finding::Untrusted };
             let target = policy.target(finding, || connection_scheme(host));
@@ -149,6 +148,18 @@ impl Stream {
         if let Some(counter) = self.plugin.metrics.verdict(verdict) {
             host.add(counter, 1);
         }
+    }
+}
+
+/// The request's headers, which Envoy is asked for when somebody first looks.
+struct Lazy<'h, H> {
+    host: &'h H,
+    map: Option<Vec<u8>>,
+}
+
+impl<H: Host> Lazy<'_, H> {
+    fn get(&mut self) -> Headers<'_> {
+        Headers::new(self.map.get_or_insert_with(|| self.host.request_headers()))
     }
 }
 
