@@ -86,6 +86,7 @@ impl Workload<'_> {
         let containers = match self.proxy {
             Proxy::Gateway => {
                 annotations["inject.istio.io/templates"] = json!("gateway");
+                labels["gateway"] = json!(gateway_label(self.namespace, self.name));
                 json!([{ "name": "istio-proxy", "image": "auto", "imagePullPolicy": "Never" }])
             }
             Proxy::None => {
@@ -257,12 +258,17 @@ pub(crate) fn sidecars(namespace: &str) -> Value {
     })
 }
 
+/// Istio looks for the pods of a Gateway in all namespaces.
+fn gateway_label(namespace: &str, name: &str) -> String {
+    format!("{namespace}-{name}")
+}
+
 /// A gateway's listener, and to which service each host goes: pairs of host and service.
 pub(crate) fn routes(namespace: &str, gateway: &str, hosts: &[(&str, &str)]) -> Vec<Value> {
     let server = json!({ "port": { "number": GATEWAY, "name": "http", "protocol": "HTTP" }, "hosts": ["*"] });
     let mut objects = vec![json!({
         "apiVersion": "networking.istio.io/v1", "kind": "Gateway", "metadata": { "name": gateway, "namespace": namespace },
-        "spec": { "selector": { "app": gateway }, "servers": [server] },
+        "spec": { "selector": { "gateway": gateway_label(namespace, gateway) }, "servers": [server] },
     })];
     for (host, service) in hosts {
         objects.push(json!({
