@@ -153,3 +153,16 @@ fn sources(dep_info: &Path) -> Vec<PathBuf> {
     let escaped = list.trim().replace("\\ ", "\0");
     escaped.split_whitespace().map(|path| PathBuf::from(path.replace('\0', " "))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::LINKER;
+
+    #[test]
+    fn the_alias_links_alike() {
+        let aliases = include_str!("../../../.cargo/config.toml");
+        for argument in LINKER {
+            assert!(aliases.contains(&format!("'-Clink-arg={argument}'")), "`cargo module` lacks {argument}");
+        }
+    }
+}
