@@ -103,7 +103,11 @@ pub(super) async fn wrong_checksums() -> Outcome {
 
     let module = sha256(laststream::module::builtin().map_err(Failure::new)?);
     let checksum = module.trim_start_matches("sha256:");
-    let wrong = format!("{}{GATE_PART}{gate}", counter.replace(&format!("sha256: \"{digest}\""), &format!("sha256: \"{checksum}\"")));
+    // Quoted or not: some digests would be numbers.
+    let swapped = ["\"", ""].iter().fold(counter.to_owned(), |text, quote| {
+        text.replace(&format!("sha256: {quote}{digest}{quote}"), &format!("sha256: \"{checksum}\""))
+    });
+    let wrong = format!("{swapped}{GATE_PART}{gate}");
     ensure!(wrong != rendered, "nothing was replaced");
     let found = lint(&stage, &wrong)?;
     ensure!(found.contains("LS204"), "lint: {found}");
