@@ -32,7 +32,7 @@ fn element(element: &[u8]) -> Option<Option<Vec<u8>>> {
     let mut names: Vec<_> = pairs.iter().map(|(name, _)| name).collect();
     names.sort();
     names.dedup();
-    if names.len() < pairs.len() {
+    if names.len() < pairs.len() || names.len() > 32 {
         return None;
     }
     Some(pairs.into_iter().find(|(name, _)| name == b"proto").map(|(_, value)| value))

@@ -10,10 +10,13 @@ use alloc::vec::Vec;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
+/// The RFC knows four parameters, and each one is compared with all before it: ten thousand would hold a worker up.
+const MOST_PARAMETERS: usize = 32;
+
 /// The `proto` of each element, in order; `None` for an element without. Empty elements are left out, as lists allow them.
 ///
 /// # Errors
-/// [`Malformed`] when any part of the header breaks the grammar, or a parameter is there twice in one element.
+/// [`Malformed`] when any part of the header breaks the grammar, or an element has a parameter twice, or more of them than anybody writes.
 pub fn protos(header: &[u8]) -> Result<Vec<Option<Vec<u8>>>, Malformed> {
     let mut cursor = Cursor { rest: header };
     let mut elements = Vec::new();
@@ -64,7 +67,7 @@ impl<'h> Cursor<'h> {
             self.blank();
             if !matches!(self.rest.first(), None | Some(b';' | b',')) {
                 let (name, value) = self.pair()?;
-                if seen.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+                if seen.len() == MOST_PARAMETERS || seen.iter().any(|other| other.eq_ignore_ascii_case(name)) {
                     return Err(Malformed);
                 }
                 seen.push(name);
@@ -152,6 +155,16 @@ mod tests {
         ] {
             assert_eq!(read(header), Ok(expected), "{header}");
         }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn an_element_has_not_any_number_of_parameters() {
+        let with = |extensions: usize| {
+            let extensions: String = (0..extensions).map(|index| format!(";x{index}=1")).collect();
+            format!("proto=https{extensions}, proto=http{extensions}")
+        };
+        assert_eq!(read(&with(31)), Ok(vec![Some("https".to_owned()), Some("http".to_owned())]));
+        assert_eq!(read(&with(32)), Err(Malformed));
     }
 
     #[wasm_bindgen_test(unsupported = test)]
