@@ -111,7 +111,7 @@ pub(crate) fn run_tool(program: &str, arguments: &[&str]) -> Outcome {
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("`{program}`, which this machine must have"))?;
-    ensure!(output.status.success(), "{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim_end());
     Ok(())
 }
 

@@ -14,11 +14,11 @@ use crate::support::failure::{Context as _, Outcome, ensure, fail};
 
 const NAMESPACE: &str = "hooks";
 const REQUEST: Duration = Duration::from_secs(10);
-/// Longer than each deadline and grace period here.
+/// Longer than deadline and grace period of the lanes that lose it.
 const LONG_REQUEST: Duration = Duration::from_secs(25);
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The lane whose Deployment somebody has given a shorter grace period; and that deadline of the gate, the default.
+/// The lane whose Deployment somebody has given a shorter grace period, and the deadline of its gate, which is the default.
 const LATE: &str = "late";
 const LATE_GRACE: u32 = 8;
 const DEADLINE: Duration = Duration::from_secs(23);
@@ -40,7 +40,7 @@ pub(crate) async fn case() -> Outcome {
     judge(&seen)
 }
 
-pub(crate) fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> Lane {
+fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> Lane {
     Lane {
         what,
         workload: Workload { namespace, name, proxy: Proxy::Gateway, drain: Some(json!({})), ..Workload::default() },
