@@ -70,4 +70,80 @@ mod tests {
             assert_eq!(Told::new(value.as_bytes()), Told { peer: peer.as_bytes(), headers }, "{value:?}");
         }
     }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    mod against_all_headers {
+        use proptest::prelude::*;
+        use proptest::sample::select;
+
+        use super::super::{FORWARDED_PORT, FORWARDED_PROTO, Policy, Told};
+        use crate::config;
+        use crate::forwarded::{Edit, Finding, Scheme, Verdict};
+        use crate::headers::{Headers, serialise};
+
+        /// What is found, what becomes of the request, and what is written.
+        fn outcome(policy: &Policy, headers: Headers<'_>, trusted: bool) -> (Finding, Verdict, Vec<(Vec<u8>, Vec<u8>)>) {
+            let finding = if trusted { policy.find(headers) } else { Finding::Untrusted };
+            let mut written = Vec::new();
+            let verdict = policy.edit(finding, policy.target(finding, || Scheme::Http), headers, |edit| match edit {
+                Edit::Set(name, value) => written.push((name.to_vec(), value.to_vec())),
+                Edit::Remove(name) => written.push((name.to_vec(), Vec::new())),
+            });
+            (finding, verdict, written)
+        }
+
+        const ORIGINALS: [&str; 3] = ["x-laststream-forwarded-proto", "x-saved", FORWARDED_PROTO];
+
+        fn any_policy() -> impl Strategy<Value = String> {
+            let original = select(&ORIGINALS[..]);
+            let element = select(&["first", "last", "agree"][..]);
+            let readers = select(
+                &[r#""presets": ["gcp"]"#, r#""presets": ["aws_alb"]"#, r#""sources": [{"header": "x-forwarded-port", "element": "?"}]"#][..],
+            );
+            let decision = select(&["agree", "first"][..]);
+            (original, readers, element, decision, any::<(bool, bool)>()).prop_map(|(original, readers, element, decision, (keep, port))| {
+                let fallback = if keep && original != FORWARDED_PROTO { "keep" } else { "connection" };
+                format!(
+                    r#"{{"forwarded_proto": {{"trust": {{"peers": ["::1"]}}, "original_header": "{original}", {}, "decision": "{decision}",
+                    "fallback": "{fallback}", "write_port": {port}}}}}"#,
+                    readers.replace('?', element)
+                )
+            })
+        }
+
+        fn any_value() -> impl Strategy<Value = Option<&'static [u8]>> {
+            select(
+                &[
+                    None,
+                    Some(""),
+                    Some("http"),
+                    Some("https"),
+                    Some("Https,http"),
+                    Some(" , "),
+                    Some("wss"),
+                    Some("443"),
+                    Some("80"),
+                    Some("8443"),
+                    Some("-"),
+                    Some("443, 80"),
+                ][..],
+            )
+            .prop_map(|value| value.map(str::as_bytes))
+        }
+
+        proptest! {
+            #[test]
+            fn comes_to_the_same(text in any_policy(), now in any_value(), saved in any_value(), port in any_value(), trusted: bool) {
+                let config = config::parse(text.as_bytes()).map_err(|refused| TestCaseError::fail(refused.to_string()))?;
+                let policy = config.forwarded_proto.expect("a policy");
+                let sent = if policy.original == FORWARDED_PROTO { now } else { saved };
+                let all = [(FORWARDED_PROTO, now), (policy.original.as_str(), saved.filter(|_| policy.original != FORWARDED_PROTO)), (FORWARDED_PORT, port)];
+                let there: Vec<_> = all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+                let map = serialise(&there);
+                let value = [&b"::1"[..], now.unwrap_or_default(), sent.unwrap_or_default(), port.unwrap_or_default()].join(&b'\n');
+                let named = Told::new(&value).headers(&policy).expect("headers are told, and enough");
+                prop_assert_eq!(outcome(&policy, Headers::named(&named), trusted), outcome(&policy, Headers::new(&map), trusted), "{}", text);
+            }
+        }
+    }
 }
