@@ -82,7 +82,9 @@ mod tests {
         use crate::headers::{Headers, serialise};
 
         /// What is found, what becomes of the request, and what is written.
-        fn outcome(policy: &Policy, headers: Headers<'_>, trusted: bool) -> (Finding, Verdict, Vec<(Vec<u8>, Vec<u8>)>) {
+        type Outcome = (Finding, Verdict, Vec<(Vec<u8>, Vec<u8>)>);
+
+        fn outcome(policy: &Policy, headers: Headers<'_>, trusted: bool) -> Outcome {
             let finding = if trusted { policy.find(headers) } else { Finding::Untrusted };
             let mut written = Vec::new();
             let verdict = policy.edit(finding, policy.target(finding, || Scheme::Http), headers, |edit| match edit {
