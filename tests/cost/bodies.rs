@@ -15,9 +15,9 @@ use crate::support::bootstrap::cluster;
 use crate::support::failure::{Outcome, ensure_eq};
 use crate::support::h1::{Client, Request};
 use crate::support::upstream::Upstream;
-use crate::variants::{COUNTING, LUA_EQUAL, NO_FILTER, PROTO_CHANGED, Variant};
+use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
 
-const VARIANTS: [&str; 4] = [NO_FILTER, LUA_EQUAL, COUNTING, PROTO_CHANGED];
+const VARIANTS: [&str; 4] = [NO_FILTER, LUA_PORT, COUNTING, PORT_CHANGED_WASM];
 const ROUNDS: usize = 3;
 const BYTES: usize = 100_000_000;
 /// What Envoy reads at once.

@@ -13,11 +13,21 @@ use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
 use crate::support::failure::Outcome;
-use crate::variants::{self, COUNTING, NO_FILTER, PROTO_CHANGED, Variant};
+use crate::variants::{self, ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, NO_FILTER, Variant};
 
 const STREAMS: [usize; 5] = [10, 100, 1000, 10_000, 100_000];
-/// With the names of their listeners.
-const RANGES: [(u32, &str); 5] = [(1, "ranges-1"), (10, "ranges-10"), (100, "ranges-100"), (1000, "ranges-1000"), (10_000, "ranges-10000")];
+/// Up to so many Envoy's own matchers take them, beyond it is the module alone: how many, the variant, the name of its listener.
+const RANGES: [(u32, &str, &str); 9] = [
+    (1, ALB_CHANGED, "ranges-1"),
+    (10, ALB_CHANGED, "ranges-10"),
+    (100, ALB_CHANGED, "ranges-100"),
+    (1000, ALB_CHANGED, "ranges-1000"),
+    (1, ALB_CHANGED_WASM, "ranges-1-wasm"),
+    (10, ALB_CHANGED_WASM, "ranges-10-wasm"),
+    (100, ALB_CHANGED_WASM, "ranges-100-wasm"),
+    (1000, ALB_CHANGED_WASM, "ranges-1000-wasm"),
+    (10_000, ALB_CHANGED_WASM, "ranges-10000-wasm"),
+];
 
 /// One size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,11 +69,11 @@ async fn with_streams(site: &Site) -> Outcome<Vec<Row>> {
 async fn with_ranges(site: &Site) -> Outcome<Vec<Row>> {
     say("growth: trusted ranges");
     let base = variants::named(NO_FILTER)?;
-    let variants = RANGES.map(|(_, name)| variants::named(PROTO_CHANGED).map(|variant| variant.called(name)));
+    let variants = RANGES.map(|(_, variant, name)| variants::named(variant).map(|variant| variant.called(name)));
     let variants = variants.into_iter().collect::<Outcome<Vec<Variant>>>()?;
     let mut listeners = vec![base.listener(site)?];
-    for (variant, (ranges, _)) in variants.iter().zip(RANGES) {
-        listeners.push(variant.listener_with(site, &trusting(ranges))?);
+    for (variant, (ranges, of, _)) in variants.iter().zip(RANGES) {
+        listeners.push(variant.listener_with(site, &trusting(ranges, of == ALB_CHANGED_WASM))?);
     }
     let counted = Counted::start(&site.envoy, bed::with_listeners(site, &variants, listeners)?).await?;
     let mut probes = vec![Probe::new(&counted, &base).await?];
@@ -73,17 +83,19 @@ async fn with_ranges(site: &Site) -> Outcome<Vec<Row>> {
     }
     counted.switch_on().await?;
     let figures = rounds(&counted, &mut probes).await?;
-    let row = |((size, _), own): ((u32, &str), &Vec<f64>)| {
+    let row = |((size, of, _), own): ((u32, &str, &str), &Vec<f64>)| {
         let over = Spread::over(own, &figures[0]);
-        Row { what: "trusted ranges".into(), size: size as usize, over }
+        let what = if of == ALB_CHANGED_WASM { "trusted ranges, Wasm" } else { "trusted ranges" };
+        Row { what: what.into(), size: size as usize, over }
     };
     Ok(RANGES.into_iter().zip(&figures[1..]).map(row).collect())
 }
 
-fn trusting(ranges: u32) -> String {
+fn trusting(ranges: u32, wasm: bool) -> String {
     let other = |index: u32| format!("{}/24", Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + (index << 9)));
     let peers: Vec<String> = (0..ranges - 1).map(other).chain(["127.0.0.0/8".into()]).collect();
-    format!("{{forwarded_proto: {{presets: [aws_alb], trust: {{peers: [{}]}}}}}}", peers.join(", "))
+    let engine = if wasm { "wasm" } else { "native" };
+    format!("{{engine: {engine}, forwarded_proto: {{presets: [aws_alb], trust: {{peers: [{}]}}}}}}", peers.join(", "))
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {

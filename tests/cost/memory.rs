@@ -16,10 +16,10 @@ use crate::say;
 use crate::site::Site;
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Context as _, Outcome, fail};
-use crate::variants::{COUNTING, LUA_EQUAL, NO_FILTER, PROTO_CHANGED, Variant};
+use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
 
 const ROUNDS: usize = 5;
-const VARIANTS: [&str; 4] = [NO_FILTER, LUA_EQUAL, COUNTING, PROTO_CHANGED];
+const VARIANTS: [&str; 4] = [NO_FILTER, LUA_PORT, COUNTING, PORT_CHANGED_WASM];
 const MANY_WORKERS: u32 = 9;
 const MANY_PLUGINS: usize = 33;
 /// In milliseconds.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::instructions::Row;
 use crate::results::Results;
-use crate::variants::LUA_EQUAL;
+use crate::targets::Target;
 
 const WIDTH: f64 = 860.0;
 /// Where the bars begin, and where the longest ends.
@@ -84,12 +84,15 @@ struct Targets<'a>(Vec<(&'a str, (f64, f64))>);
 
 impl<'a> Targets<'a> {
     fn of(results: &'a Results, rows: &[&Row]) -> Self {
-        let Some(lua) = rows.iter().find(|row| row.name == LUA_EQUAL).map(|row| row.over.middle) else { return Self(Vec::new()) };
+        let lua = |name: &str| rows.iter().find(|row| row.name == name).and_then(|row| Some(row.over.middle / row.lua?));
         let multiples = results.targets.iter().filter(|target| target.unit.starts_with('×'));
-        Self(multiples.map(|target| (target.variant.as_str(), (target.must * lua, target.aim * lua))).collect())
+        let marks = |target: &'a Target| {
+            let lua = lua(&target.variant)?;
+            Some((target.variant.as_str(), (target.must * lua, target.aim * lua)))
+        };
+        Self(multiples.filter_map(marks).collect())
     }
 
-    /// Of several targets for one variant the first is the one for what is rendered.
     fn of_row(&self, row: &Row) -> Option<(f64, f64)> {
         self.0.iter().find(|(variant, _)| *variant == row.name).map(|(_, marks)| *marks)
     }

@@ -53,7 +53,11 @@ impl Results {
             let _ = write!(text, "\n## {title}\n\n{about}\n\n{table}");
         };
         if !self.instructions.is_empty() {
-            part("Instructions", "Of Envoy's worker, per request.", instructions::table(&self.instructions));
+            part(
+                "Instructions",
+                "Of Envoy's worker, per request. The scheme is `x-forwarded-proto`; equal work is what the Lua for the same headers does.",
+                instructions::table(&self.instructions),
+            );
         }
         if !self.targets.is_empty() {
             part("Targets", "What the project wants to be, over no filter.", targets::table(&self.targets));

@@ -47,15 +47,19 @@ pub(crate) struct Variant {
     /// Whether the module counts its requests.
     pub(crate) counts: bool,
     pub(crate) around: Around,
+    /// The Lua that does the same work, but for counting.
+    pub(crate) lua: &'static str,
 }
 
 /// Everything is measured over this one.
 pub(crate) const NO_FILTER: &str = "no-filter";
-/// Targets are multiples of what this one costs.
-pub(crate) const LUA_EQUAL: &str = "lua-equal";
+pub(crate) const LUA_PORT: &str = "lua-port";
+pub(crate) const LUA_ALB: &str = "lua-alb";
 pub(crate) const COUNTING: &str = "counting";
-pub(crate) const PROTO_CHANGED: &str = "proto-changed";
-pub(crate) const PROTO_CHANGED_WASM: &str = "proto-changed-wasm";
+pub(crate) const PORT_CHANGED: &str = "port-changed";
+pub(crate) const PORT_CHANGED_WASM: &str = "port-changed-wasm";
+pub(crate) const ALB_CHANGED: &str = "alb-changed";
+pub(crate) const ALB_CHANGED_WASM: &str = "alb-changed-wasm";
 pub(crate) const GATE_NO_FILTER: &str = "gate-no-filter";
 pub(crate) const GATE_COUNTING: &str = "gate-counting";
 pub(crate) const DRAIN_COUNTING: &str = "drain-counting";
@@ -67,8 +71,8 @@ function envoy_on_request(handle)
 end
 "#;
 
-/// As much as Lua can do of the same: it knows the direct peer, reads what the load balancer wrote, and writes only what changes.
-const LUA_SAME_WORK: &str = r#"
+/// As much as Lua can do of `PORT`: it knows the direct peer, reads what the load balancer wrote, and writes only what changes.
+const LUA_BY_PORT: &str = r#"
 function envoy_on_request(handle)
   local peer = handle:streamInfo():downstreamDirectRemoteAddress()
   if peer:sub(1, 4) == "127." then
@@ -81,10 +85,29 @@ function envoy_on_request(handle)
 end
 "#;
 
+/// The same of `ALB`: both headers must agree, and the one that Envoy overwrites was saved before.
+const LUA_BY_ALB: &str = r#"
+function envoy_on_request(handle)
+  local peer = handle:streamInfo():downstreamDirectRemoteAddress()
+  if peer:sub(1, 4) == "127." then
+    local headers = handle:headers()
+    local scheme = headers:get("x-forwarded-port") == "443" and "https" or "http"
+    if headers:get("x-laststream-forwarded-proto") == scheme and headers:get("x-forwarded-proto") ~= scheme then
+      headers:replace("x-forwarded-proto", scheme)
+    end
+  end
+end
+"#;
+
 const DEFAULT: &str = "{}";
-const PROTO: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
+/// One header of the load balancer's decides.
+const PORT: &str = "{forwarded_proto: {sources: [{header: x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
+const PORT_WASM: &str = "{engine: wasm, forwarded_proto: {sources: [{header: x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
+/// Two that must agree; one of them is saved before Envoy overwrites it.
+const ALB: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
+const ALB_WASM: &str = "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const STRANGER: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
-const PROTO_WASM: &str = "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
+const STRANGER_WASM: &str = "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
 const EXCLUSIONS: &str = "{count: {exclude: {health_checks: true, paths: [{exact: /healthz}]}}}";
 /// It never ends by itself, and does not make Envoy close connections: those would be counted, too.
 const DRAIN: &str = "{drain: {begin: nothing, quiet: 1h, deadline: 2h}}";
@@ -98,31 +121,40 @@ const PLAIN: Variant = Variant {
     seen: "http", // what Envoy itself says of a connection without TLS
     counts: true,
     around: Around::Nothing,
+    lua: LUA_PORT,
 };
+/// What the load balancer says must arrive.
+const BY_PORT: Variant = Variant { policy: PORT, seen: "https", ..PLAIN };
+const BY_ALB: Variant = Variant { policy: ALB, seen: "https", lua: LUA_ALB, ..PLAIN };
 
-const ALL: [Variant; 13] = [
+const ALL: [Variant; 18] = [
     Variant { name: NO_FILTER, title: "no filter", chain: Chain::Empty, counts: false, ..PLAIN },
     Variant { name: "lua-replace", title: "Lua: replace only", chain: Chain::Lua(LUA_REPLACE), seen: "https", counts: false, ..PLAIN },
-    Variant {
-        name: LUA_EQUAL,
-        title: "Lua: equal work, no counting",
-        chain: Chain::Lua(LUA_SAME_WORK),
-        seen: "https",
-        counts: false,
-        ..PLAIN
-    },
+    Variant { name: LUA_PORT, title: "Lua: scheme by port", chain: Chain::Lua(LUA_BY_PORT), counts: false, ..BY_PORT },
+    Variant { name: LUA_ALB, title: "Lua: scheme by aws_alb", chain: Chain::Lua(LUA_BY_ALB), counts: false, ..BY_ALB },
     Variant { name: COUNTING, title: "counting only", ..PLAIN },
     Variant { name: "counting-exclusions", title: "counting with exclusions", policy: EXCLUSIONS, ..PLAIN },
-    Variant { name: "proto-unchanged", title: "counting + x-forwarded-proto, unchanged", policy: PROTO, said: "http", ..PLAIN },
-    Variant { name: PROTO_CHANGED, title: "counting + x-forwarded-proto, changed", policy: PROTO, seen: "https", ..PLAIN },
+    Variant { name: PORT_CHANGED, title: "counting + scheme by port, changed", ..BY_PORT },
+    Variant { name: PORT_CHANGED_WASM, title: "counting + scheme by port, changed, Wasm", policy: PORT_WASM, ..BY_PORT },
+    Variant { name: ALB_CHANGED, title: "counting + scheme by aws_alb, changed", ..BY_ALB },
+    Variant { name: ALB_CHANGED_WASM, title: "counting + scheme by aws_alb, changed, Wasm", policy: ALB_WASM, ..BY_ALB },
+    Variant { name: "alb-unchanged", title: "counting + scheme by aws_alb, unchanged", said: "http", seen: "http", ..BY_ALB },
     Variant {
-        name: PROTO_CHANGED_WASM,
-        title: "counting + x-forwarded-proto, changed, by the module",
-        policy: PROTO_WASM,
-        seen: "https",
-        ..PLAIN
+        name: "alb-unchanged-wasm",
+        title: "counting + scheme by aws_alb, unchanged, Wasm",
+        policy: ALB_WASM,
+        said: "http",
+        seen: "http",
+        ..BY_ALB
     },
-    Variant { name: "proto-untrusted", title: "counting + x-forwarded-proto, untrusted peer", policy: STRANGER, ..PLAIN },
+    Variant { name: "alb-untrusted", title: "counting + scheme by aws_alb, untrusted", policy: STRANGER, seen: "http", ..BY_ALB },
+    Variant {
+        name: "alb-untrusted-wasm",
+        title: "counting + scheme by aws_alb, untrusted, Wasm",
+        policy: STRANGER_WASM,
+        seen: "http",
+        ..BY_ALB
+    },
     Variant {
         name: GATE_NO_FILTER,
         title: "no filter beside an idle gate",

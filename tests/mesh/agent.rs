@@ -79,8 +79,7 @@ impl Agent {
         write_pod(&folder, istio, proxy)?;
         let [high, low] = (ports.admin / 4).to_be_bytes();
         let address = format!("127.1.{high}.{low}");
-        let command = command(istio, proxy, ports, &address)?;
-        let mut command = command;
+        let mut command = command(istio, proxy, ports, &address)?;
         command.current_dir(&folder).env("HOME", &folder);
         Ok(Self { program: Program::start(proxy.name, command, &folder)?, address, ports })
     }

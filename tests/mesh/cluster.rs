@@ -34,7 +34,7 @@ pub(crate) struct Settings {
 /// Whoever drops it ends it.
 pub(crate) struct Cluster {
     folder: PathBuf,
-    _programs: Vec<Program>,
+    programs: Vec<Program>,
 }
 
 impl Cluster {
@@ -42,15 +42,14 @@ impl Cluster {
         let folder = folder("kubernetes")?;
         write_certificates(&folder)?;
         let etcd = Program::start("etcd", etcd(&folder)?, &folder)?;
-        let api_server = Program::start("kube-apiserver", api_server(&folder, settings)?, &folder)?;
-        let mut cluster = Self { folder, _programs: vec![etcd] };
-        let mut api_server = api_server;
+        let mut api_server = Program::start("kube-apiserver", api_server(&folder, settings)?, &folder)?;
+        let mut cluster = Self { folder, programs: vec![etcd] };
         let ready = async || cluster.kubectl(&["get", "--raw", "/readyz"]).await?.expect(0).map(drop);
         api_server.ready(START, ready).await?;
-        cluster._programs.push(api_server);
+        cluster.programs.push(api_server);
         if settings.controllers {
             let controllers = Program::start("kube-controller-manager", controller_manager(&cluster.folder)?, &cluster.folder)?;
-            cluster._programs.push(controllers);
+            cluster.programs.push(controllers);
         }
         Ok(cluster)
     }
@@ -76,8 +75,20 @@ impl Cluster {
         self.kubectl_with(&["apply", "--validate=strict", "-f", "-"], objects).await?.expect(0)
     }
 
+    /// The same of objects that are JSON here.
+    pub(crate) async fn apply_all(&self, objects: &[Value]) -> Outcome {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+        self.apply(&list.to_string()).await.map(drop)
+    }
+
     pub(crate) async fn namespace(&self, name: &str) -> Outcome {
         self.kubectl(&["create", "namespace", name]).await?.expect(0).map(drop)
+    }
+
+    /// A namespace whose pods are injected.
+    pub(crate) async fn injected_namespace(&self, name: &str) -> Outcome {
+        self.namespace(name).await?;
+        self.kubectl(&["label", "namespace", name, "istio-injection=enabled"]).await?.expect(0).map(drop)
     }
 
     /// An object as JSON.
@@ -85,6 +96,12 @@ impl Cluster {
         let said = self.kubectl(&["get", "--namespace", namespace, object, "--output", "json"]).await?.expect(0)?;
         serde_json::from_str(&said.stdout).context("what kubectl says")
     }
+}
+
+/// Whether the object says that a condition of this name holds.
+pub(crate) fn holds(object: &Value, name: &str) -> bool {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == name && condition["status"] == "True")
 }
 
 fn etcd(folder: &Path) -> Outcome<Command> {

@@ -54,6 +54,7 @@ pub(crate) fn run(level: &Level, parts: &Parts) -> Outcome<ExitCode> {
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"]);
     if !geteuid().is_root() {
+        run_tool("unshare", &["--user", "--map-root-user", "true"]).context("this level needs user namespaces, or root")?;
         command.args(["--user", "--map-root-user"]);
     }
     command.arg("--").arg(env::current_exe()?).args(env::args_os().skip(1));
@@ -105,8 +106,12 @@ fn set_up() -> Outcome {
 
 /// A program of the machine that must succeed.
 pub(crate) fn run_tool(program: &str, arguments: &[&str]) -> Outcome {
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().with_context(|| program.to_owned())?;
-    ensure!(output.status.success(), "{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("`{program}`, which this machine must have"))?;
+    ensure!(output.status.success(), "{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim_end());
     Ok(())
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Render {
     /// The resources' name, instead of the policy's.
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Who restores x-forwarded-proto, instead of the policy's.
+    /// Who restores x-forwarded-proto, instead of the policy's. Without either: `auto`.
     #[arg(long, value_enum)]
     pub(crate) engine: Option<By>,
     /// Where the stop hook lives; for `lifecycle`. Without it: as the placement suggests.

@@ -117,7 +117,7 @@ fn unsure(placement: &Placement) -> Option<&'static str> {
 pub(super) const NEEDS: &str = "engine: every proxy needs envoy.filters.http.match_delegate, or it refuses its listeners: look for it in `pilot-agent request GET config_dump?resource=bootstrap`";
 
 fn refused(why: &str) -> Problem {
-    Problem::new("engine", format!("Envoy's own matchers cannot do this: {why}. Take it out, or write `auto` or `wasm`"))
+    Problem::new("engine", format!("Envoy's own matchers cannot do this: {why}. Write `auto` or `wasm`, and the module does it"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::object::Wire as _;
 use super::wire::{
     BeginCall, Configuration, Count, Element, Fallback, Form, ForwardedProto, Gate, HeaderMatch, Role, Scope, TextMatch, Trust as WireTrust,
 };
-use crate::forwarded::{FORWARDED_PROTO, Peers, Policy as ForwardedPolicy, Ports, Range, Source, Trust, form_of, headers_of};
+use crate::forwarded::{FORWARDED_PROTO, Peers, Policy as ForwardedPolicy, Ports, Range, Source, Trust, form_of, headers_of, is_token};
 use crate::gate::policy::Policy;
 use crate::pieces::text;
 use crate::rules::Rule;
@@ -156,7 +156,6 @@ impl Found {
 
     /// Envoy keeps names in lower case; a name that no request can have is a slip.
     fn header_name(&mut self, path: &str, field: &str, name: &str) -> String {
-        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_token) {
             self.problem(&text![path, ".", field], &text!["`", name, "` is not the name of a header"]);
         }
@@ -251,7 +250,7 @@ fn wrong_path(text: &Text) -> Option<String> {
     if !path.starts_with('/') {
         Some(text!["`", path, "` never matches: a path begins with `/`"])
     } else if has(path, b'?') || has(path, b'#') {
-        Some(text!["`", path, "` never matches: the query string is cut off before the path is compared"])
+        Some(text!["`", path, "` never matches: paths are compared without their query"])
     } else {
         None
     }
@@ -260,7 +259,7 @@ fn wrong_path(text: &Text) -> Option<String> {
 fn wrong_identity(identity: &Text) -> Option<String> {
     match identity {
         Text::Prefix(prefix) if !prefix.ends_with('/') => {
-            Some(text!["`", prefix, "` also begins identities that are not meant: end it with `/`, or use `exact`"])
+            Some(text!["`", prefix, "` also begins longer names: end it with `/`, or use `exact`"])
         }
         _ => None,
     }

@@ -21,6 +21,7 @@ pub(crate) use edits::Edit;
 pub use known::FORWARDED_PROTO;
 pub(crate) use known::{form_of, headers_of};
 pub use peers::{Peers, Range, RangeError};
+pub(crate) use rfc7239::is_token;
 pub use scheme::Scheme;
 pub use source::{Ports, Source};
 pub(crate) use told::Told;

@@ -145,15 +145,17 @@ impl From<Step> for Progress {
     }
 }
 
+const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
+
 /// One sentence for people.
 pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) -> String {
     match reason {
         Reason::NotDraining => "no drain was asked for".into(),
         Reason::Streams(1) => "1 stream is in flight".into(),
         Reason::Streams(count) => text![*count, " streams are in flight"],
-        Reason::NobodyCounts => "nobody counts streams here, and Envoy's own count is not known: holding until the deadline".into(),
+        Reason::NobodyCounts => text!["nobody counts streams here", HOLDING],
         Reason::Requests(trust, count) => text!["Envoy counts ", *count, " requests in flight (", doubt(*trust), ")"],
-        Reason::Unsure(trust) => text![doubt(*trust), ", and Envoy's own count is not known: holding until the deadline"],
+        Reason::Unsure(trust) => text![doubt(*trust), HOLDING],
         Reason::Asking => "those who count streams are being asked".into(),
         Reason::Bytes(count) => text![*count, " bytes wait to be written to clients"],
         Reason::App(App::Asking) => "the app is being asked whether it is still there".into(),

@@ -55,7 +55,7 @@ impl Gate {
         if !core::mem::replace(&mut self.has_cut, true) {
             host.log(
                 Level::Warning,
-                "a gRPC request was cut: Envoy would answer it with HTTP 200 whatever the gate says; ask without that content-type",
+                "a gRPC request was cut: Envoy would answer 200, whatever the gate says",
             );
         }
         host.cut(stream);

@@ -9,7 +9,9 @@ use super::witness::Before;
 use crate::host::{Control, Metric};
 
 /// Envoy's own counts, and the app, are asked for so often at most: in each tick, also one that comes a little early.
-const STATS_EVERY: u64 = 50;
+const EVERY: u64 = 50;
+/// The same of Envoy's own counts while they can only confirm: for each answer Envoy goes through all its statistics, once for each worker.
+const SELDOM: u64 = 500;
 /// Who has counted for so long has missed no stream that is still there; where Envoy can be asked, it is asked before.
 const LONGEST_STREAM: u64 = 60_000;
 
@@ -64,24 +66,34 @@ impl Gate {
         if counted.trust != Trust::Exact || holding > 0 {
             return counted.trust;
         }
+        match self.doubts(now, counted) {
+            None => Trust::Asking,
+            Some(true) if active != Some(0) => Trust::Partial,
+            Some(_) => Trust::Exact,
+        }
+    }
+
+    /// Whether there may be streams that those who count do not know; none until Envoy has answered.
+    fn doubts(&self, now: u64, counted: &Counted) -> Option<bool> {
         let young = now.saturating_sub(counted.since) < LONGEST_STREAM && self.cleared != Some(counted.since);
-        let doubt = match self.witness.stats(now) {
-            None if !self.witness.is_missing() => return Trust::Asking,
-            None => young,
-            Some((_, stats)) => {
-                // One for each worker and the main thread; a VM that never came to enter itself may be dead.
-                let each = stats.workers.unwrap_or(0) + 1;
-                let missing = counted.members < each.saturating_mul(self.policy.scopes.len() as u64);
-                young || missing || stats.draining.map_or(active.is_some(), |draining| draining > 0)
-            }
-        };
-        if doubt && active != Some(0) { Trust::Partial } else { Trust::Exact }
+        let Some((_, stats)) = self.witness.stats(now) else { return self.witness.is_missing().then_some(young) };
+        // One for each worker and the main thread; a VM that never came to enter itself may be dead.
+        let each = stats.workers.unwrap_or(0) + 1;
+        let missing = counted.members < each.saturating_mul(self.policy.scopes.len() as u64);
+        let replaced = stats.draining.map_or(stats.active.and(stats.total).is_some(), |draining| draining > 0);
+        Some(young || missing || replaced)
+    }
+
+    /// Whether nothing but the end of the quiet period is waited for, so that what Envoy counts decides only then.
+    fn is_calm(&self, record: &Record, now: u64, counted: &Counted) -> bool {
+        let quiet = self.quiet_ends(record).is_some_and(|end| now < end);
+        quiet && counted.trust == Trust::Exact && self.doubts(now, counted) == Some(false) && !self.waiting.presses()
     }
 
     /// Whether who was asked then is asked again: every so often, and once more when the quiet period ends.
-    fn is_due(&self, record: &Record, now: u64, asked: u64) -> bool {
+    fn is_due(&self, record: &Record, now: u64, asked: u64, every: u64) -> bool {
         let decides = self.quiet_ends(record).is_some_and(|end| asked < end && end <= now);
-        decides || now.saturating_sub(asked) >= STATS_EVERY
+        decides || now.saturating_sub(asked) >= every
     }
 
     /// Asks Envoy what it counts, when that matters.
@@ -89,7 +101,8 @@ impl Gate {
         let record = read_record(host);
         let wanted = record.phase == Phase::Draining || self.waiting.presses();
         let matters = wanted && (counted.trust != Trust::Exact || self.holding(host) == 0);
-        if !matters || !self.is_due(&record, now, self.stats_asked) || self.asks_envoy() {
+        let every = if self.is_calm(&record, now, counted) { SELDOM } else { EVERY };
+        if !matters || !self.is_due(&record, now, self.stats_asked, every) || self.asks_envoy() {
             return;
         }
         self.stats_asked = now;
@@ -131,7 +144,7 @@ impl Gate {
         }
         if let Some(app) = &self.policy.app
             && !self.calls.iter().any(|(_, other)| *other == Call::App)
-            && self.is_due(&record, now, self.app_asked)
+            && self.is_due(&record, now, self.app_asked, EVERY)
         {
             self.app_asked = now;
             match self.call(host, &app.cluster, "GET", &app.path) {

@@ -25,6 +25,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case!(tells_http2_clients_to_leave),
         case!(begins_again_when_envoy_fails),
         case!(writes_why_it_waits),
+        case!(asks_envoy_seldom_while_all_is_quiet),
     ]
 }
 
@@ -160,5 +161,21 @@ async fn writes_why_it_waits(lab: &Lab) -> Outcome {
     ensure_eq!(lines("the drain ends: drained after "), 1, "lines at the end");
     let waits = lines("draining: 1 stream is in flight");
     ensure!((1..=seconds).contains(&waits), "{waits} lines say why in {seconds} seconds");
+    Ok(())
+}
+
+/// For each answer Envoy goes through all its statistics.
+async fn asks_envoy_seldom_while_all_is_quiet(lab: &Lab) -> Outcome {
+    const ASKED: &str = "http.admin.downstream_rq_total";
+    let bench = Bench::set(lab, r#"{"quiet_ms": 4000, "deadline_ms": 90000}"#).await?;
+    once(bench.main, &Request::get("/echo")).await?.expect(200)?;
+    let workers = bench.envoy.stat("server.concurrency").await?.unwrap_or_default();
+    let before = bench.envoy.stat(ASKED).await?.unwrap_or_default();
+    same(&bench.get("/prestop?wait").await?.expect(200)?.json()?, "state", "drained")?;
+    let asked = bench.envoy.stat(ASKED).await?.unwrap_or_default() - before;
+    let took = bench.status().await?["draining_ms"].as_u64().unwrap_or_default();
+    // Each worker's gate asks: in each tick until Envoy has shown that nobody is missing, then twice a second, and when the period ends.
+    let ticks = workers * took / 100;
+    ensure!((workers..ticks / 2).contains(&asked), "{asked} times in {took} ms by {workers} workers");
     Ok(())
 }

@@ -1,29 +1,23 @@
 //! M4b: the EnvoyFilter put on a busy gateway, and deleted again.
 
-use std::time::Duration;
-
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::stage::{SOON, Stage, WITNESS};
+use super::stage::{IN_FLIGHT, LONGER_THAN_QUIET, SOON, Stage, WITNESS};
 use crate::agent::Agent;
 use crate::seen::row;
 use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
+use crate::support::h1::Client;
 use crate::support::trial::wait_for;
-use crate::support::wire::local;
 
-const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";
 const HELD: usize = 3;
-/// Long enough for a false zero to show: the quiet period is a second.
-const LONGER_THAN_QUIET: Duration = Duration::from_millis(2500);
 
 /// With the rendered annotation: Envoy's own count is the witness.
 pub(super) async fn with_a_witness() -> Outcome {
     let stage = Stage::new("m4b-witness").await?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     let policy = stage.gateway_policy("");
-    let rendered = stage.render("proxy-config", &policy)?;
+    let rendered = stage.render(&["proxy-config"], &policy)?;
     ensure!(rendered.contains(&format!("{}: \"{}\"", WITNESS.0, WITNESS.1)), "what is rendered: {rendered}");
     let agent = stage.gateway(&[WITNESS]).await?;
     stage.answers(200).await?;
@@ -33,12 +27,12 @@ pub(super) async fn with_a_witness() -> Outcome {
     stage.put(&policy).await?;
     let status = stage.status_with("count", "partial").await?;
     ensure!(status["envoy_active"].as_u64().is_some_and(|active| active >= HELD as u64), "Envoy's own count: {status}");
-    drain(&stage).await?;
+    stage.drain().await?;
     sleep(LONGER_THAN_QUIET).await;
     let status = stage.status().await?;
     ensure_eq!(status["state"], "draining", "with {HELD} requests that nobody counted: {status}");
     let reason = status["reason"].as_str().unwrap_or_default().to_owned();
-    answered(&stage, held).await?;
+    stage.answered(held).await?;
     stage.status_with("state", "drained").await?;
     row(
         "M4b",
@@ -58,12 +52,12 @@ pub(super) async fn without_a_witness() -> Outcome {
     let held = hold(&stage).await?;
     stage.put(&policy).await?;
     stage.status_with("count", "partial").await?;
-    drain(&stage).await?;
+    stage.drain().await?;
     sleep(LONGER_THAN_QUIET).await;
     let status = stage.status().await?;
     ensure_eq!(status["state"], "draining", "with {HELD} requests that nobody counted: {status}");
     let status = stage.status_with("state", "expired").await?;
-    answered(&stage, held).await?;
+    stage.answered(held).await?;
     row(
         "M4b",
         "the same without the annotation",
@@ -78,7 +72,7 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
     stage.put(policy).await?;
     stage.status_with("count", "partial").await?;
     ensure_eq!(agent.stat(IN_FLIGHT).await?.unwrap_or(0), 0, "those that began before are counted by nobody");
-    answered(stage, before).await?;
+    stage.answered(before).await?;
     stage.status_with("count", "exact").await?;
     let counted = hold(stage).await?;
     wait_for(SOON, "the count", async || {
@@ -93,7 +87,7 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
     })
     .await?;
     stage.get("/").await?.expect(200)?;
-    answered(stage, counted).await?;
+    stage.answered(counted).await?;
     row(
         "M4b",
         "put on a busy gateway, and deleted again",
@@ -104,23 +98,6 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
 
 async fn hold(stage: &Stage) -> Outcome<Vec<Client>> {
     let mut held = Vec::new();
-    for _ in 0..HELD {
-        let mut client = Client::connect(stage.address()).await?;
-        client.send(&Request::get("/hold/all").bytes()).await?;
-        held.push(client);
-    }
-    stage.upstream.wait_held("all", HELD, SOON).await?;
+    stage.hold(&mut held, HELD).await?;
     Ok(held)
-}
-
-async fn answered(stage: &Stage, held: Vec<Client>) -> Outcome {
-    stage.upstream.release("all");
-    for mut client in held {
-        client.response("GET").await?.expect(200)?;
-    }
-    stage.upstream.wait_held("all", 0, SOON).await
-}
-
-async fn drain(stage: &Stage) -> Outcome {
-    once(local(stage.gate), &Request::post("/drain", "")).await?.expect(202).map(drop)
 }

@@ -8,15 +8,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::stage::{SOON, Stage};
+use super::stage::{BEGUN, IN_FLIGHT, SOON, Stage};
 use crate::agent::Agent;
 use crate::seen::row;
 use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
+use crate::support::h1::Client;
 use crate::support::trial::wait_for;
 
-const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";
-const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 const LEAST_REQUESTS: u64 = 500;
 const CLIENTS: usize = 4;
 
@@ -30,7 +28,7 @@ pub(super) async fn under_load() -> Outcome {
     let before = listeners(&agent).await?;
     let begun = agent.stat(BEGUN).await?.context("no counter")?;
     let mut held = Vec::new();
-    hold(&stage, &mut held, 5).await?;
+    stage.hold(&mut held, 5).await?;
     let load = Load::start(stage.address());
     let mut took = Vec::new();
     for change in 1..=5 {
@@ -47,7 +45,7 @@ pub(super) async fn under_load() -> Outcome {
             Ok(())
         })
         .await?;
-        hold(&stage, &mut held, 2).await?;
+        stage.hold(&mut held, 2).await?;
         load.pause(async || counted(&agent, held.len()).await).await?;
     }
     let requests = load.end().await?;
@@ -55,10 +53,7 @@ pub(super) async fn under_load() -> Outcome {
     stage.status_with("count", "exact").await?;
     ensure_eq!(listeners(&agent).await?, before, "listeners created, modified, removed");
     let all = held.len() as u64;
-    stage.upstream.release("all");
-    for mut client in held {
-        client.response("GET").await?.expect(200)?;
-    }
+    stage.answered(held).await?;
     counted(&agent, 0).await?;
     ensure_eq!(agent.stat(BEGUN).await?, Some(begun + requests + all), "begun: not one request went by uncounted");
     stage.nothing_refused()?;
@@ -101,15 +96,6 @@ async fn taken(agent: &Agent, change: u32) -> Outcome {
         Ok(())
     })
     .await
-}
-
-async fn hold(stage: &Stage, held: &mut Vec<Client>, more: usize) -> Outcome {
-    for _ in 0..more {
-        let mut client = Client::connect(stage.address()).await?;
-        client.send(&Request::get("/hold/all").bytes()).await?;
-        held.push(client);
-    }
-    stage.upstream.wait_held("all", held.len(), SOON).await
 }
 
 /// Exactly so many are in flight, by the module's gauge.

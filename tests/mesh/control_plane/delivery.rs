@@ -18,7 +18,7 @@ const KNOWN_WARNING: &str = "EnvoyFilter exposes internal implementation details
 pub(super) async fn gateway() -> Outcome {
     let stage = Stage::new("m1-gateway").await?;
     let policy = stage.gateway_policy("forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}\n");
-    let rendered = stage.render("envoyfilter", &policy)?;
+    let rendered = stage.render(&["envoyfilter"], &policy)?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     let warnings = accepted(&stage, &rendered).await?;
     row("M1", "gateway: strict dry run, `istioctl validate`, `analyze`, `laststream lint`", warnings);
@@ -40,7 +40,7 @@ pub(super) async fn sidecar() -> Outcome {
          drain: {{wait_for_app: {{cluster: \"inbound|{}||\"}}}}\n",
         stage.port
     );
-    let rendered = stage.render("envoyfilter", &policy)?;
+    let rendered = stage.render(&["envoyfilter"], &policy)?;
     let warnings = accepted(&stage, &rendered).await?;
     row("M1", "sidecar: strict dry run, `istioctl validate`, `analyze`, `laststream lint`", warnings);
     stage.put(&policy).await?;

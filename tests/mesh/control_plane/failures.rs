@@ -1,25 +1,21 @@
 //! M4: what goes wrong with the module on its way, and what is wrong with the resource. Requests pass, as the rendered failure policy wants
 //! it, and no drain ends by mistake. What can be seen in the files, `lint` names beforehand.
 
-use std::time::Duration;
-
 use serde_json::json;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-use super::stage::{SOON, Stage, WITNESS};
+use super::stage::{BEGUN, LONGER_THAN_QUIET, SOON, Stage, WITNESS};
 use super::world::push;
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
 use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
+use crate::support::h1::{Request, once};
 use crate::support::registry::real::{Registry, Settings};
 use crate::support::registry::sha256;
 use crate::support::trial::wait_for;
 use crate::support::wire::local;
 
-const LONGER_THAN_QUIET: Duration = Duration::from_millis(2500);
-const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 /// Begins the part of the rendered resource that is about the gate's module.
 const GATE_PART: &str = "# The module for the gate.";
 
@@ -103,11 +99,10 @@ pub(super) async fn wrong_checksums() -> Outcome {
 
     let module = sha256(laststream::module::builtin().map_err(Failure::new)?);
     let checksum = module.trim_start_matches("sha256:");
-    // Quoted or not: some digests would be numbers.
-    let swapped = ["\"", ""].iter().fold(counter.to_owned(), |text, quote| {
-        text.replace(&format!("sha256: {quote}{digest}{quote}"), &format!("sha256: \"{checksum}\""))
-    });
-    let wrong = format!("{swapped}{GATE_PART}{gate}");
+    // Quotes are there only around digests that YAML would take for a number.
+    let written = [format!("sha256: \"{digest}\""), format!("sha256: {digest}")];
+    let counter = written.iter().fold(counter.to_owned(), |text, right| text.replace(right, &format!("sha256: \"{checksum}\"")));
+    let wrong = format!("{counter}{GATE_PART}{gate}");
     ensure!(wrong != rendered, "nothing was replaced");
     let found = lint(&stage, &wrong)?;
     ensure!(found.contains("LS204"), "lint: {found}");
@@ -115,15 +110,13 @@ pub(super) async fn wrong_checksums() -> Outcome {
     agent.wait_for_log("which does not match", SOON).await?;
     stage.status_with("count", "unknown").await?;
     uncounted(&stage, &agent).await?;
-    let mut client = Client::connect(stage.address()).await?;
-    client.send(&Request::get("/hold/uncounted").bytes()).await?;
-    stage.upstream.wait_held("uncounted", 1, SOON).await?;
-    once(local(stage.gate), &Request::post("/drain", "")).await?.expect(202)?;
+    let mut held = Vec::new();
+    stage.hold(&mut held, 1).await?;
+    stage.drain().await?;
     sleep(LONGER_THAN_QUIET).await;
     let status = stage.status().await?;
     ensure_eq!(status["state"], "draining", "with a request that nobody counts: {status}");
-    stage.upstream.release("uncounted");
-    client.response("GET").await?.expect(200)?;
+    stage.answered(held).await?;
     stage.status_with("state", "drained").await?;
     row(
         "M4",

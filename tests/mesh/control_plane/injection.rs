@@ -47,7 +47,7 @@ async fn istios_own(stage: &Stage) -> Outcome {
 /// `render lifecycle --for pod` and `--for native-sidecar`, merged over a Deployment.
 async fn one_pod(stage: &Stage, policy: &str) -> Outcome {
     for (home, is_native) in [("pod", false), ("native-sidecar", true)] {
-        let patch = render(stage, home, policy)?;
+        let patch = stage.render(&["lifecycle", "--for", home], policy)?;
         let pod = patched(stage, &template(json!({ NATIVE: is_native.to_string(), CONFIG: HOLD })), &patch).await?;
         ensure_eq!(pod["spec"]["terminationGracePeriodSeconds"], json!(70), "the grace period, {home}");
         let proxy = injected(stage, &pod).await?;
@@ -68,7 +68,7 @@ async fn one_pod(stage: &Stage, policy: &str) -> Outcome {
 
 /// `render proxy-config`.
 async fn bootstrap(stage: &Stage, policy: &str) -> Outcome {
-    let patch = stage.render("proxy-config", policy)?;
+    let patch = stage.render(&["proxy-config"], policy)?;
     let pod = patched(stage, &template(json!({})), &patch).await?;
     let made = made(stage, &pod).await?;
     let statistics = made["metadata"]["annotations"][STATISTICS].as_str().context("no annotation")?;
@@ -84,7 +84,7 @@ async fn bootstrap(stage: &Stage, policy: &str) -> Outcome {
 /// The gateway chart writes its value `lifecycle` into the container `istio-proxy`, which the webhook fills.
 async fn gateway(stage: &Stage) -> Outcome {
     let policy = stage.gateway_policy("");
-    let values = yaml(&render(stage, "gateway-chart", &policy)?)?;
+    let values = yaml(&stage.render(&["lifecycle", "--for", "gateway-chart"], &policy)?)?;
     let mut template = template(json!({ "inject.istio.io/templates": "gateway" }));
     let container = json!({ "name": "istio-proxy", "image": "auto", "lifecycle": values["lifecycle"] });
     template["spec"] = json!({
@@ -103,7 +103,7 @@ async fn gateway(stage: &Stage) -> Outcome {
 
 /// `render lifecycle --for helm-values`, through Istio's installer.
 async fn whole_mesh(stage: &Stage, policy: &str) -> Outcome {
-    let values = yaml(&render(stage, "helm-values", policy)?)?;
+    let values = yaml(&stage.render(&["lifecycle", "--for", "helm-values"], policy)?)?;
     install(stage, &values).await?;
     let pods = [json!({ NATIVE: "false" }), json!({ NATIVE: "true" }), json!({ NATIVE: "false", CONFIG: HOLD })];
     let all = async || {
@@ -132,12 +132,6 @@ async fn install(stage: &Stage, values: &Value) -> Outcome {
         .find(|document| document.contains("\nkind: ConfigMap\n") && document.contains("name: istio-sidecar-injector\n"));
     let said = stage.world.cluster.kubectl_with(&["apply", "--server-side", "-f", "-"], injector.context("no template")?).await?;
     said.expect(0).map(drop)
-}
-
-fn render(stage: &Stage, home: &str, policy: &str) -> Outcome<String> {
-    let file = stage.user.file("policy.yaml", policy)?;
-    let arguments = ["render", "lifecycle", "--for", home, "--policy", file.to_str().context("a path")?];
-    Ok(stage.laststream(&arguments, "")?.expect(0)?.stdout)
 }
 
 fn yaml(text: &str) -> Outcome<Value> {

@@ -10,12 +10,18 @@ use super::world::World;
 use crate::agent::{Agent, Proxy};
 use crate::support::command_line::{Said, User};
 use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, Response, once};
+use crate::support::h1::{Client, Request, Response, once};
 use crate::support::trial::wait_for;
 use crate::support::upstream::Upstream;
 use crate::support::wire::{free_port, local};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
+/// Long enough for a false zero to show: the gate's quiet period is a second.
+pub(crate) const LONGER_THAN_QUIET: Duration = Duration::from_millis(2500);
+
+/// The gateway's gauge and counter, as Envoy calls them.
+pub(crate) const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";
+pub(crate) const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 
 /// What `render proxy-config` renders for every gate: Envoy's own count as a second witness.
 pub(crate) const WITNESS: (&str, &str) =
@@ -39,8 +45,7 @@ impl Stage {
     pub(crate) async fn new(name: &'static str) -> Outcome<Self> {
         let world = World::get().await?;
         let cluster = &world.cluster;
-        cluster.namespace(name).await?;
-        cluster.kubectl(&["label", "namespace", name, "istio-injection=enabled"]).await?.expect(0)?;
+        cluster.injected_namespace(name).await?;
         cluster.kubectl(&["create", "serviceaccount", "--namespace", name, name]).await?.expect(0)?;
         let said = cluster.kubectl(&["create", "token", "--namespace", name, name, "--audience", "istio-ca"]).await?.expect(0)?;
         let token = said.stdout.trim().to_owned();
@@ -48,10 +53,8 @@ impl Stage {
         Ok(Self { world, name, upstream: Upstream::start().await?, user: User::new()?, token, port, gate })
     }
 
-    /// Applies objects, which are JSON here.
     pub(crate) async fn apply(&self, objects: &[Value]) -> Outcome {
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        self.world.cluster.apply(&list.to_string()).await.map(drop)
+        self.world.cluster.apply_all(objects).await
     }
 
     /// `kind` of Istio, in the case's namespace.
@@ -94,11 +97,11 @@ impl Stage {
         ]
     }
 
-    /// `laststream render KIND`, of this policy for the case's gateway, with what is besides in it.
-    pub(crate) fn render(&self, kind: &str, policy: &str) -> Outcome<String> {
+    /// What `laststream render` writes of this policy; the arguments begin with the kind.
+    pub(crate) fn render(&self, arguments: &[&str], policy: &str) -> Outcome<String> {
         let file = self.user.file("policy.yaml", policy)?;
         let file = file.to_str().context("a path")?;
-        Ok(self.laststream(&["render", kind, "--policy", file], "")?.expect(0)?.stdout)
+        Ok(self.laststream(&[&["render"], arguments, &["--policy", file]].concat(), "")?.expect(0)?.stdout)
     }
 
     pub(crate) fn laststream(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
@@ -115,7 +118,7 @@ impl Stage {
 
     /// `laststream render envoyfilter | kubectl apply -f -`
     pub(crate) async fn put(&self, policy: &str) -> Outcome<String> {
-        let rendered = self.render("envoyfilter", policy)?;
+        let rendered = self.render(&["envoyfilter"], policy)?;
         self.world.cluster.apply(&rendered).await?;
         Ok(rendered)
     }
@@ -145,6 +148,30 @@ impl Stage {
     /// Until the proxy answers with this status.
     pub(crate) async fn answers(&self, status: u16) -> Outcome {
         wait_for(SOON, "the proxy", async || self.get("/").await?.expect(status).map(drop)).await
+    }
+
+    /// More requests that the upstream holds, each on a connection of its own.
+    pub(crate) async fn hold(&self, held: &mut Vec<Client>, more: usize) -> Outcome {
+        for _ in 0..more {
+            let mut client = Client::connect(self.address()).await?;
+            client.send(&Request::get("/hold/all").bytes()).await?;
+            held.push(client);
+        }
+        self.upstream.wait_held("all", held.len(), SOON).await
+    }
+
+    /// The upstream answers them, and each gets its 200.
+    pub(crate) async fn answered(&self, held: Vec<Client>) -> Outcome {
+        self.upstream.release("all");
+        for mut client in held {
+            client.response("GET").await?.expect(200)?;
+        }
+        self.upstream.wait_held("all", 0, SOON).await
+    }
+
+    /// Tells the gate to begin.
+    pub(crate) async fn drain(&self) -> Outcome {
+        once(local(self.gate), &Request::post("/drain", "")).await?.expect(202).map(drop)
     }
 
     /// What the gate says of itself.

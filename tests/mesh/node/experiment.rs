@@ -33,8 +33,8 @@ pub(crate) async fn case() -> Outcome {
 /// Namespaces, routes, and the gateway in front of the apps.
 async fn prepare(world: &World) -> Outcome<SocketAddr> {
     for namespace in [BARE, KEPT] {
-        world.namespace(namespace).await?;
-        world.apply(&[sidecars(namespace)]).await?;
+        world.cluster.injected_namespace(namespace).await?;
+        world.cluster.apply_all(&[sidecars(namespace)]).await?;
     }
     let front = Workload { namespace: BARE, name: "front", proxy: Proxy::Gateway, ..Workload::default() };
     front.create(world).await?;
@@ -43,7 +43,7 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
     for (namespace, gateway) in [(BARE, "gateway"), (BARE, "zero"), (KEPT, "gateway")] {
         objects.extend(routes(namespace, gateway, &[("kept.test", "backend.default")]));
     }
-    world.apply(&objects).await?;
+    world.cluster.apply_all(&objects).await?;
     Ok(SocketAddr::new(front.pod(world).await?.address, GATEWAY))
 }
 

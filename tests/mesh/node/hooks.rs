@@ -10,30 +10,37 @@ use super::plain;
 use super::workload::{Proxy, Workload, routes};
 use super::world::World;
 use crate::seen::row;
-use crate::support::failure::{Outcome, ensure, fail};
+use crate::support::failure::{Context as _, Outcome, ensure, fail};
 
 const NAMESPACE: &str = "hooks";
 const REQUEST: Duration = Duration::from_secs(10);
-/// Longer than each deadline and grace period here.
+/// Longer than deadline and grace period of the lanes that lose it.
 const LONG_REQUEST: Duration = Duration::from_secs(25);
 const GRACE: Duration = Duration::from_secs(30);
 
-/// `pilot-agent wait` is the rendered hook, which is in N1, too.
+/// The lane whose Deployment somebody has given a shorter grace period, and the deadline of its gate, which is the default.
+const LATE: &str = "late";
+const LATE_GRACE: u32 = 8;
+const DEADLINE: Duration = Duration::from_secs(23);
+
+/// The rendered hook, `pilot-agent wait`, is the one of N1; here all but two lanes have it as well.
 pub(crate) async fn case() -> Outcome {
     let world = World::get().await?;
     let _turn = world.turns.read().await;
-    world.namespace(NAMESPACE).await?;
-    let names = ["own-wait", "early", "late", "twice"];
+    world.cluster.injected_namespace(NAMESPACE).await?;
+    let names = ["own-wait", "early", LATE, "twice"];
     let objects: Vec<_> = names.iter().flat_map(|name| routes(NAMESPACE, name, &[("kept.test", "backend.default")])).collect();
-    world.apply(&objects).await?;
-    let mut tasks: Vec<_> = lanes().into_iter().map(|lane| task(world, lane)).collect();
+    world.cluster.apply_all(&objects).await?;
+    let lanes = lanes();
+    linted(world, &lanes).await?;
+    let mut tasks: Vec<_> = lanes.into_iter().map(|lane| task(world, lane)).collect();
     tasks.push(Box::pin(plain::run(world, NAMESPACE)));
     let seen = side_by_side(tasks).await?;
     seen.iter().for_each(|seen| row("N3", seen.what, seen.words()));
     judge(&seen)
 }
 
-pub(crate) fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> Lane {
+fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> Lane {
     Lane {
         what,
         workload: Workload { namespace, name, proxy: Proxy::Gateway, drain: Some(json!({})), ..Workload::default() },
@@ -50,12 +57,34 @@ fn lanes() -> Vec<Lane> {
     let mut early = gateway("a request of 25 s, a deadline of 5 s, a grace period of 12 s", NAMESPACE, "early");
     early.workload.drain = Some(json!({ "deadline": "5s" }));
     early.request = LONG_REQUEST;
-    let mut late = gateway("a request of 25 s, a deadline of 23 s in a grace period of 8 s", NAMESPACE, "late");
-    late.workload.grace_afterwards = Some(8);
+    let mut late = gateway("a request of 25 s, a deadline of 23 s in a grace period of 8 s", NAMESPACE, LATE);
+    late.workload.grace_afterwards = Some(LATE_GRACE);
     late.request = LONG_REQUEST;
     let mut twice = gateway("deleted again after 2 s, with a grace period of 5 s", NAMESPACE, "twice");
     twice.meanwhile = Meanwhile::SecondDelete;
     vec![own, early, late, twice]
+}
+
+/// What can be seen in the files, `lint` names beforehand: the grace period that is too short, and nothing where the times fit.
+async fn linted(world: &World, lanes: &[Lane]) -> Outcome {
+    for lane in lanes {
+        let said = lane.workload.lint(world).await?;
+        if lane.workload.name == LATE {
+            let found = said.expect(1)?.stdout;
+            let wanted = format!("{LATE_GRACE} s of grace, and the gate needs {} s", DEADLINE.as_secs());
+            let line = found.lines().find(|line| line.contains(&wanted)).with_context(|| format!("`{wanted}` is not in {found}"))?;
+            ensure!(found.contains("LS551"), "{found}");
+            row(
+                "N3",
+                format!("{}: its files beforehand", lane.what),
+                format!("`laststream lint`: LS551: {}", line.trim_start_matches([' ', '='])),
+            );
+        } else {
+            let found = said.expect(0)?.stdout;
+            ensure!(found.is_empty(), "{}: lint finds {found}", lane.what);
+        }
+    }
+    Ok(())
 }
 
 fn judge(seen: &[Seen]) -> Outcome {
@@ -65,7 +94,7 @@ fn judge(seen: &[Seen]) -> Outcome {
     early.expect_lost()?;
     ensure!(!early.is_killed(), "the gate let go, and the agent ended by itself: {}\n{}", early.words(), early.log);
     late.expect_lost()?;
-    ensure!(late.gone < LONG_REQUEST, "kubelet does not wait for the gate: {}\n{}", late.words(), late.log);
+    ensure!(late.gone < DEADLINE, "kubelet does not wait for the gate: {}\n{}", late.words(), late.log);
     ensure!(!twice.is_lost(), "a second deletion cuts no hook: {}\n{}", twice.words(), twice.log);
     Ok(())
 }
@@ -75,8 +104,8 @@ pub(crate) async fn restart() -> Outcome {
     let world = World::get().await?;
     tokio::time::sleep(Duration::from_secs(1)).await; // the others go first
     let _turn = world.turns.write().await;
-    world.namespace("restart").await?;
-    world.apply(&routes("restart", "restart", &[("kept.test", "backend.default")])).await?;
+    world.cluster.injected_namespace("restart").await?;
+    world.cluster.apply_all(&routes("restart", "restart", &[("kept.test", "backend.default")])).await?;
     let mut lane = gateway("kubelet killed 2 s into the hook, and back 2 s later", "restart", "restart");
     lane.meanwhile = Meanwhile::KubeletRestart;
     let seen = side_by_side(vec![task(world, lane)]).await?;

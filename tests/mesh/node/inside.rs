@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::seen::say;
 use crate::support::failure::{Context as _, Outcome, ensure, fail};
 use crate::support::h1::{self, Request};
 use crate::support::websocket;
@@ -43,11 +44,6 @@ async fn role(arguments: &[String]) -> Outcome<u8> {
         ["call", address, host, path, code] => call(address.parse()?, host, path).await.and(code.parse().context("an exit code")),
         other => fail!("no role: {other:?}"),
     }
-}
-
-fn say(what: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stdout(), "{what}"); // nobody to tell when it is closed
 }
 
 async fn terminated() -> Outcome {
@@ -111,9 +107,8 @@ fn time_of(path: &str) -> Duration {
 }
 
 fn answer(last: bool) -> String {
-    let pod = std::env::var("HOSTNAME").unwrap_or_default();
     let close = if last { "connection: close\r\n" } else { "" };
-    format!("HTTP/1.1 200 OK\r\ncontent-length: 4\r\nx-pod: {pod}\r\n{close}\r\ndone")
+    format!("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n{close}\r\ndone")
 }
 
 /// A Job's work: one call through the proxy, which must be answered.

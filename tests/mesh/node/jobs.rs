@@ -10,6 +10,7 @@ use super::lane::{Task, exit_code, side_by_side};
 use super::machine::NAME;
 use super::workload::{OUTBOUND, Proxy, kustomize, sidecars};
 use super::world::World;
+use crate::cluster::holds;
 use crate::seen::row;
 use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
 use crate::support::trial::wait_for;
@@ -39,8 +40,8 @@ const JOBS: [Job; 4] = [
 pub(crate) async fn case() -> Outcome {
     let world = World::get().await?;
     let _turn = world.turns.read().await;
-    world.namespace(NAMESPACE).await?;
-    world.apply(&[sidecars(NAMESPACE)]).await?;
+    world.cluster.injected_namespace(NAMESPACE).await?;
+    world.cluster.apply_all(&[sidecars(NAMESPACE)]).await?;
     let mut tasks: Vec<Task<()>> = vec![Box::pin(without(world))];
     for job in &JOBS {
         tasks.push(Box::pin(job.run(world)));
@@ -78,7 +79,7 @@ impl Job {
         });
         world.cluster.apply(&world.render(&["envoyfilter"], &policy)?).await?;
         let job = kustomize(world, self.name, &self.object(), &[world.render(&["job"], &policy)?]).await?;
-        world.apply(&[job]).await?;
+        world.cluster.apply_all(&[job]).await?;
         let ended = async || {
             let job = world.jobs.get(NAMESPACE, self.name).context("no Job")?;
             condition(&job).context("it has not ended")
@@ -109,9 +110,7 @@ impl Job {
 
 /// The condition that ends it.
 fn condition(job: &Value) -> Option<String> {
-    let conditions = job["status"]["conditions"].as_array()?;
-    let holds = |kind: &str| conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True");
-    ["Complete", "Failed"].into_iter().find(|kind| holds(kind)).map(String::from)
+    ["Complete", "Failed"].into_iter().find(|name| holds(job, name)).map(String::from)
 }
 
 /// The same with a classic sidecar and nothing else.
@@ -120,7 +119,7 @@ async fn without(world: &World) -> Outcome {
     let mut object = job.object();
     // The proxy is not ready yet when the command begins: it waits by itself, as many do.
     object["spec"]["template"]["metadata"]["annotations"]["proxy.istio.io/config"] = json!("holdApplicationUntilProxyStarts: true");
-    world.apply(&[object]).await?;
+    world.cluster.apply_all(&[object]).await?;
     let done = async || {
         let code = exit_code(&job.pod(world)?, "work").context("the command has not ended")?;
         ensure_eq!(code, 0, "its exit code; {}", job.log(world).await);

@@ -1,9 +1,9 @@
 //! Constant load through gateways, as a layer 4 balancer spreads it: new connections go to an endpoint that is ready, and old ones stay
 //! until somebody closes them. Clients do what HTTP asks of them: one that is told to leave leaves.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -33,12 +33,12 @@ pub(crate) struct Tally {
 }
 
 /// A request that was lost.
-pub(crate) struct Failed {
+struct Failed {
     /// Since the load began.
-    pub(crate) after: Duration,
+    after: Duration,
     /// The gateway's pod that had it.
-    pub(crate) pod: String,
-    pub(crate) what: String,
+    pod: String,
+    what: String,
 }
 
 impl Tally {
@@ -52,7 +52,7 @@ impl Tally {
         self.failed().iter().take(count).map(line).collect::<Vec<_>>().join("\n")
     }
 
-    fn failed(&self) -> std::sync::MutexGuard<'_, Vec<Failed>> {
+    fn failed(&self) -> MutexGuard<'_, Vec<Failed>> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,7 +118,7 @@ impl Shared {
                 let endpoints = slice["endpoints"].as_array()?.iter().filter(|endpoint| endpoint["conditions"]["ready"] == true);
                 Some(endpoints.filter_map(|endpoint| endpoint["addresses"][0].as_str()?.parse().ok()).collect::<Vec<_>>())
             });
-            let ready: Vec<std::net::IpAddr> = ready.into_iter().flatten().collect();
+            let ready: Vec<IpAddr> = ready.into_iter().flatten().collect();
             if let Some(address) = fastrand::choice(&ready) {
                 return SocketAddr::new(*address, GATEWAY);
             }

@@ -57,7 +57,7 @@ pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outco
             "volumes": [{ "name": "config", "configMap": { "name": "plain" } }],
         },
     });
-    world.apply(&[config, pod]).await?;
+    world.cluster.apply_all(&[config, pod]).await?;
     let lane = Lane {
         what: "httpGet on the pod's address with the secret, an Envoy without a mesh",
         workload: Workload { namespace, name: "plain", ..Workload::default() },

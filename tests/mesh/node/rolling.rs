@@ -9,7 +9,7 @@ use serde_json::json;
 use super::load::{HOST, Load};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
 use super::world::World;
-use crate::seen::row;
+use crate::seen::{row, say};
 use crate::support::failure::{Outcome, ensure, ensure_eq};
 use crate::support::h1::{Request, once};
 use crate::support::trial::wait_for;
@@ -59,9 +59,9 @@ async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outc
         ..Workload::default()
     };
     let gateway = Workload { namespace, name: "gateway", proxy: Proxy::Gateway, replicas: 2, drain: drain(), ..Workload::default() };
-    world.namespace(namespace).await?;
-    world.apply(&[sidecars(namespace)]).await?;
-    world.apply(&routes(namespace, "gateway", &[(HOST, &format!("app.{namespace}"))])).await?;
+    world.cluster.injected_namespace(namespace).await?;
+    world.cluster.apply_all(&[sidecars(namespace)]).await?;
+    world.cluster.apply_all(&routes(namespace, "gateway", &[(HOST, &format!("app.{namespace}"))])).await?;
     app.create(world).await?;
     gateway.create(world).await?;
     app.ready(world).await?;
@@ -84,14 +84,10 @@ async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outc
     let run = Run { requests: tally.requests.load(Ordering::Relaxed), lost: tally.failures(), first_lost: tally.first_failures(20) };
     let websockets = tally.websockets.load(Ordering::Relaxed);
     let what = if kept { "with laststream" } else { "without" };
-    let seen = format!(
-        "{} of {} requests lost, {websockets} of them WebSockets, in {:.0} s",
-        run.lost,
-        run.requests,
-        begun.elapsed().as_secs_f64()
-    );
+    let seen =
+        format!("{} requests, {websockets} of them WebSockets, in {:.0} s: {} lost", run.requests, begun.elapsed().as_secs_f64(), run.lost);
     row("N2", format!("{ROUNDS} rolling restarts of app and gateway, {what}"), seen);
-    crate::seen::say(&run.first_lost);
+    say(&run.first_lost);
     world.kubectl(&["delete", "namespace", namespace, "--wait=false"]).await?;
     Ok(run)
 }

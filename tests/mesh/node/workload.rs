@@ -8,6 +8,8 @@ use super::image::{APP, IMAGE};
 use super::inside;
 use super::machine::NAME;
 use super::world::World;
+use crate::cluster::holds;
+use crate::support::command_line::Said;
 use crate::support::failure::{Context as _, Outcome, ensure};
 use crate::support::trial::wait_for;
 
@@ -132,14 +134,30 @@ impl Workload<'_> {
 
     /// Applies it all, as a user would: first the EnvoyFilter, then the Deployment with the rendered patches over it.
     pub(crate) async fn create(&self, world: &World) -> Outcome {
-        let mut deployment = self.deployment();
+        let (filter, deployment) = self.files(world).await?;
+        if let Some(filter) = filter {
+            world.cluster.apply(&filter).await?;
+        }
+        world.cluster.apply_all(&[deployment, self.service()]).await
+    }
+
+    /// What `laststream lint` says of the same files.
+    pub(crate) async fn lint(&self, world: &World) -> Outcome<Said> {
+        let (filter, deployment) = self.files(world).await?;
+        let text = format!("{}\n---\n{deployment}\n", filter.unwrap_or_default());
+        world.user.run(&["lint", "-"], &text)
+    }
+
+    /// The EnvoyFilter, and the Deployment with all that is changed in it.
+    async fn files(&self, world: &World) -> Outcome<(Option<String>, Value)> {
+        let (mut filter, mut deployment) = (None, self.deployment());
         if let Some(drain) = &self.drain {
             let policy = self.policy(drain);
-            world.cluster.apply(&world.render(&["envoyfilter"], &policy)?).await?;
+            filter = Some(world.render(&["envoyfilter"], &policy)?);
             deployment = self.patched(world, &policy, deployment).await?;
         }
         self.edit(&mut deployment);
-        world.apply(&[deployment, self.service()]).await
+        Ok((filter, deployment))
     }
 
     /// The rendered patches over the Deployment, by a kustomization.
@@ -214,11 +232,9 @@ pub(crate) async fn kustomize(world: &World, folder: &str, object: &Value, patch
 /// Pods of an app that are ready and not on their way out.
 pub(crate) fn pods(world: &World, namespace: &str, app: &str) -> Vec<Pod> {
     world.pods.find(namespace, |pod| {
-        let conditions = pod["status"]["conditions"].as_array()?;
-        let ready = conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
         let ours = pod["metadata"]["labels"]["app"] == app && pod["metadata"]["deletionTimestamp"].is_null();
         let address = pod["status"]["podIP"].as_str()?.parse().ok()?;
-        (ready && ours).then(|| Pod { name: pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(), address })
+        (ours && holds(pod, "Ready")).then(|| Pod { name: pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(), address })
     })
 }
 

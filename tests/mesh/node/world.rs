@@ -1,15 +1,16 @@
 //! What all cases of this level share: the cluster with its controllers, istiod, the node, a registry with the module in it, and a gateway
 //! that nobody stops.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
-use std::time::Duration;
 use tokio::sync::{OnceCell, RwLock};
 
 use super::image::IMAGE;
 use super::machine::{ADDRESS, Machine, NAME};
 use super::watch::Watch;
 use super::workload::Workload;
-use crate::cluster::{Cluster, Settings};
+use crate::cluster::{Cluster, Settings, holds};
 use crate::istio::{Istio, ROOT};
 use crate::seen::say;
 use crate::support::command_line::User;
@@ -43,7 +44,7 @@ impl World {
     }
 
     async fn start() -> Outcome<Self> {
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         Machine::network()?;
         let registry = Registry::start(&real::Settings { address: Some(ADDRESS), ..real::Settings::default() })?;
         let name = format!("{ADDRESS}:{}", registry.port());
@@ -77,9 +78,7 @@ impl World {
     async fn node_ready(&self) -> Outcome {
         let ready = async || {
             let node = self.cluster.get("default", &format!("node/{NAME}")).await?;
-            let conditions = node["status"]["conditions"].as_array().context("no conditions")?;
-            let ready = conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-            ready.then_some(()).context("not ready")
+            holds(&node, "Ready").then_some(()).context("not ready")
         };
         wait_for(START, "the node to be ready", ready).await
     }
@@ -97,17 +96,7 @@ impl World {
         Ok(self.user.run(&[&["render"], arguments, &["--plain-http", "--policy", file]].concat(), "")?.expect(0)?.stdout)
     }
 
-    /// A namespace whose pods are injected.
-    pub(crate) async fn namespace(&self, name: &str) -> Outcome {
-        self.cluster.namespace(name).await?;
-        self.cluster.kubectl(&["label", "namespace", name, "istio-injection=enabled"]).await?.expect(0).map(drop)
-    }
-
-    pub(crate) async fn apply(&self, objects: &[Value]) -> Outcome {
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        self.cluster.apply(&list.to_string()).await.map(drop)
-    }
-
+    /// Standard output of a `kubectl` that must succeed.
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Outcome<String> {
         Ok(self.cluster.kubectl(arguments).await?.expect(0)?.stdout)
     }

@@ -117,15 +117,15 @@ fn joined(mut tests: Vec<Test>, join: impl FnOnce(Vec<Test>) -> Test) -> Test {
     }
 }
 
-/// The filter, left out where the test is not passed.
-pub(super) fn only_if(name: &str, test: &Test, filter: Map) -> Map {
+/// The filter, skipped where the test is not passed; `note` says so to readers of what is rendered.
+pub(super) fn only_if(name: &str, test: &Test, note: &str, filter: Map) -> Map {
     let skip = Map::new().with("name", "skip").with("typed_config", Map::new().with("@type", SKIP));
     let matcher =
         Map::new().with("predicate", Map::new().with("not_matcher", test.predicate())).with("on_match", Map::new().with("action", skip));
     let config = Map::new()
         .with("@type", DELEGATE)
         .with("extension_config", filter)
-        .note("Left out wherever this does not hold.")
+        .note(note)
         .with("xds_matcher", Map::new().with("matcher_list", Map::new().with("matchers", List::new().item(matcher))));
     Map::new().with("name", name).with("typed_config", config)
 }

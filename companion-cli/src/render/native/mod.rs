@@ -63,7 +63,10 @@ pub(super) fn compile(proto: &ForwardedProto, listeners: Listeners, name: impl F
     let writes = |scheme: &str, says: Test| {
         let already = (listeners == Listeners::Any).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
         let test = all(already.into_iter().chain([says, trusted.clone()]));
-        matcher::only_if(&name(&format!("scheme-{scheme}")), &test, writer(scheme))
+        let note = format!(
+            "The filter is skipped unless this holds: the headers say {scheme}, and a trusted peer sent them. Usual spellings are looked at first."
+        );
+        matcher::only_if(&name(&format!("scheme-{scheme}")), &test, &note, writer(scheme))
     };
     let http = (listeners == Listeners::Any).then(|| writes("http", agreed(policy.decision, &sources, |said| &said.http)));
     let https = writes("https", agreed(policy.decision, &sources, |said| &said.https));
