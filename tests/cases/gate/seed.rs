@@ -9,11 +9,11 @@ use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::bench::{Bench, SOON, same, say};
-use super::traffic::{BODY, read_up_to, slow_reader};
+use super::traffic::{BODY, slow_reader};
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Case, Lab, case};
 use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
-use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
+use crate::support::failure::{Outcome, ensure, ensure_eq};
 use crate::support::h1::Client;
 use crate::support::h2;
 use crate::support::websocket::{Frame, WebSocket};
@@ -120,8 +120,13 @@ async fn grpc(main: SocketAddr) -> Outcome {
 async fn read_slowly(main: SocketAddr) -> Outcome {
     let mut reader = slow_reader(main).await?;
     let mut got = Vec::with_capacity(BODY as usize + 1_000);
-    read_up_to(&mut reader, &mut got, 1_000).await?;
-    let head = got.windows(4).position(|window| window == b"\r\n\r\n").context("a head")? + 4;
+    let head = loop {
+        let read = timeout(SOON, reader.read_buf(&mut got)).await??;
+        ensure!(read > 0, "the connection ended within the head");
+        if let Some(end) = got.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+    };
     sleep(TAKES).await;
     while got.len() < head + BODY as usize {
         let read = timeout(SOON, reader.read_buf(&mut got)).await??;

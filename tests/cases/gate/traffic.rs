@@ -163,7 +163,7 @@ pub(super) async fn slow_reader(to: SocketAddr) -> Outcome<TcpStream> {
 }
 
 /// So many bytes, or what there is.
-pub(super) async fn read_up_to(reader: &mut TcpStream, got: &mut Vec<u8>, count: usize) -> Outcome {
+async fn read_up_to(reader: &mut TcpStream, got: &mut Vec<u8>, count: usize) -> Outcome {
     let end = got.len() + count;
     while got.len() < end {
         match timeout(Duration::from_millis(100), reader.read_buf(got)).await {
