@@ -53,10 +53,7 @@ impl Gate {
     /// To a gRPC request Envoy turns every answer of a filter into HTTP 200, and whoever polls for that would take a no for a yes.
     fn cut_grpc(&mut self, host: &impl Control, stream: u32) {
         if !core::mem::replace(&mut self.has_cut, true) {
-            host.log(
-                Level::Warning,
-                "a gRPC request was cut: Envoy would answer 200, whatever the gate says",
-            );
+            host.log(Level::Warning, "a gRPC request was cut: Envoy would answer 200, whatever the gate says");
         }
         host.cut(stream);
     }
