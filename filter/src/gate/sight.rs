@@ -10,7 +10,7 @@ use crate::host::{Control, Metric};
 
 /// Envoy's own counts, and the app, are asked for so often at most: in each tick, also one that comes a little early.
 const EVERY: u64 = 50;
-/// The same of Envoy's own counts while they can only confirm: for each answer Envoy goes through all its statistics, once for each worker.
+/// The same of Envoy's own counts while they can only confirm: for each answer Envoy goes through all its statistics.
 const SELDOM: u64 = 500;
 /// Who has counted for so long has missed no stream that is still there; where Envoy can be asked, it is asked before.
 const LONGEST_STREAM: u64 = 60_000;
