@@ -100,9 +100,9 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
     }
 }
 
-/// `/work/MILLISECONDS`; everything else takes no time.
+/// `/takes/MILLISECONDS`; everything else takes no time.
 fn time_of(path: &str) -> Duration {
-    let millis = path.strip_prefix("/work/").and_then(|rest| rest.split(['/', '?']).next()?.parse().ok());
+    let millis = path.strip_prefix("/takes/").and_then(|rest| rest.split(['/', '?']).next()?.parse().ok());
     Duration::from_millis(millis.unwrap_or(0))
 }
 

@@ -18,7 +18,7 @@ use crate::support::trial::wait_for;
 const NAMESPACE: &str = "jobs";
 /// What the Jobs call.
 const CALLED: &str = "backend.default";
-const WORK: &str = "/work/3000";
+const WORK: &str = "/takes/3000";
 const SOON: Duration = Duration::from_secs(150);
 /// How long a Job is watched that nobody completes.
 const WATCHED: Duration = Duration::from_secs(10);

@@ -180,7 +180,7 @@ impl Meanwhile {
 /// The request, and when it ended.
 fn ask(to: SocketAddr, host: &'static str, time: Duration) -> JoinHandle<(Result<u16, String>, Instant)> {
     tokio::spawn(async move {
-        let request = Request::get(&format!("/work/{}", time.as_millis())).host(host);
+        let request = Request::get(&format!("/takes/{}", time.as_millis())).host(host);
         let answer = h1::once(to, &request).await.map(|response| response.status).map_err(|failure| {
             let why = failure.to_string();
             why.split(" (tests/").next().unwrap_or_default().to_owned() // where it was noticed is nothing for a table

@@ -149,7 +149,7 @@ fn path() -> String {
         90..98 => fastrand::u16(200..1000),
         _ => fastrand::u16(2000..=8000),
     };
-    format!("/work/{millis}")
+    format!("/takes/{millis}")
 }
 
 async fn h1_client(shared: Arc<Shared>) {
