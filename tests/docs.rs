@@ -26,6 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("schema_and_module_take_the_same_numbers", numbers::schema_and_module_take_the_same),
         trial("configurations_are_taken_by_the_module", configurations_are_taken_by_the_module),
         trial("named_cases_are_there", named_cases_are_there),
+        trial("the_threat_model_names_tests_that_are_there", the_threat_model_names_tests_that_are_there),
         trial("links_lead_somewhere", links_lead_somewhere),
     ]
 }
@@ -78,7 +79,6 @@ fn configurations_are_taken_by_the_module() -> Outcome {
     Ok(())
 }
 
-/// Relative links of all documents at the top.
 /// Each row of the gate's table that says yes names cases, and those exist.
 fn named_cases_are_there() -> Outcome {
     let text = read("tests/cases/gate/README.md")?;
@@ -93,10 +93,28 @@ fn named_cases_are_there() -> Outcome {
             ensure!(known.iter().any(|known| known.ends_with(&format!("gate::{name}"))), "row {number} names {name}, which is not there");
         }
     }
-    ensure_eq!(rows.len(), 26, "rows");
+    ensure_eq!(rows.len(), 39, "rows");
     Ok(())
 }
 
+/// The last column of each table about clients: cases of the gate, or tests of the command line.
+fn the_threat_model_names_tests_that_are_there() -> Outcome {
+    let text = read("docs/threat-model.md")?;
+    let cases: Vec<&str> = cases::all().into_iter().map(|case| case.name).collect();
+    let rows = text.lines().filter(|line| line.starts_with("| ")).filter_map(|line| line.trim_end_matches(" |").rsplit_once(" | "));
+    let named: Vec<&str> = rows.flat_map(|(_, proof)| proof.split('`').skip(1).step_by(2)).filter(|name| name.contains("::")).collect();
+    ensure!(named.len() > 15, "docs/threat-model.md names {named:?} only");
+    for name in named {
+        let is_there = match name.split("::").collect::<Vec<_>>().as_slice() {
+            [folder, file, test] => read(&format!("companion-cli/tests/{folder}/{file}.rs"))?.contains(&format!("fn {test}()")),
+            _ => cases.iter().any(|case| case.ends_with(&format!("gate::{name}"))),
+        };
+        ensure!(is_there, "docs/threat-model.md names `{name}`, which is not there");
+    }
+    Ok(())
+}
+
+/// Relative links of all documents at the top.
 fn links_lead_somewhere() -> Outcome {
     for document in ["README.md", "RATIONALE.md", "CHANGELOG.md", "tests/cases/gate/README.md"] {
         for link in read(document)?.split("](").skip(1) {

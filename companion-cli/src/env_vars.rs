@@ -4,7 +4,8 @@
 //! (pip's `PIP_INDEX_URL`, cargo's `CARGO_HOME`) is not listed; nor are `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, which
 //! the HTTP client reads.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::process::Command;
 
 /// A path to an Envoy that must be used; nothing else is tried.
 pub const LASTSTREAM_ENVOY: &str = "LASTSTREAM_ENVOY";
@@ -32,6 +33,8 @@ pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 pub const LASTSTREAM_GATE: &str = "LASTSTREAM_GATE";
 /// What the gate wants to see in `x-laststream-secret`.
 pub const LASTSTREAM_SECRET: &str = "LASTSTREAM_SECRET";
+/// Secrets of this program. The command of `exec`, Envoy, pip, cosign and credential helpers do not inherit them.
+pub const SECRETS: [&str; 3] = [LASTSTREAM_SECRET, LASTSTREAM_REGISTRY_USERNAME, LASTSTREAM_REGISTRY_PASSWORD];
 /// Where programs are searched.
 pub const PATH: &str = "PATH";
 
@@ -42,6 +45,20 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 #[must_use]
 pub fn of_process(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// A command that inherits the environment without our secrets. It keeps what it needs itself, such as `DOCKER_CONFIG`.
+#[must_use]
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for name in SECRETS {
+        command.env_remove(name);
+    }
+    // A mirror's URL may hold a user and a password.
+    if of_process(LASTSTREAM_ENVOY_MIRROR).is_some_and(|url| url.as_encoded_bytes().contains(&b'@')) {
+        command.env_remove(LASTSTREAM_ENVOY_MIRROR);
+    }
+    command
 }
 
 /// Whether a variable says yes.

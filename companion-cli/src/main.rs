@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
+use laststream::visible;
 
 use crate::commands::Exit;
 use crate::printer::Printer;
@@ -25,11 +26,11 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error, printer: &Printer) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            printer.data(&error.render().ansi().to_string());
+            printer.coloured(&error.render().ansi().to_string());
             Exit::Fine
         }
         _ => {
-            printer.people(error.render().ansi().to_string().trim_end());
+            printer.stderr_verbatim(visible::coloured(&error.render().ansi().to_string()).trim_end());
             Exit::Usage
         }
     }

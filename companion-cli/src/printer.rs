@@ -1,16 +1,41 @@
-//! The only place that prints: data to standard output, words for people to standard error.
+//! The only place that prints: data to standard output, messages to standard error. Text from images, modules, policies and registries
+//! passes through here, so no character in it can steer the terminal.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::exit;
 
 use laststream::progress::Progress;
+use laststream::visible;
 
 /// Prints. Colours reach terminals only, and NO_COLOR is respected.
 pub(crate) struct Printer;
 
 impl Printer {
-    /// What was asked for, as it is.
+    /// A text for people that was asked for.
     pub(crate) fn data(&self, text: &str) {
+        self.stdout_verbatim(&visible::text(text));
+    }
+
+    /// The same, with colours of ours in it.
+    pub(crate) fn coloured(&self, text: &str) {
+        self.stdout_verbatim(&visible::coloured(text));
+    }
+
+    /// JSON for programs. Characters that steer a terminal are written as JSON escapes, so the value is the same.
+    pub(crate) fn json(&self, json: &str) {
+        self.stdout_verbatim(&visible::json(json));
+    }
+
+    /// Lines in the place of so many that were shown before.
+    pub(crate) fn redraw(&self, before: usize, lines: &[String]) {
+        let back = if before > 0 { format!("\u{1b}[{before}A") } else { String::new() };
+        let lines: Vec<_> = lines.iter().map(|line| visible::line(line)).collect();
+        self.stdout_verbatim(&format!("{back}\r\u{1b}[J{}\n", lines.join("\n")));
+    }
+
+    /// The content of a file, unchanged: a rendered manifest, a shell script.
+    pub(crate) fn stdout_verbatim(&self, text: &str) {
         let mut out = anstream::stdout().lock();
         let written = if text.ends_with('\n') { write!(out, "{text}") } else { writeln!(out, "{text}") };
         match written.and_then(|()| out.flush()) {
@@ -22,15 +47,26 @@ impl Printer {
 
     /// A line for people.
     pub(crate) fn people(&self, line: &str) {
+        self.print_message("", &line);
+    }
+
+    /// A line that this program composed, with its own colours and cursor movements.
+    pub(crate) fn stderr_verbatim(&self, line: &str) {
         let _ = writeln!(anstream::stderr().lock(), "{line}"); // nobody is there to be told that nobody is there
     }
 
-    pub(crate) fn error(&self, error: &dyn std::fmt::Display) {
-        self.people(&format!("\u{1b}[1;31merror\u{1b}[0m: {error}"));
+    pub(crate) fn error(&self, error: &dyn Display) {
+        self.print_message("\u{1b}[1;31merror\u{1b}[0m: ", error);
     }
 
-    pub(crate) fn warning(&self, warning: &dyn std::fmt::Display) {
-        self.people(&format!("\u{1b}[1;33mwarning\u{1b}[0m: {warning}"));
+    pub(crate) fn warning(&self, warning: &dyn Display) {
+        self.print_message("\u{1b}[1;33mwarning\u{1b}[0m: ", warning);
+    }
+
+    /// Indents further lines, so that a line break in foreign text cannot begin what looks like a message of this program.
+    fn print_message(&self, label: &str, message: &dyn Display) {
+        let message = message.to_string().replace('\n', "\n  ");
+        self.stderr_verbatim(&format!("{label}{}", visible::text(&message)));
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use crate::env_vars::{Lookup, PATH};
+use crate::env_vars::{self, Lookup, PATH};
 
 const PROGRAM: &str = "cosign";
 
@@ -45,7 +45,7 @@ pub fn sign(pinned: &str, plain_http: bool, insecure: bool, lookup: Lookup<'_>) 
     let command = format!("{PROGRAM} {}", arguments.join(" "));
     let Some(program) = program(lookup) else { return Err(Error::Missing(command)) };
     // Its standard output is words for people; this program's is data.
-    let status = Command::new(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
+    let status = env_vars::command(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Error::Failed { command, status }),

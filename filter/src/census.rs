@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 
 use crate::config::wire::Scope;
+use crate::gate::latch;
 use crate::host::{Control, change};
 use crate::pieces::{self, Piece as _, text};
-use crate::roll::{self, Each};
+use crate::roll::{self, Clock, Each};
 use crate::words::{cut, number, words};
 
 /// How long a member minds the gate after it was asked to; milliseconds.
@@ -101,8 +102,19 @@ pub(crate) fn own_queue(host: &impl Control) -> Option<u32> {
     numbered.then(|| host.queue(&text!["laststream.queue.", own])).flatten()
 }
 
+/// For how long streams must ask whether the gate is closing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// Not at all.
+    No,
+    /// For a while.
+    ForAWhile,
+    /// For good: the process is to end.
+    ForGood,
+}
+
 /// What a counting root tells of itself.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Member {
     queue: Cell<Option<u32>>,
     /// Streams that it has counted and that have not ended.
@@ -116,6 +128,8 @@ pub(crate) struct Member {
     pub(crate) guards_until: Cell<u64>,
     /// Streams that began before this are long-lived by now.
     aged: Cell<u64>,
+    /// How far the clock that never steps was behind the wall clock when there was last no stream.
+    behind: Cell<Option<u64>>,
 }
 
 impl Member {
@@ -128,8 +142,9 @@ impl Member {
         let Some(queue) = own_queue(host) else { return };
         self.queue.set(Some(queue));
         let now = host.now();
-        // A signal may be on its way, by who was not yet to be asked.
-        self.guards_until.set(now + GUARD);
+        // A signal may be on its way, of a gate that could not ask this counter yet.
+        self.guard(host, if latch::is_sealed(host) { Guard::ForGood } else { Guard::ForAWhile });
+        self.clock(host);
         let line = Entry { queue, scope, since: now, configuration }.line();
         change(host, INDEX, &mut |text| Some([text.unwrap_or_default(), line.as_bytes()].concat()));
     }
@@ -141,26 +156,78 @@ impl Member {
         }
     }
 
-    /// Answers whoever asked.
+    /// Never for less than another worker's gate has asked for.
+    fn guard(&self, host: &impl Control, guard: Guard) {
+        let until = match guard {
+            Guard::No => 0,
+            Guard::ForAWhile => host.now().saturating_add(GUARD),
+            Guard::ForGood => u64::MAX,
+        };
+        self.guards_until.set(self.guards_until.get().max(until));
+    }
+
+    /// How Envoy's times are read now. While there is no stream no step of the wall clock matters.
+    fn clock(&self, host: &impl Control) -> Clock {
+        let now = host.now();
+        let behind = host.wall_clock().saturating_sub(now);
+        if self.live.get() == 0 || self.behind.get().is_none() {
+            self.behind.set(Some(behind));
+        }
+        Clock::new(now, behind, self.behind.get().unwrap_or(behind))
+    }
+
+    /// Answers every gate that asked.
     pub(crate) fn answer_all(&self, host: &impl Control, each: Each<'_>) {
         let Some(queue) = self.queue.get() else { return };
         while let Some(message) = host.receive(queue) {
             if let Some(ask) = Ask::read(&message) {
-                // Never earlier than another worker's gate has asked for.
-                if ask.guard {
-                    self.guards_until.set(host.now() + GUARD);
-                }
+                self.guard(host, ask.guard);
+                let clock = self.clock(host);
                 if ask.older > self.aged.get() {
                     self.aged.set(ask.older);
-                    roll::mark_older(host, each, ask.older);
+                    roll::mark_older(host, each, clock, ask.older);
                 }
                 let [live, long, excluded] = [&self.live, &self.long, &self.excluded].map(Cell::get);
                 let mut text = Here { queue, live, long, excluded, round: ask.round, asked: ask.at }.write();
                 if ask.list > 0 {
-                    text = text![text, "\n", roll::oldest(host, each, ask.list, ask.plain_only)];
+                    text = text![text, "\n", roll::oldest(host, each, clock, ask.list, ask.plain_only)];
                 }
                 host.send(ask.back, text.as_bytes());
             }
+        }
+    }
+}
+
+/// What a member holds, as a plain value: a state of the model checker.
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct MemberState {
+    pub(crate) queue: Option<u32>,
+    numbers: [u64; 5],
+    behind: Option<u64>,
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+impl Member {
+    pub(crate) fn state(&self) -> MemberState {
+        let numbers = [&self.live, &self.long, &self.excluded, &self.guards_until, &self.aged].map(Cell::get);
+        MemberState { queue: self.queue.get(), numbers, behind: self.behind.get() }
+    }
+
+    pub(crate) fn restore(&self, state: &MemberState) {
+        let cells = [&self.live, &self.long, &self.excluded, &self.guards_until, &self.aged];
+        cells.iter().zip(state.numbers).for_each(|(cell, number)| cell.set(number));
+        self.queue.set(state.queue);
+        self.behind.set(state.behind);
+    }
+}
+
+impl Guard {
+    fn of(number: u64) -> Self {
+        match number {
+            0 => Self::No,
+            1 => Self::ForAWhile,
+            _ => Self::ForGood,
         }
     }
 }
@@ -170,7 +237,7 @@ impl Member {
 pub(crate) struct Ask {
     pub(crate) back: u32,
     pub(crate) round: u64,
-    pub(crate) guard: bool,
+    pub(crate) guard: Guard,
     /// When it was asked.
     pub(crate) at: u64,
     /// Streams that began before this are long-lived from now on; 0 makes none so.
@@ -184,18 +251,18 @@ pub(crate) struct Ask {
 impl Ask {
     pub(crate) fn write(self) -> String {
         let Self { back, round, guard, at, older, list, plain_only } = self;
-        pieces::numbers("ask", &[back.into(), round, guard.into(), at, older, list as u64, plain_only.into()])
+        pieces::numbers("ask", &[back.into(), round, guard as u64, at, older, list as u64, plain_only.into()])
     }
 
     fn read(message: &[u8]) -> Option<Self> {
         let [back, round, guard, at, older, list, plain_only] = numbers("ask ", core::str::from_utf8(message).ok()?)?;
         let (back, list) = (u32::try_from(back).ok()?, usize::try_from(list).ok()?);
-        Some(Self { back, round, guard: guard == 1, at, older, list, plain_only: plain_only == 1 })
+        Some(Self { back, round, guard: Guard::of(guard), at, older, list, plain_only: plain_only == 1 })
     }
 }
 
 /// "I am."
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Here {
     pub(crate) queue: u32,
     pub(crate) live: u64,

@@ -107,7 +107,7 @@ impl Contexts {
             Some(Child::Stream(mut stream)) => stream.end(host),
             Some(Child::Asking(root)) => {
                 if let Some(gate) = self.gate(root) {
-                    gate.gone(context);
+                    gate.gone(host, context);
                 }
             }
             None => {
@@ -230,7 +230,7 @@ mod tests {
     fn nobody_looks_at_the_clock_once_no_gate_asks_for_it() {
         let host = Fake::default();
         let mut contexts = configured(&host, "");
-        for (stream, time, looks) in [(2, 1_000, 2), (3, 3_999, 1), (4, 4_000, 1), (5, 4_001, 0), (6, 9_000, 0)] {
+        for (stream, time, looks) in [(2, 1_000, 4), (3, 3_999, 1), (4, 4_000, 1), (5, 4_001, 0), (6, 9_000, 0)] {
             host.clock.set(time);
             host.looks.set(0);
             contexts.create(stream, ROOT);

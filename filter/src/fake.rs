@@ -20,7 +20,9 @@ pub(crate) struct Fake {
     pub(crate) writes: Cell<usize>,
     /// Milliseconds.
     pub(crate) clock: Cell<u64>,
-    /// How often somebody looked at it.
+    /// How far the wall clock has stepped away from it.
+    pub(crate) step: Cell<i64>,
+    /// How often the clock was read.
     pub(crate) looks: Cell<usize>,
     shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
     queues: RefCell<BTreeMap<u32, VecDeque<Vec<u8>>>>,
@@ -116,6 +118,10 @@ impl Control for Fake {
     fn now(&self) -> u64 {
         self.looks.set(self.looks.get() + 1);
         self.clock.get()
+    }
+
+    fn wall_clock(&self) -> u64 {
+        self.clock.get().wrapping_add_signed(self.step.get())
     }
 
     fn set(&self, gauge: Metric, value: u64) {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 /// A metric, by the number that this VM knows it under.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Metric(pub u32);
 
 /// Kinds of metrics in use.
@@ -54,8 +54,10 @@ pub trait Host {
 
 /// What the parts that talk to each other and to the outside may ask of Envoy, beyond what a request needs.
 pub trait Control: Host {
-    /// Milliseconds of Envoy's clock.
+    /// Milliseconds of a clock that never steps and that all VMs share; what it counts from means nothing.
     fn now(&self) -> u64;
+    /// Milliseconds of the wall clock, which may step at any time. Only for comparing with times that Envoy tells.
+    fn wall_clock(&self) -> u64;
     /// Sets a gauge.
     fn set(&self, gauge: Metric, value: u64);
     /// Data under a key that all VMs of this VM id see, and its generation.

@@ -6,10 +6,11 @@ use core::cell::Cell;
 use crate::config::wire::Scope;
 use crate::config::{Fault, fault};
 use crate::forwarded::Verdict;
+use crate::gate::machine::Trust;
 use crate::host::{Host, Kind, Metric};
 use crate::pieces::text;
 
-/// Gauge: until when, in milliseconds of Envoy's clock, no new stream may begin because a signal passes. It runs out by itself.
+/// Gauge: until when, in milliseconds of Envoy's monotonic clock, no new stream may begin because a signal passes. It runs out by itself.
 pub const CLOSING: &str = "laststream_gate_closing_until";
 
 /// The gate's own metrics.
@@ -123,6 +124,11 @@ impl Scope {
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|scope| scope.name() == name)
     }
+}
+
+/// Gauge: 1 while the count is worth that, else 0.
+pub fn count(trust: Trust) -> String {
+    text!["laststream_gate_count_", trust.name()]
 }
 
 /// Gauge: streams in flight, over all workers.

@@ -22,17 +22,38 @@ pub(crate) fn keep_lowest(list: &mut Vec<(u64, usize)>, most: usize, key: u64, i
     }
 }
 
+/// Reads wall-clock times of Envoy as times of the clock that never steps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    now: u64,
+    /// How far that clock is behind the wall clock now, and was before any stream that is there began: the lesser and the greater.
+    behind: [u64; 2],
+}
+
+impl Clock {
+    pub(crate) fn new(now: u64, behind: u64, before: u64) -> Self {
+        Self { now, behind: [behind.min(before), behind.max(before)] }
+    }
+
+    /// Where the wall clock has stepped, a time is of before the step or of after it. The later reading is taken unless it is yet to come:
+    /// a step must not make a stream older than it is, for older ones may hold no drain.
+    fn read(self, wall: u64) -> u64 {
+        let [later, earlier] = self.behind.map(|behind| wall.saturating_sub(behind));
+        if later > self.now { earlier } else { later }
+    }
+}
+
 /// Streams that began before that moment are long-lived from now on.
-pub(crate) fn mark_older(host: &impl Control, each: Each<'_>, moment: u64) {
+pub(crate) fn mark_older(host: &impl Control, each: Each<'_>, clock: Clock, moment: u64) {
     each(&mut |context, stream| {
-        if stream.is_plain() && host.enter(context) && began(host).is_some_and(|began| began < moment) {
+        if stream.is_plain() && host.enter(context) && began(host, clock).is_some_and(|began| began < moment) {
             stream.live_long(host);
         }
     });
 }
 
 /// The oldest, a line each, of the fields that [`Line`] has. Envoy numbers contexts one after the other, so the lowest are the oldest.
-pub(crate) fn oldest(host: &impl Control, each: Each<'_>, most: usize, plain_only: bool) -> String {
+pub(crate) fn oldest(host: &impl Control, each: Each<'_>, clock: Clock, most: usize, plain_only: bool) -> String {
     let mut chosen = Vec::new();
     each(&mut |context, stream| {
         if stream.is_plain() || !plain_only && stream.is_long_lived() {
@@ -42,7 +63,7 @@ pub(crate) fn oldest(host: &impl Control, each: Each<'_>, most: usize, plain_onl
     let mut lines = String::new();
     for (context, long) in chosen {
         host.enter(context as u32);
-        let began = began(host).unwrap_or_default();
+        let began = began(host, clock).unwrap_or_default();
         let numbers = [began, long as u64, number(host, b"response\0code"), number(host, b"response\0total_size")];
         for number in numbers {
             number.add(&mut lines);
@@ -73,7 +94,7 @@ const TEXTS: [&[u8]; 6] = [
 /// One stream of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line<'t> {
-    /// Milliseconds of Envoy's clock.
+    /// Milliseconds of the clock that never steps.
     pub(crate) began: u64,
     pub(crate) long: bool,
     /// 0 as long as there is none.
@@ -95,9 +116,9 @@ impl<'t> Line<'t> {
     }
 }
 
-/// Times are nanoseconds.
-fn began(host: &impl Control) -> Option<u64> {
-    Some(number(host, b"request\0time") / 1_000_000).filter(|began| *began > 0)
+/// Envoy tells nanoseconds.
+fn began(host: &impl Control, clock: Clock) -> Option<u64> {
+    Some(number(host, b"request\0time") / 1_000_000).filter(|began| *began > 0).map(|began| clock.read(began))
 }
 
 /// Numbers are eight bytes, the lowest first.
@@ -109,7 +130,7 @@ fn number(host: &impl Control, property: &[u8]) -> u64 {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{Line, keep_lowest};
+    use super::{Clock, Line, keep_lowest};
 
     #[wasm_bindgen_test(unsupported = test)]
     fn keeps_the_lowest() {
@@ -123,6 +144,17 @@ mod tests {
             sorted.sort_unstable();
             assert!(kept.iter().map(|(key, _)| key).eq(&sorted[..most]), "{kept:?}");
         }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_step_of_the_wall_clock_makes_no_stream_older() {
+        let read = |behind, before, wall| Clock::new(9_000, behind, before).read(wall);
+        assert_eq!(read(1_000, 1_000, 1_500), 500);
+        assert_eq!(read(121_000, 1_000, 1_500), 500, "it began before the step forward");
+        assert_eq!(read(121_000, 1_000, 121_500), 500, "after it");
+        assert_eq!(read(1_000, 121_000, 121_500), 500, "before the step back");
+        assert_eq!(read(1_000, 121_000, 1_500), 500, "after it");
+        assert_eq!(read(1_000, 2_000, 3_500), 2_500, "before or after a small step: the younger");
     }
 
     #[wasm_bindgen_test(unsupported = test)]

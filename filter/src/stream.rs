@@ -19,8 +19,8 @@ pub(crate) struct Stream {
 
 /// Envoy makes a context for streams that never show request headers, too (431, missing host): those are not counted, and must not be
 /// taken off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Counted {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Counted {
     No,
     Excluded,
     Plain,
@@ -30,6 +30,17 @@ enum Counted {
 impl Stream {
     pub(crate) fn new(plugin: Rc<Plugin>) -> Self {
         Self { plugin, counted: Counted::No }
+    }
+
+    /// One that has come so far: a state of the model checker.
+    #[cfg(all(test, not(target_arch = "wasm32")))]
+    pub(crate) fn resumed(plugin: Rc<Plugin>, counted: Counted) -> Self {
+        Self { plugin, counted }
+    }
+
+    #[cfg(all(test, not(target_arch = "wasm32")))]
+    pub(crate) fn counted(&self) -> Counted {
+        self.counted
     }
 
     pub(crate) fn is_of(&self, plugin: &Rc<Plugin>) -> bool {
@@ -138,7 +149,7 @@ impl Stream {
                 Some(named) => Headers::named(named),
                 None => headers.get(),
             };
-            let finding = if trusted { policy.find(headers) } else { Finding::Untrusted };
+            let finding = if trusted { policy.find(headers, || is_redirected(host)) } else { Finding::Untrusted };
             let target = policy.target(finding, || connection_scheme(host));
             policy.edit(finding, target, headers, |edit| match edit {
                 Edit::Set(name, value) => host.set_request_header(name, value),
@@ -161,6 +172,11 @@ impl<H: Host> Lazy<'_, H> {
     fn get(&mut self) -> Headers<'_> {
         Headers::new(self.map.get_or_insert_with(|| self.host.request_headers()))
     }
+}
+
+/// Whether Envoy has followed a redirect of the upstream itself. The router counts redirects in filter state, which no client can write.
+fn is_redirected(host: &impl Host) -> bool {
+    host.property(b"filter_state\0num_internal_redirects").is_some()
 }
 
 /// Only a TLS connection has a peer certificate's subject; without such a certificate it is empty, which spares the host a call back for memory.
@@ -325,6 +341,9 @@ mod tests {
             ("", "443", "overridden", "overridden"),
             ("junk", "443", "conflicting", "conflicting"),
             ("https", "+443", "conflicting", "overridden"),
+            ("https", "00443", "conflicting", "overridden"),
+            ("", "0443", "conflicting", "conflicting"),
+            ("", "443\r", "conflicting", "conflicting"),
             ("", "", "silent", "silent"),
         ] {
             let headers = [("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", original), ("x-forwarded-port", port)];

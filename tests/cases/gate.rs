@@ -1,20 +1,30 @@
 //! The gate: what it says, when it opens, what it does to Envoy.
 
+mod access;
+mod access_agent;
+mod access_rendered;
+mod adversary;
 mod app;
 mod bench;
+mod clock;
 mod commands;
 mod deaths;
 mod directions;
 mod drains;
+mod false_hold;
 mod grpc;
 mod hooks;
 mod interface;
 mod listing;
+mod open_ends;
 mod seed;
 mod signals;
 mod states;
+mod torn;
 mod traffic;
+mod true_zero;
 mod truth;
+mod two_gates;
 mod waiters;
 mod watch;
 
@@ -22,20 +32,30 @@ use crate::lab::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
     [
+        access::cases(),
+        access_agent::cases(),
+        access_rendered::cases(),
+        adversary::cases(),
         app::cases(),
+        clock::cases(),
         commands::cases(),
         deaths::cases(),
         directions::cases(),
         drains::cases(),
+        false_hold::cases(),
         grpc::cases(),
         truth::cases(),
+        two_gates::cases(),
         hooks::cases(),
         interface::cases(),
         listing::cases(),
+        open_ends::cases(),
         seed::cases(),
         signals::cases(),
         states::cases(),
+        torn::cases(),
         traffic::cases(),
+        true_zero::cases(),
         waiters::cases(),
     ]
     .into_iter()

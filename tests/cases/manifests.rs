@@ -1,5 +1,6 @@
 //! What `envoyfilter-manifests/` holds runs as it is, but for ports and the module's place.
 
+mod failing;
 mod mesh;
 mod rendered;
 
@@ -27,13 +28,15 @@ pub(crate) fn cases() -> Vec<Case> {
         case!(rendered::what_the_agent_replaces_is_well_formed),
         case!(rendered::every_other_rendered_filter_runs),
         case!(rendered::every_rendered_bootstrap_is_accepted),
+        case!(failing::without_its_module_a_proxy_believes_nobody),
+        case!(failing::trusted_hops_added_later_open_nothing),
     ]
 }
 
 const MODULE: &str = "target/wasm32-unknown-unknown/wasm/laststream_filter.wasm";
 
-/// 10.0.0.0/8, as a matcher sees it.
-const TRUSTED: &str = "prefix: \"10.\"";
+/// 10.0.0.0/16, as a matcher sees it.
+const TRUSTED: &str = "prefix: \"10.0.\"";
 
 fn read(file: &str) -> Outcome<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoyfilter-manifests").join(file);
@@ -81,8 +84,8 @@ async fn plain_envoy_does_it_all(lab: &Lab) -> Outcome {
     envoy.wait_for_stat("wasmcustom.laststream_streams_begun_gateway_total", |value| value == Some(2), SOON).await?;
     envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_gateway", |value| value == Some(0), SOON).await?;
     let gate = envoy.address("gate").await?;
-    once(gate, &Request::get("/ready")).await?.expect(503)?;
-    let held = once(gate, &Request::get("/prestop?wait")).await?.expect(200)?;
+    once(gate, &Request::get("/ready").host("localhost")).await?.expect(503)?;
+    let held = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?;
     ensure_eq!(held.json()?["state"], "drained", "{}", held.text());
     Ok(())
 }

@@ -4,6 +4,7 @@ mod certificates;
 mod faults;
 mod inspect;
 mod logins;
+mod proxies;
 mod pull;
 mod push;
 mod refusals;
@@ -21,6 +22,7 @@ pub(crate) fn cases() -> Vec<EnvoylessCase> {
         faults::cases(),
         inspect::cases(),
         logins::cases(),
+        proxies::cases(),
         pull::cases(),
         push::cases(),
         refusals::cases(),

@@ -36,8 +36,8 @@ pub(crate) fn quietly(workers: u32) -> Options {
 pub(crate) async fn settle(envoy: &Envoy, around: Around) -> Outcome {
     if around == Around::Drain {
         let gate = envoy.address("gate").await?;
-        once(gate, &Request::post("/drain", "")).await?.expect(202)?;
-        let status = once(gate, &Request::get("/status")).await?.expect(200)?.json()?;
+        once(gate, &Request::post("/drain", "").host("localhost")).await?.expect(202)?;
+        let status = once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
         ensure_eq!(status["state"].as_str(), Some("draining"), "the gate");
     }
     Ok(())

@@ -3,6 +3,7 @@
 use laststream_filter::config::schema;
 use laststream_filter::config::wire::Scope;
 use laststream_filter::forwarded::Verdict;
+use laststream_filter::gate::machine::Trust;
 use laststream_filter::host::Kind;
 use laststream_filter::metrics;
 use serde_json::Value;
@@ -112,8 +113,15 @@ fn gate_metrics() -> String {
         let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
         rows.push_str(&format!("| `{name}` | {kind} | {about} |\n"));
     }
+    for trust in Trust::ALL {
+        rows.push_str(&format!(
+            "| `{}` | gauge | 1 while the count is `{}`, else 0; as of the last look |\n",
+            metrics::count(*trust),
+            trust.name()
+        ));
+    }
     rows.push_str(&format!(
-        "| `{}` | gauge | until when no new stream may begin because a signal passes, in milliseconds of Envoy's clock; else 0 |\n",
+        "| `{}` | gauge | until when no new stream may begin because a signal passes, in milliseconds of Envoy's monotonic clock; else 0 |\n",
         metrics::CLOSING
     ));
     rows

@@ -25,8 +25,10 @@
 #![allow(dead_code, reason = "a toolbox: a set of cases need not use every tool")]
 
 pub(crate) mod admin_cluster;
+pub(crate) mod admin_proxy;
 pub(crate) mod bootstrap;
 pub(crate) mod certificates;
+pub(crate) mod clock;
 pub(crate) mod command_line;
 pub(crate) mod envoy;
 pub(crate) mod failure;

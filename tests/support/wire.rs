@@ -237,9 +237,17 @@ pub(crate) fn local(port: u16) -> SocketAddr {
     SocketAddr::V4(SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port))
 }
 
-/// A port that nobody listens on. A listener that keeps its address hands its socket on when it is replaced; one that changes it, and be
-/// it from any port to this very one, loses whoever connects in between.
+/// A port that nothing listens on, and that the kernel gives to no listener on any port: Envoy's listeners share their ports with others
+/// of the same user. A listener that keeps its address hands its socket on when it is replaced; one that changes it, and be it from any
+/// port to this very one, loses whoever connects in between.
 pub(crate) fn free_port() -> Outcome<u16> {
-    let listener = std::net::TcpListener::bind(local(0)).context("looking for a free port")?;
-    Ok(listener.local_addr().context("a free port")?.port())
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").context("the kernel's range of ports")?;
+    let lowest: u16 = range.split_whitespace().next().unwrap_or_default().parse().with_context(|| format!("the range {range:?}"))?;
+    for _ in 0..100 {
+        let port = fastrand::u16(lowest / 2..lowest);
+        if std::net::TcpListener::bind(local(port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    fail!("no free port between {} and {lowest}", lowest / 2)
 }

@@ -48,10 +48,10 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
     let make = Make { source, output: build.file.clone(), optimise: build.wasm_opt, may_install: !(build.no_install || offline), offline };
     match make.run(printer) {
         Ok(made) => {
-            printer.data(&match build.output {
-                Output::Json => format!("{:#}", serde_json::json!(made)),
-                Output::Text => text(&made),
-            });
+            match build.output {
+                Output::Json => printer.json(&format!("{:#}", serde_json::json!(made))),
+                Output::Text => printer.data(&text(&made)),
+            }
             Exit::Fine
         }
         Err(error) => {

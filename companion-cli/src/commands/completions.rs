@@ -19,6 +19,6 @@ pub(crate) struct Completions {
 pub(super) fn run(completions: &Completions, printer: &Printer) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(completions.shell, &mut Arguments::command(), env!("CARGO_BIN_NAME"), &mut script);
-    printer.data(&String::from_utf8_lossy(&script));
+    printer.stdout_verbatim(&String::from_utf8_lossy(&script));
     Exit::Fine
 }

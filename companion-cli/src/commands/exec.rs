@@ -16,6 +16,7 @@ use crate::printer::Printer;
 /// ended, and ends the proxy.
 ///
 /// The command is a child with our input and outputs. It gets every signal that we get, no shell is involved, and its exit code is ours.
+/// It does not inherit LASTSTREAM_SECRET and the registry's credentials.
 /// Nothing is waited for without end.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]

@@ -8,9 +8,11 @@ use laststream::image::{NotAReference, Reference};
 use laststream::inspect::{self, Answer, Consumer, Image, Inspection, Remote, Verdict};
 use laststream::module::analysis::Module;
 use laststream::registry::Registry;
+use laststream::visible;
 
 use crate::cli::Output;
 use crate::commands::Exit;
+use crate::commands::input;
 use crate::commands::registry_args::RegistryArgs;
 use crate::printer::Printer;
 
@@ -70,10 +72,10 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
     if !command.consumers.is_empty() {
         inspection.verdicts.retain(|verdict| command.consumers.iter().any(|asked| asked.consumer() == verdict.consumer));
     }
-    printer.data(&match command.output {
-        Output::Json => format!("{:#}", serde_json::json!(inspection)),
-        Output::Text => text(&inspection),
-    });
+    match command.output {
+        Output::Json => printer.json(&format!("{:#}", serde_json::json!(inspection))),
+        Output::Text => printer.data(&text(&inspection)),
+    }
     let is_fine = |verdict: &Verdict| verdict.answer == Answer::Ok;
     if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found }
 }
@@ -90,7 +92,7 @@ fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, String> {
     }
     match reference(subject) {
         Some(reference) => look_far(command, &reference?, printer),
-        None => Ok(inspect::module(&super::input::read(subject).map_err(|error| error.to_string())?)),
+        None => Ok(inspect::module(&input::read(subject, input::LARGEST_MODULE).map_err(|error| error.to_string())?)),
     }
 }
 
@@ -176,5 +178,5 @@ fn of_module(text: &mut String, module: &Module) {
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(text, "  {line}"); // text takes everything
+    let _ = writeln!(text, "  {}", visible::line(&line.to_string())); // text takes everything
 }

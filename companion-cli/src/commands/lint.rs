@@ -98,7 +98,11 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
         return Exit::Fine;
     }
     if lint.list {
-        printer.data(&if lint.output == Format::Text { output::list() } else { output::list_json() });
+        if lint.output == Format::Text {
+            printer.data(&output::list())
+        } else {
+            printer.json(&output::list_json())
+        }
         return Exit::Fine;
     }
     let sources = match lint::gather(&lint.files, &mut io::stdin().lock()) {
@@ -113,9 +117,9 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
     findings.retain(|finding| !lint.ignore.contains(&finding.rule));
     match lint.output {
         Format::Text if findings.is_empty() => {}
-        Format::Text => printer.data(&output::text(&findings)),
-        Format::Json => printer.data(&output::json(&findings, files)),
-        Format::Sarif => printer.data(&output::sarif(&findings, std::env::current_dir().ok().as_deref())),
+        Format::Text => printer.coloured(&output::text(&findings)),
+        Format::Json => printer.json(&output::json(&findings, files)),
+        Format::Sarif => printer.json(&output::sarif(&findings, std::env::current_dir().ok().as_deref())),
     }
     printer.people(&output::summary(&findings, files));
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on.severity());

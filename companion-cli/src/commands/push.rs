@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::cli::Output;
 use crate::commands::Exit;
-use crate::commands::input::read;
+use crate::commands::input::{LARGEST_MODULE, read};
 use crate::commands::registry_args::RegistryArgs;
 use crate::printer::Printer;
 
@@ -142,7 +142,7 @@ impl Push {
             self.references.iter().try_for_each(|reference| reference.pushed_tag().map(drop)).map_err(usage)?;
             printer.people("nothing is sent");
             if self.output == Output::Text {
-                printer.data(&String::from_utf8_lossy(&image.manifest));
+                printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
             }
             return self.tell(&image, &module, printer);
         }
@@ -172,7 +172,7 @@ impl Push {
             return builtin().map(<[u8]>::to_vec).map_err(missing);
         }
         let name = self.module.display();
-        let module = read(&self.module).map_err(|error| Stop(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
+        let module = read(&self.module, LARGEST_MODULE).map_err(|error| Stop(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
         refuse_unloadable(&module).map_err(|problem| Stop(Exit::Found, format!("`{name}` {problem}")))?;
         Ok(module)
     }
@@ -192,7 +192,7 @@ impl Push {
                     let url = format!("oci://{repository}@{}", image.digest);
                     let tag = reference.pushed_tag().map_err(usage)?;
                     let published = Published { url, repository, tag, digest: &image.digest };
-                    printer.data(&serde_json::to_string(&published).map_err(failed)?);
+                    printer.json(&serde_json::to_string(&published).map_err(failed)?);
                 }
             }
         }

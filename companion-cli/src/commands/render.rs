@@ -12,7 +12,7 @@ use laststream::render::output::{self, Difference};
 use laststream::render::{self, Home, Kind, Rendered};
 
 use crate::commands::Exit;
-use crate::commands::input::read;
+use crate::commands::input::{LARGEST_TEXT, read};
 use crate::commands::registry_args::RegistryArgs;
 use crate::printer::Printer;
 
@@ -127,7 +127,7 @@ pub(crate) enum Where {
 
 pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
     if command.kind == What::Schema {
-        printer.data(&format!("{:#}", Policy::schema()));
+        printer.json(&format!("{:#}", Policy::schema()));
         return Exit::Fine;
     }
     if command.home.is_some() && command.kind != What::Lifecycle {
@@ -164,7 +164,7 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
     };
     let (name, text) = match &command.policy {
         None => ("the command line".to_owned(), Vec::new()),
-        Some(file) => match read(file) {
+        Some(file) => match read(file, LARGEST_TEXT) {
             Ok(text) => (file.display().to_string(), text),
             Err(error) => {
                 printer.error(&format!("cannot read `{}`: {error}", file.display()));
@@ -240,7 +240,7 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
 /// One file. Of several some are no objects, and who pipes them to `kubectl apply` must not have them half applied.
 fn print(rendered: &Rendered, printer: &Printer) -> Exit {
     if let [file] = rendered.files.as_slice() {
-        printer.data(&file.text);
+        printer.stdout_verbatim(&file.text);
         return Exit::Fine;
     }
     let names: Vec<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();

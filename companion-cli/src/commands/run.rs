@@ -7,23 +7,29 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use laststream::env_vars;
 use laststream::envoy::{self, NEWEST, Version, Wanted};
+use laststream::gate;
 use laststream::policy::Policy;
 use laststream::progress::Progress;
+use laststream::registry::credentials::Secret;
 use laststream::run::module::Source;
 use laststream::run::upstream::{self, Upstream};
 use laststream::run::watch::{ModuleWatch, PolicyWatch};
 use laststream::run::{self, Drained, Runner, Setup, Step, Stop, echo};
 
+use laststream_filter::gate::access::SHORTEST_SECRET;
+
 use crate::cli::Output;
 use crate::commands::Exit;
 use crate::commands::guarded;
-use crate::commands::input::read;
+use crate::commands::input::{LARGEST_TEXT, read};
 use crate::printer::Printer;
 
 /// Runs a real Envoy with the module in front of an app, until Ctrl-C; then it drains, and says what it waits for.
 ///
-/// Everything is on the loopback interface, on free ports unless others are named: any number of runs go beside each other.
+/// Everything is on the loopback interface, on free ports unless others are named: any number of runs go beside each other. With
+/// LASTSTREAM_SECRET set, requests that change something must carry it; `laststream drain` and the other commands send it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
@@ -98,7 +104,10 @@ pub(super) fn run(command: &Run, printer: &Printer) -> Exit {
         }
         Err(error) => return failed(printer, &error),
     };
-    printer.data(&announcement(command, &runner));
+    match command.output {
+        Output::Json => printer.json(&format!("{:#}", serde_json::json!(runner.places()))),
+        Output::Text => printer.data(&announcement(command, &runner)),
+    }
     printer.people("Ctrl-C drains and ends it");
     match serve(&mut runner, parts.watches, &stop, printer) {
         Some(exit) => exit,
@@ -116,6 +125,7 @@ struct Parts {
 #[derive(Default)]
 struct Watches {
     policy: Option<(PathBuf, PolicyWatch)>,
+    has_secret: bool,
     module: Option<ModuleWatch>,
 }
 
@@ -128,14 +138,17 @@ impl Parts {
         let source = Source::read(&command.module).map_err(usage)?;
         is_something_to_watch(command, &source).map_err(usage)?;
         let text = match &command.policy {
-            Some(file) => read(file).map_err(|error| failed(printer, &format!("cannot read `{}`: {error}", file.display())))?,
+            Some(file) => {
+                read(file, LARGEST_TEXT).map_err(|error| failed(printer, &format!("cannot read `{}`: {error}", file.display())))?
+            }
             None => Vec::new(),
         };
-        let policy = policy(command.policy.as_deref(), &text, printer).ok_or(Exit::Failed)?;
+        let secret = secret().map_err(|error| failed(printer, &error))?;
+        let policy = policy(command.policy.as_deref(), &text, secret.is_some(), printer).ok_or(Exit::Failed)?;
         let app = app(command, printer)?;
         let module = source.bytes(printer).map_err(|error| failed(printer, &error))?;
         let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer).map_err(|error| failed(printer, &error))?;
-        let mut watches = Watches::default();
+        let mut watches = Watches { has_secret: secret.is_some(), ..Watches::default() };
         if command.watch {
             watches.policy = command.policy.clone().map(|file| (file.clone(), PolicyWatch::new(file, text)));
             watches.module = ModuleWatch::new(source, module.clone(), || Box::new(Printer) as Box<dyn Progress + Send>);
@@ -143,6 +156,7 @@ impl Parts {
         let setup = Setup {
             envoy: envoy.binary,
             policy,
+            secret,
             module,
             app,
             listen: command.listen,
@@ -169,10 +183,21 @@ fn is_something_to_watch(command: &Run, source: &Source) -> Result<(), String> {
     Ok(())
 }
 
+/// The gate's secret, which Envoy and the commands that ask the gate all have from the environment.
+fn secret() -> Result<Option<Secret>, String> {
+    let secret = gate::secret(None, &env_vars::of_process).map_err(|error| error.to_string())?;
+    match secret {
+        Some(secret) if secret.reveal().len() < SHORTEST_SECRET => {
+            Err(format!("{} is too short for a secret: {SHORTEST_SECRET} characters or more", env_vars::LASTSTREAM_SECRET))
+        }
+        secret => Ok(secret),
+    }
+}
+
 /// The policy, or what is wrong with it, said.
-fn policy(file: Option<&Path>, text: &[u8], printer: &Printer) -> Option<Policy> {
+fn policy(file: Option<&Path>, text: &[u8], has_secret: bool, printer: &Printer) -> Option<Policy> {
     let name = file.map_or("the default policy".into(), |file| file.display().to_string());
-    match run::policy::read(text) {
+    match run::policy::read(text, has_secret) {
         Ok(policy) => {
             policy.warnings.iter().for_each(|warning| printer.warning(&format!("{name}: {warning}")));
             Some(policy)
@@ -200,9 +225,6 @@ fn app(command: &Run, printer: &Printer) -> Result<SocketAddr, Exit> {
 
 fn announcement(command: &Run, runner: &Runner) -> String {
     let places = runner.places();
-    if command.output == Output::Json {
-        return format!("{:#}", serde_json::json!(places));
-    }
     let whose = if command.upstream.is_none() { " (built in, shows each request)" } else { "" };
     format!(
         "listener: {}\ngate:     {}\nadmin:    {}\nupstream: {}{whose}\nlog:      {}",
@@ -224,7 +246,7 @@ fn serve(runner: &mut Runner, mut watches: Watches, stop: &Stop, printer: &Print
             && let Some(text) = watch.changed()
         {
             match text {
-                Ok(text) => match policy(Some(file), &text, printer) {
+                Ok(text) => match policy(Some(file), &text, watches.has_secret, printer) {
                     Some(policy) => replace(runner, "policy", Some(&policy), None, printer),
                     None => printer.warning(&"the policy before goes on"),
                 },
@@ -267,7 +289,7 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
             } else {
                 String::new()
             };
-            printer.people(&format!("nothing was in flight any more{but}; Envoy has ended, its log: {log}"));
+            printer.people(&format!("no stream was in flight when the gate let Envoy end{but}; its log: {log}"));
             Exit::Fine
         }
         Drained::Cut { streams, why } => {

@@ -49,7 +49,7 @@ pub(super) fn run(command: &Status, printer: &Printer) -> Exit {
         return watch(command, &gate, printer);
     }
     match command.output {
-        Output::Json => printer.data(&first.text),
+        Output::Json => printer.json(&first.text),
         Output::Text => printer.data(&text::status(&first.body)),
     }
     Exit::Fine
@@ -63,7 +63,7 @@ fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
             Ok(answer) => {
                 heard = Instant::now();
                 match command.output {
-                    Output::Json => printer.data(&answer.text),
+                    Output::Json => printer.json(&answer.text),
                     Output::Text => view.show(&answer.body, printer),
                 }
                 if is_open(&answer.body.state) {
@@ -98,8 +98,7 @@ impl View {
         let width = columns().max(20);
         // A line that the terminal breaks would be two.
         let lines: Vec<String> = text.lines().map(|line| line.chars().take(width - 1).collect()).collect();
-        let back = if self.height > 0 { format!("\u{1b}[{}A", self.height) } else { String::new() };
-        printer.data(&format!("{back}\r\u{1b}[J{}\n", lines.join("\n")));
+        printer.redraw(self.height, &lines);
         self.height = lines.len();
     }
 

@@ -32,7 +32,7 @@ pub(super) fn run(command: &Streams, printer: &Printer) -> Exit {
     match gate.streams(command.limit) {
         Ok(answer) => {
             match command.output {
-                Output::Json => printer.data(&answer.text),
+                Output::Json => printer.json(&answer.text),
                 Output::Text => printer.data(&text::streams(&answer.body)),
             }
             Exit::Fine

@@ -23,10 +23,10 @@ pub(crate) struct Version {
 
 pub(super) fn run(version: &Version, printer: &Printer) -> Exit {
     let module = builtin().map_err(str::to_owned).and_then(known);
-    printer.data(&match version.output {
-        Output::Json => format!("{:#}", as_json(&module)),
-        Output::Text => text(&module),
-    });
+    match version.output {
+        Output::Json => printer.json(&format!("{:#}", as_json(&module))),
+        Output::Text => printer.data(&text(&module)),
+    }
     Exit::Fine
 }
 

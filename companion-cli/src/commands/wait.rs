@@ -91,7 +91,7 @@ pub(super) fn run_ready(command: &Ready, printer: &Printer) -> Exit {
 
 fn show(answer: &Answer<Outcome>, output: Output, printer: &Printer) -> Exit {
     match output {
-        Output::Json => printer.data(&answer.text),
+        Output::Json => printer.json(&answer.text),
         Output::Text => printer.data(&text::outcome(&answer.body)),
     }
     if answer.status == 200 { Exit::Fine } else { Exit::Found }

@@ -82,7 +82,8 @@ pub(super) fn tell_agent(bootstrap: &mut Value, port: u16) -> Result<(), Error> 
     add(bootstrap, "/static_resources/clusters", cluster("agent", &[port]));
     let gate = items(bootstrap, "/static_resources/listeners").find(|listener| listener["name"] == "gate");
     let configuration = gate.and_then(|gate| {
-        gate.pointer_mut("/filter_chains/0/filters/0/typed_config/http_filters/0/typed_config/config/configuration/value")
+        let mut filters = items(gate, "/filter_chains/0/filters/0/typed_config/http_filters");
+        filters.find_map(|filter| filter.pointer_mut("/typed_config/config/configuration/value"))
     });
     let unusable = || Error::Rendered { why: "its gate has no configuration".to_owned() };
     let configuration = configuration.ok_or_else(unusable)?;

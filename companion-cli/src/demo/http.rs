@@ -61,7 +61,7 @@ impl<R: Read> Read for Patient<'_, R> {
 
 /// Asks once; the connection stays open for whoever asks again.
 pub(super) fn exchange<S: Read + Write>(stream: &mut S, method: &str, path: &str, headers: &[(&str, &str)]) -> io::Result<Reply> {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: demo.local\r\ncontent-length: 0\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n");
     for (name, value) in headers {
         head.extend([name, ": ", value, "\r\n"]);
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use super::clock::Clock;
 use super::error::Error;
 use super::http::{self, Reply};
 use super::{Folder, Settings};
+use crate::env_vars;
 
 /// Longest wait for an Envoy to start, on however busy a machine.
 const START: Duration = Duration::from_secs(60);
@@ -74,7 +75,7 @@ impl Starter {
         let failed = |error: io::Error| Error::Start { name: name.to_owned(), why: error.to_string() };
         let output = File::create(&log).map_err(failed)?;
         let mut words = self.guard.iter().map(OsString::as_os_str).chain([self.binary.as_os_str()]);
-        let mut command = Command::new(words.next().unwrap_or_default());
+        let mut command = env_vars::command(words.next().unwrap_or_default());
         command.args(words).args(ARGUMENTS).arg("-c").arg(&file);
         command.stdin(Stdio::null()).stdout(output.try_clone().map_err(failed)?).stderr(output);
         command.process_group(0); // Ctrl-C is for the demo, which ends them itself

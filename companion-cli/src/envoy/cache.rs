@@ -64,8 +64,8 @@ impl Slot {
         self.folder.join("envoy.json")
     }
 
-    /// The binary, if it is whole, and the source that it came from.
-    pub(crate) fn look(&self) -> Result<(PathBuf, Origin), Problem> {
+    /// The binary, if it is whole, the source that it came from, and its SHA-256.
+    pub(crate) fn look(&self) -> Result<(PathBuf, Origin, String), Problem> {
         let binary = self.binary();
         let now = match Fingerprint::of(&binary) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Problem::Empty),
@@ -87,12 +87,13 @@ impl Slot {
                 return damaged(format!("SHA-256 `{sha256}` instead of `{}`", record.sha256));
             }
             // A copied cache: right bytes, other time. Not to hash each time is worth a try, no more.
-            let _ = self.write_record(&Record { fingerprint: now, ..record });
+            let _ =
+                self.write_record(&Record { fingerprint: now, sha256: record.sha256.clone(), platform: record.platform.clone(), ..record });
         }
         if !files::is_executable(&binary) {
             return damaged("it is not executable".to_owned());
         }
-        Ok((binary, record.origin))
+        Ok((binary, record.origin, record.sha256))
     }
 
     /// Waits until no other process fetches this version, and removes what dead ones left.
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn what_was_placed_is_found_and_nothing_else_is_left() {
         let Fixture { _home, slot } = fixture();
-        assert_eq!(slot.look().unwrap(), (slot.binary(), Origin::Release));
+        assert_eq!(slot.look().unwrap(), (slot.binary(), Origin::Release, files::sha256_of(b"good")));
         let mut names: Vec<_> = fs::read_dir(slot.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["envoy", "envoy.json", "lock"]);

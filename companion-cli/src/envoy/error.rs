@@ -1,7 +1,7 @@
 //! What can go wrong on the way to an Envoy. Each text names the thing and, where there is one, the way out.
 
 use super::Version;
-use super::download::HttpError;
+use super::download::DownloadError;
 use super::places::Platform;
 use crate::env_vars::{LASTSTREAM_CACHE, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE};
 use std::fmt;
@@ -162,25 +162,23 @@ pub enum Problem {
         /// The address.
         url: String,
         /// What happened.
-        error: HttpError,
+        error: DownloadError,
     },
-    /// The list of checksums is none, or does not have the file.
-    #[error("`{url}` has no checksum for `{file}`")]
-    NoChecksum {
-        /// The address of the list.
-        url: String,
-        /// The file that is missing in it.
+    /// Nothing says which bytes the release must have.
+    #[error("no SHA-256 of `{file}` is known: name it with `laststream envoy get --sha256`, or ask for a supported version")]
+    NoPin {
+        /// The file of the release.
         file: String,
     },
-    /// The bytes are not those that were published.
-    #[error("what was downloaded from `{file}` has the SHA-256 `{found}`, but `{published}` was published: it was not used")]
+    /// Other bytes than were asked for.
+    #[error("`{file}` has the SHA-256 `{found}`, not the expected `{pinned}`: it is not used")]
     Checksum {
         /// Where it is from.
         file: String,
-        /// The checksum of what came.
+        /// The checksum of what is there.
         found: String,
-        /// The checksum as published.
-        published: String,
+        /// The checksum that it must have.
+        pinned: String,
     },
     /// None of the commands is there.
     #[error("none of {0} is there: install Python with pip")]

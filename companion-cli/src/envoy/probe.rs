@@ -5,9 +5,9 @@
 
 use super::run::{Ended, Failed, run};
 use super::{Problem, Version};
+use crate::env_vars;
 use std::io;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 /// What a binary says about itself.
@@ -57,7 +57,7 @@ pub(crate) fn has_v8(binary: &Path, limit: Duration) -> Result<bool, Problem> {
 }
 
 fn ask(binary: &Path, arguments: &[&str], asked: &'static str, limit: Duration) -> Result<Ended, Problem> {
-    run(Command::new(binary).args(arguments), limit, &mut || {}).map_err(|failed| match failed {
+    run(env_vars::command(binary).args(arguments), limit, &mut || {}).map_err(|failed| match failed {
         Failed::Time(after) => Problem::NoAnswer { asked, after },
         Failed::Start(error) => Problem::Start(match error.kind() {
             // The file is there, so what is missing is what it names first.

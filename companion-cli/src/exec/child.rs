@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::process::Command;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, kill_process, waitpid};
 
 use super::code_of;
 use super::signals::{Event, Signals};
+use crate::env_vars;
 
 /// The command did not start.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ impl Child {
         let (program, arguments) = command.split_first().map_or((OsString::new(), &[][..]), |(program, rest)| (program.clone(), rest));
         let failed = |error| NotStarted { command: program.clone(), error };
         // Dropping std's handle neither waits nor kills.
-        let child = Command::new(&program).args(arguments).spawn().map_err(failed)?;
+        let child = env_vars::command(&program).args(arguments).spawn().map_err(failed)?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         pid.map(Self).ok_or_else(|| failed(io::Error::other("the kernel gave it no usable pid")))
     }

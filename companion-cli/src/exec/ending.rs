@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ureq::http::Method;
+use http::Method;
 
 use super::{Stage, ready};
 use crate::gate::Signal;

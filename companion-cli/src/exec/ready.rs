@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ureq::http::Method;
+use http::Method;
 
 use super::Stage;
 use crate::gate::{Http, Trouble};

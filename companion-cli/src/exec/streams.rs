@@ -84,7 +84,7 @@ fn look(stage: &Stage<'_>) -> Result<Look, Trouble> {
 fn read(status: &Status) -> Look {
     let Some(scope) = status.scopes.iter().find(|scope| scope.scope == SCOPE) else { return Look::NoScope };
     match (scope.in_flight, status.count.as_str()) {
-        (0, "exact") => Look::Zero { begun: scope.begun },
+        (0, "exact" | "assumed") => Look::Zero { begun: scope.begun },
         (0, count) => Look::Held(format!("no outbound stream is known to be in flight, but the gate's count is {count}")),
         (1, _) => Look::Held("1 outbound stream is in flight".into()),
         (count, _) => Look::Held(format!("{count} outbound streams are in flight")),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ureq::http::Uri;
+use http::Uri;
 
 use super::USUAL;
 use crate::env_vars::{LASTSTREAM_GATE, Lookup};

@@ -11,6 +11,8 @@ pub struct Status {
     pub reason: String,
     /// How far the counts can be believed.
     pub count: String,
+    /// What would make the count exact.
+    pub advice: Option<String>,
     /// Streams that hold the drain.
     pub holding: u64,
     /// Each scope that the gate waits for.
@@ -43,6 +45,9 @@ pub struct Status {
     pub begin: Option<String>,
     /// How far the last call is.
     pub finish: Option<String>,
+    /// Whether new streams are refused until the process ends.
+    #[serde(default)]
+    pub sealed: bool,
     /// Signals that were refused.
     #[serde(default)]
     pub refused: u64,
@@ -114,7 +119,8 @@ pub struct Stream {
 /// What was done, or why not.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Outcome {
-    /// How far the drain is.
+    /// How far the drain is; empty where the gate tells nothing but why it refuses.
+    #[serde(default)]
     pub state: String,
     /// What was done, or why not.
     pub reason: String,

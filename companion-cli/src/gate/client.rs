@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use http::Method;
 use serde::de::DeserializeOwned;
-use ureq::http::Method;
 
 use super::address::Address;
 use super::bodies::{Outcome, Status, Streams};
@@ -11,8 +11,8 @@ use super::http::{Http, Response};
 use super::trouble::Trouble;
 use crate::registry::credentials::Secret;
 
-const SECRET_HEADER: &str = "x-laststream-secret";
-/// A status waits 50 ms for the counters, and up to a second for Envoy.
+pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
+/// A status waits 50 ms for the counters, and 400 ms for Envoy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A gate somewhere.
@@ -96,12 +96,12 @@ impl Gate {
         read(self.ask(Method::POST, "/drain", PATIENCE)?, &[202])
     }
 
-    /// Takes the drain back: 200, or 409 where it cannot be.
+    /// Takes the drain back. The answer says what Envoy cannot undo.
     ///
     /// # Errors
     /// It could not be asked, or wants a secret.
     pub fn cancel(&self) -> Result<Answer<Outcome>, Trouble> {
-        read(self.ask(Method::DELETE, "/drain", PATIENCE)?, &[200, 409])
+        read(self.ask(Method::DELETE, "/drain", PATIENCE)?, &[200])
     }
 
     /// Opens it.
@@ -128,7 +128,7 @@ impl Gate {
     }
 
     fn ask(&self, method: Method, path: &str, limit: Duration) -> Result<Response, Trouble> {
-        let secret = self.secret.as_ref().map(|secret| (SECRET_HEADER, secret.reveal()));
+        let secret = self.secret.as_ref().map(|secret| (SECRET_HEADER, secret.reveal().to_owned()));
         self.http.ask(method, &self.address.with(path), secret.as_slice(), limit)
     }
 }
@@ -183,6 +183,7 @@ mod tests {
         assert_eq!(trouble(200, "<html>"), Err(Trouble::Stranger(200)));
         assert_eq!(trouble(404, "nginx"), Err(Trouble::Stranger(404)));
         assert_eq!(trouble(200, "{}"), Err(Trouble::Stranger(200)));
+        assert_eq!(trouble(403, r#"{"reason": "why"}"#), Err(Trouble::Forbidden("why".into())));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod wait;
 
 pub use address::{Address, NotAnAddress, from_vars};
 pub use bodies::{Outcome, Scope, Status, Stream, Streams, is_open};
+pub(crate) use client::SECRET_HEADER;
 pub use client::{Answer, Gate, Signal};
 pub use http::Http;
 pub use secret::{SecretError, secret};

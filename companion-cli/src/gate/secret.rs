@@ -1,9 +1,10 @@
 //! The gate's secret, from a file or the environment: arguments are for everybody to see.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use crate::env_vars::{LASTSTREAM_SECRET, Lookup};
+use crate::foreign;
 use crate::registry::credentials::Secret;
 
 /// More than any header may hold.
@@ -44,15 +45,13 @@ pub fn secret(file: Option<&Path>, lookup: Lookup<'_>) -> Result<Option<Secret>,
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    use io::Read as _;
-    let mut text = String::new();
-    fs::File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
-    Ok(text)
+    String::from_utf8(foreign::read_named(path, LONGEST)?).map_err(|_| io::Error::other("it is not text"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn comes_from_the_file_first_and_is_never_told() {

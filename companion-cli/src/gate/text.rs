@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::bodies::{Outcome, Scope, Status, Stream, Streams};
+use crate::visible;
 
 /// The whole status, a line for each thing.
 #[must_use]
@@ -14,6 +15,9 @@ pub fn status(status: &Status) -> String {
     }
     let lost = if status.lost_counters > 0 { format!(", {} lost", status.lost_counters) } else { String::new() };
     line("count", format!("{}, {}{lost}", plain(&status.count), many(status.counters, "counter")));
+    if let Some(advice) = &status.advice {
+        line("", plain(advice));
+    }
     if let Some(active) = status.envoy_active {
         line("envoy", format!("{} by its own count", many(active, "request")));
     }
@@ -25,6 +29,9 @@ pub fn status(status: &Status) -> String {
     }
     if status.begin.is_some() || status.finish.is_some() {
         line("drain", drain(status));
+    }
+    if status.sealed {
+        line("sealed", "the signal to end was sent: new streams are refused until the process ends".into());
     }
     line("signals", format!("{} refused", status.refused));
     if status.heals > 0 {
@@ -133,9 +140,9 @@ fn many(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// Clients choose paths and names; none of them may steer a terminal.
+/// Clients choose paths and names: each stays on its line.
 fn plain(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '\u{FFFD}' } else { character }).collect()
+    visible::line(text).into_owned()
 }
 
 #[cfg(test)]
@@ -161,7 +168,7 @@ mod tests {
             streams(&all),
             "draining: 3 streams hold the drain\n\
              AGE     SCOPE    STATUS  BYTES  LIVES  REQUEST\n\
-             61.2 s  gateway  -       0      -      GET /a\u{FFFD}[2J\u{FFFD}/b\n\
+             61.2 s  gateway  -       0      -      GET /a\\u{1b}[2J\\n/b\n\
              0.0 s   inbound  200     18233  long   -\n\
              There may be more: not all are listed, or not all who count have answered.\n"
         );

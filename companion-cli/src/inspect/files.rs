@@ -1,17 +1,23 @@
 //! An image on this machine: the OCI layout, as a folder (`skopeo copy … oci:DIR`) or as an archive of it (`docker save`, `oci-archive:`).
 
-use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use tar::EntryType;
 
 use super::image::Descriptor;
 use super::manifest::Document;
 use super::{MOST, Source};
+use crate::foreign;
 
 const INDEX: &str = "index.json";
+
+/// Manifests and indexes: registries may refuse larger ones.
+const LARGEST_DOCUMENT: u64 = 4 << 20;
+
+/// Of what an archive unpacks to, so much is looked through.
+const LARGEST_ARCHIVE: u64 = 4 * MOST;
 
 const WAY_OUT: &str = "`skopeo copy docker-archive:FILE oci:DIR` makes one of what older versions of docker save";
 
@@ -31,8 +37,7 @@ pub fn folder(folder: &Path, tag: Option<&str>) -> Result<Box<dyn Source>, Strin
 /// # Errors
 /// It is none, or the tag does not name one of its images.
 pub fn archive(file: &Path, tag: Option<&str>) -> Result<Box<dyn Source>, String> {
-    let read = |error: io::Error| format!("`{}` cannot be read as an archive: {error}", file.display());
-    Layout::open(Archive::read(file).map_err(read)?, tag)
+    Layout::open(Archive(file.to_owned()), tag)
 }
 
 /// Files by their path in the layout.
@@ -48,7 +53,7 @@ struct Layout<F> {
 
 impl<F: Files + 'static> Layout<F> {
     fn open(files: F, tag: Option<&str>) -> Result<Box<dyn Source>, String> {
-        let index = files.read(INDEX, MOST).map_err(|error| format!("this is no OCI layout: `{INDEX}`: {error}; {WAY_OUT}"))?;
+        let index = files.read(INDEX, LARGEST_DOCUMENT).map_err(|error| format!("this is no OCI layout: `{INDEX}`: {error}; {WAY_OUT}"))?;
         let images = Document::read(&index)?.manifests.unwrap_or_default();
         let digest = chosen(&images, tag)?.digest.clone();
         Ok(Box::new(Self { files, digest }))
@@ -67,20 +72,23 @@ fn chosen<'a>(images: &'a [Descriptor], tag: Option<&str>) -> Result<&'a Descrip
 }
 
 impl<F: Files> Layout<F> {
-    fn blob(&self, digest: &str) -> Result<Vec<u8>, String> {
+    fn blob(&self, digest: &str, most: u64) -> Result<Vec<u8>, String> {
         let hex = digest.strip_prefix("sha256:").filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let hex = hex.ok_or_else(|| format!("`{digest}` is no sha256 digest"))?;
-        self.files.read(&format!("blobs/sha256/{hex}"), MOST).map_err(|error| format!("`{digest}` is missing: {error}"))
+        self.files.read(&format!("blobs/sha256/{hex}"), most).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => format!("`{digest}` is missing"),
+            _ => format!("`{digest}` cannot be read: {error}"),
+        })
     }
 }
 
 impl<F: Files> Source for Layout<F> {
     fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String> {
-        self.blob(digest.unwrap_or(&self.digest))
+        self.blob(digest.unwrap_or(&self.digest), LARGEST_DOCUMENT)
     }
 
     fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String> {
-        self.blob(&layer.digest)
+        self.blob(&layer.digest, MOST)
     }
 }
 
@@ -88,38 +96,49 @@ struct Folder(PathBuf);
 
 impl Files for Folder {
     fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        File::open(self.0.join(path))?.take(most).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        foreign::read_below(&self.0, Path::new(path), most)
     }
 }
 
-struct Archive(HashMap<PathBuf, Vec<u8>>);
+/// Searched from its beginning for each file: what is kept of it is only what was asked for.
+struct Archive(PathBuf);
 
 impl Archive {
-    fn read(file: &Path) -> io::Result<Self> {
+    fn unpacked(&self) -> io::Result<Box<dyn Read>> {
+        let mut file = foreign::open_named(&self.0)?;
         let mut start = Vec::new();
-        File::open(file)?.take(2).read_to_end(&mut start)?;
-        let file = File::open(file)?;
-        let reader: Box<dyn Read> = if start == [0x1f, 0x8b] { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-        // Whatever it unpacks to, there is an end to it.
-        let mut archive = tar::Archive::new(reader.take(2 * MOST));
-        let mut files = HashMap::new();
-        for entry in archive.entries()? {
-            let mut entry = entry?;
-            let path = entry.path()?.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect();
-            let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes)?;
-            files.insert(path, bytes);
-        }
-        Ok(Self(files))
+        file.by_ref().take(2).read_to_end(&mut start)?;
+        let is_compressed = start == [0x1f, 0x8b];
+        let file = io::Cursor::new(start).chain(file);
+        let reader: Box<dyn Read> = if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+        Ok(Box::new(reader.take(LARGEST_ARCHIVE)))
     }
 }
 
 impl Files for Archive {
     fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
-        let bytes = self.0.get(Path::new(path)).ok_or(io::ErrorKind::NotFound)?;
-        let most = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
-        Ok(bytes.get(..most).unwrap_or_default().to_owned())
+        let damaged = |error| io::Error::other(format!("this cannot be read as an archive: {error}"));
+        let mut archive = tar::Archive::new(self.unpacked()?);
+        let mut found = None;
+        // Raw: extended headers, whose size has no bound, are passed over. No path in a layout is long enough to need one.
+        for entry in archive.entries().map_err(damaged)?.raw(true) {
+            let mut entry = entry.map_err(damaged)?;
+            if !is_at(&entry.path()?, path) {
+                continue;
+            }
+            if !matches!(entry.header().entry_type(), EntryType::Regular | EntryType::Continuous) {
+                return Err(io::Error::other("it is not a regular file in the archive"));
+            }
+            if found.is_some() {
+                return Err(io::Error::other("it is in the archive twice"));
+            }
+            found = Some(foreign::read_to(&mut entry, most)?);
+        }
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
+}
+
+/// Whether an entry has this path, be it written as `./path`.
+fn is_at(entry: &Path, path: &str) -> bool {
+    entry.components().filter(|part| *part != Component::CurDir).eq(Path::new(path).components())
 }

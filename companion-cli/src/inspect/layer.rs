@@ -6,6 +6,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use super::MOST;
+use crate::foreign;
 use crate::image::FILE;
 
 /// What is in a layer.
@@ -53,7 +54,7 @@ fn of_archive(archive: &[u8], because: Option<&str>) -> Unpacked {
 fn find(archive: &[u8]) -> Result<Vec<u8>, String> {
     let damaged = |error: io::Error| format!("its last layer is no tar archive, or damaged: {error}");
     let mut archive = tar::Archive::new(archive);
-    let mut others = Vec::new();
+    let mut others = Others::default();
     for entry in archive.entries().map_err(damaged)? {
         let entry = entry.map_err(damaged)?;
         let path = entry.path().map_err(damaged)?.into_owned();
@@ -63,30 +64,45 @@ fn find(archive: &[u8]) -> Result<Vec<u8>, String> {
             }
             return bounded(entry).map_err(damaged);
         }
-        others.push(path);
+        others.add(&path);
     }
-    Err(missing(&others))
+    Err(others.without_module())
 }
 
-fn missing(others: &[impl AsRef<Path>]) -> String {
-    let some = 5;
-    let mut names: Vec<_> = others.iter().take(some).map(|path| format!("`{}`", path.as_ref().display())).collect();
-    if others.len() > some {
-        names.push(format!("{} more", others.len() - some));
+/// Files with other names: the first few, and how many there are.
+#[derive(Default)]
+struct Others {
+    names: Vec<String>,
+    count: usize,
+}
+
+impl Others {
+    const SHOWN: usize = 5;
+    const LONGEST: usize = 100;
+
+    fn add(&mut self, path: &Path) {
+        self.count += 1;
+        if self.names.len() < Self::SHOWN {
+            let name = path.to_string_lossy();
+            let end = if name.chars().nth(Self::LONGEST).is_some() { "…" } else { "" };
+            self.names.push(format!("`{}{end}`", name.chars().take(Self::LONGEST).collect::<String>()));
+        }
     }
-    let holds = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-    format!("its last layer holds no `{FILE}`, and the layers before it are not looked into; it holds {holds}")
+
+    fn without_module(&self) -> String {
+        let mut names = self.names.clone();
+        if self.count > names.len() {
+            names.push(format!("{} more", self.count - names.len()));
+        }
+        let holds = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+        format!("its last layer holds no `{FILE}`, and the layers before it are not looked into; it holds {holds}")
+    }
 }
 
 /// A small layer can unpack to anything, so there is an end to it.
 fn bounded(reader: impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let most = MOST + (1 << 20); // what the archive adds
-    reader.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(io::Error::other(format!("it unpacks to more than {MOST} bytes")));
-    }
-    Ok(bytes)
+    let what_the_archive_adds = 1 << 20;
+    foreign::read_to(reader, MOST + what_the_archive_adds)
 }
 
 fn is_gzip(bytes: &[u8]) -> bool {

@@ -3,6 +3,8 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::foreign;
+
 /// A file that is larger is no manifest.
 pub const LARGEST_FILE: u64 = 16 << 20;
 /// All files together.
@@ -101,7 +103,7 @@ pub fn gather(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<Source>, So
         }
         for file in files_of(path)? {
             let unreadable = |error| SourceError::Unreadable { path: file.display().to_string(), error };
-            let bytes = std::fs::File::open(&file).and_then(|mut open| limited(&mut open)).map_err(unreadable)?;
+            let bytes = foreign::open_named(&file).and_then(|mut open| limited(&mut open)).map_err(unreadable)?;
             add(shown(&file), bytes, &mut sum, &mut sources)?;
         }
     }

@@ -7,8 +7,8 @@ use laststream_filter::config::{self, Wire as _, wire};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Policy as ForwardedPolicy};
 use serde_json::{Value, json};
 
-use super::file::{Begin, Direction, Drain, Engine, FailurePolicy, File, Finish, Job, LongLived, Placement, Retries};
-use super::{ForwardedProto, Policy, Problem, Sizing, Span, Told, module_json, sizing};
+use super::file::{Begin, Direction, Drain, Engine, FailurePolicy, File, Finish, Gate, GateSecret, Job, LongLived, Placement, Retries};
+use super::{ForwardedProto, Policy, Problem, Sizing, Span, Told, module_json, sizing, warnings};
 
 pub(super) fn check(file: File) -> Result<Policy, Vec<Problem>> {
     let mut found = Found(Vec::new());
@@ -22,6 +22,7 @@ struct Found(Vec<Problem>);
 /// Ports of a pod that Istio's own listeners have.
 const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
 const GATE_PORT: u16 = 15091;
+const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
 
 impl Found {
     fn problem(&mut self, path: &str, message: impl Into<String>) {
@@ -33,6 +34,7 @@ impl Found {
         self.dns_label("name", &name);
         self.labels("labels", &file.labels);
         let placement = self.placement(file.placement, &name);
+        let has_namespace = file.namespace.is_some();
         let namespace = self.namespace(file.namespace, &placement);
         if let Some(secret) = &file.pull_secret {
             self.dns_label("pull_secret", secret);
@@ -40,6 +42,7 @@ impl Found {
         let in_istio = is_istio(&placement);
         let has_gate = matches!(placement, Placement::Gateway(_) | Placement::Sidecar(_) | Placement::Envoy(_));
         let gate_port = self.gate_port(file.gate.enabled, file.gate.port, has_gate, in_istio);
+        self.gate_access(&file.gate, has_gate);
         let sizing = self.drain(&file.drain, gate_port.is_some(), in_istio);
         let forwarded_proto = self.forwarded_proto(file.forwarded_proto, &placement);
         let retries = file.retries.map(|retries| self.retries(retries, sizing.longest_request));
@@ -57,6 +60,8 @@ impl Found {
             forwarded_proto,
             engine: file.engine.unwrap_or(Engine::Auto),
             gate_port,
+            gate_secret: file.gate.secret,
+            gate_hosts: file.gate.hosts,
             begin: file.drain.begin.unwrap_or(Begin::DrainListeners),
             finish: file.drain.finish.unwrap_or(if in_istio { Finish::DrainAgent } else { Finish::Nothing }),
             long_lived: file.drain.long_lived.unwrap_or(LongLived::Wait),
@@ -70,13 +75,13 @@ impl Found {
             module: file.module,
             digest: file.digest,
         };
+        policy.warnings = warnings::of(&policy, has_namespace);
         self.module(&mut policy);
         policy
     }
 
     /// What would silently do nothing is a slip.
     fn drain(&mut self, drain: &Drain, has_gate: bool, in_istio: bool) -> Sizing {
-        const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
         const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
         for (field, is_written, works, why) in [
             ("drain.begin", drain.begin.is_some(), has_gate, OF_THE_GATE),
@@ -105,7 +110,12 @@ impl Found {
         match &mut placement {
             Placement::Gateway(gateway) => {
                 self.labels("placement.gateway.selector", &gateway.selector);
-                if gateway.selector.is_empty() {
+                if let Some(name) = &gateway.name {
+                    self.dns_label("placement.gateway.name", name);
+                    if !gateway.selector.is_empty() {
+                        self.problem("placement.gateway", "has both `name` and `selector`: keep one");
+                    }
+                } else if gateway.selector.is_empty() {
                     gateway.selector = BTreeMap::from([("istio".into(), "ingressgateway".into())]);
                 }
             }
@@ -145,8 +155,8 @@ impl Found {
 
     fn namespace(&mut self, namespace: Option<String>, placement: &Placement) -> Option<String> {
         let namespace = match (namespace, placement) {
-            (None, Placement::Gateway(_)) => Some("istio-system".into()),
-            (None, Placement::Sidecar(_) | Placement::Waypoint(_) | Placement::EnvoyGateway(_)) => {
+            (None, Placement::Gateway(gateway)) if gateway.name.is_none() => Some("istio-system".into()),
+            (None, Placement::Gateway(_) | Placement::Sidecar(_) | Placement::Waypoint(_) | Placement::EnvoyGateway(_)) => {
                 self.problem("namespace", "is required: the namespace of the proxies, where the resources must be, too");
                 None
             }
@@ -177,6 +187,34 @@ impl Found {
         enabled.unwrap_or(true).then_some(port)
     }
 
+    fn gate_access(&mut self, gate: &Gate, has_gate: bool) {
+        if !has_gate || gate.enabled == Some(false) {
+            for (field, is_written) in [("gate.secret", gate.secret.is_some()), ("gate.hosts", !gate.hosts.is_empty())] {
+                if is_written {
+                    self.problem(field, OF_THE_GATE);
+                }
+            }
+        }
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        match &gate.secret {
+            Some(GateSecret::Environment(name)) if name.is_empty() || !name.bytes().all(is_word) => {
+                let message = format!("`{name}` is not the name of an environment variable, such as `LASTSTREAM_SECRET`");
+                self.problem("gate.secret.environment", message);
+            }
+            Some(GateSecret::Environment(name)) if name.starts_with("ISTIO_META") => {
+                let message = format!("`{name}` would be shown: Istio's agent puts such variables into the proxy's metadata");
+                self.problem("gate.secret.environment", message);
+            }
+            Some(GateSecret::Sds(path)) if !path.starts_with('/') || path.chars().any(char::is_control) => {
+                self.problem(
+                    "gate.secret.sds",
+                    format!("`{path}` is not an absolute path in the proxy, such as `/etc/laststream/sds.yaml`"),
+                );
+            }
+            _ => {}
+        }
+    }
+
     fn forwarded_proto(&mut self, json: Option<Value>, placement: &Placement) -> Option<ForwardedProto> {
         let json = json?;
         if matches!(placement, Placement::Waypoint(_)) {
@@ -190,13 +228,13 @@ impl Found {
             config::read_wire(text.as_bytes()).ok().and_then(|wire| wire.forwarded_proto).unwrap_or_else(wire::ForwardedProto::unwritten);
         let checked = config::parse(text.as_bytes()).ok();
         let checked = checked.as_ref().and_then(config::Config::forwarded_proto);
-        let original = wire.original_header.to_ascii_lowercase();
-        let is_saved = original != FORWARDED_PROTO && checked.is_some_and(ForwardedPolicy::looks_at_original);
-        let saved_in = is_saved.then_some(original);
+        let forgets = ![wire.fallback, wire.silent].contains(&wire::Fallback::Keep);
+        let (json, original) = saved_original(json, wire.original_header.to_ascii_lowercase(), forgets);
+        let saved_in = checked.is_some_and(ForwardedPolicy::looks_at_original).then_some(original);
         let told_headers = || [FORWARDED_PROTO.into(), saved_in.clone().unwrap_or_default(), "x-forwarded-port".into()];
         let headers = checked.is_some_and(ForwardedPolicy::looks_only_at_told_headers).then(told_headers);
         let told = (!wire.trust.peers.is_empty()).then_some(Told { key: wire.trust.peer_key, headers });
-        Some(ForwardedProto { json, saved_in, told, peers: wire.trust.peers })
+        Some(ForwardedProto { json, saved_in, forgets, told, peers: wire.trust.peers })
     }
 
     fn retries(&mut self, retries: Retries, longest: Span) -> Retries {
@@ -297,6 +335,18 @@ impl Found {
             _ => self.problem(path, format!("`{address}` is not an address with a port, such as `127.0.0.1:8080` or `[::1]:8080`")),
         }
     }
+}
+
+/// What is rendered always saves the peer's own `x-forwarded-proto` in another header: read where it is, it would be what is left when the
+/// module fails, and silence would look like the connection's scheme. `keep` beside it is refused, so there it stays as it is written.
+fn saved_original(mut json: Value, original: String, forgets: bool) -> (Value, String) {
+    if original != FORWARDED_PROTO || !forgets {
+        return (json, original);
+    }
+    if let Some(members) = json.as_object_mut() {
+        members.remove("original_header");
+    }
+    (json, wire::ORIGINAL_HEADER.into())
 }
 
 /// A local file is always there; a registry is not, and must not take a gateway down.

@@ -15,7 +15,7 @@ use super::span::Span;
 pub struct File {
     /// The name of the rendered resources, `laststream` if there is none; names inside Envoy are made of it.
     pub name: Option<String>,
-    /// Their namespace: the proxies'. `istio-system` for an Istio gateway if there is none.
+    /// Their namespace: the proxies'. `istio-system` for an Istio gateway if there is none, with a warning: that is Istio's root namespace.
     pub namespace: Option<String>,
     /// Their labels.
     pub labels: BTreeMap<String, String>,
@@ -67,8 +67,11 @@ pub enum Placement {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateways {
-    /// Labels of its pods; `istio: ingressgateway` if there are none. Pods that Istio makes for a Gateway of the Gateway API have
-    /// `gateway.networking.k8s.io/gateway-name`.
+    /// The name of a Gateway of the Gateway API, in the policy's namespace. Its proxies get the resources by `targetRefs` (Istio 1.28 and
+    /// newer), and no other proxies do.
+    pub name: Option<String>,
+    /// Labels of its pods; `istio: ingressgateway` if there are none and no `name`. In Istio's root namespace they select gateways of all
+    /// namespaces.
     pub selector: BTreeMap<String, String>,
 }
 
@@ -159,6 +162,20 @@ pub struct Gate {
     pub enabled: Option<bool>,
     /// Its port on the loopback interface; 15091 if nothing is said.
     pub port: Option<u16>,
+    /// Where the proxy has the gate's secret from. Without one, any client in the pod may begin a drain, force the gate and end Envoy.
+    pub secret: Option<GateSecret>,
+    /// Names under which the gate may be asked, besides IP addresses and `localhost`.
+    pub hosts: Vec<String>,
+}
+
+/// Where the proxy has the gate's secret from. The secret itself never stands in a policy or in a rendered file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum GateSecret {
+    /// An environment variable of the proxy, such as `LASTSTREAM_SECRET`: 16 characters or more, letters and digits for a hook.
+    Environment(String),
+    /// A file in the proxy with an SDS resource: a `generic_secret` named `laststream-gate`, which may name the file with the secret.
+    Sds(String),
 }
 
 /// How a drain goes, and how long it may take.

@@ -10,6 +10,7 @@ mod problem;
 mod sizing;
 mod source;
 mod span;
+pub(crate) mod warnings;
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use file::{App, Begin, Engine, FailurePolicy, File, Finish, LongLived, Placement, Retries};
+use file::{App, Begin, Engine, FailurePolicy, File, Finish, GateSecret, LongLived, Placement, Retries};
 pub use problem::{Problem, Refused};
 pub use sizing::{KUBELET, LATE, Sizing};
 pub use source::{Resolve, Source};
@@ -46,6 +47,10 @@ pub struct Policy {
     pub engine: Engine,
     /// The gate's port, if there is a gate.
     pub gate_port: Option<u16>,
+    /// Where the proxy has the gate's secret from.
+    pub gate_secret: Option<GateSecret>,
+    /// Names under which the gate may be asked.
+    pub gate_hosts: Vec<String>,
     /// How the drain begins.
     pub begin: Begin,
     /// How it ends.
@@ -75,8 +80,11 @@ pub struct Policy {
 pub struct ForwardedProto {
     /// The text.
     pub json: Value,
-    /// The header that an early mutation saves `x-forwarded-proto` in; nothing where the header itself is read, or nobody reads it.
+    /// The header that an early mutation saves `x-forwarded-proto` in; nothing where no source reads it.
     pub saved_in: Option<String>,
+    /// Whether the early mutation removes `x-forwarded-proto`. Then Envoy writes the connection's scheme, also where it would keep what the
+    /// peer sent, and that is what is left when the module fails. `keep` forbids it.
+    pub forgets: bool,
     /// What the module reads from filter state; nothing where no address is trusted.
     pub told: Option<Told>,
     /// The address ranges that are trusted.

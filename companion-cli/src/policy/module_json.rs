@@ -10,6 +10,9 @@ use super::file::{Begin, Direction, Finish, LongLived, Placement};
 /// The cluster of the admin interface in a bootstrap of ours.
 pub(crate) const ADMIN_CLUSTER: &str = "admin";
 
+/// The filter state key under which the gate finds its secret.
+pub(crate) const SECRET_KEY: &str = "laststream.gate_secret";
+
 /// The scopes that are counted, and whether `x-forwarded-proto` is restored there.
 pub(crate) fn scopes(policy: &Policy) -> Vec<(&'static str, bool)> {
     match &policy.placement {
@@ -63,6 +66,12 @@ pub(crate) fn gate(policy: &Policy) -> Value {
     }
     if matches!(policy.placement, Placement::Envoy(_)) {
         gate["admin"] = json!({ "cluster": ADMIN_CLUSTER });
+    }
+    if policy.gate_secret.is_some() {
+        gate["secret_key"] = SECRET_KEY.into();
+    }
+    if !policy.gate_hosts.is_empty() {
+        gate["hosts"] = policy.gate_hosts.clone().into();
     }
     if let Some(app) = &policy.app {
         gate["app"] = json!({ "cluster": app.cluster, "path": app.path.as_deref().unwrap_or("/") });

@@ -34,6 +34,15 @@ pub struct Sizing {
     pub agent: Span,
 }
 
+impl Sizing {
+    /// How long Envoy's own drain must take. In the last third of it Envoy (after 1.40) closes connections with running streams, which must
+    /// not come before the gate's deadline; and what began on a replaced listener is cut at its end.
+    #[must_use]
+    pub fn drain_time(&self) -> Span {
+        Span::seconds((self.deadline.millis() * 3).div_ceil(2_000)).max(self.longest_request.rounded_up())
+    }
+}
+
 /// `has_agent`: Istio's agent is there, and takes its time after SIGTERM when the deadline was reached.
 pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, Problem> {
     let quiet = drain.quiet.unwrap_or(Span::seconds(1));

@@ -41,7 +41,7 @@ fn only_what_the_module_looks_at_is_saved_and_told() {
     for (proto, saved, told) in [
         ("presets: [gcp]", Some(SAVED), Some(ALL)),
         ("sources: [{header: x-forwarded-port}]", None, Some(PORT)),
-        ("presets: [gcp], original_header: X-Forwarded-Proto", None, Some(PORT)),
+        ("presets: [gcp], original_header: X-Forwarded-Proto", Some(SAVED), Some(ALL)),
         ("presets: [gcp], write_port: true", Some(SAVED), Some(ALL)),
         ("presets: [gcp], write_scheme: true", Some(SAVED), None),
         ("presets: [gcp], strip: {twins: true}", Some(SAVED), None),
@@ -56,6 +56,48 @@ fn only_what_the_module_looks_at_is_saved_and_told() {
         assert_eq!(found.saved_in.as_deref(), saved, "{proto}");
         assert_eq!(found.told.expect(proto).headers, told.map(|headers| headers.map(String::from)), "{proto}");
     }
+}
+
+/// Where `x-forwarded-proto` itself is read, it would be what is left when the module fails.
+#[test]
+fn what_the_peer_sent_is_always_saved_and_removed() {
+    for (proto, forgets) in [
+        ("original_header: X-Forwarded-Proto", true),
+        ("fallback: http, silent: connection", true),
+        ("fallback: keep", false),
+        ("silent: keep", false),
+    ] {
+        let policy = read(&format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}, {proto}}}")).expect(proto);
+        let found = policy.forwarded_proto.expect(proto);
+        assert_eq!(found.forgets, forgets, "{proto}");
+        assert_eq!(found.json.get("original_header"), None, "{proto}");
+    }
+    for field in ["fallback", "silent"] {
+        let both = format!(
+            "forwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}, original_header: x-forwarded-proto, {field}: keep}}"
+        );
+        let said = read(&both).map(|_| ()).expect_err("`keep` beside the header itself");
+        assert!(said.contains(&format!("forwarded_proto.{field}")), "{said}");
+    }
+}
+
+#[test]
+fn wide_trust_and_the_root_namespace_are_worth_a_word() {
+    let trust = |range: &str| format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [{range}]}}}}\n");
+    for (text, words) in [
+        (trust("10.0.0.0/16"), &["istio-system", "placement.gateway.name"][..]),
+        (trust("10.0.0.0/8") + "namespace: edge", &["10.0.0.0/8", "externalTrafficPolicy: Cluster"]),
+        (trust("10.0.0.0/16") + "namespace: edge", &[]),
+        (trust("10.0.0.0/16") + "namespace: istio-system", &[]),
+        (trust("10.0.0.0/16") + "namespace: edge\nplacement: {gateway: {name: edge}}", &[]),
+    ] {
+        let said = read(&text).expect(&text).warnings.join("\n");
+        assert!(words.iter().all(|word| said.contains(word)) && said.is_empty() == words.is_empty(), "{text}\n{said}");
+    }
+    let nowhere = read("placement: {gateway: {name: edge}}").map(|_| ()).expect_err("a Gateway without its namespace");
+    assert!(nowhere.contains("namespace: is required"), "{nowhere}");
+    let both = read("namespace: a\nplacement: {gateway: {name: edge, selector: {a: b}}}").map(|_| ()).expect_err("both");
+    assert!(both.contains("keep one"), "{both}");
 }
 
 #[test]
@@ -73,6 +115,12 @@ fn errors_name_the_place_and_the_way_out() {
         ("gate:\n  ports: 1".into(), &["line 2, column 3", "ports", "port"]),
         ("gate: {port: 70000}".into(), &["line 1, column 14"]),
         ("gate: {port: 15020}".into(), &["line 1, column 14", "gate.port", "Istio's own", "15091"]),
+        ("gate: {secret: open-sesame-0123456789}".into(), &["line 1, column 16", "environment", "sds"]),
+        ("gate: {secret: {environment: 'A B'}}".into(), &["line 1, column 30", "gate.secret.environment", "`LASTSTREAM_SECRET`"]),
+        ("gate: {secret: {environment: ISTIO_META_SECRET}}".into(), &["gate.secret.environment", "metadata"]),
+        ("gate: {secret: {sds: sds.yaml}}".into(), &["gate.secret.sds", "absolute path"]),
+        ("gate: {enabled: false, secret: {environment: A}, hosts: [a]}".into(), &["gate.secret: is the gate's", "gate.hosts: is"]),
+        ("gate: {hosts: ['http://gate']}".into(), &["gate.hosts[0]", "not a host name"]),
         ("drain: {quiet: 1_000}".into(), &["line 1, column 9", "1_000", "`60s`"]),
         ("drain: {quiet: 10}".into(), &["line 1", "`60s`"]),
         ("drain: {quiet: 10ms}".into(), &["drain.quiet", "200"]),

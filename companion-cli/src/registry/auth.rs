@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
+use http::Method;
 use serde::Deserialize;
-use ureq::http::Method;
 
 use super::Registry;
-use super::address::{Url, escaped};
+use super::answer::Answer;
 use super::challenge::Challenge;
 use super::credentials::{Found, Login, Secret};
 use super::error::Error;
-use super::http::{Answer, Ask};
+use super::words::Words;
+use crate::http::Request;
+use crate::http::url::{Url, escaped};
 
 /// Larger answers hold more than a token.
 const LARGEST_TOKEN: u64 = 1 << 20;
@@ -91,7 +91,7 @@ impl Registry<'_> {
                 Authorization { header, is_fixed: false }
             }
             (Some(Challenge::Basic), Some(Login::Password { username, password })) => {
-                Authorization { header: basic(username, password), is_fixed: true }
+                Authorization { header: Secret::basic(username, password), is_fixed: true }
             }
             _ => return Ok(None),
         };
@@ -143,9 +143,14 @@ impl Registry<'_> {
 
     fn token_refused(&self, answer: Answer, refused: impl Fn(String) -> Error) -> Error {
         if matches!(answer.status, 408 | 429 | 500..=599) {
-            return Error::Refused { what: WHAT, url: answer.url.to_string(), login: None, refusal: self.refusal(&answer) };
+            return Error::Refused {
+                what: WHAT,
+                url: answer.url.to_string(),
+                login: None,
+                refusal: self.refusal(&answer, Words::OfTokenServer),
+            };
         }
-        refused(format!("answers with {}", self.refusal(&answer)))
+        refused(format!("answers with {}", self.refusal(&answer, Words::OfTokenServer)))
     }
 
     /// An identity token is posted. Servers that do not know that way take it as a password.
@@ -156,23 +161,16 @@ impl Registry<'_> {
                 if !matches!(answer.status, 401 | 404 | 405) {
                     return Ok(answer);
                 }
-                Some(basic(if username.is_empty() { "<token>" } else { username }, token))
+                Some(Secret::basic(if username.is_empty() { "<token>" } else { username }, token))
             }
-            Some(Login::Password { username, password }) => Some(basic(username, password)),
+            Some(Login::Password { username, password }) => Some(Secret::basic(username, password)),
             None => None,
         };
         let mut url = service.map_or(url.clone(), |service| url.clone().with("service", service));
         for scope in scopes {
             url = url.with("scope", scope);
         }
-        self.ask_token_server(&Ask {
-            method: Method::GET,
-            url: &url,
-            headers: &[],
-            authorization: shown.as_ref(),
-            body: None,
-            limit: LARGEST_TOKEN,
-        })
+        self.ask_token_server(&Request { method: Method::GET, url: &url, headers: &[], authorization: shown.as_ref(), body: None })
     }
 
     fn post_identity(&self, url: &Url, service: Option<&str>, scopes: &[String], token: &Secret) -> Result<Answer, Error> {
@@ -184,14 +182,14 @@ impl Registry<'_> {
             escaped(token.reveal())
         );
         let headers = [("content-type", "application/x-www-form-urlencoded".to_owned())];
-        let ask =
-            Ask { method: Method::POST, url, headers: &headers, authorization: None, body: Some(form.as_bytes()), limit: LARGEST_TOKEN };
-        self.ask_token_server(&ask)
+        let body = Some(form.as_bytes());
+        self.ask_token_server(&Request { method: Method::POST, url, headers: &headers, authorization: None, body })
     }
 
     /// Redirects are not followed: what is sent there is a secret.
-    fn ask_token_server(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
-        let answer = self.http.ask(ask).map_err(|error| Error::Http { what: WHAT, url: ask.url.to_string(), error })?;
+    fn ask_token_server(&self, ask: &Request<'_>) -> Result<Answer, Error> {
+        let answer = self.http.send(ask).and_then(|response| Answer::read(response, LARGEST_TOKEN));
+        let answer = answer.map_err(|error| Error::Http { what: WHAT, url: ask.url.to_string(), error })?;
         if !(300..400).contains(&answer.status) {
             return Ok(answer);
         }
@@ -204,10 +202,6 @@ impl Registry<'_> {
             why: "credentials go to the token server that the registry names, and to no other",
         })
     }
-}
-
-fn basic(username: &str, password: &Secret) -> Secret {
-    Secret::new(format!("Basic {}", BASE64_STANDARD.encode(format!("{username}:{}", password.reveal()))))
 }
 
 #[cfg(test)]

@@ -1,39 +1,12 @@
 //! What can go wrong between here and a registry. Each text names the thing and, where there is one, the way out. None holds a secret.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::credentials;
+use crate::http::mask::Mask;
+use crate::http::retry::Passing;
+use crate::http::{HttpError, Unusable};
 use crate::image::Digest;
-
-/// Why a request has no answer.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HttpError {
-    /// No connection, or it ended too early.
-    #[error("the connection failed: {0}")]
-    Connection(String),
-    /// The name is not known.
-    #[error("there is no host of that name")]
-    NoHost,
-    /// No agreement on how to encrypt, or on who is there.
-    #[error("TLS: {0}")]
-    Tls(String),
-    /// Silence.
-    #[error("nothing came for {} s while {during}", .limit.as_secs_f32())]
-    Timeout {
-        /// In which phase.
-        during: &'static str,
-        /// How long.
-        limit: Duration,
-    },
-    /// More than there should be.
-    #[error("the answer is larger than {0} bytes")]
-    TooLarge(u64),
-    /// Something else, such as an answer that is not HTTP.
-    #[error("{0}")]
-    Other(String),
-}
 
 /// What a registry says no with.
 #[derive(Debug)]
@@ -142,29 +115,38 @@ pub enum Error {
     #[error(transparent)]
     Credentials(#[from] credentials::Error),
     /// A certificate or key cannot be used.
-    #[error("cannot use `{}` as {what}: {problem}", .path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// What it is for.
-        what: &'static str,
-        /// What is wrong with it.
-        problem: String,
-    },
+    #[error(transparent)]
+    Certificate(#[from] Unusable),
 }
 
 impl Error {
-    /// Whether the same thing can end well a moment later.
-    pub(super) fn is_passing(&self) -> bool {
+    /// Without secrets in what comes from others: the addresses that they lead to, and their headers.
+    pub(super) fn masked(mut self, mask: &Mask) -> Self {
+        let texts: &mut [&mut String] = match &mut self {
+            Self::Http { url, .. } | Self::Refused { url, .. } => &mut [url],
+            Self::Token { realm, problem, .. } => &mut [realm, problem],
+            Self::Redirect { from, to, .. } => &mut [from, to],
+            Self::Digest { found, .. } => &mut [found],
+            Self::Answer { url, problem, .. } => &mut [url, problem],
+            Self::Unauthorized { .. } | Self::Credentials(_) | Self::Certificate(_) => &mut [],
+        };
+        for text in texts {
+            **text = mask.apply(text);
+        }
+        self
+    }
+}
+
+impl Passing for Error {
+    fn is_passing(&self) -> bool {
         match self {
-            Self::Http { error, .. } => matches!(error, HttpError::Connection(_) | HttpError::Timeout { .. }),
+            Self::Http { error, .. } => error.is_passing(),
             Self::Refused { refusal, .. } => matches!(refusal.status, 408 | 429 | 500..=599) && refusal.status != 501,
             _ => false,
         }
     }
 
-    /// How long the registry wants to be left alone.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
+    fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { refusal, .. } => refusal.retry_after,
             _ => None,

@@ -6,43 +6,69 @@
 //! - What cannot end well is not tried again; what can is, and from the beginning: an upload is never taken up in the middle.
 //! - Every wait has an end, every answer a largest size, and everything that comes is checked against its digest.
 
-mod address;
+mod answer;
 mod auth;
 mod challenge;
 pub mod credentials;
 mod error;
-mod http;
 mod publish;
 mod pull;
 mod push;
-mod retry;
-mod tls;
 mod words;
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use ureq::http::Method;
+use http::Method;
 
-pub use error::{Error, HttpError, Refusal};
-pub use http::Limits;
+pub use crate::http::{HttpError, Tls, Unusable};
+pub use error::{Error, Refusal};
 pub use publish::{Problem, Unpublished, publish};
 pub use pull::{Fetched, Resolved};
 pub use push::Arrival;
-pub use tls::Tls;
 
+use crate::http::mask::Mask;
+use crate::http::redirect::{Lost, Why, follow};
+use crate::http::retry;
+use crate::http::url::{Origin, Url};
+use crate::http::{self as client, Client, Request, Settings};
 use crate::image::{DOCKER_HUB, is_docker_hub};
 use crate::progress::Progress;
-use address::{Origin, Url};
+use answer::Answer;
 use auth::{Authorization, Cache, Scope};
 use credentials::{Found, Login, Sources};
-use http::{Answer, Ask, Http};
 
 /// Where Docker Hub's registry really is.
 const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
-const MOST_REDIRECTS: usize = 5;
+
+/// How long things may take.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Finding the address and connecting, TLS included.
+    pub connect: Duration,
+    /// The longest silence: until the answer begins, and between its parts.
+    pub silence: Duration,
+    /// One request as a whole.
+    pub request: Duration,
+    /// Before the second try; it doubles before each further one.
+    pub pause: Duration,
+    /// The longest pause, also if the registry asks for a longer one: then that is the error.
+    pub longest_pause: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            silence: Duration::from_secs(30),
+            request: Duration::from_secs(10 * 60),
+            pause: Duration::from_millis(500),
+            longest_pause: Duration::from_secs(60),
+        }
+    }
+}
 
 /// How registries are talked to.
 #[derive(Debug, Clone)]
@@ -77,7 +103,7 @@ impl Options {
 pub struct Registry<'a> {
     name: String,
     origin: Origin,
-    http: Http,
+    http: Client,
     options: &'a Options,
     sources: &'a Sources,
     progress: &'a dyn Progress,
@@ -114,10 +140,17 @@ impl<'a> Registry<'a> {
     /// A file with a certificate or key cannot be used.
     pub fn new(name: &str, options: &'a Options, sources: &'a Sources, progress: &'a dyn Progress) -> Result<Self, Error> {
         let host = if is_docker_hub(name) { DOCKER_HUB_HOST } else { name };
+        let Limits { connect, silence, request, .. } = options.limits;
+        let settings = Settings {
+            trust: options.tls.read()?,
+            proxy_from_env: options.proxy_from_env && !is_loopback(name),
+            keeps_connections: true,
+            limits: client::Limits { connect, silence, request },
+        };
         Ok(Self {
             name: if is_docker_hub(name) { DOCKER_HUB } else { name }.to_owned(),
             origin: Origin::new(!options.is_plain_http(name), host),
-            http: Http::new(&options.limits, options.tls.config()?, options.proxy_from_env && !is_loopback(name)),
+            http: Client::new(settings),
             options,
             sources,
             progress,
@@ -126,17 +159,34 @@ impl<'a> Registry<'a> {
         })
     }
 
-    /// The registry's own words, without anything that was to be kept secret: some servers repeat what they were sent.
-    fn refusal(&self, answer: &Answer) -> Refusal {
-        let mut said = words::of_body(&answer.body);
+    /// Everything that was to be kept secret: some servers repeat what they were sent.
+    fn mask(&self) -> Mask {
+        let mut mask = Mask::default();
         let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
         for found in logins.values().flatten() {
             let (Login::Password { password: secret, .. } | Login::IdentityToken { token: secret, .. }) = &found.login;
-            said = said.replace(secret.reveal(), "…");
+            mask.add(secret.reveal());
         }
         for header in self.authorizations.headers() {
-            said = said.replace(header.reveal().split(' ').next_back().unwrap_or_default(), "…");
+            // That of a short password is too short to be found by itself.
+            mask.add(header.reveal().split(' ').next_back().unwrap_or_default());
         }
+        mask
+    }
+
+    /// Runs it, and again where that can help. No error has a secret in it.
+    fn again<T>(&self, mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        let Limits { pause, longest_pause, .. } = self.options.limits;
+        let policy = retry::Policy { further: self.options.retries, pause, longest_pause };
+        let attempt = || attempt().map_err(|error| error.masked(&self.mask()));
+        retry::with_retries(policy, attempt, |error, wait| {
+            self.progress.started(&format!("{error}; trying again in {} s", wait.as_secs_f32()));
+        })
+    }
+
+    /// The words of a registry, or of its token server, without secrets.
+    fn refusal(&self, answer: &Answer, words: words::Words) -> Refusal {
+        let said = words.of_body(&answer.body, &self.mask());
         let retry_after = answer.header("retry-after").and_then(|header| retry::after(header, SystemTime::now()));
         Refusal { status: answer.status, said, retry_after }
     }
@@ -165,43 +215,13 @@ impl Repository<'_> {
         }
     }
 
-    /// Follows redirects. Only the registry itself gets to see the authorization, and only as long as nobody else had a say in where to go.
     fn follow(&self, call: &Call<'_>, authorization: Option<&Authorization>) -> Result<Answer, Error> {
-        let mut url = call.url.clone();
-        let mut authorization = authorization.map(|authorization| &authorization.header);
-        self.check_way(call, &self.registry.origin, &url)?;
-        for _ in 0..=MOST_REDIRECTS {
-            authorization = authorization.filter(|_| url.origin == self.registry.origin);
-            let Call { method, headers, body, limit, .. } = call;
-            let ask = Ask { method: method.clone(), url: &url, headers, authorization, body: *body, limit: *limit };
-            let answer = self.registry.http.ask(&ask).map_err(|error| Error::Http { what: call.what, url: url.to_string(), error })?;
-            let keeps_method = matches!(answer.status, 307 | 308);
-            if !keeps_method && !matches!(answer.status, 301..=303) {
-                return Ok(answer);
-            }
-            let to = answer.header("location").and_then(|location| url.join(location));
-            let to = to.ok_or_else(|| self.nonsense(call.what, &answer, "redirects without saying where"))?;
-            if !keeps_method && !matches!(*method, Method::GET | Method::HEAD) {
-                return Err(self.nonsense(call.what, &answer, "redirects with a status that turns it into a GET"));
-            }
-            self.check_way(call, &url.origin, &to)?;
-            url = to;
-        }
-        let why = "that was one redirect too many";
-        Err(Error::Redirect { what: call.what, from: call.url.to_string(), to: url.to_string(), why })
-    }
-
-    /// Whether one may go there from here.
-    fn check_way(&self, call: &Call<'_>, from: &Origin, to: &Url) -> Result<(), Error> {
-        let why = if to.is_downgrade_of(from) {
-            "it is without TLS, and the way there was not; a proxy in front of the registry must pass `X-Forwarded-Proto: https` on, or the \
-             registry use relative addresses (`http.relativeurls`)"
-        } else if !call.elsewhere && to.origin != self.registry.origin {
-            "only blobs may be elsewhere"
-        } else {
-            return Ok(());
-        };
-        Err(Error::Redirect { what: call.what, from: from.to_string(), to: to.to_string(), why })
+        let authorization = authorization.map(|authorization| &authorization.header);
+        let Call { what, method, url, headers, body, limit, elsewhere, .. } = call;
+        let request = Request { method: method.clone(), url, headers, authorization, body: *body };
+        let response = follow(&self.registry.http, &request, &self.registry.origin, *elsewhere).map_err(|lost| lost_while(what, lost))?;
+        let url = response.url.clone();
+        Answer::read(response, *limit).map_err(|error| Error::Http { what, url: url.to_string(), error })
     }
 
     /// The answer if it is a good one, else the error that it is.
@@ -209,7 +229,7 @@ impl Repository<'_> {
         if answer.is_success() {
             return Ok(answer);
         }
-        let (registry, refusal) = (self.registry.name.clone(), self.registry.refusal(&answer));
+        let (registry, refusal) = (self.registry.name.clone(), self.registry.refusal(&answer, words::Words::OfRegistry));
         let is_here = answer.url.origin == self.registry.origin;
         let login = self.registry.login_shown(self.name).filter(|_| is_here);
         match answer.status {
@@ -220,6 +240,25 @@ impl Repository<'_> {
 
     fn nonsense(&self, what: &'static str, answer: &Answer, problem: &str) -> Error {
         Error::Answer { what, url: answer.url.to_string(), problem: problem.to_owned() }
+    }
+}
+
+fn lost_while(what: &'static str, lost: Lost) -> Error {
+    match lost {
+        Lost::Http { url, error } => Error::Http { what, url: url.to_string(), error },
+        Lost::Refused { from, to, why } => Error::Redirect { what, from, to, why: explained(why) },
+        Lost::Nonsense { url, problem } => Error::Answer { what, url: url.to_string(), problem: problem.to_owned() },
+    }
+}
+
+fn explained(why: Why) -> &'static str {
+    match why {
+        Why::Downgrade => {
+            "it is without TLS, and the way there was not; a proxy in front of the registry must pass `X-Forwarded-Proto: https` on, or the \
+             registry use relative addresses (`http.relativeurls`)"
+        }
+        Why::Elsewhere => "only blobs may be elsewhere",
+        Why::TooMany => "that was one redirect too many",
     }
 }
 

@@ -1,10 +1,10 @@
 //! Finds and fetches what is in a registry, and checks that it is that.
 
-use ureq::http::Method;
+use http::Method;
 
+use super::answer::Answer;
 use super::auth::Scope;
 use super::error::Error;
-use super::http::Answer;
 use super::{Call, Registry, Repository, words};
 use crate::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, Digest, INDEX, MANIFEST, Reference};
 
@@ -63,13 +63,16 @@ impl Registry<'_> {
     pub fn manifest(&self, reference: &Reference) -> Result<Fetched, Error> {
         let repository = self.to_pull(reference);
         let call = repository.manifest_call(Method::GET, FETCHING, reference);
-        let answer = self.again(|| repository.accepted(FETCHING, repository.call(&call)?))?;
-        let digest = Digest::of(&answer.body);
-        check(reference, &digest)?;
-        if let Some(said) = answer.header("docker-content-digest").filter(|said| said.trim() != digest.as_str()) {
-            return Err(Error::Digest { what: format!("the manifest of `{reference}`"), expected: digest, found: words::printable(said) });
-        }
-        Ok(Fetched { media_type: media_type(&answer), bytes: answer.body, digest })
+        self.again(|| {
+            let answer = repository.accepted(FETCHING, repository.call(&call)?)?;
+            let digest = Digest::of(&answer.body);
+            check(reference, &digest)?;
+            if let Some(said) = answer.header("docker-content-digest").filter(|said| said.trim() != digest.as_str()) {
+                let what = format!("the manifest of `{reference}`");
+                return Err(Error::Digest { what, expected: digest, found: words::printable(said) });
+            }
+            Ok(Fetched { media_type: media_type(&answer), bytes: answer.body, digest })
+        })
     }
 
     /// The bytes that a manifest refers to, at most so many.

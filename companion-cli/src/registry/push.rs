@@ -1,10 +1,10 @@
 //! Carries an image to a registry: what it is made of first, and only then the name under which it is found.
 
-use ureq::http::Method;
+use http::Method;
 
+use super::answer::Answer;
 use super::auth::Scope;
 use super::error::Error;
-use super::http::Answer;
 use super::{Call, Registry, Repository};
 use crate::image::{Descriptor, Digest, Image, MANIFEST};
 
@@ -52,8 +52,10 @@ impl Registry<'_> {
             elsewhere: false,
             resend: true,
         };
-        let answer = self.again(|| repository.accepted(what, repository.call(&call)?))?;
-        check_digest(&format!("the manifest of `{}/{}:{tag}`", self.name, repository.name), &answer, &image.digest)
+        self.again(|| {
+            let answer = repository.accepted(what, repository.call(&call)?)?;
+            check_digest(&format!("the manifest of `{}/{}:{tag}`", self.name, repository.name), &answer, &image.digest)
+        })
     }
 }
 

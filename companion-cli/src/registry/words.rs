@@ -2,11 +2,29 @@
 
 use serde::Deserialize;
 
+use crate::http::mask::Mask;
+use crate::visible;
+
 const LONGEST: usize = 300;
 
-#[derive(Deserialize)]
+/// Whose words, and so which of them are shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Words {
+    /// As the protocol wants, or plain text.
+    OfRegistry,
+    /// Codes and messages alone: what else a token server writes may be the request, with the credentials in it.
+    OfTokenServer,
+}
+
+/// `errors` of registries and their token servers; `error` of OAuth.
+#[derive(Default, Deserialize)]
 struct Body {
+    #[serde(default)]
     errors: Vec<Problem>,
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
+    error_description: String,
 }
 
 #[derive(Deserialize)]
@@ -17,24 +35,33 @@ struct Problem {
     message: String,
 }
 
-/// What the body of an answer says, if it says it as the protocol wants, or in plain text.
-pub(super) fn of_body(body: &[u8]) -> String {
-    let Ok(Body { errors }) = serde_json::from_slice(body) else {
+impl Words {
+    /// What the body of an answer says, without secrets.
+    pub(super) fn of_body(self, body: &[u8], mask: &Mask) -> String {
         let text = String::from_utf8_lossy(body);
-        let text = text.trim();
-        return if text.starts_with(['<', '{', '[']) { String::new() } else { printable(text) };
-    };
+        let said = match (serde_json::from_slice(body), self) {
+            (Ok(body), _) => of_json(body),
+            (Err(_), Self::OfRegistry) if !text.trim().starts_with(['<', '{', '[']) => text.trim().to_owned(),
+            (Err(_), _) => String::new(),
+        };
+        printable(&mask.apply(&said))
+    }
+}
+
+fn of_json(body: Body) -> String {
+    let oauth = Problem { code: body.error, message: body.error_description };
     let said = |problem: &Problem| match (problem.code.as_str(), problem.message.as_str()) {
         (code, "") => code.to_owned(),
         ("", message) => message.to_owned(),
         (code, message) => format!("{code}: {message}"),
     };
-    printable(&errors.iter().map(said).collect::<Vec<_>>().join("; "))
+    let all = body.errors.iter().chain([&oauth]).map(said).filter(|said| !said.is_empty());
+    all.collect::<Vec<_>>().join("; ")
 }
 
 /// Without anything that moves a cursor.
 pub(super) fn printable(text: &str) -> String {
-    let plain = text.chars().map(|character| if character.is_control() { ' ' } else { character });
+    let plain = text.chars().map(|character| if visible::steers(character) { ' ' } else { character });
     let mut short: String = plain.take(LONGEST).collect();
     if text.chars().nth(LONGEST).is_some() {
         short.push('…');
@@ -48,10 +75,14 @@ mod tests {
 
     #[test]
     fn a_registry_s_words_are_kept_and_its_tricks_are_not() {
+        let of_body = |body: &[u8]| Words::OfRegistry.of_body(body, &Mask::default());
         assert_eq!(of_body(br#"{"errors":[{"code":"DENIED","message":"no","detail":{"a":1}},{"code":"X"}]}"#), "DENIED: no; X");
         assert_eq!(of_body(b"\x1b[31mplease\r\nlook"), " [31mplease  look");
         assert_eq!(of_body(b"<html>"), "");
         assert_eq!(of_body(br#"{"token":"secret"}"#), "");
         assert_eq!(of_body(&b"x".repeat(1000)).chars().count(), LONGEST + 1);
+        let of_body = |body: &[u8]| Words::OfTokenServer.of_body(body, &Mask::default());
+        assert_eq!(of_body(br#"{"error":"denied","error_description":"no","request":"secret"}"#), "denied: no");
+        assert_eq!(of_body(b"secret"), "");
     }
 }

@@ -7,8 +7,11 @@ use super::scheme::Scheme;
 use super::{File, other};
 use crate::policy::file::{Placement, PlainEnvoy};
 use crate::policy::module_json::{self, ADMIN_CLUSTER};
-use crate::policy::{Policy, Problem, Source};
+use crate::policy::{Policy, Problem, Source, Span};
 use crate::yaml::{List, Map};
+
+/// Envoy's default of its drain time.
+const DRAIN: Span = Span::seconds(600);
 
 pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
     let Placement::Envoy(envoy) = &policy.placement else {
@@ -26,7 +29,8 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     if let Some(port) = policy.gate_port {
         let role = gate_role(policy);
         let filter = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
-        listeners = listeners.note(format!("The gate: curl 127.0.0.1:{port}/status")).item(parts::gate_listener("gate", port, filter));
+        listeners =
+            listeners.note(format!("The gate: curl 127.0.0.1:{port}/status")).item(parts::gate_listener("gate", port, policy, filter));
     }
     let mut clusters = List::new();
     if policy.gate_port.is_some() {
@@ -36,10 +40,14 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     let bootstrap = Map::new()
         .with("admin", Map::new().with("address", address(admin)))
         .with("static_resources", Map::new().with("listeners", listeners).with("clusters", clusters));
-    let mut about = vec![format!("An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml")];
+    let drain = policy.sizing.drain_time();
+    let more = if drain > DRAIN { format!(" --drain-time-s {}", drain.whole_seconds()) } else { String::new() };
+    let mut about = vec![format!("An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml{more}")];
     about.extend(scheme.about());
     if !scheme.filters().is_empty() {
-        about.push("They are right for a listener without TLS that trusts no hops, such as this one; `engine: wasm` is for any.".into());
+        about.push(
+            "They are right for a listener without TLS, such as this one: `lint` says so of any other. `engine: wasm` is for any.".into(),
+        );
     }
     Ok(other("envoy.yaml", &about, bootstrap))
 }

@@ -105,7 +105,7 @@ fn patch_policy(policy: &Policy, gateway: &EnvoyGateway, patches: Vec<(&'static 
 }
 
 fn target(gateway: &EnvoyGateway) -> Map {
-    Map::new().with("group", "gateway.networking.k8s.io").with("kind", "Gateway").with("name", gateway.gateway.as_str())
+    super::gateway_ref(&gateway.gateway)
 }
 
 fn object(kind: &str, policy: &Policy, spec: Map) -> Map {

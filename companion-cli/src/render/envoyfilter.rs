@@ -2,7 +2,7 @@
 
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, metadata, objects, pods};
+use super::{File, metadata, objects, pods, target_refs};
 use crate::policy::file::Placement;
 use crate::policy::module_json::{self, scopes};
 use crate::policy::{Policy, Problem, Source};
@@ -29,6 +29,9 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     if !scheme.filters().is_empty() {
         about.push("Changes of `forwarded_proto` do replace listeners: Envoy's own filters stand in them.".into());
     }
+    if matches!(&policy.placement, Placement::Gateway(gateway) if gateway.name.is_some()) {
+        about.push(MADE_BY_ISTIO.into());
+    }
     about.extend(scheme.about());
     about.extend(policy.pull_secret.as_ref().map(|_| NO_SECRET.to_owned()));
     Ok(objects("envoyfilter.yaml", &about, &[object(policy, patches.into_iter().flatten())]))
@@ -37,17 +40,32 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
 /// A secret's content in the resource would be there for everybody to read.
 pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull with the docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull secrets, and no gate.";
 
+const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. The stop hook comes from `render lifecycle --for helm-values`; the annotations of `render proxy-config` belong under `spec.infrastructure.annotations` of the Gateway.";
+
 /// A patch, and why it is there.
 type Patch = (&'static str, Map);
 
 fn object(policy: &Policy, patches: impl IntoIterator<Item = Patch>) -> Map {
     let patches = patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
     let selector = pods(policy).map(|labels| Map::new().with("labels", labels));
+    let targets = target_refs(policy);
     Map::new()
         .with("apiVersion", "networking.istio.io/v1alpha3")
         .with("kind", "EnvoyFilter")
         .with("metadata", metadata(policy, &policy.name))
-        .with("spec", Map::new().with_some("workloadSelector", selector).with("configPatches", patches))
+        .with("spec", spec(selector, targets).with("configPatches", patches))
+}
+
+/// Resources without a priority are applied before this one, so of all that is inserted first laststream's filters end up in front.
+const PRIORITY: u16 = 100;
+
+fn spec(selector: Option<Map>, targets: Option<List>) -> Map {
+    Map::new()
+        .with_some("workloadSelector", selector)
+        .note("By name: a selector would reach the same labels on other gateways.")
+        .with_some("targetRefs", targets)
+        .note("Patches of equal priority are applied by age: without it the order changes when another resource is applied again.")
+        .with("priority", PRIORITY)
 }
 
 /// Names must differ over all resources on a proxy: one that is there twice makes Envoy refuse the whole update.
@@ -108,7 +126,7 @@ fn gate(policy: &Policy) -> Vec<Patch> {
     let Some(port) = policy.gate_port else { return Vec::new() };
     let context = if matches!(policy.placement, Placement::Sidecar(_)) { "SIDECAR_OUTBOUND" } else { "GATEWAY" };
     let name = name_of(policy, "gate");
-    let listener = parts::gate_listener(&name, port, parts::discovered(&name));
+    let listener = parts::gate_listener(&name, port, policy, parts::discovered(&name));
     vec![(GATE, patch("LISTENER", Some(Map::new().with("context", context)), "ADD", listener))]
 }
 

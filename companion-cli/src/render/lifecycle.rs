@@ -12,6 +12,9 @@ pub(super) fn render(policy: &Policy, home: Home) -> Result<File, Problem> {
         (Placement::Gateway(_), Home::NativeSidecar) => {
             Err(Problem::new("placement", "a gateway has no app, so its proxy is no sidecar: `--for gateway-chart` or `--for pod`"))
         }
+        (Placement::Gateway(gateway), Home::GatewayChart | Home::Pod) if gateway.name.is_some() => {
+            Err(Problem::new("placement.gateway.name", "Istio makes this gateway's Deployment, from no chart: `--for helm-values`"))
+        }
         (Placement::Sidecar(_), Home::GatewayChart) => Err(Problem::new(
             "placement",
             "a sidecar does not come from the gateway chart: `--for pod`, `--for native-sidecar` or `--for helm-values`",

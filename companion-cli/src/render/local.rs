@@ -10,7 +10,7 @@ use super::parts::{self, Role, WASM_TYPE};
 use super::scheme::Scheme;
 use super::{envoy, text};
 use crate::policy::module_json::ADMIN_CLUSTER;
-use crate::policy::{Policy, Source};
+use crate::policy::{Policy, Source, Span};
 use crate::yaml::{List, Map};
 
 const FILTER_TYPE: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
@@ -73,9 +73,15 @@ pub(crate) struct Ports {
     pub(crate) admin: u16,
 }
 
+/// Longer than the deadlines of most policies.
+pub(crate) const LONG: Span = Span::seconds(600);
+
 /// The part that never changes.
-pub(crate) fn bootstrap(ports: Ports, app: SocketAddr, folder: &Path) -> String {
-    let gate = parts::gate_listener("gate", ports.gate, discovered("laststream-gate", Watched::Gate, folder));
+pub(crate) fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: &Path) -> String {
+    // The policy may change while this listener stays.
+    let mut lasting = policy.clone();
+    lasting.sizing.deadline = lasting.sizing.deadline.max(LONG);
+    let gate = parts::gate_listener("gate", ports.gate, &lasting, discovered("laststream-gate", Watched::Gate, folder));
     let eds = Map::new().with("service_name", ADMIN_CLUSTER).with("eds_config", Watched::Admin.source(folder));
     let admin = Map::new().with("name", ADMIN_CLUSTER).with("connect_timeout", "1s").with("type", "EDS").with("eds_cluster_config", eds);
     let document = Map::new()

@@ -5,6 +5,7 @@
 mod envoy;
 mod envoy_gateway;
 mod envoyfilter;
+mod gate_access;
 mod hook;
 mod job;
 mod kustomization;
@@ -18,9 +19,9 @@ mod scheme;
 mod virtualservice;
 mod wasmplugin;
 
-use crate::policy::file::{Engine, Placement};
+use crate::policy::file::{Engine, GateSecret, Placement};
 use crate::policy::{Policy, Problem, Resolve};
-use crate::yaml::{self, Map};
+use crate::yaml::{self, List, Map};
 
 /// What can be rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +138,8 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, Problem> {
         && policy.job.is_none()
         && let Some(home) = home_of(&policy.placement)
     {
-        kinds.extend([Kind::Lifecycle(home), Kind::ProxyConfig]);
+        kinds.extend(has_hook(policy).then_some(Kind::Lifecycle(home)));
+        kinds.push(Kind::ProxyConfig);
     }
     if policy.retries.is_some() {
         kinds.push(Kind::VirtualService);
@@ -145,7 +147,8 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, Problem> {
     if policy.job.is_some() {
         kinds.push(Kind::Job);
     }
-    let mut all = Rendered { files: Vec::with_capacity(kinds.len() + 1), warnings: Vec::new() };
+    let warnings = if has_hook(policy) { Vec::new() } else { vec![format!("gate.secret: there is no stop hook: {}", hook::NO_HOOK)] };
+    let mut all = Rendered { files: Vec::with_capacity(kinds.len() + 1), warnings };
     for kind in kinds {
         let rendered = render(kind, policy, resolve)?;
         all.files.extend(rendered.files);
@@ -155,10 +158,16 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, Problem> {
     Ok(all)
 }
 
-/// Where the hook lives if nobody says otherwise.
+/// Whether a stop hook can be rendered that sends the secret.
+fn has_hook(policy: &Policy) -> bool {
+    !matches!(policy.gate_secret, Some(GateSecret::Sds(_)))
+}
+
+/// Where the hook lives unless the command line says otherwise. Istio makes the Deployment of a Gateway of the Gateway API itself.
 #[must_use]
 pub fn home_of(placement: &Placement) -> Option<Home> {
     match placement {
+        Placement::Gateway(gateway) if gateway.name.is_some() => None,
         Placement::Gateway(_) => Some(Home::GatewayChart),
         Placement::Sidecar(sidecar) if sidecar.native => Some(Home::NativeSidecar),
         Placement::Sidecar(_) => Some(Home::Pod),
@@ -189,6 +198,16 @@ fn pods(policy: &Policy) -> Option<Map> {
         Placement::Waypoint(_) | Placement::EnvoyGateway(_) | Placement::Envoy(_) => return None,
     };
     (!selector.is_empty()).then(|| selector.iter().map(|(key, value)| (key, value.as_str())).collect())
+}
+
+/// The Gateway that is meant by its name.
+fn target_refs(policy: &Policy) -> Option<List> {
+    let Placement::Gateway(gateway) = &policy.placement else { return None };
+    gateway.name.as_deref().map(|name| List::new().item(gateway_ref(name)))
+}
+
+fn gateway_ref(name: &str) -> Map {
+    Map::new().with("group", "gateway.networking.k8s.io").with("kind", "Gateway").with("name", name)
 }
 
 /// `metadata` of an object.

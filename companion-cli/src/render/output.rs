@@ -9,6 +9,10 @@ use similar::TextDiff;
 use tempfile::NamedTempFile;
 
 use super::{MARK, Rendered};
+use crate::foreign;
+
+/// Of a file that was rendered once; more is something else.
+const LARGEST: u64 = 16 << 20;
 
 /// How a file in the folder differs from what would be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +49,7 @@ pub fn differences(folder: &Path, rendered: &Rendered, everything: bool) -> Resu
     let mut found = Vec::new();
     for file in &rendered.files {
         let path = folder.join(&file.name);
-        match fs::read(&path) {
+        match foreign::read_named(&path, LARGEST) {
             Ok(there) if there == file.text.as_bytes() => {}
             Ok(there) => found.push(Difference::Changed(file.name.clone(), diff(&file.name, &String::from_utf8_lossy(&there), &file.text))),
             Err(error) if error.kind() == ErrorKind::NotFound => found.push(Difference::Missing(file.name.clone())),
@@ -76,7 +80,7 @@ fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, Trouble> {
         let path = entry.map_err(Trouble::of("read", folder))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".yaml"));
         if let Some(name) = name.filter(|_| path.is_file()) {
-            let text = fs::read(&path).map_err(Trouble::of("read", &path))?;
+            let text = foreign::read_named(&path, LARGEST).map_err(Trouble::of("read", &path))?;
             if text.strip_prefix(b"# ").is_some_and(|text| text.starts_with(MARK.as_bytes())) {
                 names.insert(name.to_owned());
             }
@@ -94,7 +98,7 @@ pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, Trouble>
     let mut written = Vec::new();
     for file in &rendered.files {
         let path = folder.join(&file.name);
-        if fs::read(&path).is_ok_and(|there| there == file.text.as_bytes()) {
+        if foreign::read_named(&path, LARGEST).is_ok_and(|there| there == file.text.as_bytes()) {
             continue;
         }
         replace(folder, &path, &file.text).map_err(Trouble::of("write", &path))?;

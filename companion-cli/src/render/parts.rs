@@ -3,9 +3,10 @@
 use laststream_filter::forwarded::FORWARDED_PROTO;
 use serde_json::Value;
 
+use super::gate_access;
 use crate::policy::file::FailurePolicy;
 use crate::policy::module_json;
-use crate::policy::{Policy, Source, Told};
+use crate::policy::{Policy, Source, Span, Told};
 use crate::yaml::{List, Map, Node};
 
 pub(super) const HCM: &str = "envoy.filters.network.http_connection_manager";
@@ -13,7 +14,7 @@ pub(super) const HCM_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.
 pub(super) const WASM_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
 const RBAC_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
 const ROUTER_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
-const FILTER_STATE_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config";
+pub(super) const FILTER_STATE_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config";
 const EARLY_TYPE: &str = "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation";
 const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
 
@@ -60,10 +61,7 @@ fn failure_policy(role: &Role<'_>, policy: &Policy, source: &Source) -> (&'stati
         );
     }
     match (policy.failure_policy, matches!(source, Source::File(_))) {
-        (FailurePolicy::Open, _) => (
-            "FAIL_OPEN",
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted and with the scheme that Envoy wrote; the gate then says so. Closed, or reloaded, a failed fetch is 403 for everything until the next change, even where the module ran before.",
-        ),
+        (FailurePolicy::Open, _) => ("FAIL_OPEN", fails_open(role, policy)),
         (FailurePolicy::Closed, _) => {
             ("FAIL_CLOSED", "As the policy wants it: without the module every request is refused, also when its registry is out of order.")
         }
@@ -74,6 +72,22 @@ fn failure_policy(role: &Role<'_>, policy: &Policy, source: &Source) -> (&'stati
             "FAIL_RELOAD",
             "As the policy wants it: a VM that fails is loaded again; a module that cannot be fetched is 403 for every request.",
         ),
+    }
+}
+
+/// What becomes of requests without the module.
+fn fails_open(role: &Role<'_>, policy: &Policy) -> &'static str {
+    let restores = role.configuration.get("forwarded_proto").is_some();
+    match policy.forwarded_proto.as_ref().filter(|_| restores) {
+        None => {
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted; the gate then says so. Closed, or reloaded, a failed fetch is 403 for everything until the next change, even where the module ran before."
+        }
+        Some(proto) if proto.forgets => {
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted and with the connection's scheme, because the early header mutation removes what the peer sent; the gate then says so. Closed, or reloaded, a failed fetch is 403 for everything until the next change, even where the module ran before."
+        }
+        Some(_) => {
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted. `keep` in the policy then leaves every peer's own x-forwarded-proto wherever Envoy does not overwrite it. Closed, or reloaded, a failed fetch is 403 for everything until the next change."
+        }
     }
 }
 
@@ -158,9 +172,14 @@ pub(super) fn early_mutation(early: Early<'_>) -> List {
     }
     if early.forgets {
         mutations = mutations
-            .note("Where Envoy would keep the peer's own (trusted hops), it writes the connection's scheme now.")
+            .note("Where Envoy would keep the peer's own (sidecars, trusted hops), it writes the connection's scheme now. That is what is left when the filter that restores the header fails.")
             .item(Map::new().with("remove", FORWARDED_PROTO));
     }
+    early_mutations(mutations)
+}
+
+/// Header mutations that come before all else.
+pub(super) fn early_mutations(mutations: List) -> List {
     let config = Map::new().with("@type", EARLY_TYPE).with("mutations", mutations);
     List::new().item(Map::new().with("name", "envoy.http.early_header_mutation.header_mutation").with("typed_config", config))
 }
@@ -175,12 +194,16 @@ pub(super) struct Early<'a> {
 }
 
 /// Why the early mutation is there.
-pub(super) const WHY_EARLY: &str = "Envoy overwrites x-forwarded-proto before any filter runs; what the peer sent is saved first.";
+pub(super) const WHY_EARLY: &str =
+    "What the peer sent is saved before Envoy writes its own x-forwarded-proto, which it does before any filter runs.";
 /// Why the saved header is removed again.
-pub(super) const WHY_REMOVED: &str = "Nobody else reads the saved header; no app and no Envoy behind may believe it.";
+pub(super) const WHY_REMOVED: &str = "The saved header is for this Envoy only: no app and no Envoy behind it may believe it.";
+
+/// What Envoy waits beyond the gate's deadline before it ends a request that is held; the gate itself answers within 5 s.
+const AFTER_THE_DEADLINE: Span = Span::seconds(10);
 
 /// The gate's listener around its filter.
-pub(super) fn gate_listener(name: &str, port: u16, filter: Map) -> Map {
+pub(super) fn gate_listener(name: &str, port: u16, policy: &Policy, filter: Map) -> Map {
     let nobody = Map::new().with("status", 503_u16).with("body", Map::new().with("inline_string", "the gate is not there\n"));
     let route = Map::new().with("match", Map::new().with("prefix", "/")).with("direct_response", nobody);
     let host = Map::new()
@@ -192,9 +215,10 @@ pub(super) fn gate_listener(name: &str, port: u16, filter: Map) -> Map {
         .with("@type", HCM_TYPE)
         .note("Requests to the gate do not hold the drain: the gate leaves this name out.")
         .with("stat_prefix", "laststream")
-        .note("A hook is held as long as it takes.")
-        .with("stream_idle_timeout", "0s")
-        .with("http_filters", List::new().item(filter).item(router()))
+        .note("A living gate answers every hook before. One that is held by a VM that has died gets Envoy's 504 then, and must ask again.")
+        .with("stream_idle_timeout", (policy.sizing.deadline + AFTER_THE_DEADLINE).rounded_up().to_string())
+        .with_some("early_header_mutation_extensions", gate_access::early_mutation(policy))
+        .with("http_filters", gate_access::filters(policy).chain([filter, router()]).collect::<List>())
         .with("route_config", Map::new().with("name", name).with("virtual_hosts", List::new().item(host)));
     let chain = Map::new().with("filters", List::new().item(Map::new().with("name", HCM).with("typed_config", manager)));
     Map::new()

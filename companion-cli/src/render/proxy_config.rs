@@ -5,7 +5,7 @@ use crate::policy::file::Placement;
 use crate::policy::{Policy, Problem, Span};
 use crate::yaml::{self, Map, Node};
 
-/// Istio's default; a listener that is replaced cuts what is older than this.
+/// Istio's default of Envoy's drain time.
 const DRAIN: Span = Span::seconds(45);
 /// Istio's default.
 const TERMINATION_DRAIN: Span = Span::seconds(5);
@@ -38,7 +38,7 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, Problem> {
     }
     let statistics = policy.gate_port.map(|_| "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered");
     let annotations = Map::new()
-        .note("Istio leaves these out of Envoy's statistics. With the first two the gate has a second witness for its count, with the third it waits for bytes that are not written yet; without them it goes by its own count, lets zero last longer, and holds until its deadline where that count cannot be exact.")
+        .note("Istio leaves these out of Envoy's statistics. With the first two the gate has a second witness for its count, with the third it waits for bytes that are not written yet; without them the count is only `assumed`, and zero must last longer.")
         .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics)
         .with_some("proxy.istio.io/config", config);
     Ok(annotations)
@@ -48,10 +48,10 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, Problem> {
 fn config(policy: &Policy) -> Option<Map> {
     let sizing = &policy.sizing;
     let mut config = Map::new();
-    if sizing.longest_request > DRAIN {
+    if sizing.drain_time() > DRAIN {
         config = config
-            .note(format!("When Istio replaces a listener, what began before is cut after this time: {DRAIN} if nothing is said, and requests may take {}.", sizing.longest_request))
-            .with("drainDuration", whole(sizing.longest_request));
+            .note(format!("Envoy's drain time, {DRAIN} if nothing is said. 1.5 times the gate's deadline of {}: in the last third Envoy (after 1.40) closes connections with running streams. And when Istio replaces a listener, what began before is cut after this time: requests may take {}.", sizing.deadline, sizing.longest_request))
+            .with("drainDuration", sizing.drain_time().to_string());
     }
     if sizing.agent != TERMINATION_DRAIN {
         config = config

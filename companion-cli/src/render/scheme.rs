@@ -60,7 +60,11 @@ impl<'p> Scheme<'p> {
 
     /// What happens before Envoy writes its own.
     pub(super) fn early(&self) -> Option<Early<'_>> {
-        let forgets = matches!(self, Self::Envoy(native) if native.forgets);
+        let forgets = match self {
+            Self::Untouched => false,
+            Self::Module(proto, _) => proto.forgets,
+            Self::Envoy(native) => native.forgets,
+        };
         let saved_in = self.saved_in();
         (saved_in.is_some() || forgets).then_some(Early { saved_in, forgets })
     }
@@ -99,10 +103,8 @@ fn listeners(placement: &Placement) -> Result<Listeners, &'static str> {
     match placement {
         Placement::Envoy(_) => Ok(Listeners::Edge),
         Placement::EnvoyGateway(_) => Ok(Listeners::Plaintext),
-        Placement::Gateway(_) => Ok(Listeners::Any),
-        Placement::Sidecar(_) | Placement::Waypoint(_) => {
-            Err("on a sidecar Envoy takes `:scheme` from the peer's x-forwarded-proto, which matchers would have to remove first")
-        }
+        Placement::Gateway(_) | Placement::Sidecar(_) => Ok(Listeners::Any),
+        Placement::Waypoint(_) => Err("a waypoint takes no filters of Envoy's from an EnvoyFilter"),
     }
 }
 
@@ -110,10 +112,10 @@ fn listeners(placement: &Placement) -> Result<Listeners, &'static str> {
 fn unsure(placement: &Placement) -> Option<&'static str> {
     const ISTIO: &str =
         "Istio builds its own Envoy, and its list of extensions does not name match_delegate; where yours has it, write `engine: native`";
-    matches!(placement, Placement::Gateway(_)).then_some(ISTIO)
+    matches!(placement, Placement::Gateway(_) | Placement::Sidecar(_)).then_some(ISTIO)
 }
 
-/// What is asked of somebody who must have Istio's gateways in mind.
+/// What must be true of Istio's proxies.
 pub(super) const NEEDS: &str = "engine: every proxy needs envoy.filters.http.match_delegate, or it refuses its listeners: look for it in `pilot-agent request GET config_dump?resource=bootstrap`";
 
 fn refused(why: &str) -> Problem {
@@ -149,6 +151,7 @@ mod tests {
             ("gateway: {}", "auto", true),
             ("gateway: {}", "native", false),
             ("sidecar: {}", "auto", true),
+            ("sidecar: {}", "native", false),
         ] {
             let text = format!("namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}presets: [aws_alb]}}");
             let (told, about) = who(&text).expect(&text);
@@ -156,6 +159,14 @@ mod tests {
             assert_eq!(about.is_empty(), engine == "wasm", "the reason is told unless it was asked for: {about}");
         }
         assert!(matches!(Scheme::of(&policy("engine: native"), str::to_owned), Ok(Scheme::Untouched)));
+    }
+
+    /// Only a listener of which Envoy certainly overwrites the header is right for both.
+    #[test]
+    fn matchers_keep_the_header_of_all_peers_or_of_none() {
+        let both = "presets: [gcp], silent: keep}";
+        refuses(&format!("namespace: n\nplacement: {{envoy_gateway: {{gateway: g}}}}\n{PROTO}{both}"), "`keep` and `connection` together");
+        assert!(who(&format!("placement: {{envoy: {{}}}}\nengine: native\n{PROTO}{both}")).is_ok());
     }
 
     #[test]
@@ -166,7 +177,6 @@ mod tests {
             ("sources: [{header: x-tls, form: present}]}", "`x-tls` counts by its presence"),
             ("sources: [{header: x-forwarded-port}], ports: {https: []}}", "`ports` for both"),
             ("sources: [{header: x-forwarded-port}], ports: {https: [1, 2, 3, 4, 5, 6, 7, 8]}}", "more `ports`"),
-            ("presets: [gcp], original_header: X-Forwarded-Proto}", "original_header"),
             ("presets: [gcp], strip: {twins: true}}", "strip"),
             ("presets: [gcp], write_scheme: true}", "write_scheme"),
             ("presets: [gcp], write_port: true}", "write_port"),
@@ -174,7 +184,6 @@ mod tests {
             refuses(&format!("placement: {{envoy: {{}}}}\n{PROTO}{proto}"), word);
         }
         refuses("placement: {envoy: {}}\nforwarded_proto: {presets: [gcp], trust: {identities: [{exact: a}]}}", "identities");
-        refuses(&format!("namespace: n\nplacement: {{sidecar: {{}}}}\n{PROTO}presets: [gcp]}}"), "sidecar");
         let many: Vec<String> = (0..1001).map(|number| format!("10.{}.{}.0/24", number / 256, number % 256)).collect();
         let many = many.join(", ");
         refuses(&format!("placement: {{envoy: {{}}}}\nforwarded_proto: {{presets: [gcp], trust: {{peers: [{many}]}}}}"), "1000 ranges");

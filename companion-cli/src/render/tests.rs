@@ -62,6 +62,30 @@ fn names_are_there_once_and_what_is_discovered_is_there() {
     }
 }
 
+/// Names stand in for labels, and the order of patches does not depend on the age of resources.
+#[test]
+fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
+    for (placement, chooses) in [
+        ("{gateway: {}}", "workloadSelector"),
+        ("{gateway: {name: edge}}", "targetRefs"),
+        ("{sidecar: {selector: {app: a}}}", "workloadSelector"),
+    ] {
+        let policy = format!(
+            "module: oci://h/r:t\nnamespace: shop\nplacement: {placement}\nforwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}}}"
+        );
+        let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
+        for kind in [Kind::EnvoyFilter, Kind::WasmPlugin] {
+            let rendered = render(kind, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
+            let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered.files[0].text).expect("YAML");
+            for object in objects.iter().filter(|object| object["kind"] == "EnvoyFilter") {
+                assert_eq!(object["spec"]["priority"], 100, "{placement}");
+                let ways = ["workloadSelector", "targetRefs"].into_iter().filter(|way| object["spec"].get(way).is_some());
+                assert!(ways.eq([chooses]), "{placement}: {object:#}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_gate_is_never_open_and_shares_nothing_but_the_name_of_its_vms() {
     for policy in policies() {
@@ -85,6 +109,82 @@ fn the_gate_is_never_open_and_shares_nothing_but_the_name_of_its_vms() {
     }
 }
 
+const BY_ENVIRONMENT: &str = "gate: {secret: {environment: GATE_SECRET}, hosts: [gate.shop.svc]}";
+const BY_SDS: &str = "gate: {secret: {sds: /etc/laststream/sds.yaml}}";
+
+/// Around the gate: its connection manager, and what the module is told.
+fn gate(policy: &str) -> (Value, Value) {
+    let patches = patches(&format!("module: oci://h/r:floating\n{policy}\n"));
+    let extension = patches["EXTENSION_CONFIG"].last().expect("the gate's");
+    let told = extension["typed_config"]["config"]["configuration"]["value"].as_str().expect("a text").to_owned();
+    let manager = patches["LISTENER"][0].pointer("/filter_chains/0/filters/0/typed_config").expect("a manager").clone();
+    (manager, serde_json::from_str(&told).expect("JSON"))
+}
+
+#[test]
+fn what_the_gate_reads_is_written_in_front_of_it() {
+    const ADDRESS: (&str, &str) = ("laststream.gate_address", "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%");
+    for (policy, key, states, filters) in [
+        ("", None, vec![ADDRESS], 3),
+        (BY_ENVIRONMENT, Some("laststream.gate_secret"), vec![ADDRESS, ("laststream.gate_secret", "%ENVIRONMENT(GATE_SECRET)%")], 3),
+        (BY_SDS, Some("laststream.gate_secret"), vec![ADDRESS, ("laststream.gate_secret", "%REQ(x-laststream-expected-secret)%")], 4),
+    ] {
+        let (manager, told) = gate(policy);
+        assert_eq!(told["gate"]["secret_key"].as_str(), key, "{told}");
+        let in_front = manager["http_filters"].as_array().expect("filters");
+        assert_eq!(in_front.len(), filters, "{manager:#}");
+        let teller = &in_front[filters - 3]["typed_config"]["on_request_headers"];
+        let written: Vec<_> = teller
+            .as_array()
+            .expect("states")
+            .iter()
+            .map(|state| {
+                let format = &state["format_string"]["text_format_source"]["inline_string"];
+                (state["object_key"].as_str().expect("a key"), format.as_str().expect("a format"))
+            })
+            .collect();
+        assert_eq!(written, states, "{policy}");
+    }
+    assert_eq!(gate(BY_ENVIRONMENT).1["gate"]["hosts"], json!(["gate.shop.svc"]));
+    let removed = gate(BY_SDS).0["early_header_mutation_extensions"][0]["typed_config"]["mutations"].clone();
+    assert_eq!(removed, json!([{ "remove": "x-laststream-expected-secret" }]), "or a client chooses the secret that is expected");
+}
+
+#[test]
+fn nothing_holds_for_ever_and_envoys_drain_lasts_longer_than_the_gates() {
+    for (longest, idle, drain) in
+        [("20s", "33s", None), ("60s", "73s", Some("95s")), ("600s", "613s", Some("905s")), ("1500ms", "15s", None)]
+    {
+        let policy = format!("drain: {{longest_request: {longest}}}");
+        assert_eq!(gate(&policy).0["stream_idle_timeout"], idle, "{policy}");
+        let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
+        let rendered = render(Kind::ProxyConfig, &policy, &|_| Ok(DIGEST.into())).expect("a ProxyConfig");
+        let values: Value = serde_saphyr::from_str(&rendered.files[0].text).expect("YAML");
+        let config: Option<Value> =
+            values["podAnnotations"]["proxy.istio.io/config"].as_str().map(|text| serde_saphyr::from_str(text).expect("YAML"));
+        assert_eq!(config.as_ref().and_then(|config| config["drainDuration"].as_str()), drain, "{values:#}");
+    }
+}
+
+/// The hook's command; `pilot-agent wait` can send the secret in the URL only, and a file that Envoy reads is none that it could.
+#[test]
+fn hooks_send_the_secret() {
+    let text = |kind, policy: &str| {
+        let policy = Policy::read(format!("module: oci://h/r:floating\n{policy}").as_bytes(), &Overrides::default()).expect(policy);
+        render(kind, &policy, &|_| Ok(DIGEST.into()))
+    };
+    let hook = Kind::Lifecycle(super::Home::GatewayChart);
+    let values: Value = serde_saphyr::from_str(&text(hook, BY_ENVIRONMENT).expect("a hook").files[0].text).expect("YAML");
+    let command = &values["lifecycle"]["preStop"]["exec"]["command"];
+    assert_eq!((&command[0], &command[1]), (&json!("sh"), &json!("-c")), "{values:#}");
+    let line = command[2].as_str().expect("a line");
+    assert!(line.starts_with("exec pilot-agent wait --url=\"http://127.0.0.1:15091/prestop?secret=$GATE_SECRET\" "), "{line}");
+    assert!(text(hook, BY_SDS).expect_err("no hook").to_string().contains("--secret-file"));
+    let all = text(Kind::All, BY_SDS).expect("the rest");
+    assert!(all.warnings.iter().any(|warning| warning.contains("--secret-file")), "{:?}", all.warnings);
+    assert!(!all.files.iter().any(|file| file.name.starts_with("lifecycle")));
+}
+
 /// Policies that make sense, with texts that do not.
 fn sensible() -> impl Strategy<Value = String> {
     let text = prop_oneof![
@@ -95,6 +195,7 @@ fn sensible() -> impl Strategy<Value = String> {
     let placement = proptest::sample::select(vec![
         json!({ "gateway": {} }),
         json!({ "gateway": { "selector": { "app": "yes" } } }),
+        json!({ "gateway": { "name": "edge" } }),
         json!({ "sidecar": {} }),
         json!({ "sidecar": { "directions": ["inbound"], "native": true, "workload": "on" } }),
         json!({ "waypoint": { "gateway": "w" } }),

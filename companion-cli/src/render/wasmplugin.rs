@@ -2,7 +2,7 @@
 
 use super::envoyfilter::around_the_module;
 use super::scheme::Scheme;
-use super::{File, metadata, objects, pods};
+use super::{File, gateway_ref, metadata, objects, pods, target_refs};
 use crate::policy::file::{FailurePolicy, Placement};
 use crate::policy::module_json::{self, scopes};
 use crate::policy::{Policy, Problem, Source};
@@ -88,10 +88,11 @@ fn mode(policy: &Policy, scope: &str) -> Option<&'static str> {
 
 fn target(policy: &Policy) -> Map {
     if let Placement::Waypoint(waypoint) = &policy.placement {
-        let gateway = Map::new().with("group", "gateway.networking.k8s.io").with("kind", "Gateway").with("name", waypoint.gateway.as_str());
         return Map::new()
             .note("A waypoint is chosen by its Gateway: selectors do not reach it.")
-            .with("targetRefs", List::new().item(gateway));
+            .with("targetRefs", List::new().item(gateway_ref(&waypoint.gateway)));
     }
-    Map::new().with_some("selector", pods(policy).map(|labels| Map::new().with("matchLabels", labels)))
+    Map::new()
+        .with_some("selector", pods(policy).map(|labels| Map::new().with("matchLabels", labels)))
+        .with_some("targetRefs", target_refs(policy))
 }

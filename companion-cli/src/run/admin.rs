@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use http::Method;
 use serde_json::Value;
-use ureq::http::Method;
 
 use crate::gate;
+use crate::registry::credentials::Secret;
 
 /// Both answer at once, unless Envoy is dead or very busy.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -17,11 +18,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Http {
     http: gate::Http,
     at: SocketAddr,
+    secret: Option<Secret>,
 }
 
 impl Http {
     pub(super) fn new(at: SocketAddr) -> Self {
-        Self { http: gate::Http::default(), at }
+        Self { http: gate::Http::default(), at, secret: None }
+    }
+
+    /// Sends this with every request.
+    pub(super) fn with_secret(self, secret: Option<Secret>) -> Self {
+        Self { secret, ..self }
+    }
+
+    pub(super) fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
     }
 
     pub(super) fn at(&self) -> SocketAddr {
@@ -41,7 +52,8 @@ impl Http {
     }
 
     fn ask(&self, method: Method, path: &str) -> Result<(u16, String), String> {
-        let response = self.http.ask(method, &format!("{}{path}", self.url()), &[], PATIENCE);
+        let secret = self.secret.as_ref().map(|secret| (gate::SECRET_HEADER, secret.reveal().to_owned()));
+        let response = self.http.ask(method, &format!("{}{path}", self.url()), secret.as_slice(), PATIENCE);
         response.map(|response| (response.status, response.body)).map_err(|trouble| trouble.to_string())
     }
 

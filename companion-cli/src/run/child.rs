@@ -4,15 +4,12 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{self, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
-use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-
-use super::PAUSE;
+use super::Setup;
+use crate::env_vars::{self, LASTSTREAM_SECRET};
 
 type Reply = Sender<io::Result<process::Child>>;
 
@@ -27,10 +24,15 @@ pub(super) struct Child {
 }
 
 impl Child {
-    pub(super) fn spawn(program: &Path, arguments: &[OsString], guard: &[OsString], log: &File) -> io::Result<Self> {
-        let mut words = guard.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
-        let mut command = Command::new(words.next().unwrap_or(program.as_os_str()));
+    /// The gate has its secret from Envoy's environment, which holds no other of ours.
+    pub(super) fn spawn(setup: &Setup, arguments: &[OsString], log: &File) -> io::Result<Self> {
+        let program = setup.envoy.as_os_str();
+        let mut words = setup.guard.iter().map(OsString::as_os_str).chain([program]);
+        let mut command = env_vars::command(words.next().unwrap_or(program));
         command.args(words);
+        if let Some(secret) = &setup.secret {
+            command.env(LASTSTREAM_SECRET, secret.reveal());
+        }
         command.args(arguments).process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
         let (reply, answer) = channel();
         let gone = || io::Error::other("the thread that starts programs has ended");
@@ -49,21 +51,6 @@ impl Child {
             self.ended = self.process.try_wait().ok().flatten();
         }
         self.ended
-    }
-
-    /// SIGTERM; and if that does not help in time, SIGKILL.
-    pub(super) fn terminate(&mut self, patience: Duration) {
-        let asked = Instant::now();
-        // Only while it runs: nobody else can have its pid before it is reaped.
-        if self.ended().is_none()
-            && let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw)
-        {
-            let _ = kill_process(pid, Signal::TERM); // it may end at this very moment
-        }
-        while self.ended().is_none() && asked.elapsed() < patience {
-            std::thread::sleep(PAUSE);
-        }
-        self.kill();
     }
 
     pub(super) fn kill(&mut self) {

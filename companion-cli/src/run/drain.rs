@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{PAUSE, Runner};
+use crate::gate::{Gate, Signal};
 use crate::policy::file::{Finish, LongLived};
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Drained {
-    /// Nothing was in flight any more, but for long-lived streams that do not hold a drain.
+    /// The gate let Envoy end: nothing was in flight then, but for long-lived streams that do not hold a drain.
     Empty {
         /// How many of those there were.
         exempt: u64,
@@ -45,7 +46,7 @@ pub enum Step {
 
 /// After the gate's own deadline; it looks ten times a second.
 const LATE: Duration = Duration::from_secs(3);
-/// Envoy closes what it has and ends; it has nothing in flight.
+/// Envoy ends, with nothing in flight.
 const GOODBYE: Duration = Duration::from_secs(10);
 /// Each reason is said once in a while, not at every look.
 const REPEAT: Duration = Duration::from_secs(5);
@@ -56,8 +57,7 @@ impl Runner {
     /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds, also for a gate that does not answer.
     pub fn drain(&mut self, heard: &dyn Fn(&Step)) -> Drained {
         let drained = self.wait(heard);
-        let patience = if matches!(&drained, Drained::Empty { .. }) { GOODBYE } else { Duration::ZERO };
-        self.child.terminate(patience);
+        self.child.kill(); // where the gate ended it, it has gone
         drained
     }
 
@@ -81,8 +81,15 @@ impl Runner {
                 Ok(status) => {
                     streams = status["holding"].as_u64().unwrap_or(streams);
                     exempt = long_lived(&status).filter(|_| self.current.policy.long_lived == LongLived::Exempt).unwrap_or(0);
-                    if let Some(drained) = over(&status, streams, exempt) {
+                    if let Some(drained) = over(&status, streams) {
                         return drained;
+                    }
+                    if status["state"] == "drained"
+                        && streams == 0
+                        && self.gate_quits()
+                        && let Some(status) = self.end_within(GOODBYE)
+                    {
+                        return if status.success() { Drained::Empty { exempt } } else { Drained::Ended(status) };
                     }
                     said.once(waiting(&status), heard);
                 }
@@ -94,11 +101,29 @@ impl Runner {
             std::thread::sleep(PAUSE);
         }
     }
+
+    /// Asks the gate to end Envoy; whether it did, or broke off. A status is old when it is read, and a stream may have begun since: the gate
+    /// looks again when it is asked this, and lets no stream begin meanwhile.
+    fn gate_quits(&self) -> bool {
+        let gate = self.places.gate.parse().map(|address| Gate::new(address, self.gate.secret().cloned()));
+        gate.is_ok_and(|gate| matches!(gate.quit(), Ok(Signal::Passed)))
+    }
+
+    fn end_within(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + patience;
+        loop {
+            let ended = self.ended();
+            if ended.is_some() || Instant::now() > until {
+                return ended;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
 }
 
-fn over(status: &Value, streams: u64, exempt: u64) -> Option<Drained> {
+/// Whether the gate opened although something may be in flight.
+fn over(status: &Value, streams: u64) -> Option<Drained> {
     match status["state"].as_str() {
-        Some("drained") => Some(Drained::Empty { exempt }),
         Some("expired") => Some(Drained::Cut { streams, why: "the deadline of the policy is over".into() }),
         Some("forced") => Some(Drained::Cut { streams, why: "the gate was forced".into() }),
         _ => None,

@@ -27,6 +27,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::policy::Policy;
+use crate::registry::credentials::Secret;
 use crate::render::local::Ports;
 use admin::Http;
 use child::Child;
@@ -43,6 +44,8 @@ pub struct Setup {
     pub envoy: PathBuf,
     /// What it does, as [`policy::read`] gave it.
     pub policy: Policy,
+    /// The gate's secret, which Envoy reads from the environment variable `LASTSTREAM_SECRET` itself.
+    pub secret: Option<Secret>,
     /// The module's bytes.
     pub module: Vec<u8>,
     /// Where the app is.

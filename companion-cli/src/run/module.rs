@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::env_vars::{self, LASTSTREAM_OFFLINE};
+use crate::foreign;
+use crate::inspect::MOST;
 use crate::module::analysis::analyse;
 use crate::module::make::Make;
 use crate::module::verdict::obstacles;
@@ -49,7 +51,7 @@ impl Source {
         match self {
             Self::Builtin => builtin().map(<[u8]>::to_vec).map_err(|reason| format!("there is no module in this program: {reason}")),
             Self::File(path) => {
-                let bytes = std::fs::read(path).map_err(|error| format!("`{}`: {error}", path.display()))?;
+                let bytes = foreign::read_named(path, MOST).map_err(|error| format!("`{}`: {error}", path.display()))?;
                 loadable(&bytes).map_err(|why| format!("`{}` {why}", path.display()))?;
                 Ok(bytes)
             }
@@ -64,7 +66,7 @@ fn compiled(folder: &Path, progress: &dyn Progress) -> Result<Vec<u8>, String> {
     let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
     let make = Make { source: folder.to_owned(), output: output.clone(), optimise: false, may_install: !offline, offline };
     make.run(progress).map_err(|error| error.to_string())?;
-    std::fs::read(&output).map_err(|error| format!("`{}`: {error}", output.display()))
+    foreign::read_named(&output, MOST).map_err(|error| format!("`{}`: {error}", output.display()))
 }
 
 fn loadable(bytes: &[u8]) -> Result<(), String> {

@@ -1,21 +1,28 @@
 //! A policy that was written for some mesh, on this machine.
 
-use crate::policy::file::{Engine, Finish, Placement, PlainEnvoy};
-use crate::policy::{Overrides, Policy, Refused};
+use crate::env_vars::LASTSTREAM_SECRET;
+use crate::policy::file::{Engine, Finish, GateSecret, Placement, PlainEnvoy};
+use crate::policy::{Overrides, Policy, Problem, Refused};
 
 /// Never read: the module that runs here is named on the command line. With a file, its failure policy is that of a local one.
 const SOME_FILE: &str = "laststream.wasm";
 const SOME_NAMESPACE: &str = "default";
 
 /// Reads a policy as `render` does, and places it in front of one Envoy without a mesh: times and rules stay, Istio's agent and the app
-/// that it outlives are not there. There always is a gate, for the end of the run.
+/// that it outlives are not there. There always is a gate, for the end of the run. Its secret is in the environment, where `laststream
+/// status` and the others have it from, too.
 ///
 /// # Errors
-/// As for [`Policy::read`].
-pub fn read(text: &[u8]) -> Result<Policy, Refused> {
+/// As for [`Policy::read`]; or the policy wants a secret, and there is none.
+pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, Refused> {
     let overrides = Overrides { module: Some(SOME_FILE.into()), namespace: Some(SOME_NAMESPACE.into()), ..Overrides::default() };
     let mut policy = Policy::read(text, &overrides)?;
     policy.placement = Placement::Envoy(PlainEnvoy::default());
+    if policy.gate_secret.is_some() && !has_secret {
+        let message = format!("is the proxy's in the mesh; here set {LASTSTREAM_SECRET}, to 16 characters or more");
+        return Err(Refused(vec![Problem::new("gate.secret", message)]));
+    }
+    policy.gate_secret = has_secret.then(|| GateSecret::Environment(LASTSTREAM_SECRET.to_owned()));
     if policy.finish == Finish::DrainAgent {
         policy.finish = Finish::Nothing;
     }
@@ -46,13 +53,24 @@ mod tests {
             "placement: {envoy: {app: 127.0.0.1:1}}\ndrain: {finish: quit}\n",
             "gate: {enabled: false}\n",
         ] {
-            let policy = read(text.as_bytes()).expect(text);
+            let policy = read(text.as_bytes(), false).expect(text);
             let gate = module_json::gate(&policy);
             config::parse(gate.to_string().as_bytes()).expect(text);
             assert_eq!(gate["gate"]["admin"]["cluster"], "admin", "{text}");
             assert_eq!(gate["gate"]["scopes"], serde_json::json!(["gateway"]), "{text}");
             assert!(gate["gate"].get("app").is_none() && gate["gate"]["finish"] != "drain_agent", "{gate}");
         }
-        assert!(read(b"count: {exclude: {paths: [{exact: no}]}}").is_err());
+        assert!(read(b"count: {exclude: {paths: [{exact: no}]}}", false).is_err());
+    }
+
+    #[test]
+    fn the_secret_comes_from_the_environment() {
+        const POLICY: &[u8] = b"gate: {secret: {sds: /etc/laststream/sds.yaml}}";
+        let refused = read(POLICY, false).expect_err("no secret").to_string();
+        assert!(refused.contains("LASTSTREAM_SECRET"), "{refused}");
+        for text in [POLICY, b""] {
+            let policy = read(text, true).expect("a policy");
+            assert_eq!(module_json::gate(&policy)["gate"]["secret_key"], "laststream.gate_secret");
+        }
     }
 }

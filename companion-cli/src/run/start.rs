@@ -11,11 +11,7 @@ use super::error::Error;
 use super::folder::Folder;
 use super::log::Log;
 use super::{Current, PATIENCE, PAUSE, Places, Runner, Setup, Stop, TAIL};
-use crate::policy::Span;
-use crate::render::local::{self, Ports, Watched};
-
-/// Envoy's own drain time.
-const LONG: Span = Span::seconds(600);
+use crate::render::local::{self, LONG, Ports, Watched};
 
 pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
     let ports = Ports { listen: setup.listen, gate: setup.gate, admin: setup.admin };
@@ -26,18 +22,17 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
     folder.publish(Watched::Stream, &local::stream(&setup.policy, &module))?;
     folder.publish(Watched::Gate, &local::gate(&setup.policy, &module))?;
     folder.publish(Watched::Admin, &local::admin(None))?;
-    let bootstrap = folder.write("envoy.yaml", &local::bootstrap(ports, setup.app, folder.path()))?;
+    let bootstrap = folder.write("envoy.yaml", &local::bootstrap(&setup.policy, ports, setup.app, folder.path()))?;
     let log = Log::new(folder.log());
     let file = File::create(log.path()).map_err(Error::file(log.path()))?;
     let admin_file = folder.path().join("admin-address");
     let arguments = arguments(setup, &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())]);
-    let child = Child::spawn(&setup.envoy, &arguments, &setup.guard, &file)
-        .map_err(|source| Error::Start { envoy: setup.envoy.clone(), source })?;
+    let child = Child::spawn(setup, &arguments, &file).map_err(|source| Error::Start { envoy: setup.envoy.clone(), source })?;
     let mut starting = Starting { child, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
     let admin = starting.until("Envoy's admin interface", || std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok())?;
     let admin = Http::new(admin);
     folder.publish(Watched::Admin, &local::admin(Some(admin.at())))?;
-    let gate = Http::new(starting.until("the gate's listener", || listener(&admin, "gate"))?);
+    let gate = Http::new(starting.until("the gate's listener", || listener(&admin, "gate"))?).with_secret(setup.secret.clone());
     let main = starting.until("the listener", || listener(&admin, "main"))?;
     starting.until("Envoy", || (admin.get("/ready").ok()?.0 == 200).then_some(()))?;
     starting.until("the gate", || gate.json("/status").ok()?.get("state").map(|_| ()))?;
@@ -76,7 +71,7 @@ fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
     let mut all: Vec<OsString> = ours.iter().flat_map(|(name, value)| [OsString::from(name), value.clone()]).collect();
     let concurrency = setup.concurrency.map(|number| number.to_string());
     // Whoever was on a replaced listener is cut after this time; Envoy's own is ten minutes.
-    let drain_time = (setup.policy.sizing.deadline.max(LONG).rounded_up().millis() / 1000).to_string();
+    let drain_time = (setup.policy.sizing.drain_time().max(LONG).rounded_up().millis() / 1000).to_string();
     let defaults = [
         ("--concurrency", concurrency.as_deref()),
         // Whoever is told to leave is told with the next answer.

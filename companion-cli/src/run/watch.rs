@@ -6,10 +6,14 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::module::Source;
+use crate::foreign;
 use crate::progress::Progress;
 
 /// Between two looks. A file must look the same twice: whoever writes it may not have finished.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// As much as is read of it at the start.
+const LARGEST_POLICY: u64 = 16 << 20;
 
 /// What the module is compiled from, in a checkout.
 const SOURCES: [&str; 4] = ["filter/src", "filter/Cargo.toml", "Cargo.toml", "Cargo.lock"];
@@ -80,7 +84,7 @@ impl PolicyWatch {
         if !self.eye.has_changed() {
             return None;
         }
-        match std::fs::read(&self.file) {
+        match foreign::read_named(&self.file, LARGEST_POLICY) {
             Ok(text) if text == self.text => None,
             Ok(text) => {
                 self.text.clone_from(&text);

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::visible;
+
 /// The text as it stands if nobody can take it for anything else; else in double quotes.
 pub(super) fn scalar(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
@@ -50,9 +52,9 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Whether a character may stand in a YAML file as it is, and is no line break to anybody.
+/// Whether a character may be written to a YAML file unescaped: it is no line break in any version of YAML and does not steer a terminal.
 pub(super) fn is_printable(character: char) -> bool {
-    !(character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}'))
+    !(visible::steers(character) || matches!(character, '\u{FFFE}' | '\u{FFFF}'))
 }
 
 #[cfg(test)]
@@ -111,7 +113,7 @@ mod tests {
             let written = scalar(text);
             assert!(written.starts_with('"') || ["s", "ms"].contains(&text), "{text} became {written}");
         }
-        assert_eq!(scalar("a\u{85}\"\\\n\u{FEFF}"), r#""a\u0085\"\\\n\uFEFF""#);
+        assert_eq!(scalar("a\u{85}\"\\\n\u{FEFF}\u{202E}"), r#""a\u0085\"\\\n\uFEFF\u202E""#);
     }
 
     #[test]

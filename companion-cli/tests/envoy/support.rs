@@ -59,10 +59,10 @@ pub(crate) fn wanted(home: &Path, mirror: &str) -> Wanted {
         proxy_from_env: false,
         limits: Limits {
             // Generous, for machines that do much else; a test that waits for one of these shortens it.
-            resolve: Duration::from_secs(5),
             connect: Duration::from_secs(10),
             stall: Duration::from_secs(10),
-            pauses: vec![Duration::from_millis(10); 2],
+            retries: 2,
+            pause: Duration::from_millis(10),
             answer: Duration::from_secs(20),
             size: 10 << 20,
             ..Limits::default()

@@ -168,7 +168,7 @@ fn patches_fit_deployments() {
         assert_eq!(named("istio-proxy")["lifecycle"]["preStop"]["exec"]["command"][0], "pilot-agent", "{built}");
         assert_eq!(named("app")["image"], "app", "{built}");
         let config: Value = serde_saphyr::from_str(pod["metadata"]["annotations"]["proxy.istio.io/config"].as_str().unwrap()).unwrap();
-        assert_eq!(config["drainDuration"], "60s");
+        assert_eq!(config["drainDuration"], "95s");
         assert_eq!(config["proxyMetadata"]["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"], "true");
         let patched = kubectl(
             &[

@@ -62,6 +62,6 @@ pub(crate) const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef01234567
 /// The shortest policy that can be rendered in every way that a gateway knows.
 pub(crate) fn gateway() -> String {
     format!(
-        "module: oci://ghcr.io/example/laststream@{DIGEST}\nforwarded_proto:\n  presets: [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
+        "namespace: istio-ingress\nmodule: oci://ghcr.io/example/laststream@{DIGEST}\nforwarded_proto:\n  presets: [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
     )
 }

@@ -24,7 +24,7 @@ impl Client {
                 BufReader::new(connection)
             }
         };
-        connection.get_mut().write_all(format!("GET {path} HTTP/1.1\r\nhost: app\r\n{headers}\r\n").as_bytes())?;
+        connection.get_mut().write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n").as_bytes())?;
         let (mut status, mut length, mut closes) = (0, 0, false);
         loop {
             let mut line = String::new();

@@ -31,7 +31,7 @@ fn a_request_in_flight_is_finished() {
         }
         run.until_it_says("waiting: 1 stream is in flight");
         assert_eq!(request.join().unwrap().unwrap().0, 200);
-        run.ended().expect(0).says("nothing was in flight any more");
+        run.ended().expect(0).says("no stream was in flight when the gate let Envoy end");
     }
 }
 
@@ -134,4 +134,20 @@ fn envoy_does_not_outlive_a_killed_command() {
     let run = Run::start(&[]);
     run.signal(Signal::KILL);
     run.until_envoy_is_gone();
+}
+
+/// A drain begins early, and the gate is drained; then a request comes. What is said last must be true of that request, too.
+#[test]
+fn the_last_words_are_true_after_an_early_drain() {
+    let mut run = Run::start(&[]);
+    Client::new(run.place("gate")).get("/prestop", "").unwrap();
+    until("drained", || run.status().to_string(), || run.status()["state"] == "drained");
+    let at = run.place("listener");
+    let request = thread::spawn(move || Client::new(at).get("/delay/4", ""));
+    until("a stream", || run.status().to_string(), || run.status()["scopes"][0]["in_flight"] == 1);
+    run.interrupt();
+    let ended = run.ended();
+    let was_answered = request.join().unwrap().is_ok_and(|(status, _)| status == 200);
+    assert_eq!(ended.code == Some(0), was_answered, "exit code and request: {was_answered}, {}", ended.people);
+    assert_eq!(ended.people.contains("no stream was in flight"), was_answered, "last words and request: {was_answered}, {}", ended.people);
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 
+mod access;
 mod client;
 mod ends;
 mod serves;

@@ -44,7 +44,18 @@ impl Run {
     /// In this folder, which becomes the current one.
     #[track_caller]
     pub(crate) fn start_in(folder: TempDir, arguments: &[&str]) -> Self {
-        let mut child = command(folder.path(), arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::start_with(folder, arguments, &[])
+    }
+
+    /// With these variables, too.
+    #[track_caller]
+    pub(crate) fn start_with(folder: TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut child = command(folder.path(), arguments)
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let people = hear(child.stderr.take().unwrap());
         let (sender, places) = mpsc::channel();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -93,8 +104,8 @@ impl Run {
     /// An answer of Envoy's admin interface.
     #[track_caller]
     pub(crate) fn admin(&self, path: &str) -> Value {
-        let agent = ureq::Agent::new_with_config(ureq::Agent::config_builder().proxy(None).build());
-        let text = agent.get(format!("http://{}{path}", self.place("admin"))).call().unwrap().into_body().read_to_string().unwrap();
+        let url = format!("http://{}{path}", self.place("admin"));
+        let text = laststream::gate::Http::default().ask(http::Method::GET, &url, &[], PATIENCE).unwrap().body;
         serde_json::from_str(&text).unwrap()
     }
 

@@ -108,8 +108,10 @@ fn begin(contexts: &mut Contexts, host: &Memory, wire: &Configuration, stream: u
     edits.iter().for_each(|edit| check_edit(edit, policy, &before));
     let is_trusted = trusts(policy, &after);
     assert_eq!(host.sum("laststream_forwarded_proto_untrusted_") - distrusted, i64::from(!is_trusted), "the wrong peer is believed");
-    if !is_trusted || is_silent(policy, &before) {
-        check_fallback(policy, &before, &after, &edits);
+    if !is_trusted {
+        check_fallback(policy.fallback, policy, &before, &after, &edits);
+    } else if is_silent(policy, &before) {
+        check_fallback(policy.silent, policy, &before, &after, &edits);
     }
     if !is_trusted {
         check_stripped(policy, &after);
@@ -151,13 +153,13 @@ fn check_edit(edit: &Edit, policy: &ForwardedProto, before: &Request) {
 }
 
 /// What becomes of a request of which nothing can be believed. `keep` believes the `x-forwarded-proto` that is there, and no other.
-fn check_fallback(policy: &ForwardedProto, before: &Request, after: &Request, edits: &[Edit]) {
+fn check_fallback(fallback: Fallback, policy: &ForwardedProto, before: &Request, after: &Request, edits: &[Edit]) {
     let written = |header: &[u8]| edits.iter().find(|edit| matches!(edit, Edit::Set(name, _) if name == header));
-    match policy.fallback {
-        Fallback::Connection => {
-            let expected: &[u8] = if after.tls { b"https" } else { b"http" };
-            assert!(after.values(PROTO).eq([expected]), "x-forwarded-proto is not the connection's");
-            assert!(!policy.write_scheme || after.values(":scheme").eq([expected]), ":scheme is not the connection's");
+    match fallback {
+        Fallback::Connection | Fallback::Http => {
+            let expected: &[u8] = if after.tls && fallback == Fallback::Connection { b"https" } else { b"http" };
+            assert!(after.values(PROTO).eq([expected]), "x-forwarded-proto is not {fallback:?}");
+            assert!(!policy.write_scheme || after.values(":scheme").eq([expected]), ":scheme is not {fallback:?}");
         }
         Fallback::Keep => {
             assert_eq!(written(PROTO.as_bytes()), None, "written though it is to be kept");

@@ -106,6 +106,10 @@ impl Control for Memory {
         0
     }
 
+    fn wall_clock(&self) -> u64 {
+        0
+    }
+
     fn set(&self, gauge: Metric, value: u64) {
         if let Some((_, old)) = self.metrics.borrow_mut().get_mut(gauge.0 as usize) {
             *old = i64::try_from(value).unwrap_or(i64::MAX);

@@ -10,11 +10,12 @@ use super::wire::{
     BeginCall, Configuration, Count, Element, Fallback, Form, ForwardedProto, Gate, HeaderMatch, Role, Scope, TextMatch, Trust as WireTrust,
 };
 use crate::forwarded::{FORWARDED_PROTO, Peers, Policy as ForwardedPolicy, Ports, Range, Source, Trust, form_of, headers_of, is_token};
+use crate::gate::access::SHORTEST_SECRET;
 use crate::gate::policy::Policy;
 use crate::pieces::text;
 use crate::rules::Rule;
 use crate::text::Text;
-use crate::words::has;
+use crate::words::{has, words};
 
 pub(super) fn check(mut wire: Configuration, fingerprint: u32) -> Result<Config, Refused> {
     let mut found = Found(Vec::new());
@@ -82,11 +83,27 @@ impl Found {
                 self.problem(path, "names no cluster");
             }
         }
-        if gate.secret.as_ref().is_some_and(|secret| secret.len() < 16 || !is_visible(secret)) {
-            self.problem("gate.secret", "is not 16 visible ASCII characters or more, without blanks");
-        }
+        self.check_access(gate);
         if gate.app.as_ref().is_some_and(|app| !app.path.starts_with('/') || !is_visible(&app.path)) {
             self.problem("gate.app.path", "is not `/` and visible ASCII characters");
+        }
+    }
+
+    fn check_access(&mut self, gate: &Gate) {
+        if gate.secret.as_ref().is_some_and(|secret| secret.len() < SHORTEST_SECRET || !is_visible(secret)) {
+            self.problem("gate.secret", "is not 16 visible ASCII characters or more, without blanks");
+        }
+        if gate.secret_key.as_ref().is_some_and(|key| key.is_empty() || has(key, 0)) {
+            self.problem("gate.secret_key", "is not a filter state key");
+        }
+        if gate.secret.is_some() && gate.secret_key.is_some() {
+            self.problem("gate.secret", "is there beside `secret_key`: keep one");
+        }
+        for (index, name) in gate.hosts.iter().enumerate() {
+            if !is_host_name(name) {
+                let message = text!["`", name, "` is not a host name: write it without scheme, port and `*`"];
+                self.problem(&item("gate.hosts", index), &message);
+            }
         }
     }
 
@@ -178,10 +195,14 @@ impl Found {
         if sources.is_empty() {
             self.problem("forwarded_proto.sources", "names no header: add one, or name your load balancer in `presets`");
         }
-        if wire.fallback == Fallback::Keep && original == FORWARDED_PROTO {
-            let message =
-                "`keep` keeps what any client claims where the peer's own `x-forwarded-proto` is the original header: take `connection`";
-            self.problem("forwarded_proto.fallback", message);
+        for (path, fallback, safe) in
+            [("forwarded_proto.fallback", wire.fallback, "connection"), ("forwarded_proto.silent", wire.silent, "http")]
+        {
+            if fallback == Fallback::Keep && original == FORWARDED_PROTO {
+                const WHY: &str =
+                    "`keep` keeps what any client claims where the peer's own `x-forwarded-proto` is the original header: take `";
+                self.problem(path, &text![WHY, safe, "`"]);
+            }
         }
         let ports = &wire.ports;
         if let Some(port) = ports.https.iter().find(|port| ports.http.contains(port)) {
@@ -197,6 +218,7 @@ impl Found {
             decision: wire.decision,
             ports: Ports::new(ports.https.clone(), ports.http.clone()),
             fallback: wire.fallback,
+            silent: wire.silent,
             strip: wire.strip.clone(),
             write_scheme: wire.write_scheme,
             write_port: wire.write_port,
@@ -243,6 +265,11 @@ fn add(rules: &mut Vec<Rule>, wanted: bool, rule: Rule) {
 
 fn is_visible(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn is_host_name(name: &str) -> bool {
+    let is_label = |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    words(name.strip_suffix('.').unwrap_or(name), b'.').all(is_label)
 }
 
 fn wrong_path(text: &Text) -> Option<String> {
@@ -310,6 +337,13 @@ mod tests {
             (r#""secret": "fifteen-letters""#, "secret", "16 visible ASCII characters"),
             (r#""secret": "sixteen-letters-\n""#, "secret", "visible"),
             (r#""secret": "sixteen letters, blank""#, "secret", "without blanks"),
+            (r#""secret": "sixteen-letters!", "secret_key": "k""#, "secret", "keep one"),
+            (r#""secret_key": """#, "secret_key", "filter state key"),
+            (r#""hosts": [""]"#, "hosts[0]", "not a host name"),
+            (r#""hosts": ["a.example", "*.example"]"#, "hosts[1]", "`*.example` is not a host name"),
+            (r#""hosts": ["http://a.example"]"#, "hosts[0]", "without scheme"),
+            (r#""hosts": ["a.example:80"]"#, "hosts[0]", "port"),
+            (r#""hosts": ["a..example"]"#, "hosts[0]", "not a host name"),
             (r#""secret": "sésame-ouvre-toi-letters""#, "secret", "ASCII"),
         ] {
             let text = gate(inside);
@@ -342,6 +376,7 @@ mod tests {
             (r#""finish": "quit", "begin": {"call": "fail_health_checks", "delay_ms": 1}"#, 0),
             (r#""scopes": ["inbound", "outbound"], "begin": {"inbound_only": true}"#, 0),
             (r#""begin": {"inbound_only": true}"#, 1),
+            (r#""secret_key": "laststream.gate_secret", "hosts": ["gate.shop.svc.cluster.local", "A_b-c."]"#, 0),
             (r#""secret": "sixteen-letters!", "app": {"cluster": "app", "path": "/healthz?full"}"#, 0),
         ] {
             let text = gate(inside);

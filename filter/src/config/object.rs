@@ -142,7 +142,7 @@ macro_rules! object {
 macro_rules! words {
     ($(#[doc = $about:literal])* $name:ident, $presence:ident => { $( $(#[doc = $doc:literal])* $variant:ident = $word:literal, )* }) => {
         $(#[doc = $about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum $name { $( $(#[doc = $doc])* $variant, )* }
 
         impl $name {

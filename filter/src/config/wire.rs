@@ -134,8 +134,11 @@ object! {
         original_header: String = ORIGINAL_HEADER.into(),
         /// Which scheme a port in a header stands for.
         ports: Ports,
-        /// What `x-forwarded-proto` becomes when the peer is not trusted, says nothing, or contradicts itself.
+        /// What `x-forwarded-proto` becomes when the peer is not trusted.
         fallback: Fallback,
+        /// What `x-forwarded-proto` becomes when a trusted peer says nothing. `http`, because the connection of a load balancer tells
+        /// nothing about its client. When a trusted peer contradicts itself, it is always `http`.
+        silent: Fallback = Fallback::Http,
         /// Which forgeable headers are removed.
         strip: Strip,
         /// Also write `:scheme`, which HTTP/2 upstreams and some filters look at.
@@ -221,10 +224,12 @@ object! {
 }
 
 words! {
-    /// What `x-forwarded-proto` becomes when nothing can be believed.
+    /// What `x-forwarded-proto` becomes when no header is believed.
     Fallback, optional => {
-        /// The scheme of the connection that the request came on, so that nobody untrusted can claim https.
+        /// The scheme of the connection to this Envoy. In a mesh every sidecar connects over mTLS, so it is `https` there.
         Connection = "connection",
+        /// `http`, also over TLS.
+        Http = "http",
         /// What it is. Cheaper, and safe only where Envoy has overwritten it (`use_remote_address: true` without trusted hops).
         Keep = "keep",
     }
@@ -284,6 +289,12 @@ object! {
         /// When it is over whatever happens, from the beginning of the drain; milliseconds. The usual grace period of a pod, less what
         /// Istio's agent and kubelet need after the hook.
         deadline_ms: u64 = 23_000 => 201..=LONGEST,
+        /// How long `expired` and `forced` last while Envoy stays alive; then the gate serves again, and the next hook begins a new drain
+        /// with a new deadline; milliseconds.
+        open_ms: u64 = 30_000 => 1_000..=LONGEST,
+        /// Where Envoy does not export its own count of requests: how long the youngest counter must have counted before its zero is
+        /// believed, since streams may be older than it; milliseconds.
+        assumed_after_ms: u64 = 60_000 => 0..=LONGEST,
         /// What long-lived streams do to the drain.
         long_lived: LongLivedPolicy,
         /// Streams that are older than this when the drain begins are long-lived, too; milliseconds.
@@ -297,8 +308,15 @@ object! {
         /// Also wait until the app has gone, so that the proxy outlives it.
         app: Option<App>,
         /// What state-changing requests, and the listing of streams, must carry in `x-laststream-secret`: 16 visible ASCII characters or
-        /// more. Required when the listener is not on the loopback interface.
+        /// more. Here it stands in clear text: prefer `secret_key`. One of both is required when the listener is not on the loopback
+        /// interface.
         secret: Option<String>,
+        /// The filter state key that holds the secret, which a `set_filter_state` filter in front of the gate writes from a place outside
+        /// of the configuration, such as `%ENVIRONMENT(NAME)%`. While nothing is there, the gate refuses what needs the secret.
+        secret_key: Option<String>,
+        /// Names under which the gate may be asked, besides IP addresses and `localhost`. A request to any other name is refused: a page
+        /// in a browser can reach this machine under a name of its own (DNS rebinding).
+        hosts: Vec<String>,
     }
 }
 
@@ -358,7 +376,7 @@ object! {
         /// How long an answer may take; milliseconds.
         timeout_ms: u64 = 1000 => 50..=60_000,
         /// Stat prefixes of connection managers whose requests do not hold the drain.
-        ignore: Vec<String> = vec!["admin".into(), "stats".into(), "laststream".into()],
+        ignore: Vec<String> = vec!["admin".into(), "stats".into(), "agent".into(), "laststream".into()],
     }
 }
 

@@ -1,7 +1,7 @@
 //! From what the sources say to what is done.
 
 use super::source::{Says, agreed};
-use super::{Policy, Scheme};
+use super::{FORWARDED_PROTO, Policy, Scheme};
 use crate::config::wire::{Decision, Fallback};
 use crate::headers::Headers;
 
@@ -50,13 +50,25 @@ pub(crate) enum Finding {
 }
 
 impl Policy {
-    /// What a trusted peer's headers say.
-    pub(crate) fn find(&self, headers: Headers<'_>) -> Finding {
-        let mut said = self.sources.iter().map(|source| source.read(headers, &self.ports));
+    /// What a trusted peer's headers say. `is_redirected` tells whether Envoy has followed a redirect itself: then the request was decided in
+    /// its first pass, whose route has removed the saved header. It is asked for only where that header says nothing.
+    pub(crate) fn find(&self, headers: Headers<'_>, is_redirected: impl FnOnce() -> bool) -> Finding {
+        let mut may_be_redirected = false;
+        let mut said = self.sources.iter().map(|source| {
+            let says = source.read(headers, &self.ports);
+            may_be_redirected |= says == Says::Nothing && source.header == self.original && self.original != FORWARDED_PROTO;
+            says
+        });
         let said = match self.decision {
             Decision::Agree => said.fold(Says::Nothing, agreed),
             Decision::First => said.find(|says| *says != Says::Nothing).unwrap_or(Says::Nothing),
         };
+        if may_be_redirected
+            && let Some(scheme) = decided_before(headers)
+            && is_redirected()
+        {
+            return Finding::Known(scheme);
+        }
         match said {
             Says::Scheme(scheme) => Finding::Known(scheme),
             Says::Nothing => Finding::Silent,
@@ -64,26 +76,104 @@ impl Policy {
         }
     }
 
-    /// What `x-forwarded-proto` becomes of a trusted or untrusted peer's request on such a connection; `None` leaves it. For who decides in
-    /// another way, and must come to the same.
+    /// What `x-forwarded-proto` becomes of a trusted or untrusted peer's request on such a connection; `None` leaves it. For tests that
+    /// compare it with Envoy's own matchers.
     pub fn decide(&self, headers: Headers<'_>, trusted: bool, connection: Scheme) -> Option<Scheme> {
-        let finding = if trusted { self.find(headers) } else { Finding::Untrusted };
+        let finding = if trusted { self.find(headers, || false) } else { Finding::Untrusted };
         self.target(finding, || connection)
     }
 
     /// The scheme that `x-forwarded-proto` must tell; `None` leaves it. The connection's own scheme is only asked for when it is needed.
     pub(crate) fn target(&self, finding: Finding, connection: impl FnOnce() -> Scheme) -> Option<Scheme> {
-        match finding {
-            Finding::Known(scheme) => Some(scheme),
-            Finding::Silent | Finding::Conflicting | Finding::Untrusted => match self.fallback {
-                Fallback::Connection => Some(connection()),
-                Fallback::Keep => None,
-            },
+        let fallback = match finding {
+            Finding::Known(scheme) => return Some(scheme),
+            Finding::Conflicting => return Some(Scheme::Http),
+            Finding::Silent => self.silent,
+            Finding::Untrusted => self.fallback,
+        };
+        match fallback {
+            Fallback::Http => Some(Scheme::Http),
+            Fallback::Connection => Some(connection()),
+            Fallback::Keep => None,
         }
     }
 
     /// Whether an untrusted request's headers need not even be looked at.
     pub(crate) fn ignores_untrusted(&self) -> bool {
         self.fallback == Fallback::Keep && !self.write_scheme && !self.write_port && !self.strip.untrusted && !self.strip.twins
+    }
+}
+
+/// What the first pass has written.
+fn decided_before(headers: Headers<'_>) -> Option<Scheme> {
+    let is = |scheme: &Scheme| headers.first(FORWARDED_PROTO) == Some(scheme.name().as_bytes());
+    [Scheme::Http, Scheme::Https].into_iter().find(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{Finding, Policy};
+    use crate::config;
+    use crate::forwarded::Scheme;
+    use crate::headers::{Headers, serialise};
+
+    const SAVED: &str = "x-laststream-forwarded-proto";
+
+    fn policy(inside: &str) -> Policy {
+        let text = format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["::1"]}}, {inside}}}}}"#);
+        config::parse(text.as_bytes()).expect(inside).forwarded_proto.expect(inside)
+    }
+
+    fn find(policy: &Policy, headers: &[(&str, &str)], is_redirected: bool) -> Finding {
+        policy.find(Headers::new(&serialise(headers)), || is_redirected)
+    }
+
+    /// The route of the first pass has removed the saved header, and nothing else.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_redirected_request_keeps_what_was_decided() {
+        for (inside, decided, port) in [
+            (r#""presets": ["gcp"]"#, Scheme::Https, "443"),
+            (r#""presets": ["gcp"]"#, Scheme::Http, "80"),
+            (r#""presets": ["aws_alb"]"#, Scheme::Http, "443"),
+            (r#""presets": ["aws_alb"], "decision": "first""#, Scheme::Http, "443"),
+        ] {
+            let headers = [("x-forwarded-proto", decided.name()), ("x-forwarded-port", port)];
+            assert_eq!(find(&policy(inside), &headers, true), Finding::Known(decided), "{inside}");
+        }
+        let own = policy(r#""presets": ["gcp"], "original_header": "x-forwarded-proto""#);
+        assert_eq!(find(&own, &[("x-forwarded-proto", "")], true), Finding::Silent, "nothing was saved, so nothing is missing");
+    }
+
+    /// The host is asked only where the saved header says nothing, which a load balancer that does its work never lets happen.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_saved_header_is_no_redirect() {
+        let policy = policy(r#""presets": ["gcp"]"#);
+        for (saved, expected) in [("http", Finding::Known(Scheme::Http)), ("ftp", Finding::Conflicting)] {
+            let map = serialise(&[("x-forwarded-proto", "https"), (SAVED, saved)]);
+            assert_eq!(policy.find(Headers::new(&map), || panic!("the host was asked")), expected, "{saved}");
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn over_tls_only_a_clear_word_is_https() {
+        const HTTP: Option<Scheme> = Some(Scheme::Http);
+        const HTTPS: Option<Scheme> = Some(Scheme::Https);
+        for (inside, silent, untrusted) in [
+            ("", HTTP, HTTPS),
+            (r#", "fallback": "http""#, HTTP, HTTP),
+            (r#", "silent": "connection""#, HTTPS, HTTPS),
+            (r#", "silent": "keep", "fallback": "keep""#, None, None),
+            (r#", "fallback": "keep""#, HTTP, None),
+        ] {
+            let policy = policy(&format!(r#""presets": ["gcp"]{inside}"#));
+            for odd in ["http, https", "ftp", "https;", "-"] {
+                let finding = find(&policy, &[("x-forwarded-proto", "https"), (SAVED, odd)], false);
+                assert_eq!(policy.target(finding, || Scheme::Https), HTTP, "{inside} {odd}");
+            }
+            assert_eq!(policy.target(Finding::Silent, || Scheme::Https), silent, "{inside}");
+            assert_eq!(policy.target(Finding::Untrusted, || Scheme::Https), untrusted, "{inside}");
+        }
     }
 }

@@ -45,8 +45,10 @@ pub struct Policy {
     pub decision: Decision,
     /// Which scheme a port stands for.
     pub ports: Ports,
-    /// What becomes of a request that nothing is known of.
+    /// What an untrusted peer's request gets.
     pub fallback: Fallback,
+    /// What the request of a trusted peer gets that says nothing.
+    pub silent: Fallback,
     /// Which forgeable headers go.
     pub strip: Strip,
     /// Whether `:scheme` is written, too.

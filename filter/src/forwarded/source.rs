@@ -44,8 +44,10 @@ impl Ports {
         }
     }
 
+    /// Only the canonical decimal form is a port. A load balancer writes no other; back ends read the others in different ways.
     pub(crate) fn read(word: &[u8]) -> Option<u16> {
-        u16::try_from(number(word)?).ok()
+        let has_leading_zero = word.len() > 1 && word.starts_with(b"0");
+        if has_leading_zero { None } else { u16::try_from(number(word)?).ok() }
     }
 }
 
@@ -90,10 +92,10 @@ impl Source {
                 // A broken line may hide an element on either side of the one that was asked for.
                 Err(rfc7239::Malformed) => Some(Says::Unclear),
             },
-            Form::CfVisitor | Form::Present if line.trim_ascii().is_empty() => so_far,
-            Form::CfVisitor | Form::Present => self.join(so_far, whole(self.form, line.trim_ascii())),
+            Form::CfVisitor | Form::Present if trim(line).is_empty() => so_far,
+            Form::CfVisitor | Form::Present => self.join(so_far, whole(self.form, trim(line))),
             form => {
-                let words = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|word| !word.is_empty());
+                let words = line.split(|&byte| byte == b',').map(trim).filter(|word| !word.is_empty());
                 words.fold(so_far, |so_far, word| self.join(so_far, one(form, word, ports)))
             }
         }
@@ -121,6 +123,14 @@ pub(crate) fn agreed(one: Says, other: Says) -> Says {
 
 fn forwarded(proto: Option<Vec<u8>>) -> Says {
     proto.map_or(Says::Nothing, |proto| Scheme::from_word(&proto).into())
+}
+
+/// Without the optional white space of HTTP (RFC 9110, section 5.6.3): spaces and tabs. Anything else belongs to the value.
+fn trim(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
 }
 
 /// A value that is no list.

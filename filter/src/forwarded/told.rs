@@ -84,8 +84,8 @@ mod tests {
         /// What is found, what becomes of the request, and what is written.
         type Outcome = (Finding, Verdict, Vec<(Vec<u8>, Vec<u8>)>);
 
-        fn outcome(policy: &Policy, headers: Headers<'_>, trusted: bool) -> Outcome {
-            let finding = if trusted { policy.find(headers) } else { Finding::Untrusted };
+        fn outcome(policy: &Policy, headers: Headers<'_>, [trusted, redirected]: [bool; 2]) -> Outcome {
+            let finding = if trusted { policy.find(headers, || redirected) } else { Finding::Untrusted };
             let mut written = Vec::new();
             let verdict = policy.edit(finding, policy.target(finding, || Scheme::Http), headers, |edit| match edit {
                 Edit::Set(name, value) => written.push((name.to_vec(), value.to_vec())),
@@ -135,7 +135,7 @@ mod tests {
 
         proptest! {
             #[test]
-            fn comes_to_the_same(text in any_policy(), now in any_value(), saved in any_value(), port in any_value(), trusted: bool) {
+            fn comes_to_the_same(text in any_policy(), now in any_value(), saved in any_value(), port in any_value(), peer: [bool; 2]) {
                 let config = config::parse(text.as_bytes()).map_err(|refused| TestCaseError::fail(refused.to_string()))?;
                 let policy = config.forwarded_proto.expect("a policy");
                 let sent = if policy.original == FORWARDED_PROTO { now } else { saved };
@@ -144,7 +144,7 @@ mod tests {
                 let map = serialise(&there);
                 let value = [&b"::1"[..], now.unwrap_or_default(), sent.unwrap_or_default(), port.unwrap_or_default()].join(&b'\n');
                 let named = Told::new(&value).headers(&policy).expect("headers are told, and enough");
-                prop_assert_eq!(outcome(&policy, Headers::named(&named), trusted), outcome(&policy, Headers::new(&map), trusted), "{}", text);
+                prop_assert_eq!(outcome(&policy, Headers::named(&named), peer), outcome(&policy, Headers::new(&map), peer), "{}", text);
             }
         }
     }

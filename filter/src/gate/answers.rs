@@ -17,6 +17,8 @@ object! {
         reason: String = String::new(),
         /// How far the counts can be believed.
         count: Trust,
+        /// What would make an `assumed` count exact.
+        advice: Option<String>,
         /// Streams that hold the drain.
         holding: u64 = 0,
         /// Each scope that the gate waits for.
@@ -43,6 +45,8 @@ object! {
         begin: Option<Progress>,
         /// The last call, where there is one; not while serving.
         finish: Option<Progress>,
+        /// Whether the signal to end was sent to Envoy or its agent: new streams are refused until the process ends.
+        sealed: Option<bool>,
         /// Signals that were refused because of streams in flight.
         refused: u64 = 0,
         /// How often a leaked count was put right.
@@ -147,16 +151,22 @@ impl From<Step> for Progress {
 
 const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
 
+/// What makes Envoy export its own count.
+pub(crate) const ADVICE: &str = "Envoy does not export its own count of requests, so none can be compared; in Istio the annotation \
+    `sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered` makes the count exact";
+
 /// One sentence for people.
 pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) -> String {
     match reason {
         Reason::NotDraining => "no drain was asked for".into(),
         Reason::Streams(1) => "1 stream is in flight".into(),
         Reason::Streams(count) => text![*count, " streams are in flight"],
-        Reason::NobodyCounts => text!["nobody counts streams here", HOLDING],
+        Reason::NoCounter => text![doubt(Trust::Unknown), HOLDING],
+        Reason::Requests(trust, 1) => text!["Envoy counts 1 request in flight (", doubt(*trust), ")"],
         Reason::Requests(trust, count) => text!["Envoy counts ", *count, " requests in flight (", doubt(*trust), ")"],
         Reason::Unsure(trust) => text![doubt(*trust), HOLDING],
-        Reason::Asking => "those who count streams are being asked".into(),
+        Reason::Asking => "the counters and Envoy are being asked".into(),
+        Reason::Finishing => "nothing is in flight; Istio's agent is being told".into(),
         Reason::Bytes(count) => text![*count, " bytes wait to be written to clients"],
         Reason::App(App::Asking) => "the app is being asked whether it is still there".into(),
         Reason::App(App::Unreachable) => {
@@ -174,9 +184,9 @@ pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) 
 fn doubt(trust: Trust) -> &'static str {
     match trust {
         Trust::Leaking => "a worker's counter has died",
-        Trust::Partial => "streams may be older than the counter",
+        Trust::Partial => "streams may be older than the counters, or on a filter chain without one",
         Trust::Rejected => "Envoy's stats matcher rejects a counter of streams",
-        Trust::Unknown => "nobody counts streams here",
-        Trust::Asking | Trust::Exact => "the counters are being asked",
+        Trust::Unknown => "no counter of streams is known here",
+        Trust::Asking | Trust::Exact | Trust::Assumed => "the counters are being asked",
     }
 }

@@ -2,67 +2,85 @@
 
 use super::answers::sentence;
 use super::app;
-use super::census::Result as Counted;
-use super::machine::{Act, Phase, Reason, Record, Step};
-use super::record::{read_record, update};
+use super::census::Survey;
+use super::machine::{Act, EnvoyCount, Phase, Reason, Record, Step, Trust};
 use super::root::{Call, Gate};
-use super::stats::Stats;
-use crate::config::wire::Finish;
-use crate::host::{Control, Level};
+use super::signals::Passing;
+use super::snapshot::Snapshot;
+use super::stats::{Managers, Stats};
+use crate::config::wire::BeginCall;
+use crate::host::{Control, Level, change};
 use crate::pieces::text;
-use crate::words::lossy;
+use crate::words::{lossy, number};
+
+/// How often a leaked count was put right, in shared data: by one gate only, whatever gates there are.
+const HEALS: &str = "laststream.heals";
+/// How many looks a leak is worth that both witnesses could put right.
+const HEAL_LOOKS: u32 = 200;
+
+/// A call that the record knows of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallKind {
+    /// Makes traffic leave.
+    Begin,
+    /// The last one.
+    Finish,
+}
 
 impl Gate {
     pub(super) fn drain(&mut self, host: &impl Control) {
-        let (now, begun) = (host.now(), self.begun(host));
+        let (now, begun) = (host.now(), self.total_begun(host));
         let mut began = false;
-        update(host, &mut |record| began = record.drain(&self.policy, now, begun));
+        self.record.update(host, &mut |record| began = record.drain(&self.policy, now, begun));
         if began {
             host.log(
                 Level::Warning,
                 &text!["the drain begins: deadline in ", self.policy.deadline, " ms, quiet for ", self.policy.quiet, " ms"],
             );
             host.set(self.metrics.state, Phase::Draining as u64);
-            self.look(host);
+            // The quiet period begins now, not with the first tick.
+            self.ask(host);
+            self.evaluate_and_answer(host);
         }
     }
 
+    /// Takes the drain back: the gate's always, Envoy's where it can be.
     pub(super) fn cancel(&mut self, host: &impl Control, stream: u32) {
-        let record = read_record(host);
-        match (record.phase, record.begin, self.policy.undo_path()) {
-            (Phase::Serving, ..) => self.outcome(host, stream, 200, "there is no drain"),
-            (Phase::Draining, Step::Due, _) => self.serve_again(host, stream),
-            _ if !self.policy.begins() => self.serve_again(host, stream),
-            (_, _, Some(path)) => match self.call(host, &self.policy.admin, "POST", path) {
+        let record = self.record.read(host);
+        if record.phase == Phase::Serving {
+            return self.respond_plainly(host, stream, 200, "there is no drain");
+        }
+        let has_begun = self.policy.begins() && record.began > 0 && record.begin != Step::Due;
+        match self.policy.undo_path().filter(|_| has_begun) {
+            Some(path) => match self.call(host, &self.policy.admin, "POST", path) {
                 Some(call) => self.calls.push((call, Call::Cancel(stream))),
-                None => self.outcome(host, stream, 409, "Envoy's admin interface cannot be reached"),
+                None => self.serve_again(host, stream, NOT_UNDONE),
             },
-            _ => self.outcome(
-                host,
-                stream,
-                409,
-                "drained listeners cannot be undrained; begin with `fail_health_checks` where this is wanted",
-            ),
+            None if has_begun && self.policy.begin == BeginCall::DrainListeners => self.serve_again(host, stream, STAYS_DRAINED),
+            None => self.serve_again(host, stream, ""),
         }
     }
 
-    pub(super) fn serve_again(&mut self, host: &impl Control, stream: u32) {
-        update(host, &mut |record| *record = Record { heals: record.heals, ..Record::default() });
+    fn serve_again(&mut self, host: &impl Control, stream: u32, but: &str) {
+        self.record.update(host, &mut |record| *record = Record::default());
         host.set(self.metrics.state, Phase::Serving as u64);
-        host.log(Level::Warning, "the drain was taken back");
+        host.log(Level::Warning, &text!["the drain was taken back", but]);
         self.ask(host);
-        self.outcome(host, stream, 200, "the drain was taken back");
+        let sealed = if super::latch::is_sealed(host) { STAYS_SEALED } else { "" };
+        self.respond_plainly(host, stream, 200, &text!["the drain was taken back", but, sealed]);
     }
 
-    pub(super) fn look(&mut self, host: &impl Control) {
+    /// Looks once, and does what follows.
+    pub(super) fn evaluate(&mut self, host: &impl Control) -> Snapshot {
         let now = host.now();
-        let counted = self.census.result(host, &self.policy.scopes);
-        self.seek_witness(host, now, &counted);
-        self.seek_app(host, now);
-        let sight = self.sight(host, now, &counted);
+        let survey = self.survey(host);
+        let record = self.record.read(host);
+        self.query_envoy(host, now, &record, &survey);
+        self.query_app(host, now, &record);
+        let sight = self.sight(host, now, &survey, self.app(&record));
         let (mut before, mut after) = (Phase::Serving, Record::default());
         let (mut reason, mut act, mut speaks) = (Reason::NotDraining, None, false);
-        update(host, &mut |record| {
+        self.record.update(host, &mut |record| {
             before = record.phase;
             (reason, act) = record.look(&self.policy, now, &sight);
             speaks = record.phase == Phase::Draining && now.saturating_sub(record.said) >= 1_000;
@@ -74,80 +92,108 @@ impl Gate {
         if speaks {
             host.log(Level::Info, &text!["draining: ", sentence(&reason, &after, now, self.policy.quiet)]);
         }
+        let snapshot = Snapshot { now, survey, stats: self.witness.stats(now), sight, record: after, reason };
+        self.tell(host, before, &snapshot);
+        self.tell_trust(host, &snapshot);
+        let is_healing = snapshot.sight.trust == Trust::Leaking && snapshot.sight.envoy == EnvoyCount::Holds(0);
+        self.heal_looks = if is_healing { self.heal_looks.saturating_add(1) } else { 0 };
         if let Some(act) = act {
-            self.act(host, act, &counted);
+            self.act(host, act, &snapshot.survey);
         }
-        host.set(self.metrics.late, after.late(sight.begun));
-        host.set(self.metrics.seconds, after.lasted(now) / 1_000);
-        if before == Phase::Draining && after.phase.is_open() {
-            if after.phase == Phase::Expired {
-                host.add(self.metrics.expired, 1);
-            }
-            self.opened(host);
-        }
+        snapshot
     }
 
-    pub(super) fn opened(&self, host: &impl Control) {
-        let record = read_record(host);
-        let took = record.lasted(host.now());
+    pub(super) fn is_healing(&self) -> bool {
+        (1..HEAL_LOOKS).contains(&self.heal_looks)
+    }
+
+    /// What the metrics and the log say of the drain.
+    fn tell(&self, host: &impl Control, before: Phase, snapshot: &Snapshot) {
+        let (record, now) = (&snapshot.record, snapshot.now);
+        let late = record.late(snapshot.sight.begun);
+        host.set(self.metrics.late, late);
+        host.set(self.metrics.seconds, record.lasted(now) / 1_000);
+        if before == record.phase {
+            return;
+        }
         host.set(self.metrics.state, record.phase as u64);
-        host.set(self.metrics.seconds, took / 1_000);
-        let late = record.late(self.begun(host));
-        host.log(Level::Warning, &text!["the drain ends: ", record.phase.name(), " after ", took, " ms; ", late, " streams came late"]);
-    }
-
-    pub(super) fn act(&mut self, host: &impl Control, act: Act, counted: &Counted) {
-        let call = match act {
-            Act::Begin => self.call(host, &self.policy.admin, "POST", self.policy.begin_path()).map(|call| (call, Call::Begin)),
-            Act::Finish if self.policy.finish == Finish::DrainAgent => {
-                self.call(host, &self.policy.agent, "POST", "/drain").map(|call| (call, Call::Finish))
-            }
-            Act::Finish if self.nothing_can_begin(host) => {
-                self.call(host, &self.policy.admin, "POST", "/quitquitquit").map(|call| (call, Call::Finish))
-            }
-            Act::Finish if self.latch.is_rejected() => return self.stepped(host, false, false),
-            // A stream came late; it is waited for, too.
-            Act::Finish => return update(host, &mut |record| record.finish = Step::Due),
-            Act::Heal => return self.heal(host, counted),
+        if record.phase == Phase::Expired {
+            host.add(self.metrics.expired, 1);
+        }
+        let line = match record.phase {
+            Phase::Serving => "the drain is over, and Envoy is still alive: the gate serves again".into(),
+            Phase::Draining => text!["the drain goes on: ", sentence(&snapshot.reason, record, now, self.policy.quiet)],
+            open => text!["the drain ends: ", open.name(), " after ", record.lasted(now), " ms; ", late, " streams came late"],
         };
-        match call {
-            Some(call) => self.calls.push(call),
-            None if act == Act::Finish => self.finished(host, None),
-            None => self.stepped(host, true, false),
+        host.log(Level::Warning, &line);
+    }
+
+    /// What they say of the count. What is merely being asked is no news.
+    fn tell_trust(&mut self, host: &impl Control, snapshot: &Snapshot) {
+        let trust = snapshot.sight.trust;
+        if self.told_trust == Some(trust) || trust == Trust::Asking && self.told_trust.is_some() {
+            return;
+        }
+        self.told_trust = Some(trust);
+        for (other, gauge) in Trust::ALL.iter().zip(&self.metrics.count) {
+            host.set(*gauge, (*other == trust).into());
+        }
+        if trust == Trust::Assumed {
+            host.log(Level::Warning, &text!["the count is assumed: ", super::answers::ADVICE]);
         }
     }
 
-    pub(super) fn stepped(&self, host: &impl Control, begin: bool, well: bool) {
-        update(host, &mut |record| if begin { &mut record.begin } else { &mut record.finish }.answered(well));
+    fn act(&mut self, host: &impl Control, act: Act, survey: &Survey) {
+        match act {
+            Act::Begin => match self.call(host, &self.policy.admin, "POST", self.policy.begin_path()) {
+                Some(call) => self.calls.push((call, Call::Begin)),
+                None => self.record_call_result(host, CallKind::Begin, false),
+            },
+            Act::Finish => {
+                // Without the gauge that streams look at nothing can be sent safely, and the hook must not wait for it.
+                if self.close_latch(host, Passing::Finish).is_err() {
+                    if self.latch.is_rejected() {
+                        self.record_call_result(host, CallKind::Finish, false);
+                    } else {
+                        self.record.update(host, &mut |record| record.finish.put_off());
+                    }
+                }
+            }
+            Act::Heal => self.heal(host, survey),
+        }
+    }
+
+    pub(super) fn record_call_result(&self, host: &impl Control, kind: CallKind, well: bool) {
+        self.record.update(host, &mut |record| {
+            match kind {
+                CallKind::Begin => &mut record.begin,
+                CallKind::Finish => &mut record.finish,
+            }
+            .answered(well);
+        });
         if !well {
-            host.log(Level::Warning, if begin { "the call that makes traffic leave failed" } else { "the last call failed" });
+            let failed = match kind {
+                CallKind::Begin => "the call that makes traffic leave failed",
+                CallKind::Finish => "the last call failed",
+            };
+            host.log(Level::Warning, failed);
         }
     }
 
-    pub(super) fn finished(&mut self, host: &impl Control, status: Option<u16>) {
-        self.stepped(host, false, status == Some(200));
-        if self.policy.finish == Finish::Quit {
-            self.reopen(host);
-        }
+    /// How often a leaked count was put right.
+    pub(super) fn heals(&self, host: &impl Control) -> u64 {
+        host.shared(HEALS).and_then(|(text, _)| number(&text)).unwrap_or_default()
     }
 
-    /// Nobody living has a stream and Envoy has no request: what the gauges said then are streams of the dead. Exactly that is taken off,
-    /// not what they say now, and by one worker only: a stream that has begun since is not among them.
-    pub(super) fn heal(&mut self, host: &impl Control, counted: &Counted) {
-        let Some(leaked) = self.witness.leaked(host.now()) else { return };
+    /// No living counter has a stream and Envoy has no request: what the gauges said then are streams of the dead. Exactly that is taken
+    /// off, not what they say now, and by one gate only: a stream that has begun since is not among them.
+    fn heal(&mut self, host: &impl Control, survey: &Survey) {
+        let Some((leaked, heals)) = self.witness.leaked(host.now()) else { return };
         let gauges = || self.metrics.gauges.iter().zip(leaked);
         let still = gauges().all(|(gauge, leaked)| host.value(*gauge).is_some_and(|value| value >= *leaked));
         let streams: u64 = leaked.iter().step_by(2).sum();
         if streams > 0 {
-            let heals = self.heals_before;
-            let mut mine = false;
-            if still {
-                update(host, &mut |record| {
-                    mine = record.heals == heals;
-                    record.heals += u64::from(mine);
-                });
-            }
-            if !mine {
+            if !still || !claim_heal(host, heals) {
                 return;
             }
             for (gauge, leaked) in gauges() {
@@ -156,13 +202,17 @@ impl Gate {
             host.add(self.metrics.heals, 1);
             host.log(Level::Warning, &text!["healed: ", streams, " streams were counted by workers' VMs that have died; Envoy has none"]);
         }
-        self.census.bury(host, &counted.replaced);
+        self.census.write_off(host, &survey.lost, &survey.replaced);
+    }
+
+    pub(super) fn call(&self, host: &impl Control, cluster: &str, method: &str, path: &str) -> Option<u32> {
+        self.call_for(host, cluster, method, path, self.policy.patience)
     }
 
     /// As the root: an answer to a call of a stream's would come to that stream, if it is still there.
-    pub(super) fn call(&self, host: &impl Control, cluster: &str, method: &str, path: &str) -> Option<u32> {
+    pub(super) fn call_for(&self, host: &impl Control, cluster: &str, method: &str, path: &str, patience: u64) -> Option<u32> {
         host.enter(self.root);
-        host.call(cluster, method, path, self.policy.patience)
+        host.call(cluster, method, path, patience)
     }
 
     /// An answer to a call is here.
@@ -173,20 +223,36 @@ impl Gate {
         let well = status == Some(200);
         let body = || lossy(&host.called_body(length));
         match call {
-            Call::Begin => self.stepped(host, true, well),
+            Call::Begin => self.record_call_result(host, CallKind::Begin, well),
             Call::Finish => self.finished(host, status),
-            Call::Cancel(stream) if well => self.serve_again(host, stream),
-            Call::Cancel(stream) => self.outcome(host, stream, 409, "Envoy's admin interface did not take the drain back"),
-            Call::Pass(stream, latched) => {
-                self.passed(host, stream, latched, status, &body());
-                self.settle(host); // the next signal's turn
+            Call::Cancel(stream) => self.serve_again(host, stream, if well { "" } else { NOT_UNDONE }),
+            Call::Pass { stream, latched, quits } => self.passed(host, stream, latched, quits, status, &body()),
+            Call::Stats => {
+                let managers = Managers { scopes: &self.policy.scopes, ignore: &self.policy.ignore };
+                let stats = well.then(|| Stats::read(&body(), managers));
+                self.on_envoy_stats(host, stats);
             }
-            Call::Stats => self.testified(host, well.then(|| Stats::read(&body(), &self.policy.ignore))),
             Call::App => {
                 let answered = host.called_header(app::FROM_THE_APP).is_some();
                 self.app = Some((self.app_asked, app::read(status, answered, &body())));
             }
         }
+        self.evaluate_and_answer(host);
         true
     }
+}
+
+const NOT_UNDONE: &str = "; Envoy's admin interface did not answer, so health checks may go on failing";
+const STAYS_DRAINED: &str =
+    "; Envoy cannot undrain its listeners: it goes on telling clients to leave until it is restarted (`fail_health_checks` can be undone)";
+const STAYS_SEALED: &str = "; the signal to end was sent and cannot be taken back: new streams are refused until the process ends";
+
+/// False: another gate was quicker.
+fn claim_heal(host: &impl Control, heals: u64) -> bool {
+    let mut is_mine = false;
+    let changed = change(host, HEALS, &mut |text| {
+        is_mine = text.and_then(number).unwrap_or_default() == heals;
+        is_mine.then(|| text![heals + 1].into_bytes())
+    });
+    is_mine && changed
 }

@@ -51,6 +51,13 @@ const MOST: usize = 100;
 /// Longer paths than any that make sense are not looked at.
 const LONGEST: usize = 4_096;
 
+impl Command {
+    /// Whether a stop hook asks this. `pilot-agent wait` sends no headers of its own, so these may carry the secret in the URL.
+    pub(super) fn is_of_a_hook(&self) -> bool {
+        matches!(self, Self::PreStop(_) | Self::Drain)
+    }
+}
+
 /// Reads a request. HEAD is GET without the body.
 ///
 /// # Errors
@@ -69,6 +76,10 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
     };
     if !words(allow, b',').any(|allowed| allowed.trim_ascii() == method) {
         return Err(Wrong::Method(allow));
+    }
+    // Envoy's admin interface must not see it, and where a client can send a header, nothing should log it.
+    if parameter(query, "secret").is_some() && !matches!((method, plain), (_, "/prestop") | ("POST", "/drain")) {
+        return Err(Wrong::Query("only /prestop and POST /drain take `secret` in the URL: send the header x-laststream-secret"));
     }
     Ok(match plain {
         "/status" => Command::Status,
@@ -118,8 +129,19 @@ fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
     words(query, b'&').map(|pair| cut(pair, b'=').unwrap_or((pair, ""))).find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
-/// Percent signs and plus signs.
+/// The secret in the query of this path.
+pub(super) fn secret_in_query(path: &[u8]) -> Option<Vec<u8>> {
+    let (_, query) = cut(core::str::from_utf8(path).ok()?, b'?')?;
+    parameter(query, "secret").map(percent_decoded)
+}
+
+/// As one line for people.
 fn decoded(text: &str) -> String {
+    line(&percent_decoded(text), 200)
+}
+
+/// Percent signs and plus signs.
+fn percent_decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -138,7 +160,7 @@ fn decoded(text: &str) -> String {
             other => other,
         });
     }
-    line(&bytes, 200)
+    bytes
 }
 
 fn digit(byte: u8) -> Option<u8> {
@@ -207,6 +229,11 @@ mod tests {
             ("GET", "/streams?limit=101"),
             ("GET", "/streams?limit="),
             ("GET", "/prestop?wait=99999999999999999999"),
+            ("GET", "/status?secret=x"),
+            ("GET", "/streams?limit=1&secret"),
+            ("DELETE", "/drain?secret=x"),
+            ("POST", "/force?reason=x&secret=x"),
+            ("POST", "/drain_listeners?graceful&secret=x"),
         ] {
             assert!(matches!(command(method, path), Err(Wrong::Query(_))), "{method} {path}");
         }

@@ -1,5 +1,5 @@
 //! The latch: closed while a signal passes, so that no stream begins meanwhile. One worker's gate has it at a time, and it opens by
-//! itself when that one has died.
+//! itself when that one has died. Sealed, it stays closed for good: a signal was sent that cannot be taken back.
 
 use crate::host::{Control, Metric, change};
 use crate::pieces::text;
@@ -7,10 +7,21 @@ use crate::words::words;
 
 /// Who has it, and until when.
 const HOLDER: &str = "laststream.passing";
-/// So much longer than the call itself may take; milliseconds.
+/// So much longer than the calls themselves may take; milliseconds.
 const SLACK: u64 = 1_000;
+/// For good.
+pub(crate) const SEALED: u64 = i64::MAX as u64;
 
-#[derive(Debug)]
+/// Whether the latch is closed for good.
+pub(crate) fn is_sealed(host: &impl Control) -> bool {
+    holder(host).is_some_and(|(_, until)| until == SEALED)
+}
+
+fn holder(host: &impl Control) -> Option<(u32, u64)> {
+    host.shared(HOLDER).and_then(|(text, _)| read(&text))
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Latch {
     /// Until when new streams are refused, for the streams to read. Only who has the latch touches it.
     closing: Metric,
@@ -58,11 +69,24 @@ impl Latch {
         if !core::mem::replace(&mut self.held_by_me, false) {
             return;
         }
-        let still_mine = |text: Option<&[u8]>| text.and_then(read).is_some_and(|(holder, _)| holder == me);
-        if still_mine(host.shared(HOLDER).as_ref().map(|(text, _)| text.as_slice())) {
+        let mine = |holder: Option<(u32, u64)>| holder.is_some_and(|(holder, until)| holder == me && until != SEALED);
+        if mine(holder(host)) {
             host.set(self.closing, 0);
         }
-        change(host, HOLDER, &mut |text| still_mine(text).then(|| b"0 0".to_vec()));
+        change(host, HOLDER, &mut |text| mine(text.and_then(read)).then(|| b"0 0".to_vec()));
+    }
+
+    /// Whether it is closed by this gate now, and stays so for a while.
+    pub(crate) fn is_closed_by(&self, host: &impl Control, me: u32) -> bool {
+        let now = host.now();
+        self.held_by_me && holder(host).is_some_and(|(holder, until)| holder == me && until > now)
+    }
+
+    /// Refuses new streams for good.
+    pub(crate) fn seal(&mut self, host: &impl Control) {
+        self.held_by_me = false;
+        change(host, HOLDER, &mut |_| Some(text!["0 ", SEALED].into_bytes()));
+        host.set(self.closing, SEALED);
     }
 }
 
@@ -75,7 +99,7 @@ fn read(text: &[u8]) -> Option<(u32, u64)> {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::Latch;
+    use super::{Latch, SEALED, is_sealed};
     use crate::fake::Fake;
     use crate::host::{Host as _, Kind};
 
@@ -97,6 +121,19 @@ mod tests {
         assert!(one.close(&host, 1, 500), "the other died");
         other.open(&host, 2);
         assert_eq!(host.value(gauge), Some(3_100), "late, the other opens nothing");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn sealed_it_stays_closed() {
+        let host = Fake::default();
+        let gauge = host.metric(Kind::Gauge, "closing").expect("a gauge");
+        let [mut one, mut other] = [Latch::new(gauge), Latch::new(gauge)];
+        assert!(one.close(&host, 1, 500) && !is_sealed(&host));
+        one.seal(&host);
+        one.open(&host, 1);
+        host.clock.set(9_000_000);
+        assert!(is_sealed(&host) && !other.close(&host, 2, 500));
+        assert_eq!(host.value(gauge), Some(SEALED));
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use super::answers::{StreamStatus, Streams};
 use super::machine::Trust;
-use super::record::read_record;
 use super::root::Gate;
+use super::snapshot::Snapshot;
 use super::waiting::Waiter;
 use crate::config::object::Written as _;
 use crate::config::wire::Scope;
@@ -15,13 +15,11 @@ use crate::roll::{Line, keep_lowest};
 use crate::words::words;
 
 impl Gate {
-    pub(super) fn tell_streams(&self, host: &impl Control, waiter: &Waiter, length: usize) {
-        let now = host.now();
-        let counted = self.census.result(host, &self.policy.scopes);
-        let sight = self.sight(host, now, &counted);
+    pub(super) fn tell_streams(&self, host: &impl Control, snapshot: &Snapshot, waiter: &Waiter, length: usize) {
+        let (now, sight) = (snapshot.now, &snapshot.sight);
         let mut lines = Vec::new();
         let mut oldest = Vec::new();
-        let all = self.census.listings(host, &self.policy.scopes, waiter.round, self.policy.exempts, &mut |scope, listing| {
+        let all = self.census.listings(host, &self.policy.scopes, waiter.needs.round, self.policy.exempts, &mut |scope, listing| {
             for line in words(listing, b'\n') {
                 if let Some(line) = Line::read(line) {
                     keep_lowest(&mut oldest, length, line.began, lines.len());
@@ -34,9 +32,9 @@ impl Gate {
             streams.push(status(*scope, line, now));
         }
         let answer = Streams {
-            state: read_record(host).phase,
+            state: snapshot.record.phase,
             holding: sight.holding,
-            complete: all && sight.trust == Trust::Exact && sight.holding <= streams.len() as u64,
+            complete: all && matches!(sight.trust, Trust::Exact | Trust::Assumed) && sight.holding <= streams.len() as u64,
             streams,
         };
         host.answer(waiter.stream, 200, &[("content-type", "application/json")], &answer.to_text());

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Act, App, Phase, Reason, Record, Sight, Step, TRIES, Trust};
+use super::{Act, App, EnvoyCount, Phase, Reason, Record, Sight, Step, TRIES, Trust, believe};
 use crate::config::object::Wire as _;
 use crate::config::wire::{BeginCall, Finish, Gate};
 use crate::gate::policy::Policy;
@@ -29,17 +29,23 @@ fn few() -> impl Strategy<Value = u64> {
     prop_oneof![8 => Just(0_u64), 1 => 1..4_u64, 1 => Just(u64::MAX)]
 }
 
+fn envoy() -> impl Strategy<Value = EnvoyCount> {
+    prop_oneof![1 => Just(EnvoyCount::Asking), 1 => Just(EnvoyCount::Absent), 6 => few().prop_map(EnvoyCount::Holds)]
+}
+
 /// `begun` is how many more began, `seen` how long ago that was sure.
 fn sight() -> impl Strategy<Value = Sight> {
-    let known = || prop_oneof![1 => Just(None), 4 => few().prop_map(Some)];
-    (trust(), 0..400_u64, few(), 0..3_u64, prop_oneof![12 => Just(0_u64), 1 => 1..3_u64], known(), known(), any::<bool>()).prop_map(
-        |(trust, seen, holding, living, begun, active, buffered, app_is_there)| Sight {
-            trust,
+    let buffered = prop_oneof![1 => Just(None), 4 => few().prop_map(Some)];
+    let begun = prop_oneof![12 => Just(0_u64), 1 => 1..3_u64];
+    (trust(), 0..400_u64, few(), 0..3_u64, begun, envoy(), buffered, any::<[bool; 2]>()).prop_map(
+        |(counters, seen, holding, living, begun, envoy, buffered, [app_is_there, may_miss])| Sight {
+            trust: believe(counters, holding, envoy, may_miss),
             seen,
             holding,
             living,
             begun,
-            active,
+            envoy,
+            lingers: buffered.is_none(),
             buffered,
             app: if app_is_there { App::There } else { App::Gone },
         },
@@ -65,7 +71,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     (200..900_u64, 0..600_u64, 1_000..6_000_u64, 0..500_u64, begin, finish).prop_map(|(quiet, linger, deadline, delay, begin, finish)| {
         let mut policy = Policy::new(Gate::unwritten());
         (policy.quiet, policy.linger, policy.deadline, policy.delay) = (quiet, linger, deadline, delay);
-        (policy.begin, policy.finish, policy.patience) = (begin, finish, 100);
+        (policy.begin, policy.finish, policy.patience, policy.open_for) = (begin, finish, 100, 2_000);
         policy
     })
 }
@@ -104,23 +110,28 @@ impl Watch {
 
     fn looked(&mut self, now: u64, policy: &Policy, sight: &Sight, moved: bool, (before, after): (Phase, &Record)) {
         self.deadline = self.deadline.min(after.began + policy.deadline);
-        let believed = match sight.trust {
-            Trust::Exact => sight.holding == 0,
-            Trust::Asking => false,
-            Trust::Unknown | Trust::Partial | Trust::Rejected | Trust::Leaking => sight.active == Some(0),
+        let counts = matches!(sight.trust, Trust::Exact | Trust::Assumed | Trust::Asking);
+        let busy = match sight.envoy {
+            EnvoyCount::Holds(active) => active > 0 || counts && sight.holding > 0,
+            EnvoyCount::Absent | EnvoyCount::Asking if counts => sight.holding > 0,
+            EnvoyCount::Absent => true,
+            EnvoyCount::Asking => false,
         };
-        let asking = sight.trust == Trust::Asking && sight.holding == 0;
+        let known = sight.trust != Trust::Asking && sight.envoy != EnvoyCount::Asking;
         let clear = sight.buffered.unwrap_or(0) == 0 && (policy.app.is_none() || sight.app == App::Gone);
         if before == Phase::Draining && now >= self.deadline {
-            assert!(after.phase.is_open(), "closed at its deadline");
+            assert!(after.phase == Phase::Expired, "closed at its deadline");
         }
         if before == Phase::Draining && after.phase == Phase::Drained {
-            assert!(believed && clear, "drained at {sight:?}");
+            assert!(known && !busy && clear, "drained at {sight:?}");
             assert!(!moved, "drained although a stream began");
             assert!(sight.seen >= self.busy_at + policy.quiet, "quiet since {} only, sure up to {}", self.busy_at, sight.seen);
             assert!(matches!(after.begin, Step::Done | Step::Failed), "drained before traffic was told to leave");
         }
-        if !((believed || asking) && clear) || moved {
+        if before == Phase::Drained && now < self.deadline && (busy || moved || !clear) {
+            assert_eq!(after.phase, Phase::Draining, "drained with {sight:?}");
+        }
+        if busy || moved || !clear {
             self.busy_at = now;
         }
     }
@@ -136,11 +147,15 @@ fn look(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begun
     let before = record.phase;
     let (reason, act) = record.look(policy, now, &sight);
     assert_eq!(reason == Reason::NotDraining, record.phase == Phase::Serving, "{reason:?}");
-    assert_eq!(matches!(reason, Reason::Open(_)), record.phase.is_open(), "{reason:?}");
+    let is_open = matches!(reason, Reason::Open(_));
+    assert!(!is_open || record.phase.is_open(), "{reason:?} at {:?}", record.phase);
+    assert!(is_open || matches!(reason, Reason::Asking | Reason::Finishing) || !record.phase.is_open(), "{reason:?} at {:?}", record.phase);
+    let zero = sight.envoy != EnvoyCount::Asking && sight.in_flight().is_none();
+    assert!(!is_open || record.phase.lets_go() || zero, "open at {sight:?}");
     if let Some(act) = act {
         watch.acted(act, now, policy.patience);
         assert!(act != Act::Finish || record.phase == Phase::Drained, "the last call at {:?}", record.phase);
-        assert!(act != Act::Heal || sight.active == Some(0), "healed without a witness");
+        assert!(act != Act::Heal || sight.envoy == EnvoyCount::Holds(0), "healed without a witness");
     }
     watch.looked(now, policy, &sight, moved, (before, record));
     again(record, policy, now, &sight, reason);
@@ -166,14 +181,16 @@ fn answer(record: &mut Record, watch: &mut Watch, well: bool) {
 
 fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begun: u64) {
     let before = record.clone();
+    let over = now >= before.ended + policy.open_for || before.phase == Phase::Drained && now >= watch.deadline.min(before.deadline);
     if record.drain(policy, now, begun) {
-        assert_eq!(before.phase, Phase::Serving);
+        assert!(before.phase == Phase::Serving || before.phase.is_open() && over, "{before:?} at {now}");
         watch.began(now, policy);
     } else {
-        assert_eq!(&before, record, "a second drain changed something");
+        let deadline = before.deadline.min(record.deadline);
+        assert_eq!(Record { deadline, ..before }, *record, "a second drain changed something");
     }
     let once = record.clone();
-    assert!(!record.drain(policy, now + 1, begun + 1));
+    assert!(!record.drain(policy, now, begun + 1));
     assert_eq!(&once, record, "draining is idempotent");
 }
 
@@ -206,8 +223,9 @@ proptest! {
                 Event::Answer(well) => answer(&mut record, &mut watch, well),
                 Event::Deadline(deadline) => policy.deadline = deadline,
             }
-            if matches!(before, Phase::Expired | Phase::Drained) {
-                prop_assert!(record.phase == before || matches!(record.phase, Phase::Serving | Phase::Forced), "{before:?} to {record:?}");
+            if before == Phase::Expired {
+                let to = record.phase;
+                prop_assert!(matches!(to, Phase::Expired | Phase::Serving | Phase::Forced) || to == Phase::Draining && record.began == now);
             }
             prop_assert_eq!(record::read(record::write(&record).as_bytes()), Some(record.clone()), "as text");
         }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`machine`] | the drain as a machine, pure |
 //! | [`http`] | what may be asked, pure |
+//! | [`access`] | who may ask, pure |
 //! | `policy`, `answers`, `stats`, `record` | the checked configuration; bodies; Envoy's own counts; the record as text |
 //! | `census` | who counts, and who does not any more |
 //! | `latch` | no stream begins while a signal passes |
@@ -17,20 +18,25 @@
 #[cfg(feature = "schema")]
 pub const OPENAPI: &str = include_str!("../../gate.openapi.yaml");
 
+pub mod access;
 pub mod answers;
 mod app;
 mod census;
 mod drive;
 pub mod http;
-mod latch;
+pub(crate) mod latch;
 mod listing;
 pub mod machine;
+#[cfg(test)]
+#[cfg(not(target_arch = "wasm32"))] // threads
+mod model;
 pub(crate) mod policy;
+mod questions;
 mod record;
 mod requests;
 pub(crate) mod root;
-mod sight;
 mod signals;
+mod snapshot;
 mod stats;
 mod waiting;
 mod witness;

@@ -12,6 +12,8 @@ pub struct Policy {
     pub(crate) quiet: u64,
     pub(crate) linger: u64,
     pub(crate) deadline: u64,
+    pub(crate) open_for: u64,
+    pub(crate) assumed_after: u64,
     pub(crate) delay: u64,
     pub(crate) patience: u64,
     pub(crate) exempts: bool,
@@ -24,6 +26,8 @@ pub struct Policy {
     pub(crate) ignore: Vec<String>,
     pub(crate) app: Option<App>,
     pub(crate) secret: Option<String>,
+    pub(crate) secret_key: Option<String>,
+    pub(crate) hosts: Vec<String>,
 }
 
 impl Policy {
@@ -33,6 +37,8 @@ impl Policy {
             quiet: wire.quiet_ms,
             linger: wire.linger_ms,
             deadline: wire.deadline_ms,
+            open_for: wire.open_ms,
+            assumed_after: wire.assumed_after_ms,
             delay: wire.begin.delay_ms,
             patience: wire.admin.timeout_ms,
             exempts: wire.long_lived == LongLivedPolicy::Exempt,
@@ -45,6 +51,8 @@ impl Policy {
             ignore: wire.admin.ignore,
             app: wire.app,
             secret: wire.secret,
+            secret_key: wire.secret_key,
+            hosts: wire.hosts.iter().map(|name| name.trim_end_matches('.').into()).collect(),
         }
     }
 

@@ -1,16 +1,16 @@
 //! The record as text, for the shared data that all workers' VMs see. A record that cannot be read, of another version, is none.
+//!
+//! Each gate has a record of its own: two gates on one Envoy wait for different streams, and neither may open the other.
 
 use alloc::string::String;
 
 use super::machine::{Phase, Record, Step};
+use crate::config::wire::Scope;
 use crate::host::{Control, change};
-use crate::pieces::{self, text};
-use crate::words::words;
+use crate::pieces::{self, Piece as _, text};
+use crate::words::{lossy, words};
 
-/// Where it is.
-const RECORD: &str = "laststream.gate";
-
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
 /// Writes it: numbers with blanks between them, the reason last.
 pub(crate) fn write(record: &Record) -> String {
@@ -29,7 +29,6 @@ pub(crate) fn write(record: &Record) -> String {
         finish.0,
         finish.1,
         finish.2,
-        record.heals,
         record.said,
     ];
     text![pieces::numbers(VERSION, &numbers), " ", record.why]
@@ -41,7 +40,7 @@ pub(crate) fn read(text: &[u8]) -> Option<Record> {
     if words.next() != Some(VERSION) {
         return None;
     }
-    let [phase, began, deadline, ended, begun_before, begun_last, quiet_since, b0, b1, b2, f0, f1, f2, heals, said] = words.numbers()?;
+    let [phase, began, deadline, ended, begun_before, begun_last, quiet_since, b0, b1, b2, f0, f1, f2, said] = words.numbers()?;
     Some(Record {
         phase: *Phase::ALL.get(usize::try_from(phase).ok()?)?,
         began,
@@ -52,7 +51,6 @@ pub(crate) fn read(text: &[u8]) -> Option<Record> {
         quiet_since,
         begin: step(b0, b1, b2)?,
         finish: step(f0, f1, f2)?,
-        heals,
         said,
         why: words.rest().into(),
     })
@@ -77,17 +75,38 @@ fn step(kind: u64, since: u64, tries: u64) -> Option<Step> {
     }
 }
 
-pub(super) fn read_record(host: &impl Control) -> Record {
-    host.shared(RECORD).and_then(|(text, _)| read(&text)).unwrap_or_default()
+/// The record of one gate, as all its workers share it.
+#[derive(Debug, Clone)]
+pub(super) struct SharedRecord {
+    pub(super) key: String,
 }
 
-/// Changes the record, also if another worker was quicker: then the change is made again, on what the other left.
-pub(super) fn update(host: &impl Control, work: &mut dyn FnMut(&mut Record)) {
-    change(host, RECORD, &mut |text| {
-        let mut record = text.and_then(read).unwrap_or_default();
-        let before = write(&record);
-        work(&mut record);
-        let after = write(&record);
-        (after != before || text.is_none()).then(|| after.into_bytes())
-    });
+impl SharedRecord {
+    /// The record of the gate with these scopes, in the filter that is configured now. The filter's name stays through configurations and
+    /// versions of the module, so a drain goes on; another filter is another gate.
+    pub(super) fn of_this_filter(host: &impl Control, scopes: &[Scope]) -> Self {
+        let mut key = String::from("laststream.gate");
+        for scope in Scope::ALL.iter().filter(|scope| scopes.contains(scope)) {
+            text![".", scope.name()].add(&mut key);
+        }
+        for property in [&b"plugin_name"[..], b"plugin_root_id"] {
+            text![" ", lossy(&host.property(property).unwrap_or_default())].add(&mut key);
+        }
+        Self { key }
+    }
+
+    pub(super) fn read(&self, host: &impl Control) -> Record {
+        host.shared(&self.key).and_then(|(text, _)| read(&text)).unwrap_or_default()
+    }
+
+    /// Changes the record, also if another worker was quicker: then the change is made again, on what the other left.
+    pub(super) fn update(&self, host: &impl Control, work: &mut dyn FnMut(&mut Record)) {
+        change(host, &self.key, &mut |text| {
+            let mut record = text.and_then(read).unwrap_or_default();
+            let before = write(&record);
+            work(&mut record);
+            let after = write(&record);
+            (after != before || text.is_none()).then(|| after.into_bytes())
+        });
+    }
 }

@@ -2,14 +2,18 @@
 
 use alloc::string::String;
 
-use super::answers::{Outcome, ScopeStatus, Status, sentence};
-use super::http::{Command, Wrong, command, same_secret};
-use super::machine::{Phase, Record, Step};
-use super::record::{read_record, update};
+use super::access::{self, Surroundings};
+use super::answers::{ADVICE, Outcome, ScopeStatus, Status, sentence};
+use super::http::{Command, Wrong, command};
+use super::latch;
+use super::machine::{EnvoyCount, Phase};
+use super::questions::Questions;
 use super::root::Gate;
-use super::waiting::{AT_ONCE, For, Waiter};
+use super::signals::{IN_FLIGHT, refusal};
+use super::snapshot::Snapshot;
+use super::waiting::{AT_ONCE, For, Needs, Waiter};
 use crate::config::object::{Wire as _, Written as _};
-use crate::config::wire::{Finish, Scope};
+use crate::config::wire::Scope;
 use crate::headers::Headers;
 use crate::host::{Control, Level, Metric};
 use crate::pieces::text;
@@ -17,34 +21,44 @@ use crate::rules::is_grpc;
 use crate::words::lossy;
 
 pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
-/// How long a status waits for the counters.
+/// How long a status waits for the counters; where Envoy has to be asked, it waits for as long as the answer whether the gate is open.
 const FRESH: u64 = 50;
 /// Nobody is held for longer than the deadline and this: the last call may be under way, or the drain was taken back.
 const AFTER_THE_DEADLINE: u64 = 5_000;
-/// How long a signal waits for everybody to mind the gate.
+/// How long a signal waits for every counter to mind the gate.
 const MINDING: u64 = 1_000;
+/// How long the answer whether the gate is open waits for counts of its own; `pilot-agent wait` has patience for 500 ms.
+const READY: u64 = 400;
 
 impl Gate {
     /// A request is here. It is answered now or held.
     pub(crate) fn request(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
+        self.callers += 1;
         let headers = Headers::new(map);
         if is_grpc(headers) {
             return self.cut_grpc(host, stream);
         }
         let text = |name| lossy(headers.first(name).unwrap_or_default());
+        let surroundings = Surroundings::read(host, &self.policy);
+        let access = surroundings.access(&self.policy);
+        if let Some(why) = access::foreign(headers, &access) {
+            return host.answer(stream, 403, &[("content-type", "application/json")], &access::refusal_body(why));
+        }
         match command(&text(":method"), &text(":path")) {
             Ok(asked) => {
-                if let Some(why) = self.forbidden(host, &asked, headers) {
-                    return self.outcome(host, stream, 403, why);
+                let path = headers.first(":path").unwrap_or_default();
+                if let Some(why) = access::refusal(headers, path, &asked, &access) {
+                    return host.answer(stream, 403, &[("content-type", "application/json")], &access::refusal_body(why));
                 }
                 self.run(host, stream, asked);
-                // Whoever paced the drain may be a worker whose VM has died.
-                self.pace(host);
+                // The worker that ticked for the drain may be one whose VM has died.
+                self.set_tick_period(host);
             }
-            Err(Wrong::Path) => self.outcome(host, stream, 404, "there is no such path; see /status"),
-            Err(Wrong::Query(why)) => self.outcome(host, stream, 400, why),
+            Err(Wrong::Path) => self.respond_plainly(host, stream, 404, "there is no such path; see /status"),
+            Err(Wrong::Query(why)) => self.respond_plainly(host, stream, 400, why),
             Err(Wrong::Method(allow)) => {
-                let body = self.body(host, "this path takes other methods", None);
+                let reason = "this path takes other methods".into();
+                let body = Outcome { state: self.record.read(host).phase, reason, holding: None }.to_text();
                 host.answer(stream, 405, &[("content-type", "application/json"), ("allow", allow)], &body);
             }
         }
@@ -58,88 +72,110 @@ impl Gate {
         host.cut(stream);
     }
 
-    /// State changes need the secret, if there is one; and there must be one where others than this pod can connect. So does the listing:
-    /// it tells paths.
-    pub(super) fn forbidden(&self, host: &impl Control, asked: &Command, headers: Headers<'_>) -> Option<&'static str> {
-        if matches!(asked, Command::Status | Command::Ready) {
-            return None;
-        }
-        match &self.policy.secret {
-            Some(secret) => {
-                let given = headers.first(SECRET_HEADER).unwrap_or_default();
-                (!same_secret(given, secret.as_bytes())).then_some("x-laststream-secret is missing or wrong")
-            }
-            None => {
-                let here = host.property(b"destination\0address").unwrap_or_default();
-                let local = here.starts_with(b"127.") || here.starts_with(b"[::1]");
-                (!local).then_some("this listener is not on the loopback interface: this needs a secret, see `gate.secret`")
-            }
-        }
-    }
-
     pub(super) fn run(&mut self, host: &impl Control, stream: u32, asked: Command) {
         let now = host.now();
         match asked {
-            Command::Status => self.hold(host, stream, For::Counts, now + FRESH, ""),
-            Command::Streams(length) => self.hold(host, stream, For::Listing(length), now + FRESH, ""),
-            Command::Ready => self.tell_ready(host, stream),
+            Command::Status => self.hold_for_counts(host, stream, For::Counts),
+            Command::Streams(length) => self.hold_for_counts(host, stream, For::Listing(length)),
+            Command::Ready => self.tell_or_hold(host, stream),
+            Command::PreStop(0) => {
+                self.drain(host);
+                self.tell_or_hold(host, stream);
+            }
             Command::PreStop(wait) => {
                 self.drain(host);
-                if wait == 0 || self.opens(&read_record(host)) {
-                    self.tell_ready(host, stream);
-                } else {
-                    let longest = self.policy.deadline.saturating_add(AFTER_THE_DEADLINE);
-                    self.hold(host, stream, For::Opening, now.saturating_add(wait.min(longest)), "");
+                // While streams are in flight the tick asks for all who wait.
+                let longest = self.policy.deadline.saturating_add(AFTER_THE_DEADLINE);
+                self.hold_for_opening(stream, For::Opening, now.saturating_add(wait.min(longest)));
+                if self.record.read(host).phase != Phase::Draining {
+                    self.ask(host);
+                    self.evaluate_and_answer(host);
                 }
             }
             Command::Drain => {
                 self.drain(host);
-                self.outcome(host, stream, 202, "the drain has begun");
+                self.respond_plainly(host, stream, 202, "the drain has begun");
             }
             Command::Cancel => self.cancel(host, stream),
             Command::Force(why) => {
-                let begun = self.begun(host);
-                update(host, &mut |record| record.force(now, begun, &why));
+                let begun = self.total_begun(host);
+                self.record.update(host, &mut |record| record.force(now, begun, &why));
                 host.add(self.metrics.forced, 1);
+                host.set(self.metrics.state, Phase::Forced as u64);
                 host.log(Level::Critical, &text!["the gate was forced open: ", why]);
-                self.opened(host);
-                self.outcome(host, stream, 200, "the gate is open");
+                self.respond_plainly(host, stream, 200, "the gate is open");
             }
-            Command::Pass { path, gracefully } if gracefully || read_record(host).phase.lets_go() => self.pass(host, stream, &path, false),
-            Command::Pass { .. } if self.holding(host) > 0 => self.refuse(host, stream, "streams are in flight"),
-            Command::Pass { path, .. } => self.hold(host, stream, For::Signal, now + MINDING, &path),
+            Command::Pass { path, gracefully } => {
+                let snapshot = self.evaluate(host);
+                if gracefully || snapshot.record.phase.lets_go() {
+                    self.pass(host, stream, &path, false);
+                } else if snapshot.sight.holding > 0 && refusal(&snapshot) == Some(IN_FLIGHT) {
+                    self.refuse(host, &snapshot, stream, IN_FLIGHT);
+                } else {
+                    // Envoy is asked once the latch is closed; a count of a moment ago is enough to try.
+                    let needs = Needs { question: 0, ..self.next_answers() };
+                    let until = now.saturating_add(MINDING).saturating_add(Questions::read(host).longest_wait());
+                    self.waiting.hold(Waiter { stream, what: For::Signal, until, needs, path });
+                    // Asked after the signal has begun to wait: that makes every counter mind the gate.
+                    self.ask(host);
+                    self.evaluate_and_answer(host);
+                }
+            }
         }
     }
 
-    pub(super) fn hold(&mut self, host: &impl Control, stream: u32, what: For, until: u64, path: &str) {
-        // Who asks how things are may have the answers of a moment ago. A signal that waits makes everybody mind the gate, so it waits
-        // before they are asked.
-        let joins = what == For::Counts && self.census.has_just_asked(host.now());
-        let round = self.census.round() + u64::from(!joins);
-        self.waiting.hold(Waiter { stream, what, until, round, path: path.into() });
-        if what != For::Opening && !joins {
+    /// Whether the gate is open can be told at once where it is closed for sure, and where nothing in flight matters any more.
+    fn tell_or_hold(&mut self, host: &impl Control, stream: u32) {
+        let snapshot = self.evaluate(host);
+        if snapshot.may_open() && !snapshot.record.phase.lets_go() {
+            self.hold_for_opening(stream, For::Ready, snapshot.now.saturating_add(READY));
             self.ask(host);
-            self.seek_witness(host, host.now(), &self.census.result(host, &self.policy.scopes));
+            self.evaluate_and_answer(host);
+        } else {
+            self.tell_ready(host, stream, &snapshot);
         }
+    }
+
+    /// Answers of a moment ago are good enough to say how things are, but for a zero.
+    fn hold_for_counts(&mut self, host: &impl Control, stream: u32, what: For) {
+        let now = host.now();
+        let joins = what == For::Counts && self.census.has_just_asked(now);
+        let asks_envoy = self.witness.is_new() || self.holding(host) == 0;
+        let needs = Needs { round: self.census.round() + u64::from(!joins), question: if asks_envoy { self.witness.next() } else { 0 } };
+        let until = now.saturating_add(if asks_envoy { READY } else { FRESH });
+        self.waiting.hold(Waiter { stream, what, until, needs, path: String::new() });
+        if !joins {
+            self.ask(host);
+        }
+        let survey = self.survey(host);
+        let record = self.record.read(host);
+        self.query_envoy(host, now, &record, &survey);
+    }
+
+    /// What opens the gate must be true when that is said, so it takes answers that are asked for from now on.
+    fn hold_for_opening(&mut self, stream: u32, what: For, until: u64) {
+        let needs = self.next_answers();
+        self.waiting.hold(Waiter { stream, what, until, needs, path: String::new() });
     }
 
     /// The client of a held request has gone.
-    pub(crate) fn gone(&mut self, stream: u32) {
+    pub(crate) fn gone(&mut self, host: &impl Control, stream: u32) {
+        self.callers = self.callers.saturating_sub(1);
         self.waiting.forget(stream);
+        self.forget_passage(host, stream);
     }
 
-    /// Answers whoever can be answered now.
-    pub(super) fn settle(&mut self, host: &impl Control) {
-        let now = host.now();
-        let record = read_record(host);
-        let opens = self.opens(&record);
-        let completed = self.census.completed(host).unwrap_or_default();
-        let asking = self.asks_envoy();
+    /// Answers each held request that can be answered now.
+    pub(super) fn answer_ready_waiters(&mut self, host: &impl Control, snapshot: &Snapshot) {
+        let witness = &self.witness;
         let ready = self.waiting.ready(|waiter| {
-            now >= waiter.until
+            let is_heard = || snapshot.has_heard(witness, waiter.needs);
+            snapshot.now >= waiter.until
                 || match waiter.what {
-                    For::Counts | For::Listing(_) | For::Signal => completed >= waiter.round && !asking,
-                    For::Opening => opens,
+                    For::Counts | For::Listing(_) => is_heard(),
+                    For::Ready => !snapshot.may_open() || is_heard(),
+                    For::Opening => snapshot.is_open() && (snapshot.record.phase.lets_go() || is_heard()),
+                    For::Signal => snapshot.record.phase.lets_go() || is_heard(),
                 }
         });
         if ready.len() == AT_ONCE
@@ -148,59 +184,38 @@ impl Gate {
             host.send(me, b"more wait");
         }
         let mut status = None;
-        for waiter in &ready {
+        for waiter in ready {
             match waiter.what {
                 For::Counts => {
-                    let body: &String = status.get_or_insert_with(|| self.status(host));
+                    let body: &String = status.get_or_insert_with(|| self.status(host, snapshot));
                     host.answer(waiter.stream, 200, &[("content-type", "application/json")], body);
                 }
-                For::Listing(length) => self.tell_streams(host, waiter, length),
-                For::Opening => self.tell_ready(host, waiter.stream),
-                For::Signal => self.signal(host, waiter.clone()),
+                For::Listing(length) => self.tell_streams(host, snapshot, &waiter, length),
+                For::Ready | For::Opening => self.tell_ready(host, waiter.stream, snapshot),
+                For::Signal => self.try_signal(host, snapshot, waiter),
             }
         }
     }
 
-    /// Whether who waits may go. SIGTERM may follow at once, so the agent must know before.
-    pub(super) fn opens(&self, record: &Record) -> bool {
-        let agent_knows = self.policy.finish != Finish::DrainAgent || matches!(record.finish, Step::Done | Step::Failed);
-        record.phase.is_open() && (record.phase != Phase::Drained || agent_knows)
+    fn tell_ready(&self, host: &impl Control, stream: u32, snapshot: &Snapshot) {
+        let why = sentence(&snapshot.reason, &snapshot.record, snapshot.now, self.policy.quiet);
+        self.respond(host, stream, if snapshot.is_open() { 200 } else { 503 }, snapshot, &why);
     }
 
-    pub(super) fn tell_ready(&self, host: &impl Control, stream: u32) {
-        let record = read_record(host);
-        let open = self.opens(&record);
-        let why = self.sentence(host);
-        self.outcome(host, stream, if open { 200 } else { 503 }, &why);
+    /// Answers with the state and the counts of that moment.
+    pub(super) fn respond(&self, host: &impl Control, stream: u32, status: u16, snapshot: &Snapshot, why: &str) {
+        let outcome = Outcome { state: snapshot.record.phase, reason: why.into(), holding: Some(snapshot.sight.holding) };
+        respond_json(host, stream, status, &outcome.to_text());
     }
 
-    pub(super) fn sentence(&self, host: &impl Control) -> String {
-        let now = host.now();
-        let mut record = read_record(host);
-        let counted = self.census.result(host, &self.policy.scopes);
-        let sight = self.sight(host, now, &counted);
-        let (reason, _) = record.look(&self.policy, now, &sight);
-        sentence(&reason, &record, now, self.policy.quiet)
+    /// The same where no look was needed.
+    pub(super) fn respond_plainly(&self, host: &impl Control, stream: u32, status: u16, why: &str) {
+        let outcome = Outcome { state: self.record.read(host).phase, reason: why.into(), holding: Some(self.holding(host)) };
+        respond_json(host, stream, status, &outcome.to_text());
     }
 
-    pub(super) fn outcome(&self, host: &impl Control, stream: u32, status: u16, why: &str) {
-        let body = self.body(host, why, Some(self.holding(host)));
-        let json = ("content-type", "application/json");
-        match status {
-            503 => host.answer(stream, status, &[json, ("retry-after", "1")], &body),
-            _ => host.answer(stream, status, &[json], &body),
-        }
-    }
-
-    pub(super) fn body(&self, host: &impl Control, why: &str, holding: Option<u64>) -> String {
-        Outcome { state: read_record(host).phase, reason: why.into(), holding }.to_text()
-    }
-
-    fn status(&self, host: &impl Control) -> String {
-        let now = host.now();
-        let record = read_record(host);
-        let counted = self.census.result(host, &self.policy.scopes);
-        let sight = self.sight(host, now, &counted);
+    fn status(&self, host: &impl Control, snapshot: &Snapshot) -> String {
+        let Snapshot { now, survey, stats, sight, record, reason } = snapshot;
         let draining = record.phase != Phase::Serving;
         let scope = |(scope, metrics): &(Scope, [Metric; 3])| {
             let [in_flight, long_lived, begun] = metrics.map(|metric| host.value(metric).unwrap_or_default());
@@ -208,25 +223,35 @@ impl Gate {
         };
         let status = Status {
             state: record.phase,
-            reason: self.sentence(host),
+            reason: sentence(reason, record, *now, self.policy.quiet),
             count: sight.trust,
+            advice: (sight.envoy == EnvoyCount::Absent).then(|| ADVICE.into()),
             holding: sight.holding,
             scopes: self.metrics.scopes.iter().map(scope).collect(),
-            counters: counted.members,
-            lost_counters: counted.lost.len() as u64,
-            envoy_active: self.witness.stats(now).and_then(|(_, stats)| stats.active),
+            counters: survey.members,
+            lost_counters: survey.lost.len() as u64,
+            envoy_active: stats.and_then(|stats| stats.active),
             buffered_bytes: sight.buffered,
             quiet_ms: if record.quiet_since == 0 { 0 } else { now.saturating_sub(record.quiet_since) },
             quiet_needed_ms: self.policy.quiet,
-            draining_ms: record.lasted(now),
-            deadline_in_ms: (record.phase == Phase::Draining).then(|| record.deadline.saturating_sub(now)),
-            late: record.late(self.begun(host)),
+            draining_ms: record.lasted(*now),
+            deadline_in_ms: record.phase.is_draining().then(|| record.deadline.saturating_sub(*now)),
+            late: record.late(self.total_begun(host)),
             begin: draining.then(|| record.begin.into()),
             finish: (draining && self.policy.finishes()).then(|| record.finish.into()),
+            sealed: latch::is_sealed(host).then_some(true),
             refused: host.value(self.metrics.refused).unwrap_or_default(),
-            heals: record.heals,
+            heals: self.heals(host),
             ..Status::unwritten()
         };
         status.to_text()
+    }
+}
+
+fn respond_json(host: &impl Control, stream: u32, status: u16, body: &str) {
+    let json = ("content-type", "application/json");
+    match status {
+        503 => host.answer(stream, status, &[json, ("retry-after", "1")], body),
+        _ => host.answer(stream, status, &[json], body),
     }
 }

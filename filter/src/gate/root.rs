@@ -1,16 +1,18 @@
-//! One worker's gate: what it has, and what makes it look. What it is asked is in `requests`, what it sees in `sight`, what it does in
+//! One worker's gate: what it has, and what makes it look. What it is asked is in `requests`, what it knows in `snapshot`, what it does in
 //! `drive` and `signals`. The record is shared with the other workers.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::census::{Census, Wishes};
-use super::latch::Latch;
-use super::machine::{App, Phase, Record, Step};
+use super::latch::{self, Latch};
+use super::machine::{App, Phase, Record, Trust};
 use super::policy::Policy;
-use super::record::read_record;
-use super::waiting::{For, Waiting};
+use super::record::SharedRecord;
+use super::signals::Passage;
+use super::waiting::{For, Needs, Waiting};
 use super::witness::Witness;
+use crate::census::Guard;
 use crate::config::Fault;
 use crate::config::wire::Scope;
 use crate::host::{Control, Kind, Metric};
@@ -20,27 +22,36 @@ use crate::metrics::{self, define};
 const TICK: u32 = 100;
 /// The same while somebody waits for an answer that takes no longer than the counters take.
 const SHORT_TICK: u32 = 10;
+/// The same while the drain is over, and Envoy may outlive it.
+const REST: u32 = 1_000;
 
 /// A call that was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Call {
     Begin,
     Finish,
     Cancel(u32),
-    /// For that stream; whether the latch is closed for it.
-    Pass(u32, bool),
+    /// A signal, for that stream.
+    Pass {
+        stream: u32,
+        latched: bool,
+        /// Whether there is no Envoy after it.
+        quits: bool,
+    },
     Stats,
     App,
 }
 
 /// The gate's own metrics, and the three of each scope: in flight, long-lived, begun.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Metrics {
     pub(super) scopes: Vec<(Scope, [Metric; 3])>,
     /// In flight and long-lived of each scope.
     pub(super) gauges: Vec<Metric>,
-    /// Of all scopes, these or not: begun, excluded.
-    pub(super) everywhere: Vec<Metric>,
+    /// Of all scopes, the gate's or not: begun, excluded.
+    pub(super) everywhere: Vec<(Scope, Metric)>,
+    /// One for each word of [`Trust`]: 1 for what the count is worth, else 0.
+    pub(super) count: Vec<Metric>,
     pub(super) state: Metric,
     pub(super) seconds: Metric,
     pub(super) late: Metric,
@@ -50,24 +61,28 @@ pub(super) struct Metrics {
     pub(super) forced: Metric,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Gate {
     pub(super) root: u32,
     pub(super) policy: Policy,
     pub(super) metrics: Metrics,
+    pub(super) record: SharedRecord,
     pub(super) census: Census,
     pub(super) waiting: Waiting,
     pub(super) latch: Latch,
+    /// What waits behind the latch.
+    pub(super) passage: Option<Passage>,
     pub(super) calls: Vec<(u32, Call)>,
     pub(super) witness: Witness,
-    pub(super) stats_asked: u64,
-    /// How often a leaked count had been put right then.
-    pub(super) heals_before: u64,
-    /// The time since when all count, of which Envoy has shown that it left no stream behind.
-    pub(super) cleared: Option<u64>,
     /// What the app's last answer says, and when it was asked.
     pub(super) app: Option<(u64, App)>,
     pub(super) app_asked: u64,
+    /// Requests to the gate that are in flight on this worker.
+    pub(super) callers: u64,
+    /// How often a leak was found that both witnesses could put right; the gate looks again for a while.
+    pub(super) heal_looks: u32,
+    /// What the metrics and the log last said of the count.
+    pub(super) told_trust: Option<Trust>,
     pub(super) period: u32,
     /// Whether a gRPC request was cut, which the log hears once.
     pub(super) has_cut: bool,
@@ -92,9 +107,10 @@ impl Metrics {
         let (mut scopes, mut gauges, mut everywhere) = (Vec::new(), Vec::new(), Vec::new());
         for scope in Scope::ALL {
             for name in &[metrics::begun, metrics::excluded] {
-                everywhere.push(define(host, Kind::Counter, name(*scope))?);
+                everywhere.push((*scope, define(host, Kind::Counter, name(*scope))?));
             }
         }
+        let count = Trust::ALL.iter().map(|trust| define(host, Kind::Gauge, metrics::count(*trust))).collect::<Result<_, _>>()?;
         for scope in wanted {
             let mut three = [Metric(0); 3];
             for (metric, (kind, name)) in three.iter_mut().zip(&OF_A_SCOPE) {
@@ -105,7 +121,7 @@ impl Metrics {
             }
             scopes.push((*scope, three));
         }
-        Ok(Self { scopes, gauges, everywhere, state, seconds, late, refused, heals, expired, forced })
+        Ok(Self { scopes, gauges, everywhere, count, state, seconds, late, refused, heals, expired, forced })
     }
 }
 
@@ -117,65 +133,84 @@ impl Gate {
         let latch = Latch::new(define(host, Kind::Gauge, metrics::CLOSING.into())?);
         let mut gate = Self {
             root,
-            policy,
             metrics,
+            record: SharedRecord::of_this_filter(host, &policy.scopes),
+            policy,
             census: Census::default(),
             waiting: Waiting::default(),
             latch,
+            passage: None,
             calls: Vec::new(),
             witness: Witness::default(),
-            stats_asked: 0,
-            heals_before: 0,
-            cleared: None,
             app: None,
             app_asked: 0,
+            callers: 0,
+            heal_looks: 0,
+            told_trust: None,
             period: 0,
             has_cut: false,
         };
         // A drain that began before this configuration goes on under it.
-        host.set(gate.metrics.state, read_record(host).phase as u64);
-        gate.pace(host);
+        host.set(gate.metrics.state, gate.record.read(host).phase as u64);
+        gate.set_tick_period(host);
         Ok(gate)
     }
 
-    /// A tick: look, act, answer.
+    /// A tick: ask, look, act, answer.
     pub(crate) fn tick(&mut self, host: &impl Control) {
         if self.period > 0 {
             self.ask(host);
         }
-        self.look(host);
-        self.settle(host);
-        self.pace(host);
+        self.evaluate_and_answer(host);
     }
 
     /// Answers of the counters are here.
     pub(crate) fn heard(&mut self, host: &impl Control, queue: u32) {
         if self.census.is_mine(queue) {
             self.census.hear(host);
-            self.look_again(host);
+            if self.period > 0 {
+                self.evaluate_and_answer(host);
+            }
         }
     }
 
     /// Something new is known: what follows need not wait for the tick.
-    pub(super) fn look_again(&mut self, host: &impl Control) {
-        if read_record(host).phase == Phase::Draining {
-            self.look(host);
-        }
-        self.settle(host);
+    pub(super) fn evaluate_and_answer(&mut self, host: &impl Control) {
+        let snapshot = self.evaluate(host);
+        self.confirm_passage(host, &snapshot);
+        self.answer_ready_waiters(host, &snapshot);
+        self.set_tick_period(host);
     }
 
     pub(super) fn ask(&mut self, host: &impl Control) {
-        let record = read_record(host);
-        let draining = record.phase == Phase::Draining;
+        let record = self.record.read(host);
+        let draining = record.phase.is_draining();
         let older = self.policy.long_lived_after.filter(|_| draining).map_or(0, |age| record.began.saturating_sub(age));
-        let wishes = Wishes { guard: self.minds(&record), older, list: self.waiting.longest_listing(), plain_only: self.policy.exempts };
+        let wishes = Wishes {
+            guard: self.guard(host, &record),
+            older,
+            list: self.waiting.longest_listing(),
+            plain_only: self.policy.exempts,
+            busy: self.busy(host),
+        };
         self.census.ask(host, wishes);
         self.census.hear(host);
     }
 
-    /// Whether streams must mind the gate: it costs them a read each.
-    fn minds(&self, record: &Record) -> bool {
-        self.waiting.any(For::Signal) || self.latch.is_mine() || record.phase != Phase::Serving
+    /// Whether streams must ask whether the gate is closing: it costs them a read each.
+    fn guard(&self, host: &impl Control, record: &Record) -> Guard {
+        if latch::is_sealed(host) {
+            Guard::ForGood
+        } else if self.waiting.any(For::Signal) || self.passage.is_some() || self.latch.is_mine() || record.phase != Phase::Serving {
+            Guard::ForAWhile
+        } else {
+            Guard::No
+        }
+    }
+
+    /// Answers that are asked for from now on.
+    pub(super) fn next_answers(&self) -> Needs {
+        Needs { round: self.census.round() + 1, question: self.witness.next() }
     }
 
     /// When nothing will have been in flight for long enough, if it stays so.
@@ -184,16 +219,17 @@ impl Gate {
     }
 
     /// Ticks only as long as there is something to do, and so that the end of the quiet period is not missed by a tick.
-    pub(super) fn pace(&mut self, host: &impl Control) {
-        let record = read_record(host);
-        let phase = record.phase;
-        let finishing = phase == Phase::Drained && self.policy.finishes() && !matches!(record.finish, Step::Done | Step::Failed);
-        let period = if self.waiting.presses() {
+    pub(super) fn set_tick_period(&mut self, host: &impl Control) {
+        let record = self.record.read(host);
+        let works = !self.waiting.is_empty() || self.latch.is_mine() || self.is_healing();
+        let period = if self.waiting.presses() || self.passage.is_some() || self.is_telling_the_agent(&record) {
             SHORT_TICK
         } else if let Some(end) = self.quiet_ends(&record) {
             u32::try_from(end.saturating_sub(host.now())).unwrap_or(TICK).clamp(SHORT_TICK, TICK)
-        } else if phase == Phase::Draining || finishing || !self.waiting.is_empty() || self.latch.is_mine() {
+        } else if record.phase == Phase::Draining || works {
             TICK
+        } else if record.phase != Phase::Serving {
+            REST
         } else {
             0
         };

@@ -4,10 +4,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// What a held request waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum For {
     /// Fresh counts, for a status.
     Counts,
+    /// Fresh counts, to tell whether the gate is open at this moment.
+    Ready,
     /// The gate to open.
     Opening,
     /// A fresh listing of so many streams.
@@ -16,14 +18,22 @@ pub(crate) enum For {
     Signal,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Answers that were asked for after a moment, by their numbers: then they tell of a later one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Needs {
+    /// The round of the census.
+    pub(crate) round: u64,
+    /// The question to Envoy; 0 for none.
+    pub(crate) question: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Waiter {
     pub(crate) stream: u32,
     pub(crate) what: For,
     /// When it is answered at the latest.
     pub(crate) until: u64,
-    /// The round of the census that it needs.
-    pub(crate) round: u64,
+    pub(crate) needs: Needs,
     /// What to pass on.
     pub(crate) path: String,
 }
@@ -31,7 +41,7 @@ pub(crate) struct Waiter {
 /// More answers in one call of the VM nest deeper than its stack allows.
 pub(crate) const AT_ONCE: usize = 64;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Waiting(Vec<Waiter>);
 
 impl Waiting {
@@ -52,6 +62,16 @@ impl Waiting {
 
     pub(crate) fn any(&self, what: For) -> bool {
         self.0.iter().any(|waiter| waiter.what == what)
+    }
+
+    /// Whether a signal waits that needs no newer count to be tried.
+    pub(crate) fn has_untried_signal(&self) -> bool {
+        self.0.iter().any(|waiter| waiter.what == For::Signal && waiter.needs.question == 0)
+    }
+
+    /// The latest question to Envoy whose answer is waited for now.
+    pub(crate) fn wanted_question(&self) -> Option<u64> {
+        self.0.iter().filter(|waiter| waiter.what != For::Opening).map(|waiter| waiter.needs.question).max()
     }
 
     /// Whether somebody waits for fresh answers, and not for the end.

@@ -14,9 +14,10 @@ use super::client::{Connection, Way};
 use super::engines::{self, Place};
 use super::table::Protocol;
 use crate::lab::Lab;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::upstream::Upstream;
 
 const SEED: u64 = 20_261_121;
 const POLICIES: usize = 90;
@@ -31,7 +32,8 @@ const ROUTE: &str = "x-route";
 pub(super) async fn both_engines_decide_alike(lab: &Lab) -> Outcome {
     let mut rng = Rng::with_seed(SEED);
     let policies: Vec<Policy> = (0..POLICIES).map(|number| Policy::any(&mut rng, number)).collect::<Outcome<_>>()?;
-    let mut bootstrap = Bootstrap::new();
+    let upstream = Upstream::start().await?;
+    let mut bootstrap = Bootstrap::new().cluster(cluster::h1("upstream", upstream.h1()));
     for policy in &policies {
         bootstrap = bootstrap.listener(policy.listener()?);
     }
@@ -52,24 +54,30 @@ struct Policy {
     text: String,
     config: Config,
     place: Place,
-    /// Otherwise Envoy keeps what the peer sent.
+    /// Otherwise Envoy keeps what the peer sent, unless what is rendered removes it.
     overwrites: bool,
 }
 
 impl Policy {
     fn any(rng: &mut Rng, number: usize) -> Outcome<Self> {
         let place = [Place::Gateway, Place::Patches, Place::Bootstrap][number % 3];
-        let keeps = rng.u8(..3) == 0;
+        let fallbacks = ["connection", "connection", "http", "keep"];
+        let (fallback, mut silent) = (one(rng, &fallbacks), one(rng, &["http", "http", "connection", "keep"]));
+        // Matchers keep the peer's own header, or replace it with the connection's scheme; not now this, now that.
+        if [fallback, silent].contains(&"keep") && [fallback, silent].contains(&"connection") {
+            silent = "http";
+        }
         let text = json!({ "forwarded_proto": {
             "trust": { "peers": some(rng, &RANGES) },
             "sources": sources(rng),
             "decision": one(rng, &["agree", "first"]),
             "ports": { "https": some(rng, &[443, 8443, 0, 65535, 10443]), "http": some(rng, &[80, 8080, 1]) },
-            "fallback": if keeps { "keep" } else { "connection" },
+            "fallback": fallback,
+            "silent": silent,
         } });
         let text = text.to_string();
         let config = config::parse(text.as_bytes()).map_err(|refused| crate::support::failure::Failure::new(refused.to_string()))?;
-        let overwrites = matches!(place, Place::Bootstrap) || rng.bool();
+        let overwrites = rng.bool();
         Ok(Self { name: format!("policy-{number}"), text, config, place, overwrites })
     }
 
@@ -80,8 +88,15 @@ impl Policy {
             let told = json!([told(ROUTE, name), told(SEEN, &format!("%REQ({PROTO})%"))]);
             Route::prefix("/").direct(200, "").with("/response_headers_to_add", told)
         };
-        let hcm =
-            Hcm::new(&self.name).use_remote_address(self.overwrites, 0).route(route("https").header(PROTO, "https")).route(route("http"));
+        let redirected = Route::prefix("/redirect/")
+            .cluster("upstream")
+            .follow_redirects()
+            .with("/request_headers_to_remove", json!(["x-laststream-forwarded-proto"]));
+        let hcm = Hcm::new(&self.name)
+            .use_remote_address(self.overwrites, 0)
+            .route(redirected)
+            .route(route("https").header(PROTO, "https"))
+            .route(route("http"));
         let hcm = form.early.into_iter().fold(hcm, Hcm::early_mutations);
         Ok(Listener::new(&self.name, form.filters.into_iter().fold(hcm, Hcm::filter)))
     }
@@ -98,12 +113,15 @@ impl Policy {
             let known = policy.decide(Headers::new(&map), trusted, Scheme::Https);
             decided[if scheme != known || scheme.is_none() { 2 } else { usize::from(scheme == Some(Scheme::Http)) }] += 1;
             let Some(expected) = scheme.map(|scheme| scheme.name().into()).or_else(|| self.kept(&lines)) else { continue };
-            let answer = connection.get("test", "/", &lines).await?;
-            let told: Vec<String> = lines.iter().map(|line| format!("{}: {}", line.name, shown(&line.value))).collect();
-            let seen = answer.headers.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(SEEN)).map(|(_, value)| value.as_slice());
-            ensure_eq!(seen.map(shown), Some(shown(&expected)), "{PROTO} of {}", told.join(" "));
-            let route = if expected == b"https" { "https" } else { "http" };
-            ensure_eq!(answer.headers.get(ROUTE).as_deref(), Some(route), "the route of {}", told.join(" "));
+            for path in ["/", "/redirect/"] {
+                let answer = connection.get("test", path, &lines).await?;
+                let told: Vec<String> = lines.iter().map(|line| format!("{}: {}", line.name, shown(&line.value))).collect();
+                let told = format!("{path} with {}", told.join(" "));
+                let seen = answer.headers.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(SEEN)).map(|(_, value)| value.as_slice());
+                ensure_eq!(seen.map(shown), Some(shown(&expected)), "{PROTO} of {told}");
+                let route = if expected == b"https" { "https" } else { "http" };
+                ensure_eq!(answer.headers.get(ROUTE).as_deref(), Some(route), "the route of {told}");
+            }
         }
         Ok(())
     }
@@ -113,7 +131,7 @@ impl Policy {
     /// What Envoy itself leaves there; nothing where the peer's own header is empty, and Envoy leaves even that.
     fn kept(&self, lines: &[Line]) -> Option<Vec<u8>> {
         let own: Vec<&[u8]> = lines.iter().filter(|line| line.name == PROTO).map(|line| line.value.as_slice()).collect();
-        if self.overwrites || own.is_empty() {
+        if self.overwrites || own.is_empty() || matches!(self.place, Place::Bootstrap) {
             return Some(b"http".to_vec());
         }
         own.iter().all(|value| !value.is_empty()).then(|| own.join(&b','))

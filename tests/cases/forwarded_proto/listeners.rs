@@ -11,6 +11,8 @@ use crate::support::failure::{Context as _, Outcome, ensure, fail};
 pub(super) const TO_HTTP1: &str = "app.test";
 pub(super) const TO_HTTP2: &str = "app-http2.test";
 pub(super) const TLS_ONLY: &str = "tls-only.test";
+/// Envoy follows a redirect of its upstream itself, and the request goes through all filters a second time.
+pub(super) const REDIRECTED: &str = "redirected.test";
 /// Tells the client which route was chosen.
 pub(super) const ROUTE: &str = "x-route";
 
@@ -24,9 +26,17 @@ pub(super) struct Setup {
     use_remote_address: bool,
     hops: u32,
     address: String,
-    saves: bool,
+    saves: Saves,
     tells_peer: bool,
     appends_port: bool,
+}
+
+/// What the early mutation does with the peer's own header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Saves {
+    Nothing,
+    Copy,
+    CopyAndRemove,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +108,11 @@ fn setup(grid: &Grid<'_>, row: &[&str]) -> Outcome<Setup> {
         use_remote_address: yes("use_remote_address")?,
         hops: cell("hops").parse().context("hops")?,
         address: cell("address").into(),
-        saves: yes("saves")?,
+        saves: match cell("saves") {
+            "and removes" => Saves::CopyAndRemove,
+            _ if yes("saves")? => Saves::Copy,
+            _ => Saves::Nothing,
+        },
         tells_peer: yes("direct peer")?,
         appends_port: yes("appends port")?,
     })
@@ -113,13 +127,13 @@ pub(super) struct Certificates {
 impl Setup {
     /// Whether what the module needs is there; Envoy's own matchers bring what they need.
     pub(super) fn is_complete(&self) -> bool {
-        self.saves && self.tells_peer
+        self.saves != Saves::Nothing && self.tells_peer
     }
 
     /// What the set-up has around the module; the teller tells it the direct peer, where the listener has that.
     pub(super) fn around(&self, module: Value, teller: Value) -> Form {
         let filters = self.tells_peer.then_some(teller).into_iter().chain([module]).collect();
-        Form { early: self.saves.then(saving), filters }
+        Form { early: saving(self.saves), filters }
     }
 
     /// A listener of that name.
@@ -159,10 +173,15 @@ impl Setup {
 }
 
 /// Saves what the peer sent before Envoy overwrites it. An empty value is no value: without the removal a forged one would stay.
-fn saving() -> Value {
+fn saving(saves: Saves) -> Option<Value> {
     let header = json!({ "key": "x-laststream-forwarded-proto", "value": "%REQ(x-forwarded-proto)%" });
     let append = json!({ "header": header, "append_action": "APPEND_IF_EXISTS_OR_ADD", "keep_empty_value": false });
-    json!([{ "remove": "x-laststream-forwarded-proto" }, { "append": append }])
+    let (remove, append) = (json!({ "remove": "x-laststream-forwarded-proto" }), json!({ "append": append }));
+    match saves {
+        Saves::Nothing => None,
+        Saves::Copy => Some(json!([remove, append])),
+        Saves::CopyAndRemove => Some(json!([remove, append, { "remove": "x-forwarded-proto" }])),
+    }
 }
 
 fn virtual_hosts() -> Value {
@@ -174,5 +193,18 @@ fn virtual_hosts() -> Value {
         let routes = [route("https").header("x-forwarded-proto", "https").build(), route("http").build()];
         json!({ "name": domain, "domains": [domain], "require_tls": require_tls, "routes": routes })
     };
-    json!([host(TO_HTTP1, "http1", "NONE"), host(TO_HTTP2, "http2", "NONE"), host(TLS_ONLY, "http1", "ALL")])
+    let mut redirected = host(REDIRECTED, "http1", "NONE");
+    if let Some(routes) = redirected["routes"].as_array_mut() {
+        routes.insert(0, followed().build());
+    }
+    json!([host(TO_HTTP1, "http1", "NONE"), host(TO_HTTP2, "http2", "NONE"), host(TLS_ONLY, "http1", "ALL"), redirected])
+}
+
+/// The route of the first pass, which removes the saved header as rendered routes do.
+fn followed() -> Route {
+    Route::prefix("/redirect/")
+        .cluster("http1")
+        .follow_redirects()
+        .with("/route/internal_redirect_policy/allow_cross_scheme_redirect", json!(true))
+        .with("/request_headers_to_remove", json!(["x-laststream-forwarded-proto"]))
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::cells::shown;
 use super::client::{Answer, Connection, Way};
 use super::engines::{self, Form, Place};
-use super::listeners::{Certificates, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport};
+use super::listeners::{Certificates, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport};
 use super::table::{Expected, From, Protocol, Row, Section, Table};
 use crate::lab::Lab;
 use crate::support::bootstrap::{Bootstrap, cluster, filters};
@@ -131,7 +131,23 @@ impl Bench {
             let wanted = Counts::from([(expected.verdict.clone(), requests)]);
             found.same("verdicts", &wanted, &counted(&before, &self.counts().await?));
         }
+        self.redirected(&mut connection, row, protocol, &mut found).await?;
         Ok(found.0)
+    }
+
+    /// After an internal redirect everything must be as it was.
+    async fn redirected(&self, connection: &mut Connection, row: &Row, protocol: Protocol, found: &mut Found) -> Outcome {
+        let Some(expected) = &row.expected else { return Ok(()) };
+        let path = format!("/echo/{}/{protocol:?}/redirected", row.id);
+        let answer = connection.get(REDIRECTED, &format!("/redirect{path}"), &row.request).await?;
+        let received = self.upstream.received().into_iter().find(|request| request.path == path);
+        let Some(received) = received else {
+            found.0.push(format!("Envoy answered {} to the internal redirect", answer.status));
+            return Ok(());
+        };
+        found.same("route after an internal redirect", &expected.route, &answer.headers.get(ROUTE).unwrap_or_default());
+        found.header("x-forwarded-proto", "after an internal redirect", &[&expected.proto], &received);
+        Ok(())
     }
 
     fn way(&self, from: &From, protocol: Protocol, transport: Transport, to: SocketAddr) -> Outcome<Way> {
@@ -250,19 +266,23 @@ impl Found {
         }
     }
 
-    /// The headers of the row: exactly these values, or none.
+    /// One header: exactly these values, or none.
+    fn header(&mut self, name: &str, when: &str, expected: &[&[u8]], received: &Received) {
+        let all = received.headers.0.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        let seen: Vec<&[u8]> = all.map(|(_, value)| value.as_slice()).collect();
+        self.bytes(&format!("{name} {when}"), expected, &seen);
+    }
+
+    /// The headers of the row.
     fn upstream(&mut self, expected: &Expected, received: &Received) {
-        let seen = |name: &str| -> Vec<&[u8]> {
-            received.headers.0.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_slice()).collect()
-        };
-        self.bytes("x-forwarded-proto", &[&expected.proto], &seen("x-forwarded-proto"));
+        self.header("x-forwarded-proto", "of the row", &[&expected.proto], received);
         for name in &expected.gone {
-            self.bytes(name, &[], &seen(name));
+            self.header(name, "of the row", &[], received);
         }
         for line in &expected.kept {
             let all: Vec<&[u8]> =
                 expected.kept.iter().filter(|other| other.name == line.name).map(|other| other.value.as_slice()).collect();
-            self.bytes(&line.name, &all, &seen(&line.name));
+            self.header(&line.name, "of the row", &all, received);
         }
     }
 }

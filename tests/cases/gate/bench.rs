@@ -4,12 +4,13 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use laststream_filter::gate::access::ADDRESS_KEY;
 use serde_json::Value;
 
 use crate::cases::stage::{clusters, routes};
 use crate::lab::Lab;
 use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::filters::Wasm;
+use crate::support::bootstrap::filters::{Wasm, filter_state};
 use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Outcome, ensure_eq, fail};
@@ -51,7 +52,11 @@ impl Bench {
             .cluster(admin_cluster("prometheus_stats"))
             .listener(main.direction("INBOUND"))
             .listener(gate_listener(lab, gate));
-        let options = Options { drain_time_s: Some(600), extra: vec!["--drain-strategy".into(), "immediate".into()], ..Options::default() };
+        Self::start(lab, upstream, bootstrap, options()).await
+    }
+
+    /// Any Envoy that has the listeners `main` and `gate`.
+    pub(super) async fn start(lab: &Lab, upstream: Upstream, bootstrap: Bootstrap, options: Options) -> Outcome<Self> {
         let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
         let (main, gate) = (envoy.address("main").await?, envoy.address("gate").await?);
         Ok(Self { upstream, envoy, main, gate })
@@ -88,15 +93,28 @@ impl Bench {
     }
 }
 
-/// A gate in a VM of its own, with 503 behind it: whatever goes wrong there does not say that one may go.
-pub(super) fn gate_listener(lab: &Lab, gate: &str) -> Listener {
-    let hcm =
-        Hcm::new("laststream").filter(gate_filter(lab, gate)).route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
-    Listener::new("gate", hcm).direction("OUTBOUND")
+/// Envoy closes no connection of a listener that drains, and tells all clients at once to leave.
+pub(super) fn options() -> Options {
+    Options { drain_time_s: Some(600), extra: vec!["--drain-strategy".into(), "immediate".into()], ..Options::default() }
 }
 
-/// The gate as a filter.
+/// A gate in a VM of its own, with 503 behind it: whatever goes wrong there does not say that one may go.
+pub(super) fn gate_listener(lab: &Lab, gate: &str) -> Listener {
+    let hcm = Hcm::new("laststream").filter(gate_address()).filter(gate_filter(lab, gate));
+    Listener::new("gate", hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s")).direction("OUTBOUND")
+}
+
+/// What proves to the gate that a connection came in on the loopback interface.
+pub(super) fn gate_address() -> Value {
+    filter_state(ADDRESS_KEY, "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%")
+}
+
+/// The gate as a filter. The tests' clients ask for `test.local`, unless the configuration has other names.
 pub(super) fn gate_filter(lab: &Lab, gate: &str) -> Value {
+    let gate = match gate.strip_prefix('{').map(str::trim_start) {
+        Some(rest) if !gate.contains(r#""hosts""#) => format!(r#"{{"hosts": ["test.local"]{}{rest}"#, if rest == "}" { "" } else { ", " }),
+        _ => gate.to_owned(),
+    };
     let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
     Wasm { name: "gate", vm_configuration: "gate", ..lab.stream(&configuration) }.filter()
 }

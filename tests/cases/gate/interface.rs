@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use laststream_filter::gate::OPENAPI;
+use laststream_filter::gate::machine::Trust;
 use laststream_filter::metrics;
 use tokio::net::TcpListener;
 
@@ -56,7 +57,7 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     bench.until("begin", "done").await?;
     asking.ask(bench, "GET /status", 200).await?;
     asking.ask(bench, "GET /streams?limit=100", 200).await?;
-    asking.ask(bench, "DELETE /drain", 409).await?;
+    asking.ask(bench, "DELETE /drain", 200).await?;
     asking.ask(bench, "GET /ready", 503).await?;
     asking.ask(bench, "GET /prestop", 503).await?;
     asking.ask(bench, "POST /prestop?wait=300ms", 503).await?;
@@ -85,10 +86,14 @@ async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
             (true, "/ready") => asking.ask(bench, &question, 503).await?,
             (true, _) => asking.ask(bench, &question, 200).await?,
         };
+        asking.ask_with(bench, &question, Some(("origin", "https://page.example")), 403).await?;
     }
-    asking.ask_with(bench, "POST /drain", Some(SECRET), 202).await?;
+    let secret = Some(("x-laststream-secret", SECRET));
+    asking.ask_with(bench, "POST /drain", secret, 202).await?;
     bench.until("begin", "done").await?;
-    asking.ask_with(bench, "DELETE /drain", Some(SECRET), 200).await?;
+    asking.ask_with(bench, "DELETE /drain", secret, 200).await?;
+    asking.ask(bench, &format!("GET /prestop?secret={SECRET}&wait=1ms"), 503).await?;
+    asking.ask(bench, &format!("POST /drain?secret={SECRET}"), 202).await?;
     Ok(())
 }
 
@@ -167,6 +172,8 @@ async fn shows_its_metrics(bench: &Bench) -> Outcome {
     let shown: BTreeSet<&str> = own.filter_map(|line| line.split(['{', ' ']).next()).collect();
     let mut expected: BTreeSet<&str> = metrics::GATE.iter().map(|(_, name)| *name).collect();
     expected.insert(metrics::CLOSING);
+    let counts: Vec<String> = Trust::ALL.iter().map(|trust| metrics::count(*trust)).collect();
+    expected.extend(counts.iter().map(String::as_str));
     ensure_eq!(shown, expected, "the gate's metrics");
     Ok(())
 }
@@ -177,7 +184,7 @@ impl Asking {
     }
 
     /// A question such as `POST /drain`, and what it gets. What GET gets, HEAD gets too.
-    async fn ask_with(&self, bench: &Bench, question: &str, secret: Option<&str>, status: u16) -> Outcome<Response> {
+    async fn ask_with(&self, bench: &Bench, question: &str, header: Option<(&str, &str)>, status: u16) -> Outcome<Response> {
         let (method, target) = question.split_once(' ').context("a method and a path")?;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let operations = self.document.operations();
@@ -186,7 +193,7 @@ impl Asking {
         let (heading, said) = self.document.response(operation, status)?;
         let with = |method: &str| {
             let request = Request::new(method, target);
-            secret.into_iter().fold(request, |request, secret| request.header("x-laststream-secret", secret))
+            header.into_iter().fold(request, |request, (name, value)| request.header(name, value))
         };
         let answer = once(bench.gate, &with(method)).await?.expect(status).with_context(|| question.to_owned())?;
         self.document.judge(said, &answer, true).with_context(|| question.to_owned())?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::bench::{Bench, SOON, WAITING, gate_filter, same};
+use super::bench::{Bench, SOON, WAITING, gate_address, gate_filter, same};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
 use crate::support::admin_cluster::admin_cluster;
@@ -20,7 +20,7 @@ use crate::support::xds::Xds;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         case!(takes_a_drain_back_and_begins_again),
-        case!(keeps_what_cannot_be_taken_back),
+        case!(says_what_cannot_be_taken_back),
         case!(opens_by_force_and_says_why),
         case!(opens_at_the_deadline),
         case!(keeps_a_drain_over_a_new_configuration),
@@ -62,7 +62,7 @@ async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-async fn keeps_what_cannot_be_taken_back(lab: &Lab) -> Outcome {
+async fn says_what_cannot_be_taken_back(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"delay_ms": 1500}}"#).await?;
     let mut client = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
@@ -73,11 +73,13 @@ async fn keeps_what_cannot_be_taken_back(lab: &Lab) -> Outcome {
     bench.post("/drain").await?.expect(202)?;
     let status = bench.until("begin", "done").await?;
     ensure!(status["draining_ms"].as_u64() >= Some(1_500), "begun after the delay: {status}");
-    let answer = delete(&bench).await?.expect(409)?.json()?;
-    same(&answer, "state", "draining")?;
+    let answer = delete(&bench).await?.expect(200)?.json()?;
+    same(&answer, "state", "serving")?;
+    ensure!(answer["reason"].as_str().is_some_and(|reason| reason.contains("cannot undrain its listeners")), "{answer}");
+    let echo = once(bench.main, &Request::get("/echo")).await?.expect(200)?;
+    ensure_eq!(echo.header("connection"), Some("close".into()), "Envoy still tells clients to leave");
     bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    bench.until("state", "drained").await?;
     let nothing = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "nothing"}}"#).await?;
     nothing.post("/drain").await?.expect(202)?;
     delete(&nothing).await?.expect(200)?;
@@ -134,7 +136,8 @@ async fn keeps_a_drain_over_a_new_configuration(lab: &Lab) -> Outcome {
     let gate = |gate: &str| gate_filter(lab, gate)["typed_config"].take();
     xds.write_filter("gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 60000}"#))?;
     let upstream = Upstream::start().await?;
-    let hcm = Hcm::new("laststream").filter(filters::discovered("gate", &xds)).route(Route::prefix("/").direct(503, "no gate"));
+    let hcm = Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", &xds));
+    let hcm = hcm.route(Route::prefix("/").direct(503, "no gate"));
     let bootstrap = clusters(Bootstrap::new(), &upstream)
         .cluster(admin_cluster("prometheus_stats"))
         .listener(Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).direction("INBOUND"))

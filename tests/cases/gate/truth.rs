@@ -9,7 +9,6 @@ use tokio::net::TcpListener;
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
 use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::filters::Wasm;
 use crate::support::bootstrap::{Bootstrap, Hcm, Listener, cluster, extension, filters, only_stats_with_prefixes};
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Outcome, ensure, ensure_eq};
@@ -18,7 +17,7 @@ use crate::support::upstream::Upstream;
 use crate::support::wire::free_port;
 use crate::support::xds::Xds;
 
-use super::bench::{Bench, SOON, gate_listener, same};
+use super::bench::{Bench, SOON, gate_address, gate_filter, gate_listener, same};
 use super::watch::{opens_only_at_zero, stays_closed};
 
 const GATE: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000}"#;
@@ -232,13 +231,10 @@ async fn a_rejected_counter_is_no_quiet(lab: &Lab) -> Outcome {
 /// Both roles get another configuration while the drain goes on, and somebody waits.
 async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
-    let gate = |gate: &str| {
-        let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
-        Wasm { name: "gate", vm_configuration: "gate", ..lab.stream(&configuration) }.typed_config()
-    };
+    let gate = |gate: &str| gate_filter(lab, gate)["typed_config"].take();
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
     xds.write_filter("gate", &gate(GATE))?;
-    let hcm = Hcm::new("laststream").filter(filters::discovered("gate", &xds)).stream_idle_timeout("0s");
+    let hcm = Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", &xds)).stream_idle_timeout("0s");
     let bench = bench(lab, &xds, Listener::new("gate", hcm).direction("OUTBOUND"), Some(discovered(&xds))).await?;
     let held = bench.held("a").await?;
     let address = bench.gate;

@@ -11,6 +11,7 @@ use crate::lab::{Case, Lab, case};
 use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Request};
 use crate::support::h2;
+use crate::support::trial::wait_for;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(answers_fifty_waiters), case!(answers_five_hundred_waiters), case!(answers_two_thousand_waiters)]
@@ -56,7 +57,7 @@ async fn answers(lab: &Lab, count: usize) -> Outcome {
     say(&format!("{count} waiters, {left} stay: first answer {after} ms after the quiet period, the last {:?} later", *last - *first));
     ensure!(*last < QUIET + AT_LATEST, "the last answer came after {last:?}");
     bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
-    bench.get("/ready").await?.expect(200)?;
+    wait_for(SOON, "a fresh zero", async || bench.get("/ready").await?.expect(200)).await?;
     ensure!(bench.envoy.is_alive(), "Envoy lives");
     Ok(())
 }

@@ -1,7 +1,12 @@
 //! What must hold of a gate while requests are in flight, whoever counts them: Envoy's own count is the witness.
 
+use std::time::Duration;
+
+use tokio::time::sleep;
+
 use crate::cases::stage::ACTIVE;
-use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request, once};
 use crate::support::trial::wait_for;
 
 use super::bench::{Bench, SOON, same};
@@ -28,4 +33,36 @@ pub(super) async fn stays_closed(bench: &Bench, looks: usize) -> Outcome {
         bench.get("/prestop?wait=100ms").await?.expect(503)?;
     }
     Ok(())
+}
+
+/// What ends Envoy, or lets its pod end.
+const WAYS_OUT: [(&str, &str); 3] = [("POST", "/quitquitquit"), ("GET", "/prestop"), ("GET", "/ready")];
+
+/// A quit signal before and in the drain, the stop hook and the readiness are refused. A tenth of a second and more for each look.
+pub(super) async fn lets_nothing_out(bench: &Bench, looks: usize) -> Outcome {
+    for look in 0..looks {
+        for (method, path) in WAYS_OUT {
+            let answer = once(bench.gate, &Request::new(method, path)).await;
+            let answer = answer.with_context(|| format!("{method} {path} at look {look}, with a request in flight"))?;
+            ensure_eq!(answer.status, 503, "{method} {path} at look {look}, with a request in flight: {}", answer.text());
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+/// The gate opens: not at the deadline and not by force.
+pub(super) async fn opens(bench: &Bench) -> Outcome {
+    let answer = wait_for(SOON, "the stop hook's 200", async || bench.get("/prestop").await?.expect(200)).await?;
+    same(&answer.json()?, "state", "drained")?;
+    wait_for(SOON, "readiness", async || bench.get("/ready").await?.expect(200)).await?;
+    Ok(())
+}
+
+/// A request that is held under this key keeps the gate closed until its client has the answer.
+pub(super) async fn holds_until_answered(bench: &Bench, key: &str, mut client: Client) -> Outcome {
+    lets_nothing_out(bench, 12).await?;
+    bench.upstream.release(key);
+    client.response("GET").await?.expect(200)?;
+    opens(bench).await
 }

@@ -1,6 +1,8 @@
 //! A stand-in for istiod and its agent: what an EnvoyFilter's patches make of a proxy's listeners, and of `oci://` in extension
 //! configurations. Only what rendered filters use; anything else is a failure.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::lab::Lab;
@@ -25,6 +27,15 @@ pub(super) struct Proxy {
 /// A listener, and what Istio calls its place.
 type Place = (&'static str, &'static str);
 
+/// What the agent delivers where a filter asks for the module.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Delivery<'a> {
+    /// This file.
+    Module(&'a Path),
+    /// The image could not be fetched, and the policy is FAIL_OPEN: a filter that allows everything.
+    AllowAll,
+}
+
 /// `main`, as a gateway has it.
 pub(super) const GATEWAY: &[Place] = &[("main", "GATEWAY")];
 /// Both sides of a sidecar.
@@ -36,8 +47,17 @@ impl Proxy {
         Self::holding(lab, places, filter, None).await
     }
 
+    /// The same, where the agent delivers something else.
+    pub(super) async fn given(lab: &Lab, places: &[Place], filter: &Value, delivery: Delivery<'_>) -> Outcome<Self> {
+        Self::start(lab, places, filter, None, delivery).await
+    }
+
     /// The same, where a filter is there already, such as a WasmPlugin's.
     pub(super) async fn holding(lab: &Lab, places: &[Place], filter: &Value, there: Option<Value>) -> Outcome<Self> {
+        Self::start(lab, places, filter, there, Delivery::Module(&lab.module)).await
+    }
+
+    async fn start(lab: &Lab, places: &[Place], filter: &Value, there: Option<Value>, delivery: Delivery<'_>) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let xds = Xds::new()?;
         let mut bootstrap = Bootstrap::new()
@@ -51,7 +71,7 @@ impl Proxy {
         let mut bootstrap = bootstrap.build();
         let listeners = bootstrap["static_resources"]["listeners"].as_array_mut().context("no listeners")?;
         let patches = filter["spec"]["configPatches"].as_array().context("no configPatches")?;
-        let mesh = Mesh { lab, xds: &xds, places };
+        let mesh = Mesh { delivery, xds: &xds, places };
         for patch in patches {
             mesh.apply(patch, listeners).with_context(|| format!("{patch:#}"))?;
         }
@@ -68,7 +88,7 @@ fn listener(name: &str, context: &str, there: Option<Value>) -> Listener {
 }
 
 struct Mesh<'a> {
-    lab: &'a Lab,
+    delivery: Delivery<'a>,
     xds: &'a Xds,
     places: &'a [Place],
 }
@@ -107,8 +127,13 @@ impl Mesh<'_> {
         let digest = uri.strip_prefix("oci://").and_then(|uri| uri.split_once("@sha256:")).context("the uri is not pinned")?.1;
         ensure_eq!(remote["sha256"], digest, "the manifest's digest");
         ensure!(remote["http_uri"]["cluster"].is_string() && remote["http_uri"]["timeout"].is_string(), "Envoy requires both");
-        set(&mut config, "/config/vm_config/code", json!({ "local": { "filename": self.lab.module.display().to_string() } }));
-        self.xds.write_filter(name, &config)
+        match self.delivery {
+            Delivery::Module(file) => {
+                set(&mut config, "/config/vm_config/code", json!({ "local": { "filename": file.display().to_string() } }));
+                self.xds.write_filter(name, &config)
+            }
+            Delivery::AllowAll => self.xds.write_filter(name, &json!({ "@type": TYPES[1] })),
+        }
     }
 
     /// Discovery from files instead of a stream; the types stay as they are.

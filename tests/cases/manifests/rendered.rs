@@ -16,12 +16,12 @@ use crate::support::h1::{Client, Connect, Request, once};
 use crate::support::upstream::Upstream;
 
 /// The EnvoyFilter of a folder's policy. The tests' clients are on the loopback interface.
-fn filter(folder: &str) -> Outcome<Value> {
+pub(super) fn filter(folder: &str) -> Outcome<Value> {
     let policy = super::read(&format!("{folder}/policy.yaml"))?.replace("10.0.0.0/16", "127.0.0.0/30");
     yaml(Kind::EnvoyFilter, &policy)
 }
 
-fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
+pub(super) fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
     all(kind, policy)?.into_iter().next().context("no document")
 }
 
@@ -40,11 +40,11 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     let mut client = Client::connect(main).await?;
     client.send(&Request::get("/hold/a").bytes()).await?;
     proxy.upstream.wait_held("a", 1, SOON).await?;
-    let gate = proxy.envoy.address("laststream.istio-system.gate").await?;
-    let refused = once(gate, &Request::get("/prestop")).await?.expect(503)?.json()?;
+    let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
+    let refused = once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?.json()?;
     ensure_eq!(refused["state"], "draining", "{refused}");
     crate::support::trial::wait_for(SOON, "the count to be exact", async || {
-        let status = once(gate, &Request::get("/status")).await?.expect(200)?.json()?;
+        let status = once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
         ensure_eq!(status["count"], "exact", "{status}");
         Ok(())
     })
@@ -52,7 +52,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     ensure!(!proxy.upstream.received().iter().any(|request| request.path == "/drain"), "the agent is told at zero, not before");
     proxy.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    let let_go = once(gate, &Request::get("/prestop?wait")).await?.expect(200)?.json()?;
+    let let_go = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?.json()?;
     ensure_eq!(let_go["state"], "drained", "{let_go}");
     let told = || proxy.upstream.received().into_iter().find(|request| request.path == "/drain").context("nobody told the agent");
     let told = crate::support::trial::wait_for(SOON, "the agent to be told", async || told()).await?;
@@ -158,10 +158,10 @@ pub(super) async fn a_rendered_sidecar_tells_directions_apart(lab: &Lab) -> Outc
         proxy.envoy.wait_for_stat(&(stat("begun") + "_total"), |value| value == Some(1 + in_flight), SOON).await?;
     }
     let gate = proxy.envoy.address("laststream.shop.gate").await?;
-    once(gate, &Request::get("/prestop")).await?.expect(503)?;
+    once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?;
     proxy.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    let let_go = once(gate, &Request::get("/prestop?wait")).await?.expect(200)?.json()?;
+    let let_go = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?.json()?;
     ensure_eq!(let_go["state"], "drained", "{let_go}");
     Ok(())
 }
@@ -171,7 +171,7 @@ pub(super) async fn every_other_rendered_filter_runs(lab: &Lab) -> Outcome {
     once(counting.envoy.address("main").await?, &Request::get("/")).await?.expect(200)?;
     counting.envoy.wait_for_stat("wasmcustom.laststream_streams_begun_gateway_total", |value| value == Some(1), SOON).await?;
     let native = Proxy::with(lab, SIDECAR, &filter("native-sidecar")?).await?;
-    once(native.envoy.address("laststream.shop.gate").await?, &Request::get("/ready")).await?.expect(503)?;
+    once(native.envoy.address("laststream.shop.gate").await?, &Request::get("/ready").host("localhost")).await?.expect(503)?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{HTPASSWD, PASSWORD, USERNAME, push, utf8};
 use crate::lab::{self, EnvoylessCase, envoyless};
-use crate::support::command_line::User;
+use crate::support::command_line::{Said, User};
 use crate::support::failure::{Outcome, ensure, ensure_eq};
 use crate::support::registry::faulty::{Faulty, Phase};
 use crate::support::registry::real::{Registry, Settings, skopeo_pull};
@@ -24,6 +24,8 @@ pub(super) fn cases() -> Vec<EnvoylessCase> {
         envoyless!(half_a_login_is_wrong_usage),
         envoyless!(one_login_is_for_one_registry),
         envoyless!(nobody_s_secrets_are_repeated),
+        envoyless!(a_token_server_that_repeats_the_request),
+        envoyless!(a_registry_that_repeats_secrets_in_other_forms),
         envoyless!(a_token_server_without_tls_gets_nothing),
     ]
 }
@@ -200,6 +202,92 @@ fn nobody_s_secrets_are_repeated() -> Outcome {
     user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
     let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?;
     said.tells("status 403 (no, Basic … and …: not allowed)")?.hides(PASSWORD)?.hides(&auth()).map(drop)
+}
+
+/// Every form of it is another text.
+const ODD_PASSWORD: &str = "p/a\"s?s \u{f6}+w%41rd&~of the test>";
+
+/// How others write it: raw, in base64 with all alphabets and alignments, in addresses, in JSON, in HTML.
+fn written(password: &str) -> Vec<String> {
+    use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE};
+    let login = format!("{USERNAME}:{password}");
+    let escaped = |byte: u8, upper: bool| match byte {
+        b'a'..=b'z' | b'0'..=b'9' => char::from(byte).to_string(),
+        b' ' if upper => "+".to_owned(),
+        _ if upper => format!("%{byte:02X}"),
+        _ => format!("%{byte:02x}"),
+    };
+    let json = json!(password).to_string();
+    let in_json = json.trim_matches('"').to_owned();
+    let ascii = in_json.replace('\u{f6}', "\\u00f6");
+    vec![
+        password.to_owned(),
+        BASE64_STANDARD.encode(&login),
+        BASE64_STANDARD_NO_PAD.encode(&login),
+        BASE64_URL_SAFE.encode(&login),
+        BASE64_STANDARD.encode(password),
+        BASE64_STANDARD.encode(format!("?{password}?")),
+        BASE64_STANDARD.encode(format!("??{password}")),
+        BASE64_STANDARD.encode(&login).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D"),
+        password.bytes().map(|byte| escaped(byte, false)).collect(),
+        password.bytes().map(|byte| escaped(byte, true)).collect(),
+        in_json.replace('/', "\\/"),
+        ascii,
+        password.replace('&', "&amp;").replace('"', "&quot;").replace('>', "&gt;"),
+    ]
+}
+
+/// It must show neither the secret nor what a cut leaves of it.
+fn hides_all(said: Said, secret: &str) -> Outcome<Said> {
+    let half: String = secret.chars().take(secret.chars().count() / 2).collect();
+    said.hides(secret)?.hides(&half)
+}
+
+fn a_token_server_that_repeats_the_request() -> Outcome {
+    let message = |index, form: &str| format!("no: {}{form}", "x".repeat(if index % 2 == 0 { 0 } else { 285 }));
+    for (index, form) in written(ODD_PASSWORD).iter().enumerate() {
+        let problem = json!({ "code": "DENIED", "message": message(index, form), "detail": { "request": form } });
+        refused_with(json!({ "errors": [problem], "request": form }).to_string(), form)?.tells("DENIED: no: ")?;
+    }
+    for (index, form) in written(ODD_PASSWORD).iter().enumerate() {
+        let body = json!({ "error": "DENIED", "error_description": message(index, form), "request": form });
+        refused_with(body.to_string(), form)?.tells("DENIED: no: ")?;
+    }
+    let form = &written(ODD_PASSWORD)[1];
+    refused_with(format!("what is this? {form}"), form)?.hides("what is this?").map(drop)
+}
+
+/// By a token server, which says this.
+fn refused_with(body: String, secret: &str) -> Outcome<Said> {
+    let faulty = Faulty::start(move |asked, phase, _| {
+        let realm = format!("Bearer realm=\"http://{}/token\"", asked.header("host").unwrap_or_default());
+        Some(Fault::Answer(match phase {
+            Phase::Token => Answer::new(403).body(body.clone()),
+            _ => Answer::new(401).with("www-authenticate", realm),
+        }))
+    })?;
+    let mut user = User::new()?;
+    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
+    user.set("LASTSTREAM_REGISTRY_PASSWORD", ODD_PASSWORD);
+    let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?.tells("status 403")?;
+    hides_all(said, secret)
+}
+
+fn a_registry_that_repeats_secrets_in_other_forms() -> Outcome {
+    for form in written(ODD_PASSWORD) {
+        let repeated = form.clone();
+        let faulty = Faulty::start(move |asked, phase, _| match (asked.header("authorization"), phase) {
+            (None, _) => Some(Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\""))),
+            (Some(_), Phase::BeginUpload) => Some(Fault::Answer(Answer::new(403).body(format!("no, {repeated}")))),
+            _ => None,
+        })?;
+        let mut user = User::new()?;
+        user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
+        user.set("LASTSTREAM_REGISTRY_PASSWORD", ODD_PASSWORD);
+        let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?.tells("status 403 (no, …")?;
+        hides_all(said, &form)?;
+    }
+    Ok(())
 }
 
 fn a_token_server_without_tls_gets_nothing() -> Outcome {

@@ -187,7 +187,7 @@ fn digest_in(rendered: &str) -> Outcome<String> {
 /// Without its module the gate refuses everybody: nothing that it says lets anybody go.
 async fn shut(stage: &Stage) -> Outcome {
     for path in ["/ready", "/status", "/prestop?wait=1s"] {
-        once(local(stage.gate), &Request::get(path)).await?.expect(403)?;
+        once(local(stage.gate), &Request::get(path).host("localhost")).await?.expect(403)?;
     }
     Ok(())
 }

@@ -76,8 +76,8 @@ async fn bootstrap(stage: &Stage, policy: &str) -> Outcome {
     let proxy = proxy(&made)?;
     let config = proxy["env"].as_array().into_iter().flatten().find(|variable| variable["name"] == "PROXY_CONFIG");
     let config = config.and_then(|variable| variable["value"].as_str()).context("no PROXY_CONFIG")?;
-    ensure!(config.contains("\"drainDuration\":\"60s\""), "PROXY_CONFIG: {config}");
-    row("M6", "`render proxy-config`, injected", "statsInclusionSuffixes on the pod, `drainDuration: 60s` in the agent's PROXY_CONFIG");
+    ensure!(config.contains("\"drainDuration\":\"95s\""), "PROXY_CONFIG: {config}");
+    row("M6", "`render proxy-config`, injected", "statsInclusionSuffixes on the pod, `drainDuration: 95s` in the agent's PROXY_CONFIG");
     Ok(())
 }
 

@@ -171,12 +171,12 @@ impl Stage {
 
     /// Tells the gate to begin.
     pub(crate) async fn drain(&self) -> Outcome {
-        once(local(self.gate), &Request::post("/drain", "")).await?.expect(202).map(drop)
+        once(local(self.gate), &Request::post("/drain", "").host("localhost")).await?.expect(202).map(drop)
     }
 
     /// What the gate says of itself.
     pub(crate) async fn status(&self) -> Outcome<Value> {
-        once(local(self.gate), &Request::get("/status")).await?.expect(200)?.json()
+        once(local(self.gate), &Request::get("/status").host("localhost")).await?.expect(200)?.json()
     }
 
     /// Until the gate's status has this value in this field.

@@ -23,8 +23,9 @@ fn bootstrap(world: &World) -> Outcome<String> {
     let listeners = bootstrap["static_resources"]["listeners"].as_array_mut().context("listeners")?;
     let gate = listeners.iter_mut().find(|listener| listener["name"] == "gate").context("a gate")?;
     gate["address"]["socket_address"]["address"] = json!("0.0.0.0");
-    let filters = &mut gate["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"];
-    let told = &mut filters[0]["typed_config"]["config"]["configuration"]["value"];
+    let filters = gate["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"].as_array_mut().context("filters")?;
+    let module = filters.iter_mut().find(|filter| filter["typed_config"]["config"].is_object()).context("the gate's filter")?;
+    let told = &mut module["typed_config"]["config"]["configuration"]["value"];
     let mut configuration: Value = serde_json::from_str(told.as_str().context("the gate's configuration")?)?;
     configuration["gate"]["secret"] = json!(SECRET);
     *told = json!(configuration.to_string());

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::lint::{Finding, Severity};
+use crate::visible;
 
 /// What fits beside the line number.
 const WIDEST: usize = 140;
@@ -52,19 +53,14 @@ fn window(line: &str, column: usize, width: usize) -> (String, usize, usize) {
     (format!("{lead}{shown}"), indent, width.min(WIDEST - (column - from).min(WIDEST - 1)).max(1))
 }
 
-/// Nothing that a file holds may steer the terminal.
+/// One character for each, so that the mark stays under what it marks.
 fn plain(text: &str) -> String {
-    text.chars()
-        .map(|character| {
-            if character == '\t' {
-                ' '
-            } else if character.is_control() {
-                '\u{fffd}'
-            } else {
-                character
-            }
-        })
-        .collect()
+    let plain = |character| match character {
+        '\t' => ' ',
+        _ if visible::steers(character) => '\u{fffd}',
+        _ => character,
+    };
+    text.chars().map(plain).collect()
 }
 
 /// One line that counts.

@@ -3,6 +3,7 @@
 use crate::lint::envoy_filter::{Patch, envoy_filters, patches, patches_of};
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
+use crate::lint::modules::ours;
 use crate::lint::node::Node;
 use crate::lint::objects::ROOT_NAMESPACE;
 use crate::lint::rule::Rule;
@@ -95,6 +96,14 @@ pub(super) const RULES: &[Rule] = &[
         why: "`workloadLabels` and `filters` are from before Istio 1.4. The API server refuses the fields, or drops them: nothing is patched.",
         fix: "Write `workloadSelector` and `configPatches`. To restore x-forwarded-proto, laststream needs no Lua: `laststream render envoyfilter`.",
         check: old_api,
+    },
+    Rule {
+        code: "LS112",
+        severity: Severity::Warning,
+        title: "laststream's resource reaches the gateways of all namespaces",
+        why: "It stands in Istio's root namespace, where a selector is for the whole mesh: gateways of other teams with the same labels get the module, the gate's port and the trust in your load balancer, too.",
+        fix: "Move it to the gateway's own namespace, or name the Gateway in `targetRefs`.",
+        check: root_namespace,
     },
 ];
 
@@ -246,6 +255,16 @@ fn no_selector<'g>(given: &'g Given, found: &mut Found<'g>) {
         let spec = filter.spec().filter(|spec| spec.get("configPatches").is_some());
         if let Some(spec) = spec.filter(|_| named && filter.selector().is_none() && filter.targets().is_none()) {
             found.at(spec, "there is neither a `workloadSelector` with labels nor `targetRefs`");
+        }
+    }
+}
+
+fn root_namespace<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let carries_us = |filter: &Node<'g>| ours(given).any(|module| module.patch().is_some_and(|patch| patch.filter.node == *filter));
+    for filter in envoy_filters(given).filter(|filter| filter.namespace() == Some(ROOT_NAMESPACE) && carries_us(&filter.node)) {
+        let is_gateway = |patch: &Patch<'g>| patch.filter.node == filter.node && patch.context() == "GATEWAY";
+        if let Some(selector) = filter.selector().filter(|_| patches(given).any(|patch| is_gateway(&patch))) {
+            found.at(selector, "these labels are looked for in every namespace");
         }
     }
 }

@@ -1,13 +1,16 @@
 //! LS4xx: the gate, and the VM that it runs in.
 
-use laststream_filter::config::wire::Scope;
+use laststream_filter::config::wire::{Gate, Scope};
+use laststream_filter::gate::access::ADDRESS_KEY;
 
+use crate::lint::envoy_filter::{Patch, patch_of};
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::listeners::{address, connection_manager, is_loopback, listener, uses};
 use crate::lint::modules::{Module, counters, gates};
 use crate::lint::node::Node;
 use crate::lint::pods::stop_hooks;
+use crate::lint::reach::is_same_resource;
 use crate::lint::rule::Rule;
 use crate::lint::times::milliseconds;
 
@@ -17,7 +20,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the gate can be reached from outside, without a secret",
         why: "Whoever reaches it may begin a drain, or let the proxy be stopped while requests run. The module takes such requests on the loopback interface only, so hooks from elsewhere fail as well.",
-        fix: "Bind 127.0.0.1, or set `gate.secret` and send it as x-laststream-secret.",
+        fix: "Bind 127.0.0.1, or give the gate a secret (`gate.secret_key`) and send it as x-laststream-secret.",
         check: open_gate,
     },
     Rule {
@@ -71,9 +74,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS408",
         severity: Severity::Warning,
-        title: "Envoy ends the hook's request before the gate does",
-        why: "A held request is idle to Envoy, which ends it after `stream_idle_timeout`, 5 minutes when it is not set. kubelet goes on to SIGTERM then.",
-        fix: "Write `stream_idle_timeout: 0s` in the gate's connection manager.",
+        title: "Envoy ends the hook's request too early, or never",
+        why: "A held request is idle to Envoy, which ends it after `stream_idle_timeout`, 5 minutes when it is not set. When that comes before the gate's own answer, kubelet goes on to SIGTERM. With 0s a request that is held by a VM that has died is never answered.",
+        fix: "Write the gate's deadline and 10 s more as `stream_idle_timeout` in its connection manager: a living gate answers within 5 s after its deadline.",
         check: idle_timeout,
     },
     Rule {
@@ -86,9 +89,9 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         code: "LS410",
-        severity: Severity::Warning,
+        severity: Severity::Error,
         title: "the gate's own requests hold the drain",
-        why: "When the gate falls back to Envoy's own count, requests to the gate itself count as well, unless their stat prefix is in `gate.admin.ignore`.",
+        why: "Envoy's own count must be zero before the gate opens. Requests to the gate itself count as well, unless their stat prefix is in `gate.admin.ignore`: a hook that waits then waits for itself, until the deadline.",
         fix: "Give the gate's connection manager the `stat_prefix` laststream, or name its prefix in `gate.admin.ignore`.",
         check: counts_itself,
     },
@@ -100,16 +103,44 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Remove `bind_to_port`.",
         check: unbound_gate,
     },
+    Rule {
+        code: "LS412",
+        severity: Severity::Warning,
+        title: "two gates reach one proxy",
+        why: "Each gate begins a drain of the whole Envoy and may end it, whatever streams the other one waits for. A hook that asks one of them does not wait for the other.",
+        fix: "Keep one gate for each proxy: name all directions in its `gate.scopes`, or select different workloads.",
+        check: two_gates,
+    },
+    Rule {
+        code: "LS413",
+        severity: Severity::Warning,
+        title: "the gate's secret stands in the resource",
+        why: "`gate.secret` is text in the configuration: it can be read by everybody who may read the resource, the repository that it comes from, or Envoy's /config_dump.",
+        fix: "Write `gate.secret_key` instead, and let a set_filter_state filter in front of the gate write that key from `%ENVIRONMENT(NAME)%`, or from SDS. A policy with `gate: {secret: {environment: NAME}}` renders it.",
+        check: secret_in_clear_text,
+    },
+    Rule {
+        code: "LS414",
+        severity: Severity::Error,
+        title: "nothing writes the filter state that the gate reads",
+        why: "Without a secret the gate takes changes on the loopback interface only. Where nothing writes `laststream.gate_address`, it goes by `destination.address`, which a PROXY protocol header can forge. With `secret_key` it needs what that key holds: while that is missing, the gate answers every hook with 403, and the hook runs to its time-out.",
+        fix: "Put a set_filter_state filter in front of the gate, with `object_key: laststream.gate_address` and the format `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`; and one with the key in `gate.secret_key`, if there is one.",
+        check: untold_gate,
+    },
 ];
 
 fn open_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, _) in gates(given).filter(|(_, gate)| gate.secret.is_none()) {
+    for (module, _) in gates(given).filter(|(_, gate)| !has_secret(gate)) {
         for listener in uses(module).into_iter().filter_map(listener) {
             if let Some((address, _)) = address(listener).filter(|(address, _)| !is_loopback(*address)) {
                 found.at(address, format!("the gate `{}` listens on `{}`", module.name(), address.text().unwrap_or_default()));
             }
         }
     }
+}
+
+fn has_secret(gate: &Gate) -> bool {
+    gate.secret.is_some() || gate.secret_key.is_some()
 }
 
 fn shared_vm<'g>(given: &'g Given, found: &mut Found<'g>) {
@@ -195,17 +226,20 @@ fn uncounted_scope<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 /// What Envoy takes when nothing is written.
 const IDLE: u64 = 300_000;
+/// How long after its deadline a living gate may take to answer; milliseconds.
+const LAST_ANSWER: u64 = 5_000;
 
 fn idle_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, gate) in gates(given) {
         for manager in uses(module).into_iter().filter_map(connection_manager) {
             let node = manager.field("stream_idle_timeout");
             let idle = node.and_then(Node::text).and_then(milliseconds).unwrap_or(IDLE);
-            if idle > 0 && idle <= gate.deadline_ms {
-                found.at(
-                    node.unwrap_or(manager),
-                    format!("the gate holds for {} s, and Envoy for {} s", gate.deadline_ms / 1000, idle / 1000),
-                );
+            let deadline = gate.deadline_ms / 1000;
+            if idle == 0 {
+                found.at(node.unwrap_or(manager), format!("Envoy holds for ever: write `{}s`", deadline + 10));
+            } else if idle <= gate.deadline_ms.saturating_add(LAST_ANSWER) {
+                let message = format!("the gate holds for {deadline} s and up to 5 s more, and Envoy for {} s", idle / 1000);
+                found.at(node.unwrap_or(manager), message);
             }
         }
     }
@@ -226,6 +260,50 @@ fn unbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
         for listener in uses(module).into_iter().filter_map(listener) {
             if let Some(node) = listener.field("bind_to_port").filter(|node| node.text() == Some("false")) {
                 found.at(node, format!("the listener of `{}` is not bound", module.name()));
+            }
+        }
+    }
+}
+
+fn two_gates<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let mut earlier: Vec<(Module<'g>, Option<Patch<'g>>)> = Vec::new();
+    for (module, _) in gates(given) {
+        // An extension configuration goes to every proxy that is selected; the listener that waits for it does not.
+        let place = uses(module).into_iter().find_map(patch_of);
+        let meets = |(other, there): &&(Module<'g>, Option<Patch<'g>>)| {
+            let contexts = place.zip(*there).is_none_or(|(one, two)| one.contexts_meet(two));
+            let same = module.patch().zip(other.patch()).is_some_and(|(one, two)| is_same_resource(one.filter, two.filter));
+            contexts && !same && module.may_meet(*other)
+        };
+        if let Some((other, _)) = earlier.iter().find(meets) {
+            found.at(module.plugin, format!("the gate `{}` is on the same proxies as `{}`", module.name(), other.name()));
+        }
+        if earlier.len() < MOST_GATES {
+            earlier.push((module, place));
+        }
+    }
+}
+
+/// So many are looked at pair by pair; who has more knows from these.
+const MOST_GATES: usize = 64;
+
+fn secret_in_clear_text<'g>(given: &'g Given, found: &mut Found<'g>) {
+    for (module, _) in gates(given).filter(|(_, gate)| gate.secret.is_some()) {
+        let text = module.text().unwrap_or(module.plugin);
+        let place = text.embedded().and_then(|root| root.get("gate")).and_then(|gate| gate.get("secret"));
+        found.at(place.unwrap_or(text), "the secret can be read here: write `secret_key`");
+    }
+}
+
+fn untold_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
+    for (module, gate) in gates(given).filter(|(_, gate)| gate.secret.is_none()) {
+        let key = gate.secret_key.as_deref().unwrap_or(ADDRESS_KEY);
+        for filter in uses(module) {
+            let Some(filters) = filter.parent().filter(|list| list.key_text().is_some_and(|key| key.starts_with("http"))) else { continue };
+            let in_front = filters.items().take_while(|other| *other != filter);
+            let mut states = in_front.filter_map(|other| other.fields("typed_config.on_request_headers")).flat_map(Node::items);
+            if !states.any(|state| state.text_of("object_key") == Some(key)) {
+                found.at(filter, format!("no filter in front of the gate writes `{key}`"));
             }
         }
     }

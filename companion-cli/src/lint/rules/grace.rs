@@ -70,6 +70,14 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Raise terminationGracePeriodSeconds above the time-out and what the drain needs, or shorten the time-out.",
         check: request_beyond_grace,
     },
+    Rule {
+        code: "LS558",
+        severity: Severity::Warning,
+        title: "Envoy's drain time is too short for the gate's deadline",
+        why: "Envoy (after 1.40) closes connections with running streams, WebSockets too, in the last third of its drain time, which is Istio's drainDuration: 45 s when it is not written. Streams that the gate still waits for are cut then.",
+        fix: "Write `drainDuration` in the annotation proxy.istio.io/config of the pods: 1.5 times the gate's deadline, or more. `laststream render proxy-config` does.",
+        check: drain_below_deadline,
+    },
 ];
 
 /// What comes after the hook, in seconds: the agent waits 5 s, and kubelet gives 2 s. At the deadline nobody has told the agent, whatever
@@ -191,6 +199,32 @@ fn agent_beyond_grace<'g>(given: &'g Given, found: &mut Found<'g>) {
         if let Some(grace) = grace.filter(|grace| grace.saturating_mul(1000) <= time) {
             found.at(node, format!("the agent waits {} s, and the pod has {grace} s of grace", time / 1000));
         }
+    }
+}
+
+/// Istio's default, in milliseconds.
+const DRAIN: u64 = 45_000;
+const DRAIN_DURATION: &str = "drainDuration";
+
+fn drain_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
+    let longest = |node: Node<'g>| node.text().and_then(milliseconds).unwrap_or(DRAIN);
+    let needed = |deadline: u64| deadline.saturating_mul(3) / 2;
+    let message = |drain: u64, deadline: u64| {
+        let (drain, deadline, needed) = (drain / 1000, deadline.div_ceil(1000), needed(deadline).div_ceil(1000));
+        format!("Envoy drains for {drain} s, the gate holds for {deadline} s: write `drainDuration: {needed}s`")
+    };
+    // Of the mesh, or in values of a chart.
+    let common: Vec<_> = given.keyed(DRAIN_DURATION).filter(|node| pod_of(*node).is_none()).collect();
+    for (gate, pod) in gated_pods(given) {
+        let own = pod.proxy_config().and_then(|config| config.get(DRAIN_DURATION));
+        let drain = own.or_else(|| common.first().copied()).map_or(DRAIN, longest);
+        if drain < needed(gate.deadline_ms) {
+            found.at(own.or_else(|| pod.grace()).unwrap_or(pod.spec), message(drain, gate.deadline_ms));
+        }
+    }
+    let deadline = gates(given).map(|(_, gate)| gate.deadline_ms).max().unwrap_or(0);
+    for node in common.into_iter().filter(|node| longest(*node) < needed(deadline)) {
+        found.at(node, message(longest(node), deadline));
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS506",
         severity: Severity::Warning,
         title: "the gate cannot ask Envoy for its own count",
-        why: "Where the counter is missing, or began after the streams did, the gate goes by http.*.downstream_rq_active, and by downstream_rq_total, without which it cannot know that nothing began in between. Istio's default leaves both out of the statistics: the gate then holds until its deadline. It is a setting of the bootstrap: pods must restart to get it.",
+        why: "The gate's count is `exact` only if Envoy's own agrees: http.*.downstream_rq_active, and downstream_rq_total, without which the gate cannot know that nothing began in between. Istio's default leaves both out of the statistics: the count is then `assumed`, and streams that the filter does not see can be cut. It is a setting of the bootstrap: pods must restart to get it.",
         fix: "Annotate the pods: `sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered`, or set `proxyStatsMatcher` in their proxy configuration.",
         check: no_request_gauge,
     },

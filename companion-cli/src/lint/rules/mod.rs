@@ -12,6 +12,7 @@ mod module;
 mod names;
 mod scheme;
 mod traffic;
+mod trust;
 
 use super::rule::Rule;
 
@@ -24,6 +25,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         delivery::RULES,
         module::RULES,
         scheme::RULES,
+        trust::RULES,
         gate::RULES,
         hooks::RULES,
         grace::RULES,

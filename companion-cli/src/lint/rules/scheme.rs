@@ -55,7 +55,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Envoy's own filters that write it.
-fn writers(given: &Given) -> impl Iterator<Item = Helper<'_>> {
+pub(super) fn writers(given: &Given) -> impl Iterator<Item = Helper<'_>> {
     let writes = |tag: &Node<'_>| tag.text_of("header").is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO));
     given.keyed_field("ip_tag_header", "ipTagHeader").filter(writes).map(Helper::new)
 }
@@ -71,19 +71,19 @@ fn readers(given: &Given) -> Vec<Helper<'_>> {
 }
 
 /// The filter that leaves another one out where its matcher says so.
-fn matcher_around(filter: Node<'_>) -> Option<Node<'_>> {
+pub(super) fn matcher_around(filter: Node<'_>) -> Option<Node<'_>> {
     filter.upwards().find(|node| node.field("xds_matcher").is_some())
 }
 
-const FORWARDED_PROTO: &str = "x-forwarded-proto";
+pub(super) const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
 /// laststream's filters that restore the scheme.
-fn restorers(given: &Given) -> impl Iterator<Item = (Module<'_>, &ForwardedProto)> {
+pub(super) fn restorers(given: &Given) -> impl Iterator<Item = (Module<'_>, &ForwardedProto)> {
     ours(given).filter_map(|module| Some((module, module.wire()?.forwarded_proto.as_ref()?)))
 }
 
 /// Where the configuration speaks of it.
-fn section(module: Module<'_>) -> Node<'_> {
+pub(super) fn section(module: Module<'_>) -> Node<'_> {
     let text = module.text().unwrap_or(module.plugin);
     text.embedded().and_then(|root| root.get("forwarded_proto")).unwrap_or(text)
 }
@@ -95,11 +95,11 @@ fn wants_saved(proto: &ForwardedProto) -> bool {
 }
 
 /// Something that stands around a module, and for whom.
-struct Helper<'g> {
+pub(super) struct Helper<'g> {
     /// The list of mutations, or the key of the filter state.
-    node: Node<'g>,
-    reach: Reach,
-    manager: Option<Node<'g>>,
+    pub(super) node: Node<'g>,
+    pub(super) reach: Reach,
+    pub(super) manager: Option<Node<'g>>,
 }
 
 impl<'g> Helper<'g> {
@@ -108,21 +108,21 @@ impl<'g> Helper<'g> {
     }
 
     /// Whether it works for the module: in the mesh on the same proxies, in a plain Envoy in the same chain.
-    fn helps(&self, module: Module<'g>) -> bool {
+    pub(super) fn helps(&self, module: Module<'g>) -> bool {
         let in_mesh = matches!(self.reach, Reach::Mesh(_));
         self.reach.may_meet(module.reach())
             && (in_mesh || self.manager.is_some_and(|manager| connection_manager(module.typed) == Some(manager)))
     }
 
     /// The same for another filter.
-    fn meets(&self, other: &Self) -> bool {
+    pub(super) fn meets(&self, other: &Self) -> bool {
         let in_mesh = matches!(self.reach, Reach::Mesh(_));
         self.reach.may_meet(&other.reach) && (in_mesh || (self.manager.is_some() && self.manager == other.manager))
     }
 }
 
 /// Early header mutations.
-fn mutations(given: &Given) -> Vec<Helper<'_>> {
+pub(super) fn mutations(given: &Given) -> Vec<Helper<'_>> {
     let early = |node: Node<'_>| matches!(node.key_text(), Some("early_header_mutation_extensions" | "earlyHeaderMutationExtensions"));
     given.keyed("mutations").filter(|list| list.upwards().any(early)).map(Helper::new).collect()
 }

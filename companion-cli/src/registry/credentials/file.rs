@@ -10,6 +10,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 
 use super::{Error, Found, Login, Secret, Sources, helper, key};
+use crate::foreign;
 use crate::image::is_docker_hub;
 
 /// Larger ones are something else.
@@ -49,13 +50,11 @@ impl File {
     /// `None` if there is no such file.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, Error> {
         let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-        let text =
-            match std::fs::metadata(path).and_then(|about| if about.len() > LARGEST { Ok(None) } else { std::fs::read(path).map(Some) }) {
-                Ok(Some(text)) => text,
-                Ok(None) => return Err(wrong("it is larger than 4 MiB".to_owned())),
-                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
-                Err(error) => return Err(wrong(error.to_string())),
-            };
+        let text = match foreign::read_named(path, LARGEST) {
+            Ok(text) => text,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+            Err(error) => return Err(wrong(error.to_string())),
+        };
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }

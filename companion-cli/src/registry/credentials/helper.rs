@@ -2,13 +2,14 @@
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
 use super::{Login, Sources, file};
+use crate::env_vars;
 
 /// More of what a helper says is not read.
 const HEARD: u64 = 1 << 20;
@@ -53,7 +54,7 @@ fn complaint(said: &str) -> String {
 /// Output goes through a thread: a grandchild that outlives a killed helper would hold the pipe, and with it the reader.
 fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus, String), String> {
     let began = Instant::now();
-    let mut command = Command::new(program);
+    let mut command = env_vars::command(program);
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
     if let Some(mut stdin) = child.stdin.take() {

@@ -7,12 +7,11 @@
 
 mod file;
 mod helper;
-mod secret;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use secret::Secret;
+pub use crate::http::Secret;
 
 use crate::env_vars::XDG_RUNTIME_DIR;
 use crate::env_vars::{DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup, PATH, REGISTRY_AUTH_FILE};

@@ -185,3 +185,14 @@ fn variables_say_where_the_files_are() {
     let given = sources(&[(LASTSTREAM_REGISTRY_USERNAME, "u"), (LASTSTREAM_REGISTRY_PASSWORD, "p")]).given.unwrap();
     assert_eq!((given.login, given.source.as_str()), (password("u", "p").unwrap(), LASTSTREAM_REGISTRY_PASSWORD));
 }
+
+/// It would be waited for without an end.
+#[test]
+fn a_pipe_is_no_file_of_credentials() {
+    let home = Home::new();
+    let made = std::process::Command::new("mkfifo").arg(home.0.path().join("config.json")).status().unwrap();
+    assert!(made.success());
+    assert!(home.error("r.test").contains("not a regular file"));
+    let nothing = Sources { docker: Some("/dev/null".into()), ..Sources::none() };
+    assert_eq!(nothing.find("r.test", "a"), Ok(None), "as people say that there are none");
+}

@@ -6,6 +6,7 @@ use crate::yaml::{List, Map};
 
 const HEADER_INPUT: &str = "type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput";
 const PEER_INPUT: &str = "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.DirectSourceIPInput";
+const FILTER_STATE_INPUT: &str = "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.FilterStateInput";
 const RANGES: &str = "type.googleapis.com/envoy.extensions.matching.input_matchers.ip.v3.Ip";
 const SKIP: &str = "type.googleapis.com/envoy.extensions.filters.common.matcher.action.v3.SkipFilter";
 const DELEGATE: &str = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher";
@@ -19,6 +20,8 @@ pub(super) enum Test {
     PeerText(Text),
     /// The direct peer's address is in one of these.
     PeerIn(Vec<(IpAddr, u8)>),
+    /// Envoy has followed a redirect itself. The router counts redirects in filter state, which no client can write.
+    Redirected,
     All(Vec<Self>),
     Any(Vec<Self>),
     Not(Box<Self>),
@@ -57,6 +60,10 @@ impl Test {
                 let config = Map::new().with("@type", RANGES).with("cidr_ranges", ranges).with("stat_prefix", "laststream");
                 let matcher = Map::new().with("name", "ranges").with("typed_config", config);
                 single("peer", Map::new().with("@type", PEER_INPUT), "custom_match", matcher)
+            }
+            Self::Redirected => {
+                let input = Map::new().with("@type", FILTER_STATE_INPUT).with("key", "num_internal_redirects");
+                single("redirects", input, "value_match", Text::Regex(".+".into()).matcher())
             }
             Self::All(tests) => Map::new().with("and_matcher", several(tests)),
             Self::Any(tests) => Map::new().with("or_matcher", several(tests)),

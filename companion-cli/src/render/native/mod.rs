@@ -34,7 +34,7 @@ pub(super) enum Listeners {
 pub(super) struct Native {
     /// Where the peer's own header must be saved, if it is read.
     pub(super) saved_in: Option<String>,
-    /// The peer's own header goes, so that Envoy writes the connection's scheme whatever it trusts.
+    /// The peer's own header is removed early, so that Envoy writes the connection's scheme whatever it trusts.
     pub(super) forgets: bool,
     /// Behind the module, in this order.
     pub(super) filters: Vec<Map>,
@@ -45,7 +45,7 @@ pub(super) fn compile(proto: &ForwardedProto, listeners: Listeners, name: impl F
     let text = json!({ "forwarded_proto": proto.json }).to_string();
     let parsed = config::parse(text.as_bytes()).map_err(|refused| vec![refused.to_string()])?;
     let Some(policy) = parsed.forwarded_proto() else { return Err(vec!["there is nothing to restore".into()]) };
-    let mut reasons = in_the_way(policy, proto);
+    let mut reasons = in_the_way(policy, proto, listeners);
     let mut sources = Vec::with_capacity(policy.sources.len());
     for source in &policy.sources {
         match said(source, &policy.ports) {
@@ -56,33 +56,77 @@ pub(super) fn compile(proto: &ForwardedProto, listeners: Listeners, name: impl F
     if !reasons.is_empty() {
         return Err(reasons);
     }
-    // What is kept may be anything.
-    let kept = policy.fallback == Fallback::Keep && listeners == Listeners::Plaintext;
-    let listeners = if kept { Listeners::Any } else { listeners };
-    let trusted = peers::test(&proto.peers);
-    let writes = |scheme: &str, says: Test| {
-        let already = (listeners == Listeners::Any).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
-        let test = all(already.into_iter().chain([says, trusted.clone()]));
-        let note = format!(
-            "The filter is skipped unless this holds: the headers say {scheme}, and a trusted peer sent them. Usual spellings are looked at first."
-        );
-        matcher::only_if(&name(&format!("scheme-{scheme}")), &test, &note, writer(scheme))
+    let forgets = listeners == Listeners::Edge || !keeps(policy);
+    // Then Envoy itself writes http before any filter runs.
+    let starts_as_http = forgets && listeners != Listeners::Any;
+    let conditions = Conditions { policy, sources, trusted: peers::test(&proto.peers), saves: proto.saved_in.is_some() };
+    let writes = |scheme: &str, test: Test, note: &str| {
+        let already = (!starts_as_http).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
+        matcher::only_if(&name(&format!("scheme-{scheme}")), &all(already.into_iter().chain([test])), note, writer(scheme))
     };
-    let http = (listeners == Listeners::Any).then(|| writes("http", agreed(policy.decision, &sources, |said| &said.http)));
-    let https = writes("https", agreed(policy.decision, &sources, |said| &said.https));
-    let saved_in = proto.saved_in.clone();
-    let forgets = policy.fallback == Fallback::Connection && listeners != Listeners::Edge;
-    Ok(Native { saved_in, forgets, filters: http.into_iter().chain([https]).collect() })
+    let http = (!starts_as_http).then(|| writes("http", conditions.http(), conditions.about_http()));
+    let https = writes("https", conditions.https(), ABOUT_HTTPS);
+    Ok(Native { saved_in: proto.saved_in.clone(), forgets, filters: http.into_iter().chain([https]).collect() })
+}
+
+const ABOUT_HTTPS: &str =
+    "The filter is skipped unless this holds: the headers say https, and a trusted peer sent them. Usual spellings are looked at first.";
+
+/// When the header is written.
+struct Conditions<'p> {
+    policy: &'p forwarded::Policy,
+    sources: Vec<Said>,
+    trusted: Test,
+    /// The peer's own header is saved in a header that the route removes.
+    saves: bool,
+}
+
+impl Conditions<'_> {
+    fn https(&self) -> Test {
+        let says = say_https(self.policy.decision, &self.sources);
+        // A single source is the saved header itself, and says nothing after a redirect.
+        let first_pass = (self.saves && self.sources.len() > 1).then(|| not(Test::Redirected));
+        all([says, self.trusted.clone()].into_iter().chain(first_pass))
+    }
+
+    /// Of a trusted peer everything that is not clearly https, but silence only if the policy wants it.
+    fn http(&self) -> Test {
+        let not_https = not(say_https(self.policy.decision, &self.sources));
+        let speaks = (self.policy.silent != Fallback::Http).then(|| not(all(self.sources.iter().map(|said| said.nothing.clone()))));
+        let says = all([not_https].into_iter().chain(speaks));
+        let of_peer = match self.policy.fallback {
+            Fallback::Http => any([not(self.trusted.clone()), says]),
+            Fallback::Connection | Fallback::Keep => all([says, self.trusted.clone()]),
+        };
+        all([of_peer].into_iter().chain(self.saves.then(|| not(Test::Redirected))))
+    }
+
+    fn about_http(&self) -> &'static str {
+        match self.policy.fallback {
+            Fallback::Http => "The filter is skipped unless this holds: the peer is not trusted, or its headers do not clearly say https.",
+            Fallback::Connection | Fallback::Keep => {
+                "The filter is skipped unless this holds: the headers of a trusted peer do not clearly say https."
+            }
+        }
+    }
+}
+
+/// Whether what the peer sent may stay.
+fn keeps(policy: &forwarded::Policy) -> bool {
+    [policy.fallback, policy.silent].contains(&Fallback::Keep)
 }
 
 /// What only the module can do.
-fn in_the_way(policy: &forwarded::Policy, proto: &ForwardedProto) -> Vec<String> {
+fn in_the_way(policy: &forwarded::Policy, proto: &ForwardedProto, listeners: Listeners) -> Vec<String> {
     const MANY: usize = 1_000;
-    let saves_nothing = proto.saved_in.is_none() && policy.sources.iter().any(|source| source.header == FORWARDED_PROTO);
+    let wants_both = keeps(policy) && [policy.fallback, policy.silent].contains(&Fallback::Connection);
     let reasons = [
         (!policy.trust.identities.is_empty(), "`trust.identities`: Envoy's matchers see all identities of a certificate as one text"),
         (proto.peers.len() > MANY, "`trust.peers`: more than 1000 ranges, which would stand there twice"),
-        (saves_nothing, "`original_header: x-forwarded-proto`: the header must be saved before Envoy writes its own"),
+        (
+            wants_both && listeners != Listeners::Edge,
+            "`fallback` and `silent`: `keep` and `connection` together, and matchers keep the header of all peers or of none",
+        ),
         (policy.strip.untrusted || policy.strip.twins, "`strip`: matchers do not go through all headers"),
         (policy.write_scheme, "`write_scheme`: no filter of Envoy's writes it on conditions"),
         (policy.write_port, "`write_port`: no filter of Envoy's writes it on conditions"),
@@ -90,22 +134,22 @@ fn in_the_way(policy: &forwarded::Policy, proto: &ForwardedProto) -> Vec<String>
     reasons.into_iter().filter(|(is_so, _)| *is_so).map(|(_, reason)| reason.to_owned()).collect()
 }
 
-/// That the sources as a whole say this.
-fn agreed(decision: Decision, sources: &[Said], this: impl Fn(&Said) -> &words::Saying) -> Test {
+/// That the sources as a whole say https.
+fn say_https(decision: Decision, sources: &[Said]) -> Test {
     if let [only] = sources {
-        return this(only).test();
+        return only.https.test();
     }
     match decision {
         Decision::Agree => {
-            let usual = all(sources.iter().map(|said| this(said).usual.clone()));
-            let none_against = sources.iter().map(|said| any([this(said).test(), said.nothing.clone()]));
-            let one_for = any(sources.iter().map(|said| this(said).test()));
+            let usual = all(sources.iter().map(|said| said.https.usual.clone()));
+            let none_against = sources.iter().map(|said| any([said.https.test(), said.nothing.clone()]));
+            let one_for = any(sources.iter().map(|said| said.https.test()));
             any([usual, all(none_against.chain([one_for]))])
         }
         Decision::First => any((0..sources.len()).filter_map(|index| {
             let (before, rest) = sources.split_at(index);
             let silent = before.iter().map(|said| said.nothing.clone());
-            Some(all(silent.chain([this(rest.first()?).test()])))
+            Some(all(silent.chain([rest.first()?.https.test()])))
         })),
     }
 }

@@ -8,11 +8,10 @@ use super::matcher::{Test, all, any, not};
 /// What a source may say.
 pub(super) struct Said {
     pub(super) https: Saying,
-    pub(super) http: Saying,
     pub(super) nothing: Test,
 }
 
-/// That it says one of the schemes.
+/// That it says https. What says neither https nor nothing is http: said, or conflicting.
 pub(super) struct Saying {
     /// In the usual spelling, which is quickly seen.
     pub(super) usual: Test,
@@ -26,12 +25,12 @@ impl Saying {
     }
 }
 
-/// Blanks, as the module trims them.
-const BLANKS: &str = r"[\t\n\f\r ]*";
+/// The optional white space of HTTP, as the module trims it.
+const BLANKS: &str = r"[\t ]*";
 /// Blanks and elements that are empty.
-const GAP: &str = r"[\t\n\f\r ,]*";
-/// Digits from 0 to 65535, with zeros in front.
-const PORT: &str = "0*(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
+const GAP: &str = r"[\t ,]*";
+/// 0 to 65535 in canonical decimal form.
+const PORT: &str = "(?:0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
 /// Envoy refuses regular expressions of more than a hundred instructions.
 const MOST_PORTS: usize = 8;
 
@@ -39,8 +38,8 @@ const MOST_PORTS: usize = 8;
 pub(super) fn said(source: &Source, ports: &Ports) -> Result<Said, &'static str> {
     let read = Reading { header: &source.header, element: source.element };
     match source.form {
-        Form::Scheme => Ok(read.words(["https", "wss"], ["http", "ws"])),
-        Form::Flag => Ok(read.words(["on", "1|true|yes"], ["off", "0|false|no"])),
+        Form::Scheme => Ok(read.words("https", "wss")),
+        Form::Flag => Ok(read.words("on", "1|true|yes")),
         Form::Port if ports.https.is_empty() || ports.http.is_empty() => Err("needs `ports` for both schemes"),
         Form::Port if ports.https.len() + ports.http.len() > MOST_PORTS => Err("has more `ports` than a matcher takes"),
         Form::Port => Ok(read.ports(ports)),
@@ -56,14 +55,13 @@ struct Reading<'s> {
 }
 
 impl Reading<'_> {
-    fn words(&self, https: [&str; 2], http: [&str; 2]) -> Said {
-        let saying = |[usual, others]: [&str; 2]| self.saying(usual, &format!("(?i:{usual}|{others})"));
-        Said { https: saying(https), http: saying(http), nothing: self.blank() }
+    fn words(&self, usual: &str, others: &str) -> Said {
+        Said { https: self.saying(usual, &format!("(?i:{usual}|{others})")), nothing: self.blank() }
     }
 
     /// A port that stands for no scheme says nothing, too.
     fn ports(&self, ports: &Ports) -> Said {
-        let one_of = |ports: &[u16]| format!("0*(?:{})", ports.iter().map(u16::to_string).collect::<Vec<_>>().join("|"));
+        let one_of = |ports: &[u16]| format!("(?:{})", ports.iter().map(u16::to_string).collect::<Vec<_>>().join("|"));
         let saying = |ports: &[u16]| self.saying(&ports.first().map(u16::to_string).unwrap_or_default(), &one_of(ports));
         let known = one_of(&[ports.https.as_slice(), &ports.http].concat());
         let known = match self.element {
@@ -71,7 +69,7 @@ impl Reading<'_> {
             Element::First | Element::Last => self.pattern(&known),
         };
         let unknown = all([self.like(self.pattern(PORT)), not(self.like(known))]);
-        Said { https: saying(&ports.https), http: saying(&ports.http), nothing: any([self.blank(), unknown]) }
+        Said { https: saying(&ports.https), nothing: any([self.blank(), unknown]) }
     }
 
     fn saying(&self, usual: &str, word: &str) -> Saying {

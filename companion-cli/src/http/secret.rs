@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
 /// A password or token. It shows itself only where it is asked for by name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -11,6 +14,11 @@ impl Secret {
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// A name and a password as a header.
+    pub(crate) fn basic(username: &str, password: &Self) -> Self {
+        Self::new(format!("Basic {}", BASE64_STANDARD.encode(format!("{username}:{}", password.reveal()))))
     }
 
     /// The text itself, for the request that needs it.

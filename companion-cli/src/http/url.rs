@@ -2,22 +2,24 @@
 
 use std::fmt;
 
+use super::Secret;
+
 /// Scheme, host and port: who gets to see a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(crate) struct Origin {
     https: bool,
     /// Host and port as they stand in addresses, in lower case.
     authority: String,
 }
 
 impl Origin {
-    pub(super) fn new(https: bool, authority: &str) -> Self {
+    pub(crate) fn new(https: bool, authority: &str) -> Self {
         let authority = authority.to_ascii_lowercase();
         let usual = if https { ":443" } else { ":80" };
         Self { https, authority: authority.strip_suffix(usual).map_or(authority.clone(), str::to_owned) }
     }
 
-    pub(super) fn url(&self, path: &str) -> Url {
+    pub(crate) fn url(&self, path: &str) -> Url {
         Url { origin: self.clone(), path: path.to_owned() }
     }
 }
@@ -30,15 +32,15 @@ impl fmt::Display for Origin {
 
 /// An address of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Url {
-    pub(super) origin: Origin,
+pub(crate) struct Url {
+    pub(crate) origin: Origin,
     /// With the query.
     path: String,
 }
 
 impl Url {
     /// An absolute address. One with a user in it is none here: secrets have other ways.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once("://")?;
         let https = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,
@@ -55,8 +57,18 @@ impl Url {
         Some(Self { origin: Origin::new(https, authority), path })
     }
 
+    /// An absolute address that may have a user and a password in it, which are shown as a header.
+    pub(crate) fn parse_with_login(text: &str) -> Option<(Self, Option<Secret>)> {
+        let (scheme, rest) = text.split_once("://")?;
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let Some((login, _)) = authority.rsplit_once('@') else { return Some((Self::parse(text)?, None)) };
+        let url = Self::parse(&format!("{scheme}://{}", rest.get(login.len() + 1..)?))?;
+        let (user, password) = login.split_once(':').unwrap_or((login, ""));
+        Some((url, Some(Secret::basic(&unescaped(user), &Secret::new(unescaped(password))))))
+    }
+
     /// Where a `Location` in the answer from here leads.
-    pub(super) fn join(&self, location: &str) -> Option<Self> {
+    pub(crate) fn join(&self, location: &str) -> Option<Self> {
         let location = location.trim();
         if location.contains("://") && !location.starts_with(['/', '?']) {
             return Self::parse(location);
@@ -77,20 +89,24 @@ impl Url {
 
     /// With one more parameter in the query. Name and value must not need escaping, but for the characters of digests and scopes.
     #[must_use]
-    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         let separator = if self.path.contains('?') { '&' } else { '?' };
         self.path = format!("{}{separator}{name}={}", self.path, escaped(value));
         self
     }
 
+    pub(crate) fn is_https(&self) -> bool {
+        self.origin.https
+    }
+
     /// Whether somebody who listens would hear more here than on the way that led here.
-    pub(super) fn is_downgrade_of(&self, other: &Origin) -> bool {
+    pub(crate) fn is_downgrade_of(&self, other: &Origin) -> bool {
         other.https && !self.origin.https
     }
 }
 
 /// In full, with a query that may be secret: only for the request itself.
-pub(super) fn in_full(url: &Url) -> String {
+pub(crate) fn in_full(url: &Url) -> String {
     format!("{}{}", url.origin, url.path)
 }
 
@@ -102,9 +118,29 @@ impl fmt::Display for Url {
 }
 
 /// For a query or a form.
-pub(super) fn escaped(value: &str) -> String {
+pub(crate) fn escaped(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'/');
     value.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// What was escaped in an address.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.filter(|_| *first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -145,5 +181,12 @@ mod tests {
         let url = Url::parse("https://r.test/v2/a?_state=secret").unwrap().with("digest", "sha256:ab").with("scope", "a b&c=d");
         assert_eq!(url.to_string(), "https://r.test/v2/a");
         assert_eq!(in_full(&url), "https://r.test/v2/a?_state=secret&digest=sha256:ab&scope=a%20b%26c%3Dd");
+    }
+
+    #[test]
+    fn a_login_in_an_address_becomes_a_header() {
+        let (url, login) = Url::parse_with_login("https://me:s%40c%2fret@r.test:8080/a@b?c").unwrap();
+        assert_eq!((in_full(&url).as_str(), login.unwrap().reveal()), ("https://r.test:8080/a@b?c", "Basic bWU6c0BjL3JldA=="));
+        assert!(Url::parse_with_login("https://r.test/a@b").unwrap().1.is_none());
     }
 }

@@ -1,0 +1,181 @@
+//! The HTTP client of all commands: sends one request and reads its response, with limits on time and size. [`retry`] repeats requests,
+//! [`redirect`] follows redirects, [`mask`] removes secrets from texts.
+
+mod error;
+pub(crate) mod mask;
+pub(crate) mod redirect;
+pub(crate) mod retry;
+mod secret;
+mod tls;
+pub(crate) mod url;
+
+use std::io::Read;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use ::http::{HeaderMap, HeaderValue, Method};
+use reqwest::blocking;
+
+pub use error::HttpError;
+pub use secret::Secret;
+pub(crate) use tls::Trust;
+pub use tls::{Tls, Unusable};
+use url::{Url, in_full};
+
+/// How long things may take.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    /// Finding the address and connecting, TLS included.
+    pub(crate) connect: Duration,
+    /// The longest silence: until the answer begins, and between its parts.
+    pub(crate) silence: Duration,
+    /// One request as a whole.
+    pub(crate) request: Duration,
+}
+
+/// The slowest upload that is not a time-out, in bytes per second. The blocking client has one time-out until the response begins.
+const SLOWEST_UPLOAD: u64 = 64 << 10;
+
+/// How a client talks to others.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Whom it trusts, and who it is.
+    pub(crate) trust: Trust,
+    /// Whether HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY count.
+    pub(crate) proxy_from_env: bool,
+    /// Whether a connection is used again.
+    pub(crate) keeps_connections: bool,
+    /// How long things may take.
+    pub(crate) limits: Limits,
+}
+
+/// Sends requests. Each of the two inner clients is built on first use, because loading the machine's certificates takes time.
+#[derive(Debug)]
+pub(crate) struct Client {
+    settings: Settings,
+    plain: OnceLock<Result<blocking::Client, String>>,
+    encrypted: OnceLock<Result<blocking::Client, String>>,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: &'a Url,
+    pub(crate) headers: &'a [(&'static str, String)],
+    pub(crate) authorization: Option<&'a Secret>,
+    pub(crate) body: Option<&'a [u8]>,
+}
+
+/// An answer whose body is still to be read.
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    /// Who answers.
+    pub(crate) url: Url,
+    body: blocking::Response,
+    limits: Limits,
+    began: Instant,
+}
+
+impl Client {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { settings, plain: OnceLock::new(), encrypted: OnceLock::new() }
+    }
+
+    /// Sends a request and waits for the head of the response. Does not follow redirects.
+    pub(crate) fn send(&self, request: &Request<'_>) -> Result<Response, HttpError> {
+        let limits = self.settings.limits.clone();
+        self.send_within(request, limits)
+    }
+
+    /// The same with other limits; that on connecting stays.
+    pub(crate) fn send_within(&self, request: &Request<'_>, limits: Limits) -> Result<Response, HttpError> {
+        let began = Instant::now();
+        let client = if request.url.is_https() { self.encrypted() } else { self.plain() };
+        let mut builder = client?.request(request.method.clone(), in_full(request.url));
+        for (name, value) in request.headers {
+            builder = builder.header(*name, value);
+        }
+        if let Some(authorization) = request.authorization {
+            let value = HeaderValue::from_str(authorization.reveal());
+            let mut value = value.map_err(|_| HttpError::Other("the credentials cannot be sent as a header".to_owned()))?;
+            value.set_sensitive(true);
+            builder = builder.header("authorization", value);
+        }
+        let length = request.body.map_or(0, |body| body.len() as u64);
+        if let Some(body) = request.body {
+            builder = builder.body(body.to_vec());
+        }
+        // Until the answer begins, so with all that is sent before.
+        let patience = (limits.silence + Duration::from_secs(length / SLOWEST_UPLOAD)).min(limits.request);
+        let limits = Limits { silence: patience, ..limits };
+        let body = builder.timeout(patience).send().map_err(|error| HttpError::of(&error.without_url(), &limits))?;
+        let (status, headers) = (body.status().as_u16(), body.headers().clone());
+        Ok(Response { status, headers, url: request.url.clone(), body, limits, began })
+    }
+
+    fn plain(&self) -> Result<&blocking::Client, HttpError> {
+        let made = self.plain.get_or_init(|| made(self.builder().tls_certs_only([])));
+        made.as_ref().map_err(|error| HttpError::Other(error.clone()))
+    }
+
+    fn encrypted(&self) -> Result<&blocking::Client, HttpError> {
+        let made = self.encrypted.get_or_init(|| made(self.settings.trust.apply(self.builder())?));
+        made.as_ref().map_err(|error| HttpError::Tls(error.clone()))
+    }
+
+    fn builder(&self) -> blocking::ClientBuilder {
+        // Fails only if one is installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = blocking::Client::builder()
+            .connect_timeout(self.settings.limits.connect)
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .http1_only()
+            .pool_max_idle_per_host(if self.settings.keeps_connections { usize::MAX } else { 0 })
+            .user_agent(concat!("laststream/", env!("CARGO_PKG_VERSION")));
+        if self.settings.proxy_from_env { builder } else { builder.no_proxy() }
+    }
+}
+
+fn made(builder: blocking::ClientBuilder) -> Result<blocking::Client, String> {
+    builder.build().map_err(|error| crate::causes::with_sources(&error))
+}
+
+impl Response {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// How long the body is, as far as the server says.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.header("content-length").and_then(|length| length.trim().parse().ok())
+    }
+
+    /// The whole body, if it is not larger than this.
+    pub(crate) fn bytes(mut self, most: u64) -> Result<Vec<u8>, HttpError> {
+        let mut bytes = Vec::new();
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            let read = self.read(&mut buffer)?;
+            if read.is_empty() {
+                return Ok(bytes);
+            }
+            if bytes.len() as u64 + read.len() as u64 > most {
+                return Err(HttpError::TooLarge(most));
+            }
+            bytes.extend_from_slice(read);
+        }
+    }
+
+    /// The next part of the body; nothing at its end.
+    pub(crate) fn read<'b>(&mut self, buffer: &'b mut [u8]) -> Result<&'b [u8], HttpError> {
+        if self.began.elapsed() > self.limits.request {
+            return Err(HttpError::TooSlow(self.limits.request));
+        }
+        let count = self.body.read(buffer).map_err(|error| HttpError::of(&error, &self.limits))?;
+        Ok(buffer.get(..count).unwrap_or_default())
+    }
+}

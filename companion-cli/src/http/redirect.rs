@@ -1,0 +1,68 @@
+//! The one rule for redirects: credentials go to the origin that was named. After a redirect to another origin they are not sent again,
+//! not even if it leads back; and a request that began with TLS is never continued without it.
+
+use ::http::Method;
+
+use super::url::{Origin, Url};
+use super::{Client, HttpError, Request, Response};
+
+const MOST: usize = 5;
+
+/// Why there is no answer at the end of the way.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    /// One of those on the way has no answer.
+    Http { url: Url, error: HttpError },
+    /// It leads where this client does not follow.
+    Refused { from: String, to: String, why: Why },
+    /// It makes no sense.
+    Nonsense { url: Url, problem: &'static str },
+}
+
+/// Why this client does not follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Why {
+    #[error("it is without TLS, and the way there was not")]
+    Downgrade,
+    #[error("it is another host")]
+    Elsewhere,
+    #[error("that was one redirect too many")]
+    TooMany,
+}
+
+/// Asks, and follows. Others than `home` may answer if it `may_leave`.
+pub(crate) fn follow(client: &Client, request: &Request<'_>, home: &Origin, may_leave: bool) -> Result<Response, Lost> {
+    let mut url = request.url.clone();
+    let mut authorization = request.authorization;
+    check(home, &url, home, may_leave)?;
+    for _ in 0..=MOST {
+        authorization = authorization.filter(|_| url.origin == *home);
+        let sent = client.send(&Request { url: &url, authorization, ..request.clone() });
+        let response = sent.map_err(|error| Lost::Http { url: url.clone(), error })?;
+        let keeps_method = matches!(response.status, 307 | 308);
+        if !keeps_method && !matches!(response.status, 301..=303) {
+            return Ok(response);
+        }
+        let nonsense = |problem| Lost::Nonsense { url: url.clone(), problem };
+        let to = response.header("location").and_then(|location| url.join(location));
+        let to = to.ok_or_else(|| nonsense("redirects without saying where"))?;
+        if !keeps_method && !matches!(request.method, Method::GET | Method::HEAD) {
+            return Err(nonsense("redirects with a status that turns it into a GET"));
+        }
+        check(&url.origin, &to, home, may_leave)?;
+        url = to;
+    }
+    Err(Lost::Refused { from: request.url.to_string(), to: url.to_string(), why: Why::TooMany })
+}
+
+/// Whether one may go there from here.
+fn check(from: &Origin, to: &Url, home: &Origin, may_leave: bool) -> Result<(), Lost> {
+    let why = if to.is_downgrade_of(from) {
+        Why::Downgrade
+    } else if !may_leave && to.origin != *home {
+        Why::Elsewhere
+    } else {
+        return Ok(());
+    };
+    Err(Lost::Refused { from: from.to_string(), to: to.to_string(), why })
+}

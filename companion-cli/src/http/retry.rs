@@ -1,0 +1,73 @@
+//! Trying again: only what can end well a moment later, and never for long.
+
+use std::time::{Duration, SystemTime};
+
+/// What is tried again must say whether that can help.
+pub(crate) trait Passing {
+    /// Whether the same thing can end well a moment later.
+    fn is_passing(&self) -> bool;
+
+    /// How long the other side wants to be left alone.
+    fn retry_after(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// How often, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Policy {
+    /// Tries after the first.
+    pub(crate) further: u32,
+    /// Before the second try; it doubles before each further one.
+    pub(crate) pause: Duration,
+    /// The longest pause, also if the other side asks for a longer one: then that is the error.
+    pub(crate) longest_pause: Duration,
+}
+
+/// Runs it until it ends well, cannot end well, or has been tried often enough. Each try begins from nothing.
+pub(crate) fn with_retries<T, E: Passing>(
+    policy: Policy,
+    mut attempt: impl FnMut() -> Result<T, E>,
+    tell: impl Fn(&E, Duration),
+) -> Result<T, E> {
+    let mut pause = policy.pause;
+    for _ in 0..policy.further {
+        let error = match attempt() {
+            Err(error) if error.is_passing() => error,
+            result => return result,
+        };
+        let wait = error.retry_after().unwrap_or(pause);
+        if wait > policy.longest_pause {
+            return Err(error);
+        }
+        tell(&error, wait);
+        std::thread::sleep(wait);
+        pause = (pause * 2).min(policy.longest_pause);
+    }
+    attempt()
+}
+
+/// `Retry-After`: seconds, or a date.
+pub(crate) fn after(header: &str, now: SystemTime) -> Option<Duration> {
+    let header = header.trim();
+    header.parse().ok().map(Duration::from_secs).or_else(|| {
+        let until = httpdate::parse_http_date(header).ok()?;
+        Some(until.duration_since(now).unwrap_or_default())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_retry_after() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let after = |header| after(header, now).map(|wait| wait.as_secs());
+        assert_eq!(after("7"), Some(7));
+        assert_eq!(after("Sun, 06 Nov 1994 08:50:00 GMT"), Some(23));
+        assert_eq!(after("Sun, 06 Nov 1994 08:00:00 GMT"), Some(0));
+        assert_eq!(after("soon"), None);
+        assert_eq!(after("-1"), None);
+    }
+}

@@ -1,0 +1,34 @@
+//! What a registry answered, read to its end.
+
+use http::HeaderMap;
+
+use crate::http::url::Url;
+use crate::http::{HttpError, Response};
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+    /// Who answered, after redirects.
+    pub(super) url: Url,
+    /// It says 401, and the next request has a new token.
+    pub(super) renewed: bool,
+}
+
+impl Answer {
+    /// Reads the body, of which there may be so many bytes.
+    pub(super) fn read(response: Response, limit: u64) -> Result<Self, HttpError> {
+        let (status, headers, url) = (response.status, response.headers.clone(), response.url.clone());
+        Ok(Self { status, headers, body: response.bytes(limit)?, url, renewed: false })
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}

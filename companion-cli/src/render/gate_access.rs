@@ -1,0 +1,79 @@
+//! What stands in front of the gate: the address that its connection came in on, and its secret, from Envoy itself.
+
+use laststream_filter::gate::access::ADDRESS_KEY;
+
+use super::parts::{FILTER_STATE_TYPE, early_mutations};
+use crate::policy::Policy;
+use crate::policy::file::GateSecret;
+use crate::policy::module_json::SECRET_KEY;
+use crate::yaml::{List, Map};
+
+const INJECTOR_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.credential_injector.v3.CredentialInjector";
+const CREDENTIAL_TYPE: &str = "type.googleapis.com/envoy.extensions.http.injected_credentials.generic.v3.Generic";
+
+/// The header that Envoy itself writes the secret of SDS into; clients cannot.
+const EXPECTED: &str = "x-laststream-expected-secret";
+/// The name of the SDS resource.
+const RESOURCE: &str = "laststream-gate";
+
+/// The filters in front of the module.
+pub(super) fn filters(policy: &Policy) -> impl Iterator<Item = Map> {
+    let injector = match &policy.gate_secret {
+        Some(GateSecret::Sds(path)) => Some(injector(path)),
+        _ => None,
+    };
+    injector.into_iter().chain([teller(policy)])
+}
+
+/// Takes away what a client sent under the name of the header that holds the expected secret.
+pub(super) fn early_mutation(policy: &Policy) -> Option<List> {
+    matches!(policy.gate_secret, Some(GateSecret::Sds(_))).then(|| {
+        let removal = Map::new().with("remove", EXPECTED);
+        early_mutations(
+            List::new().note("Only Envoy writes this header: a client's own would be the secret that is expected.").item(removal),
+        )
+    })
+}
+
+/// What the gate reads from filter state.
+fn teller(policy: &Policy) -> Map {
+    let address = List::new()
+        .note("Proves that a client is on the loopback interface. destination.address would be what a PROXY protocol header claims.")
+        .item(state(ADDRESS_KEY, "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%".into()));
+    let states = match &policy.gate_secret {
+        None => address,
+        Some(GateSecret::Environment(name)) => address
+            .note("The secret, from the proxy's environment. While the variable is not set, the gate refuses what needs the secret.")
+            .item(state(SECRET_KEY, format!("%ENVIRONMENT({name})%"))),
+        Some(GateSecret::Sds(_)) => address
+            .note("The secret, from the filter in front. While SDS has none, the gate refuses what needs the secret.")
+            .item(state(SECRET_KEY, format!("%REQ({EXPECTED})%"))),
+    };
+    let config = Map::new().with("@type", FILTER_STATE_TYPE).with("on_request_headers", states);
+    Map::new().with("name", "envoy.filters.http.set_filter_state").with("typed_config", config)
+}
+
+fn state(key: &str, format: String) -> Map {
+    let format = Map::new().with("text_format_source", Map::new().with("inline_string", format)).with("omit_empty_values", true);
+    Map::new().with("object_key", key).with("factory_key", "envoy.string").with("format_string", format)
+}
+
+fn injector(path: &str) -> Map {
+    let folder = path.rsplit_once('/').map(|(folder, _)| folder).filter(|folder| !folder.is_empty()).unwrap_or("/");
+    let file = Map::new()
+        .with("path", path)
+        .note("Kubernetes replaces the files of a Secret by moving a link in their folder.")
+        .with("watched_directory", Map::new().with("path", folder));
+    let source = Map::new().with("path_config_source", file).with("resource_api_version", "V3");
+    let credential = Map::new()
+        .with("@type", CREDENTIAL_TYPE)
+        .with("credential", Map::new().with("name", RESOURCE).with("sds_config", source))
+        .with("header", EXPECTED);
+    let config = Map::new()
+        .with("@type", INJECTOR_TYPE)
+        .with("overwrite", true)
+        .note("Without a secret the gate itself refuses, and says why.")
+        .with("allow_request_without_credential", true)
+        .with("credential", Map::new().with("name", "envoy.http.injected_credentials.generic").with("typed_config", credential));
+    Map::new().with("name", "envoy.filters.http.credential_injector").with("typed_config", config)
+}

@@ -1,0 +1,122 @@
+//! Replaces the characters that steer a terminal, or change the order in which text is shown, by visible escapes. The printer applies it to
+//! everything that it prints; a field that must stay on one line is escaped where it is inserted.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// A text of several lines.
+#[must_use]
+pub fn text(text: &str) -> Cow<'_, str> {
+    escaped(text, |character| steers(character) && !matches!(character, '\n' | '\t'), rust)
+}
+
+/// A text that stays on one line.
+#[must_use]
+pub fn line(text: &str) -> Cow<'_, str> {
+    escaped(text, steers, rust)
+}
+
+/// JSON that says the same. Outside of its strings there are only line breaks and blanks to change.
+#[must_use]
+pub fn json(text: &str) -> Cow<'_, str> {
+    escaped(
+        text,
+        |character| steers(character) && !matches!(character, '\n' | '\t'),
+        |character, out| match character {
+            '\r' => out.push(' '), // in a string it would be written `\r`
+            _ => {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    let _ = write!(out, "\\u{unit:04x}"); // a String takes everything
+                }
+            }
+        },
+    )
+}
+
+/// A text with colours of ours: what sets a colour stays, all else that steers becomes visible.
+#[must_use]
+pub fn coloured(coloured: &str) -> String {
+    let mut out = String::with_capacity(coloured.len());
+    let mut rest = coloured;
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        out.push_str(&text(before));
+        let end = after.find('m').filter(|&end| is_colour(after.get(..end).unwrap_or_default()));
+        match end.and_then(|end| after.split_at_checked(end + 1)) {
+            Some((colour, after)) => {
+                out.push('\u{1b}');
+                out.push_str(colour);
+                rest = after;
+            }
+            None => {
+                rust('\u{1b}', &mut out);
+                rest = after;
+            }
+        }
+    }
+    out.push_str(&text(rest));
+    out
+}
+
+/// `[1;31`
+fn is_colour(sequence: &str) -> bool {
+    sequence.strip_prefix('[').is_some_and(|codes| codes.bytes().all(|byte| byte.is_ascii_digit() || byte == b';'))
+}
+
+/// Whether a character moves the cursor, begins a command for the terminal, breaks the line, or changes the direction of writing.
+#[must_use]
+pub fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+fn escaped<'a>(text: &'a str, is_wrong: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'a, str> {
+    if !text.contains(&is_wrong) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_wrong(character) { escape(character, &mut out) } else { out.push(character) }
+    }
+    Cow::Owned(out)
+}
+
+/// As Rust writes it: `\r`, `\u{1b}`.
+fn rust(character: char, out: &mut String) {
+    match character {
+        '\n' | '\r' | '\t' => out.extend(character.escape_default()),
+        _ => out.extend(character.escape_unicode()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_steers_is_shown_and_the_rest_stays() {
+        assert_eq!(text("a\tb\nc é 日本 👍🏽 \u{200d}"), "a\tb\nc é 日本 👍🏽 \u{200d}");
+        assert_eq!(text("\r\u{1b}[2K\u{7f}\u{9b}\u{202e}\u{2028}"), "\\r\\u{1b}[2K\\u{7f}\\u{9b}\\u{202e}\\u{2028}");
+        assert_eq!(line("a\nb\tc"), "a\\nb\\tc");
+        assert_eq!(coloured("\u{1b}[1;31merror\u{1b}[0m\u{1b}[2J\u{1b}"), "\u{1b}[1;31merror\u{1b}[0m\\u{1b}[2J\\u{1b}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_steers_afterwards(given: String) {
+            prop_assert!(!line(&given).contains(steers));
+            prop_assert!(!text(&given).contains(|character| steers(character) && !matches!(character, '\n' | '\t')));
+        }
+
+        #[test]
+        fn json_says_the_same(given: String) {
+            for written in [serde_json::json!({ &given: [&given] }).to_string(), format!("{:#}", serde_json::json!([&given])).replace('\n', "\r\n")] {
+                let shown = json(&written);
+                prop_assert!(!shown.contains(|character| steers(character) && character != '\n'), "{}", shown);
+                let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+                prop_assert_eq!(parse(&shown), parse(&written));
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Files, folders and images made to hurt their reader: without an end, not regular, leading elsewhere, or full of control characters.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::layout::{Layout, OCI_LAYER, OCI_MANIFEST, gzip, tar};
+use crate::support::{PROGRAM, Ran, loadable, ran, wasm};
+
+/// Kilobytes of address space. Looking into the largest allowed module takes less than half of it.
+const MEMORY: &str = "2500000";
+/// Seconds. A reader that waits for a pipe or reads without an end does not get out before.
+const PATIENCE: &str = "40";
+/// A read that reached this file would show it.
+const ELSEWHERE: &str = "text-outside-of-the-layout";
+
+/// The program with a limit on memory and time; it is killed at the latter, with the exit code 124.
+fn limited<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {MEMORY}; ulimit -c 0; exec timeout {PATIENCE} \"$@\""), "sh", PROGRAM]);
+    command.args(arguments).stdin(Stdio::null()).env("CLICOLOR_FORCE", "1");
+    command
+}
+
+fn inspect(subject: &Path) -> Ran {
+    ran(limited([OsStr::new("inspect"), subject.as_os_str()]).stdin(Stdio::null()))
+}
+
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// A file of a terabyte in one block and a half: GNU's sparse format stores no zeros.
+fn sparse(name: &str) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.set_path(name).unwrap();
+    header.set_entry_type(tar::EntryType::GNUSparse);
+    header.set_size(512);
+    header.set_mode(0o644);
+    let gnu = header.as_gnu_mut().unwrap();
+    gnu.realsize = *b"20000000000\0"; // 2 GiB in octal; the most that these digits hold is 8 GiB
+    gnu.sparse[0].offset = *b"17777777000\0";
+    gnu.sparse[0].numbytes = *b"00000001000\0";
+    header.set_cksum();
+    let mut archive = header.as_bytes().to_vec();
+    archive.extend([b'x'; 512]);
+    archive
+}
+
+#[test]
+fn a_sparse_archive_takes_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("image.tar");
+    let all: Vec<u8> = ["a", "b", "index.json"].into_iter().flat_map(sparse).chain([0; 1024]).collect();
+    for bytes in [all.clone(), gzip(&all)] {
+        fs::write(&file, bytes).unwrap();
+        inspect(&file).expect(2).says("this is no OCI layout");
+    }
+    let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, gzip(&[sparse("plugin.wasm"), vec![0; 1024]].concat()))]);
+    let told = inspect(layout.path()).expect(1);
+    assert!(told.out.contains("has 2147483648 bytes"), "{}", told.out);
+}
+
+#[test]
+fn a_name_in_an_archive_takes_no_memory() {
+    let mut header = tar::Header::new_gnu();
+    header.set_path("././@LongLink").unwrap();
+    header.set_entry_type(tar::EntryType::GNULongName);
+    header.set_size(500 << 20);
+    header.set_cksum();
+    let mut archive = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    archive.write_all(header.as_bytes()).unwrap();
+    let zeros = vec![b'a'; 1 << 20];
+    (0..500).for_each(|_| archive.write_all(&zeros).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("image.tar.gz");
+    fs::write(&file, archive.finish().unwrap()).unwrap();
+    let mut command = limited([OsStr::new("inspect"), file.as_os_str()]);
+    command.env("RUST_BACKTRACE", "0");
+    ran(&mut command).expect(2).says("this is no OCI layout");
+}
+
+#[test]
+fn pipes_and_devices_are_not_waited_for() {
+    let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))]);
+    let index = layout.path().join("index.json");
+    let text: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
+    let manifest = text["manifests"][0]["digest"].as_str().unwrap().replace(':', "/");
+    fs::remove_file(&index).unwrap();
+    pipe(&index);
+    inspect(layout.path()).expect(2).says("not a regular file");
+    fs::remove_file(&index).unwrap();
+    layout.index(&[text["manifests"][0].clone()]);
+    let blob = layout.path().join("blobs").join(manifest);
+    fs::remove_file(&blob).unwrap();
+    pipe(&blob);
+    inspect(layout.path()).expect(2).says("not a regular file");
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).into_os_string().into_string().unwrap();
+    for name in ["a.tar", "a.wasm", "policy.yaml"] {
+        pipe(&folder.path().join(name));
+    }
+    let (archive, module, policy) = (path("a.tar"), path("a.wasm"), path("policy.yaml"));
+    for arguments in [
+        vec!["inspect", &archive],
+        vec!["inspect", &module],
+        vec!["inspect", "/dev/zero"],
+        vec!["push", "--dry-run", "--module", &module, "localhost:1/a:1"],
+        vec!["push", "--ca-file", &policy, "localhost:1/a:1"],
+        vec!["config", "check", &policy],
+        vec!["config", "check", "/dev/zero"],
+        vec!["render", "envoyfilter", "--policy", &policy],
+        vec!["lint", &policy],
+        vec!["status", "--secret-file", &policy],
+    ] {
+        let ended = ran(&mut limited(&arguments));
+        assert!(ended.people.contains("not a regular file"), "{arguments:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn what_has_no_end_is_not_read_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let huge = folder.path().join("huge.wasm");
+    File::create(&huge).unwrap().set_len(1 << 40).unwrap();
+    inspect(&huge).expect(2).says("larger than");
+    for arguments in [["inspect", "-"], ["config", "check"]] {
+        let mut command = limited(arguments);
+        if arguments[0] == "config" {
+            command.arg("-");
+        }
+        ran(command.stdin(File::open("/dev/zero").unwrap())).expect(2).says("larger than");
+    }
+}
+
+/// What a shell makes of `<(…)` is a pipe, and meant.
+#[test]
+fn pipes_of_a_shell_are_read() {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", r#""$0" config check <(echo '{"scope": "inbound"}')"#, PROGRAM]);
+    ran(&mut shell).expect(0);
+}
+
+#[test]
+fn links_do_not_lead_out_of_a_layout() {
+    let outside = tempfile::tempdir().unwrap();
+    let secret = outside.path().join("secret");
+    fs::write(&secret, ELSEWHERE).unwrap();
+    let plugin = || [(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))];
+
+    let layout = Layout::of(OCI_MANIFEST, &plugin());
+    let index = layout.path().join("index.json");
+    fs::remove_file(&index).unwrap();
+    symlink(&secret, &index).unwrap();
+    inspect(layout.path()).expect(2).says("symbolic link");
+
+    // A whole layout that is elsewhere.
+    let (layout, other) = (Layout::of(OCI_MANIFEST, &plugin()), Layout::of(OCI_MANIFEST, &plugin()));
+    for part in ["blobs", "blobs/sha256"] {
+        let here = layout.path().join(part);
+        fs::remove_dir_all(&here).unwrap();
+        symlink(other.path().join(part), &here).unwrap();
+        inspect(layout.path()).expect(2).says("symbolic link");
+        fs::remove_file(&here).unwrap();
+        fs::create_dir_all(layout.path().join("blobs/sha256")).unwrap();
+    }
+
+    let archive = outside.path().join("image.tar");
+    let mut builder = tar::Builder::new(File::create(&archive).unwrap());
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::Symlink);
+    header.set_size(0);
+    builder.append_link(&mut header, "index.json", &secret).unwrap();
+    builder.finish().unwrap();
+    let told = inspect(&archive).expect(2);
+    assert!(!told.people.contains(ELSEWHERE), "{}", told.people);
+}
+
+/// Rewrites a line, hides text, begins a line of its own, and reverses what follows, in every way there is.
+const TRICKS: &str = "x\r\u{1b}[2K\u{1b}]0;t\u{7}\u{8}\u{7f}\u{85}\u{9b}2K\u{202e}\u{2066}\u{2028}\nISTIO OK";
+
+/// Nothing but our own colours steers the terminal.
+#[track_caller]
+fn assert_visible(text: &str) {
+    let colourless = text.split('\u{1b}').enumerate().map(|(index, part)| match part.split_once('m') {
+        Some((code, rest)) if index > 0 && code.starts_with('[') && code[1..].bytes().all(|byte| byte.is_ascii_digit() || byte == b';') => {
+            rest
+        }
+        _ if index > 0 => "\u{1b}",
+        _ => part,
+    });
+    let colourless: String = colourless.collect();
+    let steers = |character: char| {
+        (character.is_control() && character != '\n')
+            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}' | '\u{2029}')
+    };
+    let found: Vec<char> = colourless.chars().filter(|&character| steers(character)).collect();
+    assert!(found.is_empty(), "{found:?} in {text:?}");
+    assert!(!colourless.lines().any(|line| line.starts_with("ISTIO OK")), "{text:?}");
+}
+
+/// An image in which every text is a trick.
+fn tricky() -> Layout {
+    let layout = Layout::new();
+    let module = wasm(&format!(
+        r#"(module (import "{0}" "{0}" (func)) (@custom "{0}" "x") (memory (export "memory") 1) (func (export "proxy_abi_version_0_2_1"))
+            (func (export "malloc") (param i32) (result i32) i32.const 0) (func (export "{0}")))"#,
+        TRICKS.escape_default().to_string().replace("\\u{7f}", "\\7f").replace("\\r", "\\0d").replace("\\n", "\\0a")
+    ));
+    let layer = layout.blob(OCI_LAYER, &gzip(&tar(&[("plugin.wasm", &module)])));
+    let mut config = layout.blob("x", b"{}");
+    config["mediaType"] = TRICKS.into();
+    let mut annotated = layer.clone();
+    annotated["mediaType"] = OCI_LAYER.into();
+    let manifest = json!({ "schemaVersion": 2, "mediaType": OCI_MANIFEST, "config": config, "layers": [annotated],
+        "annotations": { TRICKS: TRICKS } });
+    let mut manifest = layout.document(OCI_MANIFEST, &manifest);
+    manifest["platform"] = json!({ "os": "linux", "architecture": "amd64" });
+    let mut other = manifest.clone();
+    other["platform"] = json!({ "os": TRICKS, "architecture": TRICKS });
+    let list = layout.document("x", &json!({ "schemaVersion": 2, "mediaType": TRICKS, "manifests": [manifest, other] }));
+    layout.index(&[list]);
+    layout
+}
+
+#[test]
+fn an_image_cannot_rewrite_its_verdict() {
+    let layout = tricky();
+    let told = inspect(layout.path());
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert_visible(&told.out);
+    assert_visible(&told.people);
+    assert!(told.out.contains("\\u{202e}") && told.out.contains("\\u{9b}"), "{}", told.out);
+    let told = ran(limited([OsStr::new("inspect"), "-o".as_ref(), "json".as_ref(), layout.path().as_os_str()]).stdin(Stdio::null()));
+    assert_visible(&told.out);
+    assert_eq!(told.json()["image"]["annotations"][TRICKS], TRICKS, "the same text for programs");
+}
+
+#[test]
+fn names_in_an_image_cannot_rewrite_errors() {
+    // In an archive's paths, in the names of a layout's images, and in what is no digest.
+    let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[(&TRICKS.replace('\n', "")[..80.min(TRICKS.len() - 8)], b"x")])))]);
+    let told = inspect(layout.path()).expect(1);
+    assert_visible(&told.out);
+    let layout = Layout::new();
+    let name = |name: &str| json!({ "digest": format!("sha256:{TRICKS}"), "size": 1, "annotations": { "org.opencontainers.image.ref.name": name } });
+    layout.index(&[name(TRICKS)]);
+    assert_visible(&inspect(layout.path()).expect(2).people);
+    layout.index(&[name(TRICKS), name("b")]);
+    assert_visible(&inspect(layout.path()).expect(2).people);
+}
+
+#[test]
+fn a_policy_or_a_manifest_cannot_steer_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.yaml");
+    let trick = json!(TRICKS).to_string().replace('\u{7f}', "\\x7f").replace('\u{85}', "\\x85").replace('\u{9b}', "\\x9b");
+    for text in [
+        format!("name: {trick}\n"),
+        format!("{trick}: 1\n"),
+        format!("drain: {{begin: {trick}}}\n"),
+        format!("placement: {{namespace: {trick}}}\n"),
+        format!("forwarded_proto: {{from: [{trick}]}}\n"),
+        format!("x: \u{202e}y # {trick}\n"),
+    ] {
+        fs::write(&file, &text).unwrap();
+        let name = file.to_str().unwrap();
+        for arguments in [vec!["render", "envoyfilter", "--policy", name], vec!["lint", name], vec!["config", "check", name]] {
+            let told = ran(&mut limited(&arguments));
+            assert_visible(&told.out);
+            assert_visible(&told.people);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Envoy as one callback of a VM sees it. It runs the callback until the next host call at which another worker may come in between, and
+//! then breaks off: the callback is begun anew with the answers that it got so far, when it is its turn again.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::shared::{Call, Event, Queue, Shared, TRACKED, is_excluded, is_signal, metric_index, scope_of_in_flight};
+use crate::host::{Control, Host, Kind, Level, Metric};
+
+/// What a host call answered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Reply {
+    Number(u64),
+    Data(Option<Vec<u8>>),
+    Flag(bool),
+}
+
+/// Who runs, and what Envoy hands to it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Caller {
+    pub(super) worker: usize,
+    /// The number of its root among those of the worker.
+    pub(super) root: u32,
+    pub(super) headers: Vec<u8>,
+    /// The status and the body of the answer at hand.
+    pub(super) answer: (Option<u16>, String),
+    /// Whether other workers may run between two host calls.
+    pub(super) is_fine: bool,
+    /// A stream that holds the drain begins or ends.
+    pub(super) holds: bool,
+}
+
+/// What one callback did beyond what [`Shared`] shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(super) struct Progress {
+    pub(super) replies: Vec<Reply>,
+    /// Streams in flight that hold the drain, when the gate last read the gauge.
+    pub(super) holding_at_read: u64,
+}
+
+pub(super) struct Port<'s> {
+    shared: RefCell<&'s mut Shared>,
+    caller: Caller,
+    progress: RefCell<Progress>,
+    next: Cell<usize>,
+    /// A host call was made in this step at which others may come in between.
+    has_yielded: Cell<bool>,
+    answered: RefCell<Vec<u32>>,
+    period: Cell<Option<u32>>,
+}
+
+/// The callback is not over.
+struct Suspended;
+
+impl<'s> Port<'s> {
+    pub(super) fn new(shared: &'s mut Shared, caller: Caller, progress: Progress) -> Self {
+        Self {
+            shared: RefCell::new(shared),
+            caller,
+            progress: RefCell::new(progress),
+            next: Cell::new(0),
+            has_yielded: Cell::new(false),
+            answered: RefCell::default(),
+            period: Cell::new(None),
+        }
+    }
+
+    /// Runs a callback for one step. None: it goes on later.
+    pub(super) fn run<T>(&self, callback: impl FnOnce(&Self) -> T) -> Option<T> {
+        match catch_unwind(AssertUnwindSafe(|| callback(self))) {
+            Ok(done) => Some(done),
+            Err(payload) if payload.is::<Suspended>() => None,
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+
+    pub(super) fn into_progress(self) -> Progress {
+        self.progress.into_inner()
+    }
+
+    /// The requests that were answered so far.
+    pub(super) fn take_answered(&self) -> Vec<u32> {
+        self.answered.take()
+    }
+
+    /// What the root's timer was set to.
+    pub(super) fn period(&self) -> Option<u32> {
+        self.period.get()
+    }
+
+    /// A host call: made if it was not made in an earlier step.
+    fn perform(&self, yields: bool, make: impl FnOnce(&mut Shared, &mut Progress) -> Reply) -> Reply {
+        let position = self.next.replace(self.next.get() + 1);
+        if let Some(reply) = self.progress.borrow().replies.get(position) {
+            return reply.clone();
+        }
+        if yields && self.caller.is_fine && self.has_yielded.replace(true) {
+            resume_unwind(Box::new(Suspended));
+        }
+        let mut progress = self.progress.borrow_mut();
+        let reply = make(&mut self.shared.borrow_mut(), &mut progress);
+        if self.caller.is_fine {
+            progress.replies.push(reply.clone());
+        }
+        reply
+    }
+
+    fn number(&self, yields: bool, make: impl FnOnce(&mut Shared, &mut Progress) -> u64) -> u64 {
+        match self.perform(yields, |shared, progress| Reply::Number(make(shared, progress))) {
+            Reply::Number(number) => number,
+            other => panic!("the callback took another way: {other:?}"),
+        }
+    }
+
+    fn flag(&self, make: impl FnOnce(&mut Shared) -> bool) -> bool {
+        self.perform(false, |shared, _| Reply::Flag(make(shared))) == Reply::Flag(true)
+    }
+
+    fn data(&self, make: impl FnOnce(&mut Shared) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+        match self.perform(false, |shared, _| Reply::Data(make(shared))) {
+            Reply::Data(data) => data,
+            other => panic!("the callback took another way: {other:?}"),
+        }
+    }
+}
+
+/// The metric at which others may come in between: those that streams and gates both touch.
+fn is_contended(metric: Metric) -> bool {
+    (metric.0 as usize) < TRACKED && !is_excluded(metric)
+}
+
+impl Host for Port<'_> {
+    fn log(&self, _level: Level, _line: &str) {}
+
+    fn metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+        metric_index(name)
+    }
+
+    fn add(&self, metric: Metric, amount: i64) {
+        if metric.0 as usize >= TRACKED {
+            return;
+        }
+        self.number(is_contended(metric), |shared, _| {
+            let value = &mut shared.values[metric.0 as usize];
+            *value = value.wrapping_add_signed(amount);
+            if let Some(scope) = scope_of_in_flight(metric).filter(|_| self.caller.holds) {
+                shared.holding[scope] = shared.holding[scope].wrapping_add_signed(amount);
+            }
+            0
+        });
+    }
+
+    fn show(&self, _counter: Metric) {}
+
+    fn value(&self, metric: Metric) -> Option<u64> {
+        if metric.0 as usize >= TRACKED {
+            return Some(0);
+        }
+        Some(self.number(is_contended(metric), |shared, progress| {
+            if let Some(scope) = scope_of_in_flight(metric) {
+                progress.holding_at_read = shared.holding[scope];
+            }
+            shared.values[metric.0 as usize]
+        }))
+    }
+
+    fn property(&self, path: &[u8]) -> Option<Vec<u8>> {
+        match path {
+            b"destination\0address" => Some(b"127.0.0.1:15099".to_vec()),
+            b"plugin_name" => Some(b"gate".to_vec()),
+            _ => None,
+        }
+    }
+
+    fn request_headers(&self) -> Vec<u8> {
+        self.caller.headers.clone()
+    }
+
+    fn set_request_header(&self, _name: &[u8], _value: &[u8]) {}
+
+    fn remove_request_header(&self, _name: &[u8]) {}
+}
+
+impl Control for Port<'_> {
+    fn now(&self) -> u64 {
+        self.number(false, |shared, _| shared.clock)
+    }
+
+    fn wall_clock(&self) -> u64 {
+        self.number(false, |shared, _| shared.clock + shared.wall_step)
+    }
+
+    fn set(&self, gauge: Metric, value: u64) {
+        if (gauge.0 as usize) < TRACKED {
+            self.number(is_contended(gauge), |shared, _| {
+                shared.values[gauge.0 as usize] = value;
+                0
+            });
+        }
+    }
+
+    fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)> {
+        self.data(|shared| shared.data.get(key).cloned()).map(|data| (data, 1))
+    }
+
+    /// Nothing comes between a read of shared data and its change, so there is one generation.
+    fn share(&self, key: &str, value: &[u8], _generation: Option<u32>) -> bool {
+        self.flag(|shared| {
+            shared.data.insert(key.into(), value.to_vec());
+            true
+        })
+    }
+
+    fn queue(&self, _name: &str) -> Option<u32> {
+        let queue = self.number(false, |shared, _| {
+            shared.queues.push(Queue { worker: self.caller.worker, root: self.caller.root, messages: Vec::new() });
+            shared.queues.len() as u64
+        });
+        u32::try_from(queue).ok()
+    }
+
+    fn send(&self, queue: u32, message: &[u8]) -> bool {
+        self.flag(|shared| {
+            let queue = shared.queue(queue);
+            queue.map(|queue| queue.messages.push(message.to_vec())).is_some()
+        })
+    }
+
+    fn receive(&self, queue: u32) -> Option<Vec<u8>> {
+        self.data(|shared| {
+            let messages = &mut shared.queue(queue)?.messages;
+            (!messages.is_empty()).then(|| messages.remove(0))
+        })
+    }
+
+    fn tick_every(&self, period: u32) {
+        self.period.set(Some(period));
+    }
+
+    fn call(&self, _cluster: &str, _method: &str, path: &str, _patience: u64) -> Option<u32> {
+        let number = self.number(false, |shared, _| {
+            shared.calls_made += 1;
+            let number = shared.calls_made;
+            let Caller { worker, root, .. } = self.caller;
+            shared.calls.push(Call { number, worker, root, path: path.into(), arrived: None });
+            if is_signal(path) {
+                shared.events.push(Event::Passed { number, root });
+            }
+            number.into()
+        });
+        u32::try_from(number).ok()
+    }
+
+    fn called_status(&self) -> Option<u16> {
+        self.caller.answer.0
+    }
+
+    fn called_header(&self, _name: &str) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn called_body(&self, _length: usize) -> Vec<u8> {
+        self.caller.answer.1.clone().into_bytes()
+    }
+
+    fn answer(&self, stream: u32, status: u16, _headers: &[(&str, &str)], _body: &str) {
+        self.perform(false, |shared, progress| {
+            shared.events.push(Event::Answered { request: stream, status, holding: progress.holding_at_read });
+            Reply::Flag(true)
+        });
+        self.answered.borrow_mut().push(stream);
+    }
+
+    fn cut(&self, _stream: u32) {}
+
+    fn enter(&self, _stream: u32) -> bool {
+        true
+    }
+}
+
+/// Metrics as they are named when nothing is counted yet: a probe finds that each counts.
+pub(super) struct Definitions;
+
+impl Host for Definitions {
+    fn log(&self, _level: Level, _line: &str) {}
+    fn metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+        metric_index(name)
+    }
+    fn add(&self, _metric: Metric, _amount: i64) {}
+    fn show(&self, _counter: Metric) {}
+    fn value(&self, _metric: Metric) -> Option<u64> {
+        Some(1)
+    }
+    fn property(&self, _path: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+    fn request_headers(&self) -> Vec<u8> {
+        Vec::new()
+    }
+    fn set_request_header(&self, _name: &[u8], _value: &[u8]) {}
+    fn remove_request_header(&self, _name: &[u8]) {}
+}

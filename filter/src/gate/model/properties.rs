@@ -1,0 +1,56 @@
+//! What holds in every state, and what must be reachable.
+
+use stateright::Property;
+
+use super::Protocol;
+use super::setup::Goal;
+use super::world::{World, Wrong};
+use crate::gate::machine::Phase;
+
+type Condition = fn(&Protocol, &World) -> bool;
+
+pub(super) const BEHIND_THE_LATCH: &str = "no stream is accepted behind the latch";
+
+/// In every state.
+const NEVER: [(&str, Condition); 10] = [
+    ("no 200 while a counted stream holds", |_, world| world.wrong != Some(Wrong::OpenWithCounted)),
+    ("no 200 unless Envoy was asked since, while only counted streams were there", |_, world| {
+        world.wrong != Some(Wrong::OpenWithUncounted)
+    }),
+    ("no gate opens that was not asked to", |_, world| world.wrong != Some(Wrong::OpenUnasked)),
+    ("no signal passes while a counted stream is in flight", |_, world| world.wrong != Some(Wrong::PassedWithCounted)),
+    ("no signal passes unless Envoy was asked since", |_, world| world.wrong != Some(Wrong::PassedWithUncounted)),
+    (BEHIND_THE_LATCH, |_, world| world.wrong != Some(Wrong::AcceptedBehindLatch)),
+    ("no drain lasts longer than its deadline", |_, world| world.wrong != Some(Wrong::Overdue)),
+    ("no drain expires before its deadline", |_, world| world.wrong != Some(Wrong::TooEarly)),
+    ("no gate stays open for ever", |_, world| world.wrong != Some(Wrong::OpenForEver)),
+    ("no drain without streams expires", |model, world| {
+        !model.0.streams.is_empty() || !model.0.is_prompt || world.record(0).phase != Phase::Expired
+    }),
+];
+
+fn goal(goal: Goal) -> (&'static str, Condition) {
+    match goal {
+        Goal::Drained => ("drained", |_, world| world.record(0).phase == Phase::Drained),
+        Goal::Open => ("open", |model, world| {
+            let mut requests = world.requests.iter().zip(&model.0.requests);
+            requests.any(|(state, plan)| plan.asks_for_opening() && state.status == Some(200))
+        }),
+        Goal::Passed => ("a signal passes", |_, world| world.has_passed),
+        Goal::Healed => ("healed", |_, world| world.shared.data.contains_key("laststream.heals")),
+        Goal::Expired => ("expired", |_, world| world.record(0).phase == Phase::Expired),
+        Goal::ServingAgain => ("serving again", |_, world| world.notes[0].was_asked && world.record(0).phase == Phase::Serving),
+        Goal::Refused => ("a stream is refused", |_, world| world.has_refused),
+    }
+}
+
+pub(super) fn of(model: &Protocol) -> Vec<Property<Protocol>> {
+    let mut properties: Vec<_> = NEVER.iter().map(|(name, condition)| Property::always(name, *condition)).collect();
+    for (name, condition) in model.0.goals.iter().map(|reached| goal(*reached)) {
+        properties.push(Property::sometimes(name, condition));
+    }
+    if model.0.streams.is_empty() {
+        properties.push(Property::eventually("a drain without streams opens", |model, world| goal(Goal::Open).1(model, world)));
+    }
+    properties
+}

@@ -1,0 +1,186 @@
+//! A configuration of the model: what there is, and what may happen how often.
+
+use crate::config::wire::Scope;
+
+/// What Envoy and the filter make of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Plain,
+    /// Counted as long-lived.
+    Long,
+    /// The operator's rule says that it is not counted.
+    Excluded,
+    /// It never reaches the filter: another listener, an earlier filter, a disabled route.
+    Uncounted,
+}
+
+/// One stream; each is there once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StreamPlan {
+    pub(super) worker: usize,
+    pub(super) scope: Scope,
+    pub(super) kind: Kind,
+}
+
+/// A request to a gate; each is sent once at most.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestPlan {
+    pub(super) worker: usize,
+    pub(super) gate: usize,
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+}
+
+impl RequestPlan {
+    /// Whether 200 says that the gate is open.
+    pub(super) fn asks_for_opening(&self) -> bool {
+        self.path.starts_with("/prestop") || self.path == "/ready"
+    }
+
+    /// Whether it begins a drain of its gate, or opens it by an operator's word.
+    pub(super) fn may_open(&self) -> bool {
+        self.path.starts_with("/prestop") || self.path.starts_with("/force") || self.path == "/drain" && self.method == "POST"
+    }
+}
+
+/// What must be reachable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    Drained,
+    /// A client hears that the gate is open.
+    Open,
+    /// A signal passes behind the latch.
+    Passed,
+    Healed,
+    Expired,
+    /// After a drain.
+    ServingAgain,
+    /// The latch refuses a stream.
+    Refused,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Setup {
+    /// The scope of each gate; each has a record of its own.
+    pub(super) gates: Vec<Scope>,
+    pub(super) exempts: bool,
+    /// What `finish` is set to.
+    pub(super) finish: &'static str,
+    pub(super) streams: Vec<StreamPlan>,
+    /// So many of them, the first ones, are in flight from the beginning.
+    pub(super) begun: usize,
+    pub(super) requests: Vec<RequestPlan>,
+    /// How often so much time may pass.
+    pub(super) naps: Vec<(u64, u8)>,
+    /// Steps of the wall clock, forward.
+    pub(super) wall_steps: u8,
+    pub(super) deaths: u8,
+    /// Whether a VM that died comes back.
+    pub(super) is_reborn: bool,
+    /// Reloads of the configuration, on the second worker.
+    pub(super) reloads: u8,
+    /// Whether the configuration that is loaded has no counting filter.
+    pub(super) loads_nothing: bool,
+    /// Whether Envoy exports its own counts.
+    pub(super) exports: bool,
+    /// Whether the counters have just begun to count.
+    pub(super) is_young: bool,
+    /// Whether the streams are in an earlier filter from the beginning, and never end once they are accepted.
+    pub(super) is_lasting: bool,
+    /// Whether workers may run between two host calls of one.
+    pub(super) is_fine: bool,
+    /// Whether the messages of the census come in any order. Else the queue that was opened first has precedence.
+    pub(super) is_unordered: bool,
+    /// Whether time passes only when nothing else is to be done.
+    pub(super) is_prompt: bool,
+    pub(super) goals: Vec<Goal>,
+}
+
+/// Milliseconds.
+pub(super) const QUIET: u64 = 200;
+pub(super) const DEADLINE: u64 = 600;
+pub(super) const OPEN_FOR: u64 = 1_000;
+
+impl Setup {
+    /// A gate over two workers, and nothing else.
+    pub(super) fn plain() -> Self {
+        Self {
+            gates: vec![Scope::Gateway],
+            exempts: false,
+            finish: "nothing",
+            streams: Vec::new(),
+            begun: 0,
+            requests: Vec::new(),
+            naps: vec![(QUIET, 2)],
+            wall_steps: 0,
+            deaths: 0,
+            is_reborn: false,
+            reloads: 0,
+            loads_nothing: false,
+            exports: true,
+            is_young: false,
+            is_lasting: false,
+            is_fine: false,
+            is_unordered: false,
+            is_prompt: true,
+            goals: Vec::new(),
+        }
+    }
+
+    pub(super) fn reaches(mut self, goals: &[Goal]) -> Self {
+        self.goals = goals.to_vec();
+        self
+    }
+
+    pub(super) fn stream(mut self, worker: usize, kind: Kind) -> Self {
+        self.streams.push(StreamPlan { worker, scope: self.gates[0], kind });
+        self
+    }
+
+    pub(super) fn stream_of(mut self, worker: usize, scope: Scope) -> Self {
+        self.streams.push(StreamPlan { worker, scope, kind: Kind::Plain });
+        self
+    }
+
+    pub(super) fn request(self, worker: usize, method: &'static str, path: &'static str) -> Self {
+        self.request_of(0, worker, method, path)
+    }
+
+    pub(super) fn request_of(mut self, gate: usize, worker: usize, method: &'static str, path: &'static str) -> Self {
+        self.requests.push(RequestPlan { worker, gate, method, path });
+        self
+    }
+
+    /// The scopes whose streams are counted.
+    pub(super) fn scopes(&self) -> Vec<Scope> {
+        let mut scopes = self.gates.clone();
+        scopes.dedup();
+        scopes
+    }
+
+    pub(super) fn gate_text(&self, gate: usize) -> String {
+        format!(
+            r#"{{"role": "gate", "gate": {{"scopes": ["{}"], "quiet_ms": {QUIET}, "linger_ms": 0, "deadline_ms": {DEADLINE},
+            "open_ms": {OPEN_FOR}, "long_lived": "{}", "begin": {{"call": "nothing"}}, "finish": "{}", "admin": {{"timeout_ms": 100}}}}}}"#,
+            self.gates[gate].name(),
+            if self.exempts { "exempt" } else { "wait" },
+            self.finish,
+        )
+    }
+
+    pub(super) fn counter_text(scope: Scope) -> String {
+        format!(
+            r#"{{"scope": "{}", "count": {{"exclude": {{"headers": [{{"name": "x-excluded"}}]}}, "long_lived": {{"headers": [{{"name": "x-long"}}]}}}}}}"#,
+            scope.name()
+        )
+    }
+
+    /// Whether streams of that kind hold the drain.
+    pub(super) fn holds(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Plain | Kind::Uncounted => true,
+            Kind::Long => !self.exempts,
+            Kind::Excluded => false,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What all VMs share: metrics, data, queues, and Envoy's admin interface with its calls.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use crate::config::wire::Scope;
+use crate::gate::machine::Trust;
+use crate::host::Metric;
+use crate::metrics;
+
+/// So many metrics decide something; the others only tell people.
+pub(super) const TRACKED: usize = 1 + 4 * Scope::ALL.len();
+
+/// The tracked ones first: closing, then in flight, long-lived, begun and excluded of each scope.
+static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let mut names = vec![metrics::CLOSING.to_string()];
+    for of_scope in [metrics::in_flight, metrics::long_lived, metrics::begun, metrics::excluded] {
+        names.extend(Scope::ALL.iter().map(|scope| of_scope(*scope)));
+    }
+    names.extend(metrics::GATE.iter().map(|(_, name)| (*name).to_string()));
+    names.extend(Trust::ALL.iter().map(|trust| metrics::count(*trust)));
+    names
+});
+
+pub(super) fn metric_index(name: &str) -> Option<Metric> {
+    NAMES.iter().position(|other| other == name).and_then(|index| u32::try_from(index).ok()).map(Metric)
+}
+
+/// The scope whose streams in flight this gauge counts.
+pub(super) fn scope_of_in_flight(metric: Metric) -> Option<usize> {
+    (metric.0 as usize).checked_sub(1).filter(|scope| *scope < Scope::ALL.len())
+}
+
+pub(super) fn is_excluded(metric: Metric) -> bool {
+    (metric.0 as usize) > 3 * Scope::ALL.len()
+}
+
+/// Whether nothing can be in flight when Envoy gets it.
+pub(super) fn is_signal(path: &str) -> bool {
+    path == "/quitquitquit" || path == "/drain_listeners"
+}
+
+/// What is checked as soon as it happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Event {
+    /// A request to the gate was answered; with the streams that held when the gate had last read the gauge.
+    Answered { request: u32, status: u16, holding: u64 },
+    /// A gate sent a signal to Envoy.
+    Passed { number: u32, root: u32 },
+}
+
+/// A queue, and which root hears of its messages.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Queue {
+    pub(super) worker: usize,
+    pub(super) root: u32,
+    pub(super) messages: Vec<Vec<u8>>,
+}
+
+/// A call to Envoy's admin interface.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Call {
+    pub(super) number: u32,
+    pub(super) worker: usize,
+    pub(super) root: u32,
+    pub(super) path: String,
+    /// Envoy's main thread has served it; what it answered.
+    pub(super) arrived: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(super) struct Shared {
+    /// Milliseconds.
+    pub(super) clock: u64,
+    /// How far the wall clock has stepped away from it.
+    pub(super) wall_step: u64,
+    pub(super) values: [u64; TRACKED],
+    pub(super) data: BTreeMap<String, Vec<u8>>,
+    pub(super) queues: Vec<Queue>,
+    pub(super) calls: Vec<Call>,
+    pub(super) calls_made: u32,
+    /// The truth: streams of each scope that the filter counts, that hold the drain, and that have not ended.
+    pub(super) holding: [u64; Scope::ALL.len()],
+    /// Of the step that runs; empty in between.
+    pub(super) events: Vec<Event>,
+}
+
+impl Shared {
+    pub(super) fn queue(&mut self, queue: u32) -> Option<&mut Queue> {
+        self.queues.get_mut((queue as usize).checked_sub(1)?)
+    }
+}

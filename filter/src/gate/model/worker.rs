@@ -1,0 +1,207 @@
+//! One worker: its VM with the gates and counters, which are the module's own code, and the callback that it is in the middle of.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+use super::port::{Definitions, Port, Progress};
+use super::setup::Setup;
+use crate::census::MemberState;
+use crate::config::{self, wire::Scope};
+use crate::gate::root::Gate;
+use crate::headers::serialise;
+use crate::plugin::Plugin;
+use crate::stream::{Counted, Stream};
+
+/// What Envoy calls a VM for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Callback {
+    /// Of that counting root.
+    Enter(u32),
+    Leave(u32),
+    Begin {
+        root: u32,
+        stream: usize,
+    },
+    End {
+        root: u32,
+        stream: usize,
+        counted: Counted,
+    },
+    Message {
+        root: u32,
+        queue: u32,
+    },
+    Tick {
+        root: u32,
+    },
+    Request {
+        root: u32,
+        request: u32,
+        headers: Vec<u8>,
+    },
+    Called {
+        root: u32,
+        number: u32,
+    },
+}
+
+/// What a callback that is over returned.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Outcome {
+    Nothing,
+    Begun { counted: Counted, goes_on: bool },
+}
+
+/// A callback that is not over.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Running {
+    pub(super) callback: Callback,
+    pub(super) answer: (Option<u16>, String),
+    pub(super) progress: Progress,
+}
+
+/// A gate on one worker, and its timer.
+#[derive(Debug, Clone)]
+pub(super) struct GateRoot {
+    pub(super) gate: Gate,
+    period: u32,
+    pub(super) due: u64,
+}
+
+impl Hash for GateRoot {
+    /// Without what never changes, and what only tells people.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let gate = &self.gate;
+        (&gate.census, &gate.waiting, &gate.latch, &gate.passage, &gate.calls, &gate.witness).hash(state);
+        (gate.callers, gate.is_healing(), self.period, self.due).hash(state);
+    }
+}
+
+/// A counting root.
+#[derive(Debug, Clone, Hash)]
+pub(super) struct Counter {
+    pub(super) root: u32,
+    pub(super) scope: Scope,
+    pub(super) member: MemberState,
+    /// A newer configuration has taken its place.
+    pub(super) is_replaced: bool,
+}
+
+#[derive(Debug, Clone, Hash)]
+pub(super) struct Worker {
+    pub(super) is_alive: bool,
+    pub(super) gates: Vec<GateRoot>,
+    pub(super) counters: Vec<Counter>,
+    pub(super) running: Option<Running>,
+}
+
+thread_local! {
+    /// Configured once for each thread; a member is put in for each callback.
+    static PLUGINS: RefCell<BTreeMap<&'static str, Rc<Plugin>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+fn plugin(scope: Scope) -> Rc<Plugin> {
+    let make = || {
+        let config = config::parse(Setup::counter_text(scope).as_bytes()).expect("a configuration");
+        let plugin = Plugin::new(&Definitions, config).expect("all metrics count");
+        plugin.metrics.begun.count(&Definitions);
+        plugin.metrics.excluded.count(&Definitions);
+        Rc::new(plugin)
+    };
+    PLUGINS.with_borrow_mut(|plugins| Rc::clone(plugins.entry(scope.name()).or_insert_with(make)))
+}
+
+pub(super) fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
+    serialise(lines)
+}
+
+impl Worker {
+    pub(super) fn new() -> Self {
+        Self { is_alive: true, gates: Vec::new(), counters: Vec::new(), running: None }
+    }
+
+    pub(super) fn add_gate(&mut self, port: &Port<'_>, text: &str) {
+        let root = self.gates.len() as u32;
+        let policy = config::parse(text.as_bytes()).expect("a configuration").gate.expect("a gate");
+        let gate = Gate::new(port, root, policy).expect("all metrics are defined");
+        self.gates.push(GateRoot { gate, period: 0, due: 0 });
+    }
+
+    pub(super) fn add_counter(&mut self, root: u32, scope: Scope) {
+        for old in self.counters.iter_mut().filter(|old| old.scope == scope) {
+            old.is_replaced = true;
+        }
+        self.counters.push(Counter { root, scope, member: MemberState::default(), is_replaced: false });
+    }
+
+    /// The one that new streams of this scope go to.
+    pub(super) fn counter(&self, scope: Scope) -> Option<&Counter> {
+        self.counters.iter().find(|counter| counter.scope == scope && !counter.is_replaced)
+    }
+
+    /// Whether a gate's timer is up.
+    pub(super) fn is_due(&self, gate: usize, now: u64) -> bool {
+        self.gates.get(gate).is_some_and(|root| root.period > 0 && root.due <= now)
+    }
+
+    /// Calls the VM.
+    pub(super) fn call(&mut self, port: &Port<'_>, callback: &Callback, now: u64) -> Outcome {
+        match *callback {
+            Callback::Enter(root) => self.count(root, |plugin| plugin.member.enter(port, plugin.config.scope, plugin.config.fingerprint)),
+            Callback::Leave(root) => {
+                self.count(root, |plugin| plugin.member.leave(port));
+                self.counters.retain(|counter| counter.root != root);
+            }
+            Callback::Begin { root, .. } => return self.begin(port, root),
+            Callback::End { root, counted, .. } => self.count(root, |plugin| Stream::resumed(Rc::clone(plugin), counted).end(port)),
+            Callback::Message { root, .. } if self.counters.iter().any(|counter| counter.root == root) => {
+                self.count(root, |plugin| plugin.member.answer_all(port, &mut |_| {}));
+            }
+            Callback::Message { root, queue } => self.gate(port, root, now, |gate| gate.heard(port, queue)),
+            Callback::Tick { root } => {
+                self.gate(port, root, now, |gate| gate.tick(port));
+                let gate = &mut self.gates[root as usize];
+                gate.due = gate.due.max(now + u64::from(gate.period));
+            }
+            Callback::Request { root, request, ref headers } => self.gate(port, root, now, |gate| gate.request(port, request, headers)),
+            Callback::Called { root, number } => self.gate(port, root, now, |gate| {
+                gate.called(port, number, 0);
+            }),
+        }
+        Outcome::Nothing
+    }
+
+    fn begin(&mut self, port: &Port<'_>, root: u32) -> Outcome {
+        let mut outcome = Outcome::Nothing;
+        self.count(root, |plugin| {
+            let mut stream = Stream::new(Rc::clone(plugin));
+            let goes_on = stream.begin(port);
+            outcome = Outcome::Begun { counted: stream.counted(), goes_on };
+        });
+        outcome
+    }
+
+    /// Runs something of a counting root.
+    fn count(&mut self, root: u32, run: impl FnOnce(&Rc<Plugin>)) {
+        let Some(counter) = self.counters.iter_mut().find(|counter| counter.root == root) else { return };
+        let plugin = plugin(counter.scope);
+        plugin.member.restore(&counter.member);
+        run(&plugin);
+        counter.member = plugin.member.state();
+    }
+
+    /// Runs something of a gate. The contexts of the requests that it answers end with it.
+    fn gate(&mut self, port: &Port<'_>, root: u32, now: u64, run: impl FnOnce(&mut Gate)) {
+        let Some(gate) = self.gates.get_mut(root as usize) else { return };
+        run(&mut gate.gate);
+        for request in port.take_answered() {
+            gate.gate.gone(port, request);
+        }
+        if let Some(period) = port.period() {
+            gate.period = period;
+            gate.due = now + u64::from(period);
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! A state of the model: the VMs, what they share, the streams and clients as they truly are, and what was seen to be wrong.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::port::{Caller, Port, Progress};
+use super::setup::{DEADLINE, Kind, OPEN_FOR, Setup};
+use super::shared::{Event, Shared};
+use super::worker::{Callback, Outcome, Running, Worker, headers};
+use crate::config::wire::Scope;
+use crate::gate::machine::{Phase, Record};
+use crate::gate::record;
+use crate::stream::Counted;
+
+/// How far a stream is, by its client's view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Life {
+    Future,
+    /// Envoy has it; the filter has not, or never will.
+    Arrived,
+    Beginning,
+    /// The filter let it go on.
+    Accepted {
+        root: u32,
+        counted: Counted,
+    },
+    Ending,
+    Over,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct StreamState {
+    pub(super) life: Life,
+    /// The VM that knew of it has died.
+    pub(super) is_orphan: bool,
+}
+
+/// A request to a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct RequestState {
+    /// The last call that was made when it arrived.
+    pub(super) sent: Option<u32>,
+    /// Envoy was asked after it arrived, at a moment when no stream was in flight that the filter did not know of.
+    pub(super) is_confirmed: bool,
+    pub(super) status: Option<u16>,
+}
+
+/// What a bystander notes of a gate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) struct Notes {
+    /// A client asked this gate to drain or to open, and none has taken that back since.
+    pub(super) was_asked: bool,
+    pub(super) phase: u8,
+    /// By the clock that never steps.
+    pub(super) drains_since: u64,
+    pub(super) open_since: u64,
+}
+
+/// A signal on its way, behind the latch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Signal {
+    pub(super) number: u32,
+    pub(super) ends_envoy: bool,
+}
+
+/// What is never to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Wrong {
+    OpenWithCounted,
+    OpenWithUncounted,
+    OpenUnasked,
+    PassedWithCounted,
+    PassedWithUncounted,
+    AcceptedBehindLatch,
+    Overdue,
+    TooEarly,
+    OpenForEver,
+}
+
+#[derive(Debug, Clone, Hash)]
+#[allow(clippy::derived_hash_with_manual_eq, reason = "equal is what has the same digest; a gate does not compare itself")]
+pub(super) struct World {
+    pub(super) shared: Shared,
+    pub(super) workers: Vec<Worker>,
+    pub(super) streams: Vec<StreamState>,
+    pub(super) requests: Vec<RequestState>,
+    pub(super) notes: Vec<Notes>,
+    pub(super) signals: Vec<Signal>,
+    /// How often each may still happen: naps, steps of the wall clock, deaths, reloads.
+    pub(super) naps: Vec<u8>,
+    pub(super) wall_steps: u8,
+    pub(super) deaths: u8,
+    pub(super) reloads: Vec<u8>,
+    /// A signal has passed behind the latch.
+    pub(super) has_passed: bool,
+    /// The latch has refused a stream.
+    pub(super) has_refused: bool,
+    pub(super) wrong: Option<Wrong>,
+}
+
+impl PartialEq for World {
+    fn eq(&self, other: &Self) -> bool {
+        let digest = |world: &Self| {
+            let mut hasher = DefaultHasher::new();
+            world.hash(&mut hasher);
+            hasher.finish()
+        };
+        digest(self) == digest(other)
+    }
+}
+
+/// Whatever is in flight: in the words of this model, since the gate's own may be wrong.
+fn is_open_anyway(phase: Phase) -> bool {
+    matches!(phase, Phase::Expired | Phase::Forced)
+}
+
+const WORKERS: usize = 2;
+/// Counting roots are numbered from here on, gates from 0.
+pub(super) const COUNTERS: u32 = 10;
+/// Those of a newer configuration.
+const NEWER: u32 = 10;
+
+impl World {
+    pub(super) fn new(setup: &Setup) -> Self {
+        let stream = StreamState { life: if setup.is_lasting { Life::Arrived } else { Life::Future }, is_orphan: false };
+        let request = RequestState { sent: None, is_confirmed: false, status: None };
+        let mut world = Self {
+            shared: Shared { clock: 1_000, ..Shared::default() },
+            workers: vec![Worker::new(); WORKERS],
+            streams: vec![stream; setup.streams.len()],
+            requests: vec![request; setup.requests.len()],
+            notes: vec![Notes::default(); setup.gates.len()],
+            signals: Vec::new(),
+            naps: setup.naps.iter().map(|(_, times)| *times).collect(),
+            wall_steps: setup.wall_steps,
+            deaths: setup.deaths,
+            reloads: vec![0, setup.reloads],
+            has_passed: false,
+            has_refused: false,
+            wrong: None,
+        };
+        for worker in 0..WORKERS {
+            world.start(setup, worker);
+        }
+        let coarse = Setup { is_fine: false, ..setup.clone() };
+        for stream in 0..setup.begun {
+            world.begin(&coarse, stream);
+        }
+        world.shared.clock += if setup.is_young { 0 } else { 3_600_000 };
+        world
+    }
+
+    /// A VM as it is when it has just been configured, and its counters have entered the census.
+    pub(super) fn start(&mut self, setup: &Setup, number: usize) {
+        let mut worker = Worker::new();
+        for gate in 0..setup.gates.len() {
+            let caller = Caller { worker: number, root: gate as u32, ..Caller::default() };
+            let port = Port::new(&mut self.shared, caller, Progress::default());
+            worker.add_gate(&port, &setup.gate_text(gate));
+        }
+        self.workers[number] = worker;
+        for scope in setup.scopes() {
+            let root = COUNTERS + scope as u32;
+            self.workers[number].add_counter(root, scope);
+            self.run(setup, number, Callback::Enter(root), None);
+        }
+    }
+
+    /// A newer configuration is loaded. The older counters stay until their streams are over.
+    pub(super) fn reload(&mut self, setup: &Setup, worker: usize) {
+        self.reloads[worker] -= 1;
+        for scope in setup.scopes() {
+            let root = COUNTERS + NEWER + scope as u32;
+            self.workers[worker].add_counter(root, scope);
+            if setup.loads_nothing {
+                self.workers[worker].counters.pop();
+            } else {
+                self.run(setup, worker, Callback::Enter(root), None);
+            }
+        }
+    }
+
+    /// The VM traps. Its streams go on without the filter; no other VM answers for its gates.
+    pub(super) fn die(&mut self, setup: &Setup, worker: usize) {
+        self.deaths -= 1;
+        let of_this = |stream: usize| setup.streams[stream].worker == worker;
+        for (_, stream) in self.streams.iter_mut().enumerate().filter(|(stream, _)| of_this(*stream)) {
+            stream.is_orphan = matches!(stream.life, Life::Beginning | Life::Accepted { .. } | Life::Ending);
+        }
+        self.shared.calls.retain(|call| call.worker != worker);
+        self.workers[worker] = Worker { is_alive: false, ..Worker::new() };
+        if setup.is_reborn {
+            self.start(setup, worker);
+        }
+    }
+
+    fn caller(&self, setup: &Setup, worker: usize, running: &Running) -> Caller {
+        // Only streams come in between, so it is no use once they are all over.
+        let is_fine = setup.is_fine && self.streams.iter().any(|stream| stream.life != Life::Over);
+        let caller = |root: u32| Caller { worker, root, answer: running.answer.clone(), is_fine, ..Caller::default() };
+        match running.callback {
+            Callback::Begin { root, stream } | Callback::End { root, stream, .. } => {
+                let kind = setup.streams[stream].kind;
+                let lines: &[(&str, &str)] = match kind {
+                    Kind::Long => &[("x-long", "1")],
+                    Kind::Excluded => &[("x-excluded", "1")],
+                    Kind::Plain | Kind::Uncounted => &[],
+                };
+                Caller { headers: headers(lines), holds: setup.holds(kind), ..caller(root) }
+            }
+            Callback::Enter(root)
+            | Callback::Leave(root)
+            | Callback::Message { root, .. }
+            | Callback::Tick { root }
+            | Callback::Request { root, .. }
+            | Callback::Called { root, .. } => caller(root),
+        }
+    }
+
+    /// Calls a VM, for one step or, where nothing comes in between, to the end.
+    pub(super) fn run(&mut self, setup: &Setup, worker: usize, callback: Callback, answer: Option<(Option<u16>, String)>) {
+        let mut progress = Progress::default();
+        if let Some(scope) = self.gate_of(&callback).and_then(|gate| setup.gates.get(gate)) {
+            progress.holding_at_read = self.shared.holding[*scope as usize];
+        }
+        self.resume(setup, worker, Running { callback, answer: answer.unwrap_or_default(), progress });
+    }
+
+    pub(super) fn resume(&mut self, setup: &Setup, worker: usize, mut running: Running) {
+        let now = self.shared.clock;
+        let mut after = self.workers[worker].clone();
+        after.running = None;
+        let caller = self.caller(setup, worker, &running);
+        let port = Port::new(&mut self.shared, caller, core::mem::take(&mut running.progress));
+        let outcome = port.run(|port| after.call(port, &running.callback, now));
+        running.progress = port.into_progress();
+        let callback = running.callback.clone();
+        match outcome {
+            Some(_) => self.workers[worker] = after,
+            None => self.workers[worker].running = Some(running),
+        }
+        for event in core::mem::take(&mut self.shared.events) {
+            self.note(setup, event);
+        }
+        self.note_records(setup);
+        if let Some(outcome) = outcome {
+            self.complete(setup, &callback, outcome);
+        }
+    }
+
+    fn gate_of(&self, callback: &Callback) -> Option<usize> {
+        match *callback {
+            Callback::Message { root, .. } | Callback::Tick { root } | Callback::Request { root, .. } | Callback::Called { root, .. } => {
+                Some(root as usize).filter(|_| root < COUNTERS)
+            }
+            _ => None,
+        }
+    }
+
+    /// A callback is over.
+    fn complete(&mut self, setup: &Setup, callback: &Callback, outcome: Outcome) {
+        match (callback, outcome) {
+            (Callback::Begin { stream, root }, Outcome::Begun { counted, goes_on }) => {
+                self.streams[*stream].life = if goes_on { Life::Accepted { root: *root, counted } } else { Life::Ending };
+                if goes_on && matches!(counted, Counted::Plain | Counted::LongLived) && !self.signals.is_empty() {
+                    self.wrong(Wrong::AcceptedBehindLatch);
+                }
+                if !goes_on {
+                    self.has_refused = true;
+                    let end = Callback::End { root: *root, stream: *stream, counted };
+                    self.run(setup, setup.streams[*stream].worker, end, None);
+                }
+            }
+            (Callback::End { stream, .. }, _) => self.streams[*stream].life = Life::Over,
+            (Callback::Called { number, .. }, _) => self.signals.retain(|signal| signal.ends_envoy || signal.number != *number),
+            (Callback::Tick { root }, _) => self.check_times(setup, *root as usize),
+            _ => {}
+        }
+    }
+
+    pub(super) fn wrong(&mut self, wrong: Wrong) {
+        self.wrong = self.wrong.or(Some(wrong));
+    }
+
+    pub(super) fn record(&self, gate: usize) -> Record {
+        let key = self.workers.iter().find_map(|worker| worker.gates.get(gate)).map(|root| &root.gate.record.key);
+        key.and_then(|key| self.shared.data.get(key)).and_then(|text| record::read(text)).unwrap_or_default()
+    }
+
+    /// Streams in flight of that scope that hold the drain and that the filter does not know of.
+    pub(super) fn uncounted(&self, setup: &Setup, scope: Scope) -> bool {
+        let is_uncounted = |stream: &StreamState, kind: Kind| match stream.life {
+            Life::Arrived => true,
+            Life::Accepted { counted, .. } => stream.is_orphan || counted == Counted::No && kind != Kind::Excluded,
+            Life::Beginning | Life::Ending => stream.is_orphan,
+            Life::Future | Life::Over => false,
+        };
+        let mut streams = self.streams.iter().zip(&setup.streams);
+        streams.any(|(stream, plan)| plan.scope == scope && setup.holds(plan.kind) && is_uncounted(stream, plan.kind))
+    }
+
+    /// Streams in flight of that scope that the filter counts and has let go on.
+    pub(super) fn counted(&self, setup: &Setup, scope: Scope) -> bool {
+        let is_counted = |stream: &StreamState| {
+            !stream.is_orphan && matches!(stream.life, Life::Accepted { counted: Counted::Plain | Counted::LongLived, .. })
+        };
+        let mut streams = self.streams.iter().zip(&setup.streams);
+        streams.any(|(stream, plan)| plan.scope == scope && setup.holds(plan.kind) && is_counted(stream))
+    }
+
+    /// What a gate did just now.
+    fn note(&mut self, setup: &Setup, event: Event) {
+        match event {
+            Event::Answered { request, status, holding } => {
+                let plan = setup.requests[request as usize];
+                let state = &mut self.requests[request as usize];
+                state.status = Some(status);
+                let is_confirmed = state.is_confirmed || !setup.exports;
+                if status != 200 || !plan.asks_for_opening() || is_open_anyway(self.record(plan.gate).phase) {
+                    return;
+                }
+                if holding > 0 {
+                    self.wrong(Wrong::OpenWithCounted);
+                } else if !is_confirmed {
+                    self.wrong(Wrong::OpenWithUncounted);
+                } else if !self.notes[plan.gate].was_asked {
+                    self.wrong(Wrong::OpenUnasked);
+                }
+            }
+            Event::Passed { number, root } => self.note_signal(setup, number, root as usize),
+        }
+    }
+
+    fn note_signal(&mut self, setup: &Setup, number: u32, gate: usize) {
+        if is_open_anyway(self.record(gate).phase) {
+            return;
+        }
+        let scope = setup.gates[gate];
+        let Some(call) = self.shared.calls.iter().find(|call| call.number == number) else { return };
+        let ends_envoy = call.path == "/quitquitquit";
+        let mut asked = setup.requests.iter().zip(&self.requests);
+        let is_confirmed = !setup.exports
+            || setup.finish != "nothing"
+            || asked.any(|(plan, state)| plan.path == call.path && plan.worker == call.worker && state.is_confirmed);
+        if self.counted(setup, scope) {
+            self.wrong(Wrong::PassedWithCounted);
+        } else if !is_confirmed {
+            self.wrong(Wrong::PassedWithUncounted);
+        }
+        self.has_passed = true;
+        self.signals.push(Signal { number, ends_envoy });
+    }
+
+    /// What the records show after a step.
+    fn note_records(&mut self, setup: &Setup) {
+        let now = self.shared.clock;
+        for gate in 0..setup.gates.len() {
+            let record = self.record(gate);
+            let notes = &mut self.notes[gate];
+            if notes.phase == record.phase as u8 {
+                continue;
+            }
+            if notes.phase == Phase::Serving as u8 {
+                notes.drains_since = now;
+            }
+            notes.phase = record.phase as u8;
+            notes.open_since = if is_open_anyway(record.phase) { now } else { 0 };
+            let is_early = record.phase == Phase::Expired && now < notes.drains_since + DEADLINE;
+            let is_unasked = record.phase != Phase::Serving && !notes.was_asked;
+            if is_early {
+                self.wrong(Wrong::TooEarly);
+            }
+            if is_unasked {
+                self.wrong(Wrong::OpenUnasked);
+            }
+        }
+    }
+
+    /// A gate has looked: nothing may last longer than it is to.
+    fn check_times(&mut self, setup: &Setup, gate: usize) {
+        if setup.is_fine {
+            return;
+        }
+        let (now, phase, notes) = (self.shared.clock, self.record(gate).phase, self.notes[gate]);
+        if matches!(phase, Phase::Draining | Phase::Drained) && now >= notes.drains_since + DEADLINE {
+            self.wrong(Wrong::Overdue);
+        }
+        if is_open_anyway(phase) && now >= notes.open_since + OPEN_FOR {
+            self.wrong(Wrong::OpenForEver);
+        }
+    }
+}

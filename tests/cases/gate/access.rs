@@ -1,0 +1,254 @@
+//! Who may use the gate: not a browser's page, not a stranger with a PROXY protocol header, and with a secret only a client that has it.
+//! Each line of docs/threat-model.md names a case of this file.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+use serde_json::json;
+
+use super::bench::{Bench, gate_filter, gate_listener, same};
+use crate::cases::stage::{clusters, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::admin_cluster::admin_cluster;
+use crate::support::bootstrap::{Bootstrap, Hcm, Route};
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq, fail};
+use crate::support::h1::{Client, Connect, Request, Response, once, proxy_v1, proxy_v2};
+use crate::support::upstream::Upstream;
+
+const SECRET: &str = "open-sesame/0123456789";
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(refuses_pages_of_a_browser),
+        case!(answers_to_its_names_only),
+        case!(lets_hooks_and_operators_pass),
+        case!(takes_the_secret_in_the_url_of_a_hook),
+        case!(a_secret_in_the_url_is_not_told),
+        case!(proxy_protocol_forges_no_loopback_address),
+        case!(refuses_changes_from_the_network_without_a_secret),
+    ]
+}
+
+/// Every path of the gate, and two that are not.
+const EVERYTHING: [(&str, &str); 12] = [
+    ("GET", "/status"),
+    ("GET", "/streams"),
+    ("GET", "/ready"),
+    ("GET", "/prestop"),
+    ("POST", "/prestop"),
+    ("POST", "/drain"),
+    ("DELETE", "/drain"),
+    ("POST", "/force?reason=x"),
+    ("POST", "/quitquitquit"),
+    ("POST", "/drain_listeners?graceful&skip_exit"),
+    ("OPTIONS", "/drain"),
+    ("GET", "/stats"),
+];
+
+/// What a request says of where it comes from.
+type Marks<'m> = &'m [(&'m str, &'m str)];
+
+fn marked(method: &str, path: &str, marks: Marks<'_>) -> Request {
+    let request = Request::new(method, path).host("127.0.0.1:15091");
+    marks.iter().fold(request, |request, (name, value)| match *name {
+        "host" => request.host(value),
+        name => request.header(name, value),
+    })
+}
+
+/// 403, the way out in the reason, and nothing of the gate's state.
+async fn is_refused(gate: SocketAddr, request: &Request, way_out: &str) -> Outcome {
+    let answer = once(gate, request).await?.expect(403)?;
+    let body = answer.json()?;
+    ensure!(body["reason"].as_str().is_some_and(|reason| reason.contains(way_out)), "`{way_out}` is not in {body}");
+    ensure_eq!(body.as_object().map(serde_json::Map::len), Some(1), "the fields of {body}");
+    Ok(())
+}
+
+async fn refuses_pages_of_a_browser(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, "{}").await?;
+    let pages: [Marks<'_>; 8] = [
+        &[("origin", "https://evil.example")],
+        &[("origin", "null")],
+        &[("origin", "http://127.0.0.1:15091"), ("sec-fetch-site", "same-origin")],
+        &[("origin", "")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site")],
+        &[("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "")],
+    ];
+    for (method, path) in EVERYTHING {
+        for page in pages {
+            let said = is_refused(bench.gate, &marked(method, path, page), "browser").await;
+            said.with_context(|| format!("{method} {path} with {page:?}"))?;
+        }
+    }
+    same(&bench.status().await?, "state", "serving")
+}
+
+async fn answers_to_its_names_only(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"hosts": ["test.local", "Gate.shop.svc.cluster.local"]}"#).await?;
+    // A name that a stranger's DNS answers with 127.0.0.1; and addresses that lead to the loopback interface, for which browsers do not
+    // send `Sec-Fetch-Site`.
+    let strange = [
+        "evil.example",
+        "evil.example:15091",
+        "localhost.evil.example",
+        "localhost@evil.example",
+        "127.0.0.1.evil.example",
+        "127.1",
+        "2130706433",
+        "0x7f.0.0.1",
+        "127.0.0.01",
+        "0.0.0.0:15091",
+        "[::]:15091",
+        "[::ffff:127.0.0.1]:15091",
+        "[::1",
+        "::1",
+        "localhost:port",
+        "localhost:99999",
+        "localhost..",
+    ];
+    for host in strange {
+        for (method, path) in EVERYTHING {
+            let answer = once(bench.gate, &marked(method, path, &[("host", host)])).await?;
+            // Envoy itself refuses some of them.
+            ensure!([400, 403].contains(&answer.status), "{method} {path} on {host}: {} {}", answer.status, answer.text());
+        }
+    }
+    is_refused(bench.gate, &marked("GET", "/status", &[("host", "evil.example")]), "gate.hosts").await?;
+    same(&bench.status().await?, "state", "serving")?;
+    for host in ["127.0.0.1", "127.0.0.1:15091", "10.4.0.12:15091", "[::1]:15091", "[fd00::12]", "localhost", "LocalHost:8001"] {
+        once(bench.gate, &marked("GET", "/status", &[("host", host)])).await?.expect(200).with_context(|| host.to_owned())?;
+    }
+    for host in ["localhost.", "gate.shop.svc.cluster.local", "GATE.shop.svc.cluster.local.:80"] {
+        once(bench.gate, &marked("POST", "/drain", &[("host", host)])).await?.expect(202).with_context(|| host.to_owned())?;
+    }
+    Ok(())
+}
+
+/// What each client sends, and an address bar.
+async fn lets_hooks_and_operators_pass(lab: &Lab) -> Outcome {
+    let bench = Bench::set(lab, r#"{"begin": {"call": "nothing"}}"#).await?;
+    let clients: [(&str, Marks<'_>); 6] = [
+        ("pilot-agent", &[("user-agent", "Go-http-client/1.1"), ("accept-encoding", "gzip")]),
+        ("kubelet", &[("host", "10.4.0.12:15091"), ("user-agent", "kube-lifecycle/1.34"), ("accept", "*/*"), ("connection", "close")]),
+        ("wget", &[("user-agent", "Wget"), ("connection", "close")]),
+        ("curl", &[("user-agent", "curl/8.5.0"), ("accept", "*/*")]),
+        ("laststream", &[("user-agent", "laststream/0.1.0"), ("connection", "close")]),
+        ("an address bar", &[("host", "localhost:15091"), ("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")]),
+    ];
+    for (client, marks) in clients {
+        once(bench.gate, &marked("GET", "/prestop", marks)).await?.expect(503).with_context(|| client.to_owned())?;
+        once(bench.gate, &marked("DELETE", "/drain", marks)).await?.expect(200).with_context(|| client.to_owned())?;
+    }
+    Ok(())
+}
+
+async fn takes_the_secret_in_the_url_of_a_hook(lab: &Lab) -> Outcome {
+    let gate = format!(r#"{{"secret": "{SECRET}", "begin": {{"call": "nothing"}}}}"#);
+    let bench = Bench::set(lab, &gate).await?;
+    let ask = async |method: &str, path: String| once(bench.gate, &marked(method, &path, &[])).await;
+    for wrong in ["", "?secret", "?secret=", "?secret=open-sesame", "?secret=open-sesame%2F012345678", "?Secret=open-sesame%2F0123456789"] {
+        ask("GET", format!("/prestop{wrong}")).await?.expect(403)?;
+        ask("POST", format!("/drain{wrong}")).await?.expect(403)?;
+    }
+    same(&bench.status().await?, "state", "serving")?;
+    for right in ["secret=open-sesame/0123456789", "wait=1ms&secret=open%2Dsesame%2f0123456789"] {
+        ask("GET", format!("/prestop?{right}")).await?.expect(503)?;
+        ask("POST", format!("/drain?{right}")).await?.expect(202)?;
+    }
+    // Everything else wants it as a header, and says so; Envoy never sees it.
+    for (method, path) in [("DELETE", "/drain"), ("POST", "/force?reason=x"), ("POST", "/quitquitquit"), ("GET", "/streams")] {
+        let query = if path.contains('?') { "&" } else { "?" };
+        let answer = ask(method, format!("{path}{query}secret={SECRET}")).await?;
+        ensure!([400, 403].contains(&answer.status), "{method} {path}: {}", answer.text());
+    }
+    let header = marked("DELETE", "/drain", &[("x-laststream-secret", SECRET)]);
+    once(bench.gate, &header).await?.expect(200).map(drop)
+}
+
+async fn a_secret_in_the_url_is_not_told(lab: &Lab) -> Outcome {
+    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let bench = Bench::with(lab, &format!(r#"{{"secret": "{SECRET}", "finish": "drain_agent"}}"#), main).await?;
+    let with = |method: &str, path: &str| marked(method, path, &[("x-laststream-secret", SECRET)]);
+    let mut client = bench.held("a").await?;
+    let mut said = String::new();
+    for (method, path) in [("GET", "/prestop"), ("POST", "/prestop"), ("POST", "/drain"), ("DELETE", "/drain"), ("POST", "/quitquitquit")] {
+        for secret in [SECRET, "another-secret-0123456789"] {
+            said += &once(bench.gate, &marked(method, &format!("{path}?secret={secret}"), &[])).await?.text();
+        }
+    }
+    for path in ["/streams", "/status"] {
+        said += &once(bench.gate, &with("GET", path)).await?.expect(200)?.text();
+    }
+    said += &bench.envoy.admin_get("/stats").await?.text();
+    said += &bench.envoy.log();
+    for secret in [SECRET, "another-secret"] {
+        ensure!(!said.contains(secret), "`{secret}` was told");
+    }
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200).map(drop)
+}
+
+/// An address of this machine that is not the loopback interface's; nothing is sent.
+fn outer_address() -> Outcome<Ipv4Addr> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.connect("198.51.100.1:9").context("this test needs a machine with an address besides 127.0.0.1")?;
+    match socket.local_addr()? {
+        SocketAddr::V4(address) => Ok(*address.ip()),
+        SocketAddr::V6(address) => fail!("{address} is no IPv4 address"),
+    }
+}
+
+/// A gate on all addresses, with or without the PROXY protocol.
+async fn exposed(lab: &Lab, has_proxy_protocol: bool) -> Outcome<(Envoy, SocketAddr, SocketAddr)> {
+    let listener = gate_listener(lab, r#"{"begin": {"call": "nothing"}}"#).with("/address/socket_address/address", json!("0.0.0.0"));
+    let listener = if has_proxy_protocol { listener.proxy_protocol() } else { listener };
+    let upstream = Upstream::start().await?;
+    let bootstrap = clusters(Bootstrap::new(), &upstream).cluster(admin_cluster("prometheus_stats")).listener(listener);
+    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
+    let port = envoy.port("gate").await?;
+    Ok((envoy, (outer_address()?, port).into(), (Ipv4Addr::LOCALHOST, port).into()))
+}
+
+async fn ask_behind(to: SocketAddr, preface: Vec<u8>, request: &Request) -> Outcome<Response> {
+    let mut client: Client = Connect::to(to).preface(preface).open().await?;
+    client.request(request).await
+}
+
+async fn proxy_protocol_forges_no_loopback_address(lab: &Lab) -> Outcome {
+    let (_envoy, outside, inside) = exposed(lab, true).await?;
+    let forged = ((Ipv4Addr::LOCALHOST, 40_000), (Ipv4Addr::LOCALHOST, 15_091));
+    let request = marked("POST", "/drain", &[]);
+    for preface in [proxy_v1(forged.0, forged.1), proxy_v2(forged.0, forged.1)] {
+        let answer = ask_behind(outside, preface, &request).await?.expect(403)?;
+        ensure!(answer.text().contains("loopback"), "{}", answer.text());
+    }
+    // And a client on the loopback interface is one, whatever the header says.
+    let elsewhere = proxy_v1(([192, 0, 2, 7].into(), 1), ([192, 0, 2, 8].into(), 2));
+    ask_behind(inside, elsewhere, &request).await?.expect(202).map(drop)
+}
+
+async fn refuses_changes_from_the_network_without_a_secret(lab: &Lab) -> Outcome {
+    let (_envoy, outside, inside) = exposed(lab, false).await?;
+    for (method, path) in EVERYTHING.into_iter().skip(3).take(7) {
+        is_refused(outside, &marked(method, path, &[]), "secret").await.with_context(|| format!("{method} {path}"))?;
+    }
+    for path in ["/status", "/ready"] {
+        let answer = once(outside, &marked("GET", path, &[])).await?;
+        ensure!(answer.status != 403, "{path} is free: {}", answer.text());
+    }
+    once(inside, &marked("POST", "/drain", &[])).await?.expect(202)?;
+    without_its_filter(lab).await
+}
+
+/// A gate that was rendered before it had the filter that tells the address of the connection: its hooks keep working.
+async fn without_its_filter(lab: &Lab) -> Outcome {
+    let hcm = Hcm::new("laststream").filter(gate_filter(lab, "{}")).route(Route::prefix("/").direct(503, "no gate"));
+    let listener = crate::support::bootstrap::Listener::new("gate", hcm);
+    let bootstrap = Bootstrap::new().cluster(admin_cluster("prometheus_stats")).listener(listener);
+    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
+    let gate = envoy.address("gate").await?;
+    once(gate, &marked("POST", "/drain", &[])).await?.expect(202).map(drop)
+}

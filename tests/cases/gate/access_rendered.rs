@@ -1,0 +1,205 @@
+//! What `laststream render` puts around a gate: its secret from outside of the configuration, and an end to what no VM answers any more.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
+
+use laststream::policy::{Overrides, Policy};
+use laststream::render::{Kind, render};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::deaths::mortal;
+use crate::lab::{Case, Lab, case};
+use crate::support::admin_cluster::admin_cluster;
+use crate::support::bootstrap::set;
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq, fail};
+use crate::support::h1::{Client, Request, once};
+use crate::support::trial::wait_for;
+use crate::support::upstream::Upstream;
+
+const SECRET: &str = "open-sesame-0123456789";
+const HEADER: &str = "x-laststream-secret";
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(has_its_secret_from_the_environment),
+        case!(without_its_secret_opens_nothing),
+        case!(has_its_secret_from_sds),
+        case!(follows_a_new_secret_of_sds),
+        case!(a_hook_that_a_dead_gate_holds_is_ended),
+    ]
+}
+
+/// An Envoy with what a policy renders to; ports are free ones.
+struct Rendered {
+    envoy: Envoy,
+    gate: SocketAddr,
+    main: SocketAddr,
+    upstream: Upstream,
+}
+
+impl Rendered {
+    async fn start(lab: &Lab, policy: &str, environment: &[&str]) -> Outcome<Self> {
+        let upstream = Upstream::start().await?;
+        let bootstrap = bootstrap(&lab.module, policy, upstream.h1())?;
+        let under = if environment.is_empty() { Vec::new() } else { [&["env"], environment].concat() };
+        let under = under.into_iter().map(String::from).collect();
+        // SDS and discovery want a node.
+        let extra = ["--service-node", "node", "--service-cluster", "cluster"].map(String::from).to_vec();
+        let envoy = Envoy::start(&lab.envoy, bootstrap, Options { under, extra, concurrency: 1, ..Options::default() }).await?;
+        let (gate, main) = (envoy.address("gate").await?, envoy.address("main").await?);
+        Ok(Self { envoy, gate, main, upstream })
+    }
+
+    /// The status and the reason of an answer to this request.
+    async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Outcome<(u16, String)> {
+        let request = Request::new(method, path).host("localhost");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+        let answer = once(self.gate, &request).await?;
+        let reason = answer.json().ok().and_then(|body| body["reason"].as_str().map(str::to_owned));
+        Ok((answer.status, reason.unwrap_or_else(|| answer.text())))
+    }
+
+    async fn wants(&self, secret: &str) -> Outcome {
+        for wrong in [&[][..], &[(HEADER, "")], &[(HEADER, "-")], &[(HEADER, "another-secret-0123456789")]] {
+            for (method, path) in [("POST", "/drain"), ("GET", "/prestop"), ("GET", "/streams"), ("POST", "/quitquitquit")] {
+                let (status, reason) = self.ask(method, path, wrong).await?;
+                ensure!(status == 403 && reason.contains(HEADER), "{method} {path} with {wrong:?}: {status} {reason}");
+            }
+        }
+        ensure_eq!(self.ask("GET", "/streams", &[(HEADER, secret)]).await?.0, 200, "with the secret");
+        ensure_eq!(self.ask("GET", &format!("/prestop?secret={secret}"), &[]).await?.0, 503, "with the secret in the URL");
+        let dump = self.envoy.admin_get("/config_dump?include_eds").await?.expect(200)?.text();
+        ensure!(!dump.contains(secret) && !self.envoy.log().contains(secret), "the secret was told");
+        Ok(())
+    }
+
+    /// 403 for everything that needs a secret, whatever is sent.
+    async fn opens_nothing(&self) -> Outcome {
+        for forged in ["", "-", SECRET, "0123456789abcdef"] {
+            let headers = [(HEADER, forged), ("x-laststream-expected-secret", forged)];
+            for (method, path) in [("POST", "/drain"), ("GET", "/prestop"), ("POST", "/force?reason=x"), ("DELETE", "/drain")] {
+                let (status, reason) = self.ask(method, path, &headers).await?;
+                ensure!(status == 403 && reason.contains("secret"), "{method} {path} with {forged:?}: {status} {reason}");
+            }
+        }
+        let (status, state) = self.ask("GET", "/status", &[]).await?;
+        ensure!(status == 200, "the status is free: {state}");
+        Ok(())
+    }
+}
+
+fn bootstrap(module: &Path, policy: &str, app: SocketAddr) -> Outcome<Value> {
+    let overrides = Overrides { module: Some(module.display().to_string()), ..Overrides::default() };
+    let policy = Policy::read(format!("placement: {{envoy: {{}}}}\n{policy}").as_bytes(), &overrides)?;
+    let rendered = render(Kind::Envoy, &policy, &|_| Err("no registry".into())).map_err(Failure::new)?;
+    let text = &rendered.files.first().context("nothing was rendered")?.text;
+    ensure!(!text.contains(SECRET), "the secret stands in {text}");
+    let mut config: Value = serde_saphyr::from_str(text).with_context(|| text.clone())?;
+    let free = |address: &mut Value| set(address, "/address/socket_address/port_value", json!(0));
+    free(&mut config["admin"]);
+    config["static_resources"]["listeners"].as_array_mut().into_iter().flatten().for_each(free);
+    set(&mut config, "/static_resources/clusters/0", admin_cluster("admin"));
+    let port = "/static_resources/clusters/1/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
+    set(&mut config, port, json!(app.port()));
+    Ok(config)
+}
+
+const BY_ENVIRONMENT: &str = "gate: {secret: {environment: GATE_SECRET}}";
+
+async fn has_its_secret_from_the_environment(lab: &Lab) -> Outcome {
+    // As a file that was read into a variable ends.
+    for variable in [format!("GATE_SECRET={SECRET}"), format!("GATE_SECRET={SECRET}\n")] {
+        Rendered::start(lab, BY_ENVIRONMENT, &[&variable]).await?.wants(SECRET).await?;
+    }
+    Ok(())
+}
+
+async fn without_its_secret_opens_nothing(lab: &Lab) -> Outcome {
+    for environment in [&[][..], &["GATE_SECRET="], &["GATE_SECRET=too-short"], &["GATE_SECRET=\n                    \n"]] {
+        let rendered = Rendered::start(lab, BY_ENVIRONMENT, environment).await?;
+        rendered.opens_nothing().await.with_context(|| format!("{environment:?}"))?;
+    }
+    for secret in ["", "too-short"] {
+        let (_folder, policy) = by_sds(secret)?;
+        Rendered::start(lab, &policy, &[]).await?.opens_nothing().await.with_context(|| format!("SDS with {secret:?}"))?;
+    }
+    Ok(())
+}
+
+/// The files of SDS, and the policy that names them.
+fn by_sds(secret: &str) -> Outcome<(TempDir, String)> {
+    let folder = tempfile::tempdir()?;
+    let (value, file) = (folder.path().join("secret"), folder.path().join("sds.yaml"));
+    std::fs::write(&value, secret)?;
+    std::fs::write(&file, resource(&format!("filename: {}", value.display())))?;
+    let policy = format!("gate: {{secret: {{sds: {}}}}}", file.display());
+    Ok((folder, policy))
+}
+
+fn resource(secret: &str) -> String {
+    const KIND: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+    format!("resources:\n- \"@type\": {KIND}\n  name: laststream-gate\n  generic_secret: {{secret: {{{secret}}}}}\n")
+}
+
+async fn has_its_secret_from_sds(lab: &Lab) -> Outcome {
+    let (_folder, policy) = by_sds(SECRET)?;
+    let rendered = Rendered::start(lab, &policy, &[]).await?;
+    rendered.wants(SECRET).await?;
+    let forged = [(HEADER, "0123456789abcdef"), ("x-laststream-expected-secret", "0123456789abcdef")];
+    let (status, reason) = rendered.ask("POST", "/drain", &forged).await?;
+    ensure!(status == 403, "a client chose the secret that is expected: {status} {reason}");
+    Ok(())
+}
+
+/// As kubelet does it: the files are links into a folder, which is a link that is moved.
+async fn follows_a_new_secret_of_sds(lab: &Lab) -> Outcome {
+    const NEXT: &str = "next-sesame-9876543210";
+    let folder = tempfile::tempdir()?;
+    let at = |name: &str| folder.path().join(name);
+    let put = |version: &str, secret: &str| -> Outcome {
+        std::fs::create_dir(at(version))?;
+        std::fs::write(at(version).join("sds.yaml"), resource(&format!("inline_string: {secret}")))?;
+        symlink(version, at("..new"))?;
+        Ok(std::fs::rename(at("..new"), at("..data"))?)
+    };
+    put("..1", SECRET)?;
+    symlink("..data/sds.yaml", at("sds.yaml"))?;
+    let policy = format!("gate: {{secret: {{sds: {}}}}}", at("sds.yaml").display());
+    let rendered = Rendered::start(lab, &policy, &[]).await?;
+    rendered.wants(SECRET).await?;
+    put("..2", NEXT)?;
+    wait_for(Duration::from_secs(20), "the new secret", async || {
+        ensure_eq!(rendered.ask("GET", "/streams", &[(HEADER, NEXT)]).await?.0, 200, "with the new secret");
+        Ok(())
+    })
+    .await?;
+    rendered.wants(NEXT).await
+}
+
+/// The hook's client gets an answer that is not 200, asks again, and is held by the VM that came in the place of the dead one.
+async fn a_hook_that_a_dead_gate_holds_is_ended(lab: &Lab) -> Outcome {
+    // Envoy ends what is held 10 s after the deadline.
+    let rendered = Rendered::start(&mortal(lab)?, "drain: {deadline: 5s, grace_period: 30s}", &[]).await?;
+    let mut client = Client::connect(rendered.main).await?;
+    client.send(&Request::get("/hold/a").bytes()).await?;
+    rendered.upstream.wait_held("a", 1, Duration::from_secs(20)).await?;
+    let gate = rendered.gate;
+    let hook = async move {
+        Client::connect(gate).await?.patience(Duration::from_secs(60)).request(&Request::get("/prestop?wait").host("localhost")).await
+    };
+    let hook = tokio::spawn(hook);
+    wait_for(Duration::from_secs(20), "the drain", async || match rendered.ask("GET", "/ready", &[]).await? {
+        (503, reason) if reason.contains("in flight") => Ok(()),
+        (status, reason) => fail!("{status} {reason}"),
+    })
+    .await?;
+    let (status, _) = rendered.ask("GET", "/ready", &[("x-laststream-die", "abort")]).await?;
+    ensure!(status >= 500, "the dead gate let a request through");
+    let answer = hook.await??;
+    ensure!(answer.status >= 400, "a dead gate opened: {}", answer.text());
+    client.reset()
+}

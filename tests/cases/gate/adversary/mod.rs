@@ -1,0 +1,211 @@
+//! An adversary: it plays streams, drains, signals, reloads, deaths and clock steps in a random order, and believes clients and upstream only.
+//!
+//! `LASTSTREAM_ADVERSARY_SEED` replays a failed round, `LASTSTREAM_ADVERSARY_STEPS` lengthens the run.
+
+mod actions;
+mod invariants;
+mod streams;
+mod view;
+mod world;
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::time::{Instant, sleep, timeout};
+
+use self::actions::Action;
+use self::invariants::MARGIN;
+use self::world::World;
+use super::bench::{SOON, say};
+use crate::lab::{Case, Lab, case};
+use crate::support::failure::{Context as _, Outcome, ensure, fail};
+
+const SEED: &str = "LASTSTREAM_ADVERSARY_SEED";
+const STEPS: &str = "LASTSTREAM_ADVERSARY_STEPS";
+const DEFAULT_SEED: u64 = 1;
+const DEFAULT_STEPS: u64 = 300;
+/// Of one Envoy.
+const ROUND: u64 = 75;
+/// How many of the last actions a failure shows.
+const SHOWN: usize = 30;
+/// Nothing is in flight: a few quiet periods, on a busy machine.
+const IDLE_DRAIN: Duration = Duration::from_secs(20);
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(nothing_opens_while_a_client_waits, limit())]
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// A second for each step would be very slow.
+fn limit() -> u64 {
+    120 + number(STEPS, DEFAULT_STEPS)
+}
+
+async fn nothing_opens_while_a_client_waits(lab: &Lab) -> Outcome {
+    let (seed, steps) = (number(SEED, DEFAULT_SEED), number(STEPS, DEFAULT_STEPS));
+    let began = Instant::now();
+    let [mut streams, mut opened, mut passed] = [0_u64; 3];
+    for round in 0..steps.div_ceil(ROUND) {
+        let world = play(lab, seed + round, ROUND.min(steps - round * ROUND)).await?;
+        streams += world.view.count() as u64;
+        opened += world.opened;
+        passed += world.passed;
+    }
+    let took = began.elapsed();
+    say(&format!("{steps} steps with {streams} streams in {took:?}: {opened} answers of 200, {passed} signals passed"));
+    ensure!(opened > 0 && passed > 0, "a gate that never opens shows nothing");
+    Ok(())
+}
+
+/// One round on an Envoy of its own.
+async fn play(lab: &Lab, seed: u64, steps: u64) -> Outcome<World> {
+    let mut world = World::new(lab, Rng::with_seed(seed)).await?;
+    let mut trail = Vec::new();
+    match play_all(&mut world, steps, &mut trail).await {
+        Ok(()) => Ok(world),
+        Err(failure) => {
+            let shown = trail[trail.len().saturating_sub(SHOWN)..].join("\n");
+            let replay = format!("{SEED}={seed} {STEPS}={steps} replays it");
+            fail!("{replay}; {:?}; the last actions:\n{shown}\nthen: {failure}", world.plan)
+        }
+    }
+}
+
+async fn play_all(world: &mut World, steps: u64, trail: &mut Vec<String>) -> Outcome {
+    for step in 0..steps {
+        let action = Action::any(&mut world.rng);
+        let at = world.began.elapsed().as_millis();
+        trail.push(format!("{step:>4} {at:>6} ms {action:?} …"));
+        let done = action.perform(world).await?;
+        trail.pop();
+        trail.push(format!("{step:>4} {at:>6} ms {done}"));
+        let pause = Duration::from_millis(world.rng.u64(0..25));
+        sleep(pause).await;
+    }
+    for (name, end) in [("hold", End::Hold), ("idle", End::Idle), ("empty", End::Empty), ("zero", End::Zero), ("quit", End::Quit)] {
+        trail.push(format!("{:>14} ms the round ends: {name}", world.began.elapsed().as_millis()));
+        end.come(world).await?;
+    }
+    Ok(())
+}
+
+/// What comes after the last step, in this order.
+#[derive(Clone, Copy)]
+enum End {
+    /// A stop hook is held while clients wait, and no longer than its deadline.
+    Hold,
+    /// Streams that need not be waited for hold nothing.
+    Idle,
+    /// Each client gets its answer.
+    Empty,
+    /// The counts are back at zero, and idle gates open.
+    Zero,
+    /// A quit signal passes, and ends Envoy.
+    Quit,
+}
+
+impl End {
+    async fn come(self, world: &mut World) -> Outcome {
+        match self {
+            Self::Hold => holds_to_the_deadline(world).await,
+            Self::Idle => idle_streams_hold_nothing(world).await,
+            Self::Empty => all_end(world).await,
+            Self::Zero => counts_are_zero(world).await,
+            Self::Quit => quits(world).await,
+        }
+    }
+}
+
+/// Only where the deadline is short enough to wait for.
+async fn holds_to_the_deadline(world: &mut World) -> Outcome {
+    if world.plan.deadline > IDLE_DRAIN {
+        return Ok(());
+    }
+    for gate in 0..world.gates.len() {
+        hook_ends(world, gate, "/prestop?wait=1s", world.plan.deadline + MARGIN).await?;
+    }
+    Ok(())
+}
+
+/// Asks again and again, as `pilot-agent wait` does, and because a gate that has just died does not answer.
+async fn hook_ends(world: &mut World, gate: usize, path: &str, limit: Duration) -> Outcome {
+    let until = Instant::now() + limit;
+    let mut last = String::from("no answer");
+    while Instant::now() < until {
+        match timeout(limit, world.poll(gate, path)).await {
+            Ok(seen) => last = seen?,
+            Err(_) => fail!("gate {gate}: no answer to {path} within {limit:?}"),
+        }
+        if last.starts_with(&format!("{path} 200")) {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    fail!("gate {gate}: a stop hook is held for more than {limit:?}: {last}")
+}
+
+/// All other streams end. Without the filter that has counted them, or its VM, the gate cannot know them.
+async fn idle_streams_hold_nothing(world: &mut World) -> Outcome {
+    if !world.plan.is_steady {
+        return Ok(());
+    }
+    let until = Instant::now() + SOON;
+    let (plan, view, upstream) = (&world.plan, &world.view, &world.upstream);
+    let busy = || world.streams.iter().filter(|stream| !plan.is_idle(stream.kind) && view.open().contains(&stream.id));
+    while busy().count() > 0 {
+        ensure!(Instant::now() < until, "clients that get no answer: {}", view.describe(&view.open()));
+        busy().for_each(|stream| stream.finish(upstream));
+        sleep(Duration::from_millis(30)).await;
+    }
+    for gate in 0..world.gates.len() {
+        hook_ends(world, gate, "/prestop", IDLE_DRAIN).await?;
+    }
+    Ok(())
+}
+
+async fn all_end(world: &mut World) -> Outcome {
+    let until = Instant::now() + SOON;
+    while !world.view.open().is_empty() {
+        ensure!(Instant::now() < until, "clients that get no answer: {}", world.view.describe(&world.view.open()));
+        world.streams.iter().for_each(|stream| stream.finish(&world.upstream));
+        sleep(Duration::from_millis(30)).await;
+    }
+    invariants::none_was_cut(world)
+}
+
+async fn counts_are_zero(world: &mut World) -> Outcome {
+    world.count_again().await?;
+    for gate in 0..world.gates.len() {
+        let until = Instant::now() + IDLE_DRAIN;
+        loop {
+            let status = world.status(gate).await?;
+            if status["count"] == "exact" && status["holding"] == 0 {
+                break;
+            }
+            ensure!(Instant::now() < until, "gate {gate}: nothing is in flight, and the count is not zero: {status}");
+            sleep(Duration::from_millis(50)).await;
+        }
+        hook_ends(world, gate, "/prestop", IDLE_DRAIN).await?;
+    }
+    invariants::drains(world)
+}
+
+async fn quits(world: &mut World) -> Outcome {
+    world.signals.may_quit();
+    let gate = world.rng.usize(0..2);
+    let until = Instant::now() + IDLE_DRAIN;
+    while world.envoy.is_alive() {
+        ensure!(Instant::now() < until, "gate {gate}: nothing is in flight, and no quit signal passes");
+        // Envoy may end before it answers.
+        if let Ok(seen) = world.signal(gate, "/quitquitquit").await
+            && seen.starts_with('1')
+        {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    world.envoy.exited(SOON).await.context("the end of Envoy after a quit signal").map(drop)
+}

@@ -1,0 +1,295 @@
+//! What a round is played on: an Envoy with two gates, listeners with and without the module, and everything that the round may change.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::streams::{Kind, Stream};
+use super::view::{Id, View};
+use crate::cases::gate::bench::{gate_address, options};
+use crate::cases::gate::deaths::mortal;
+use crate::cases::stage::clusters;
+use crate::lab::Lab;
+use crate::support::admin_proxy::{AdminProxy, Fate};
+use crate::support::bootstrap::filters::{Wasm, discovered};
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, extension};
+use crate::support::clock::WallClock;
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::Outcome;
+use crate::support::upstream::Upstream;
+use crate::support::wire::free_port;
+use crate::support::xds::Xds;
+
+/// How long `expired` and `forced` last.
+pub(super) const OPEN: Duration = Duration::from_secs(1);
+const FILTER: &str = "laststream";
+const GATES: [&str; 2] = ["gate", "other-gate"];
+/// No request has this path.
+const NOWHERE: &str = "/nowhere";
+const FAULT: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";
+const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
+
+/// What differs from round to round.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) deadline: Duration,
+    /// Long-lived streams do not hold.
+    exempts: bool,
+    /// The second gate waits for the same streams as the first, and differs in its name only.
+    twins: bool,
+    begin: &'static str,
+    /// WebSockets pass no filter but the router.
+    bare_sockets: bool,
+    /// No reload and no death: then the gate knows to the end which streams need not be waited for.
+    pub(super) is_steady: bool,
+}
+
+impl Plan {
+    fn new(rng: &mut Rng) -> Self {
+        Self {
+            deadline: Duration::from_millis(if rng.u8(0..3) == 0 { 2_500 } else { 60_000 }),
+            exempts: rng.bool(),
+            twins: rng.bool(),
+            begin: ["nothing", "fail_health_checks", "drain_listeners"][rng.usize(0..3)],
+            bare_sockets: rng.bool(),
+            is_steady: rng.u8(0..3) == 0,
+        }
+    }
+
+    /// Whether the gate can tell that a stream of this kind need not be waited for, and it need not.
+    pub(super) fn is_idle(&self, kind: Kind) -> bool {
+        self.gates(kind) == [false; 2] && !(self.bare_sockets && kind == Kind::WebSocket)
+    }
+
+    /// The gates that wait for streams of this kind.
+    fn gates(&self, kind: Kind) -> [bool; 2] {
+        let is_nobodys = kind == Kind::Excluded || (self.exempts && kind.is_long_lived());
+        match (is_nobodys, kind.is_outbound()) {
+            (true, _) => [false, false],
+            (false, true) => [false, !self.twins],
+            (false, false) => [true, self.twins],
+        }
+    }
+
+    fn gate(&self, number: usize) -> String {
+        let scope = if number == 0 || self.twins { "inbound" } else { "outbound" };
+        let begin = json!({ "call": self.begin });
+        let gate = json!({
+            "quiet_ms": 250, "deadline_ms": self.deadline.as_millis(), "open_ms": OPEN.as_millis(), "scopes": [scope], "begin": begin,
+            "hosts": ["test.local"],
+            "long_lived": if self.exempts { "exempt" } else { "wait" },
+        });
+        json!({ "role": "gate", "gate": gate }).to_string()
+    }
+}
+
+/// A signal that the gate has passed on to Envoy, and whose clients waited at that moment.
+pub(super) struct Pass {
+    pub(super) path: String,
+    pub(super) waiting: Vec<Id>,
+}
+
+/// The admin interface's side: it looks at the view at the very moment in which a signal arrives.
+#[derive(Default)]
+pub(super) struct Signals {
+    /// The gate that is asked to pass a signal.
+    gate: AtomicUsize,
+    /// Whether Envoy sees a quit signal.
+    may_quit: AtomicBool,
+    passes: Mutex<Vec<Pass>>,
+}
+
+impl Signals {
+    pub(super) fn are_for(&self, gate: usize) {
+        self.gate.store(gate, Ordering::SeqCst);
+    }
+
+    pub(super) fn may_quit(&self) {
+        self.may_quit.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn take(&self) -> Vec<Pass> {
+        std::mem::take(&mut self.passes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn judge(&self, view: &View, method: &str, path: &str) -> Fate {
+        let quits = path.starts_with("/quitquitquit");
+        if method != "POST" || !(quits || path.starts_with("/drain_listeners") && !path.contains("graceful")) {
+            return Fate::Forward;
+        }
+        let waiting = view.waiting(self.gate.load(Ordering::SeqCst), Instant::now());
+        self.passes.lock().unwrap_or_else(PoisonError::into_inner).push(Pass { path: path.into(), waiting });
+        if quits && self.may_quit.load(Ordering::SeqCst) { Fate::Forward } else { Fate::Swallow }
+    }
+}
+
+/// What the round knows of a gate.
+pub(super) struct Gate {
+    pub(super) address: SocketAddr,
+    /// A drain that goes on now has begun after that.
+    pub(super) served: Instant,
+    pub(super) forced: Option<Instant>,
+}
+
+impl Gate {
+    async fn of(envoy: &Envoy, name: &str) -> Outcome<Self> {
+        Ok(Self { address: envoy.address(name).await?, served: Instant::now(), forced: None })
+    }
+}
+
+pub(super) struct World {
+    pub(super) plan: Plan,
+    pub(super) rng: Rng,
+    pub(super) envoy: Envoy,
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) view: Arc<View>,
+    pub(super) signals: Arc<Signals>,
+    pub(super) clock: WallClock,
+    pub(super) gates: [Gate; 2],
+    pub(super) main: SocketAddr,
+    plain: SocketAddr,
+    outbound: SocketAddr,
+    pub(super) streams: Vec<Stream>,
+    pub(super) began: Instant,
+    /// Drains that may begin besides those that a deadline has ended.
+    pub(super) resets: u64,
+    pub(super) deaths: u64,
+    /// Answers of 200 to `/prestop` and `/ready`, and signals that passed.
+    pub(super) opened: u64,
+    pub(super) passed: u64,
+    lab: Lab,
+    xds: Xds,
+    reloads: u32,
+    _proxy: AdminProxy,
+}
+
+impl World {
+    pub(super) async fn new(lab: &Lab, mut rng: Rng) -> Outcome<Self> {
+        let (plan, lab) = (Plan::new(&mut rng), mortal(lab)?);
+        let (upstream, view, signals) = (Arc::new(Upstream::start().await?), Arc::<View>::default(), Arc::<Signals>::default());
+        let (judge, seen) = (Arc::clone(&signals), Arc::clone(&view));
+        let proxy = AdminProxy::start(move |method, path| judge.judge(&seen, method, path)).await?;
+        let (xds, clock) = (Xds::new()?, WallClock::new()?);
+        let bootstrap = bootstrap(&lab, &plan, &xds)?.cluster(proxy.cluster());
+        let options = Options { under: clock.under(), ..options() };
+        let envoy = Envoy::start(&lab.envoy, clusters(bootstrap, &upstream).build(), options).await?;
+        proxy.forward_to(&envoy);
+        Ok(Self {
+            gates: [Gate::of(&envoy, GATES[0]).await?, Gate::of(&envoy, GATES[1]).await?],
+            main: envoy.address("main").await?,
+            plain: envoy.address("plain").await?,
+            outbound: envoy.address("outbound").await?,
+            streams: Vec::new(),
+            began: Instant::now(),
+            resets: 0,
+            deaths: 0,
+            opened: 0,
+            passed: 0,
+            lab,
+            rng,
+            envoy,
+            upstream,
+            view,
+            signals,
+            clock,
+            plan,
+            xds,
+            reloads: 0,
+            _proxy: proxy,
+        })
+    }
+
+    pub(super) fn begin(&mut self, kind: Kind) -> Id {
+        let at = match kind {
+            Kind::OtherListener => self.plain,
+            Kind::Outbound => self.outbound,
+            _ => self.main,
+        };
+        let stream = Stream::begin(kind, at, self.plan.gates(kind), &self.view, &self.upstream);
+        let id = stream.id;
+        self.streams.push(stream);
+        id
+    }
+
+    /// Another configuration of the filter of `main`, by discovery; some of them do not count.
+    pub(super) async fn reload(&mut self) -> Outcome<&'static str> {
+        self.reloads += 1;
+        let number = self.reloads.to_string();
+        let (what, config) = match self.rng.u8(0..4) {
+            0 => ("a filter that does not count", json!({ "@type": RBAC })),
+            1 => ("the first configuration", counting(&self.lab, "", NOWHERE)),
+            2 => ("another VM", counting(&self.lab, &number, NOWHERE)),
+            _ => ("another rule", counting(&self.lab, "", &format!("{NOWHERE}/{number}"))),
+        };
+        self.xds.replace_filter(&self.envoy, FILTER, &config).await?.accepted()?;
+        Ok(what)
+    }
+
+    /// A filter that counts, whatever the round has left there.
+    pub(super) async fn count_again(&mut self) -> Outcome {
+        let config = counting(&self.lab, "", NOWHERE);
+        self.xds.replace_filter(&self.envoy, FILTER, &config).await?.accepted()
+    }
+
+    /// Another listener `main` on the same port.
+    pub(super) async fn replace_main(&mut self) -> Outcome {
+        let buffer = 1 << 20 | self.rng.u32(1..1_000);
+        let listener = main(&self.xds, &self.plan, self.main.port(), buffer);
+        self.xds.replace_listeners(&self.envoy, &[listener]).await?.accepted()
+    }
+}
+
+/// All listeners; the clusters are missing.
+fn bootstrap(lab: &Lab, plan: &Plan, xds: &Xds) -> Outcome<Bootstrap> {
+    xds.write_filter(FILTER, &counting(lab, "", NOWHERE))?;
+    xds.write_listeners(&[main(xds, plan, free_port()?, 1 << 20)])?;
+    let listeners = [plain(), outbound(lab), gate(lab, plan, 0), gate(lab, plan, 1)];
+    Ok(listeners.into_iter().fold(Bootstrap::new().listeners_from(xds), Bootstrap::listener))
+}
+
+fn rules(excluded: &str) -> String {
+    let exclude = json!({ "paths": [{ "prefix": "/hold/excluded" }, { "prefix": excluded }] });
+    let long_lived = json!({ "upgrades": true, "paths": [{ "prefix": "/hold/long" }] });
+    json!({ "scope": "inbound", "count": { "exclude": exclude, "long_lived": long_lived } }).to_string()
+}
+
+/// The filter of `main`: in which VM, and with one more rule.
+fn counting(lab: &Lab, vm: &str, excluded: &str) -> Value {
+    Wasm { vm_configuration: vm, ..lab.stream(&rules(excluded)) }.typed_config()
+}
+
+fn main(xds: &Xds, plan: &Plan, port: u16, buffer: u32) -> Listener {
+    let delay = json!({ "delay": { "header_delay": {}, "percentage": { "numerator": 100 } } });
+    let hcm = Hcm::new("inbound_0.0.0.0_80").filter(extension("envoy.filters.http.fault", FAULT, delay)).filter(discovered(FILTER, xds));
+    let hcm = if plan.bare_sockets { hcm.upgrades_with(&[]) } else { hcm.upgrades() };
+    let hcm = hcm
+        .route(Route::prefix("/hold/off/").cluster("app").timeout("0s").without_filter(FILTER))
+        .route(Route::prefix("/redirect/").cluster("app").timeout("0s").follow_redirects())
+        .route(Route::prefix("/").cluster("app").timeout("0s"));
+    Listener::new("main", hcm).direction("INBOUND").port(port).buffer_limit(buffer)
+}
+
+fn to_the_app(hcm: Hcm) -> Hcm {
+    hcm.route(Route::prefix("/").cluster("app").timeout("0s"))
+}
+
+fn plain() -> Listener {
+    Listener::new("plain", to_the_app(Hcm::new("inbound_0.0.0.0_81"))).direction("INBOUND")
+}
+
+fn outbound(lab: &Lab) -> Listener {
+    let filter = Wasm { name: "outbound", ..lab.stream(r#"{"scope": "outbound"}"#) }.filter();
+    Listener::new("outbound", to_the_app(Hcm::new("outbound_0.0.0.0_80").filter(filter))).direction("OUTBOUND")
+}
+
+/// Both gates run in the same VM.
+fn gate(lab: &Lab, plan: &Plan, number: usize) -> Listener {
+    let filter = Wasm { name: GATES[number], vm_configuration: "gate", ..lab.stream(&plan.gate(number)) }.filter();
+    let hcm = Hcm::new("laststream").filter(gate_address()).filter(filter);
+    Listener::new(GATES[number], hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s")).direction("OUTBOUND")
+}

@@ -1,0 +1,147 @@
+//! Steps of the wall clock, as of NTP, a resumed virtual machine or a live migration: no time of the gate moves with them.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::bench::{Bench, SOON, gate_listener, options, same};
+use super::watch::{holds_until_answered, lets_nothing_out, opens};
+use crate::cases::stage::{clusters, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::admin_cluster::admin_cluster;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
+use crate::support::clock::WallClock;
+use crate::support::envoy::Options;
+use crate::support::failure::{Context as _, Outcome, ensure};
+use crate::support::h1::Client;
+use crate::support::trial::wait_for;
+use crate::support::upstream::Upstream;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(a_step_forward_ends_no_drain),
+        case!(a_step_back_prolongs_no_drain),
+        case!(a_step_forward_shortens_no_quiet_period),
+        case!(a_step_back_prolongs_no_quiet_period),
+        case!(a_step_forward_makes_no_stream_long_lived),
+        case!(a_step_back_keeps_long_lived_streams_exempt),
+    ]
+}
+
+/// Longer than every deadline that a step could end.
+const STEP: i64 = 120;
+
+struct Clocked {
+    bench: Bench,
+    clock: WallClock,
+}
+
+impl Clocked {
+    async fn set(lab: &Lab, gate: &str) -> Outcome<Self> {
+        let clock = WallClock::new()?;
+        let upstream = Upstream::start().await?;
+        let bootstrap = clusters(Bootstrap::new(), &upstream)
+            .cluster(admin_cluster("prometheus_stats"))
+            .listener(Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).direction("INBOUND"))
+            .listener(gate_listener(lab, gate));
+        let options = Options { under: clock.under(), ..options() };
+        let bench = Bench::start(lab, upstream, bootstrap, options).await?;
+        bench.until("count", "exact").await?;
+        Ok(Self { bench, clock })
+    }
+
+    /// Steps the clock and waits until Envoy's answers carry the new date.
+    async fn step(&self, seconds: i64) -> Outcome {
+        let before = self.second_of_the_day().await?;
+        self.clock.step(seconds)?;
+        wait_for(SOON, "another date of Envoy's answers", async || {
+            let moved = (self.second_of_the_day().await? - before).rem_euclid(DAY);
+            ensure!((moved - seconds.rem_euclid(DAY)).abs() < 30, "the date has moved by {moved} s");
+            Ok(())
+        })
+        .await
+    }
+
+    /// From the header `date`, such as `Sun, 22 Nov 2026 05:35:41 GMT`.
+    async fn second_of_the_day(&self) -> Outcome<i64> {
+        let date = self.bench.get("/status").await?.header("date").context("a date")?;
+        let time = date.split(' ').nth(4).with_context(|| format!("the time in {date}"))?;
+        let numbers = time.split(':').map(str::parse).collect::<Result<Vec<i64>, _>>()?;
+        Ok(numbers.iter().fold(0, |sum, number| sum * 60 + number))
+    }
+}
+
+const DAY: i64 = 86_400;
+
+/// A drain with a request in flight, and the step in the middle of it.
+async fn draining(lab: &Lab, gate: &str, step: i64) -> Outcome<(Clocked, Client)> {
+    let clocked = Clocked::set(lab, gate).await?;
+    let client = clocked.bench.held("a").await?;
+    clocked.bench.post("/drain").await?.expect(202)?;
+    clocked.bench.until("begin", "done").await?;
+    clocked.step(step).await?;
+    Ok((clocked, client))
+}
+
+async fn a_step_forward_ends_no_drain(lab: &Lab) -> Outcome {
+    let (Clocked { bench, .. }, client) = &mut draining(lab, r#"{"quiet_ms": 300, "deadline_ms": 80000}"#, STEP).await?;
+    let status = bench.status().await?;
+    same(&status, "state", "draining")?;
+    ensure!(status["deadline_in_ms"].as_u64() > Some(30_000), "most of the time is left: {status}");
+    lets_nothing_out(bench, 8).await?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    opens(bench).await
+}
+
+async fn a_step_back_prolongs_no_drain(lab: &Lab) -> Outcome {
+    let (Clocked { bench, .. }, client) = &mut draining(lab, r#"{"quiet_ms": 300, "deadline_ms": 4000}"#, -STEP).await?;
+    let answer = bench.get("/prestop?wait").await?.expect(200)?.json()?;
+    same(&answer, "state", "expired")?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    Ok(())
+}
+
+async fn a_step_forward_shortens_no_quiet_period(lab: &Lab) -> Outcome {
+    const QUIET: Duration = Duration::from_secs(6);
+    let Clocked { bench, clock } = &Clocked::set(lab, r#"{"quiet_ms": 6000, "deadline_ms": 1000000}"#).await?;
+    let began = Instant::now();
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "done").await?;
+    clock.step(STEP)?;
+    let answer = bench.get("/prestop?wait").await?.expect(200)?.json()?;
+    same(&answer, "state", "drained")?;
+    ensure!(began.elapsed() >= QUIET, "the quiet period is over after {:?}", began.elapsed());
+    Ok(())
+}
+
+async fn a_step_back_prolongs_no_quiet_period(lab: &Lab) -> Outcome {
+    let Clocked { bench, clock } = &Clocked::set(lab, r#"{"quiet_ms": 3000, "deadline_ms": 1000000}"#).await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "done").await?;
+    clock.step(-STEP)?;
+    opens(bench).await
+}
+
+const EXEMPT_AFTER_A_MINUTE: &str = r#"{"quiet_ms": 300, "deadline_ms": 1000000, "long_lived": "exempt", "long_lived_after_ms": 60000}"#;
+
+async fn a_step_forward_makes_no_stream_long_lived(lab: &Lab) -> Outcome {
+    let clocked = Clocked::set(lab, EXEMPT_AFTER_A_MINUTE).await?;
+    let client = clocked.bench.held("a").await?;
+    clocked.step(STEP).await?;
+    holds_until_answered(&clocked.bench, "a", client).await
+}
+
+async fn a_step_back_keeps_long_lived_streams_exempt(lab: &Lab) -> Outcome {
+    let gate = EXEMPT_AFTER_A_MINUTE.replace("60000", "2000");
+    let clocked = Clocked::set(lab, &gate).await?;
+    let bench = &clocked.bench;
+    let mut client = bench.held("a").await?;
+    sleep(Duration::from_millis(2_500)).await;
+    clocked.step(-STEP).await?;
+    opens(bench).await?;
+    bench.upstream.release("a");
+    client.response("GET").await?.expect(200)?;
+    Ok(())
+}

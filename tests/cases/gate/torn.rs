@@ -1,0 +1,109 @@
+//! Streams in flight and long-lived ones are two values: a long-lived stream that begins or ends between the two reads makes no zero.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::bench::{Bench, gate_listener, options, say};
+use crate::cases::stage::{clusters, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::admin_proxy::{AdminProxy, Fate};
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::h1::{Client, Request};
+use crate::support::upstream::Upstream;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(exempt_streams_that_come_and_go_make_no_zero)]
+}
+
+const LASTS: Duration = Duration::from_secs(6);
+const LONG_LIVED: &str = r#"{"count": {"long_lived": {"paths": [{"prefix": "/long"}]}}}"#;
+const EXEMPTING: &str = r#"{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt"}"#;
+
+#[derive(Default)]
+struct Tally {
+    over: AtomicBool,
+    passed: AtomicU64,
+    signals: AtomicU64,
+    looks: AtomicU64,
+    came: AtomicU64,
+}
+
+/// One plain stream is held all the time.
+async fn exempt_streams_that_come_and_go_make_no_zero(lab: &Lab) -> Outcome {
+    let tally = Arc::new(Tally::default());
+    let counted = Arc::clone(&tally);
+    let proxy = AdminProxy::start(move |method, _| counts_signals(&counted, method)).await?;
+    let upstream = Upstream::start().await?;
+    let bootstrap = clusters(Bootstrap::new(), &upstream)
+        .cluster(proxy.cluster())
+        .listener(Listener::new("main", routes(Hcm::new("main").filter(lab.stream(LONG_LIVED).filter()))).direction("INBOUND"))
+        .listener(gate_listener(lab, EXEMPTING));
+    let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
+    proxy.forward_to(&bench.envoy);
+    bench.until("count", "exact").await?;
+    let mut held = bench.held("a").await?;
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        tasks.spawn(comes_and_goes(bench.main, Arc::clone(&tally)));
+        tasks.spawn(sends_signals(bench.gate, Arc::clone(&tally)));
+        tasks.spawn(looks(bench.gate, Arc::clone(&tally)));
+    }
+    sleep(LASTS).await;
+    tally.over.store(true, Ordering::Relaxed);
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    bench.upstream.release("a");
+    held.response("GET").await?.expect(200)?;
+    let [came, signals, looks, passed] = [&tally.came, &tally.signals, &tally.looks, &tally.passed].map(|n| n.load(Ordering::Relaxed));
+    say(&format!("{came} long-lived streams came and went; of {signals} signals {passed} passed; {looks} looks at the status"));
+    ensure!(came > 500 && signals > 50 && looks > 50, "enough of each");
+    ensure_eq!(passed, 0, "signals that passed beside a stream");
+    Ok(())
+}
+
+/// A signal never reaches Envoy.
+fn counts_signals(tally: &Tally, method: &str) -> Fate {
+    if method == "POST" {
+        tally.passed.fetch_add(1, Ordering::Relaxed);
+        return Fate::Swallow;
+    }
+    Fate::Forward
+}
+
+/// Refused now and then, while a signal looks behind the latch.
+async fn comes_and_goes(main: SocketAddr, tally: Arc<Tally>) -> Outcome {
+    let mut client = Client::connect(main).await?;
+    while !tally.over.load(Ordering::Relaxed) {
+        let status = client.get("/long/echo").await?.status;
+        ensure!(matches!(status, 200 | 503), "the status of a long-lived stream: {status}");
+        tally.came.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+async fn sends_signals(gate: SocketAddr, tally: Arc<Tally>) -> Outcome {
+    let mut client = Client::connect(gate).await?;
+    while !tally.over.load(Ordering::Relaxed) {
+        let answer = client.request(&Request::post("/drain_listeners", "")).await?;
+        ensure_eq!(answer.status, 503, "a signal beside a stream: {}", answer.text());
+        tally.signals.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+async fn looks(gate: SocketAddr, tally: Arc<Tally>) -> Outcome {
+    let mut client = Client::connect(gate).await?;
+    while !tally.over.load(Ordering::Relaxed) {
+        let status = client.get("/status").await?.expect(200)?.json()?;
+        ensure!(status["holding"].as_u64() > Some(0), "a zero beside a stream: {status}");
+        tally.looks.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}

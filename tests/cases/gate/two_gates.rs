@@ -1,0 +1,151 @@
+//! Two gates on one Envoy: each opens by what it is responsible for, and by nothing that the other does.
+
+use std::net::SocketAddr;
+
+use super::bench::{Bench, SOON, gate_address, options, same};
+use super::watch::{holds_until_answered, lets_nothing_out, opens};
+use crate::cases::stage::{clusters, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::admin_cluster::admin_cluster;
+use crate::support::bootstrap::filters::Wasm;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
+use crate::support::failure::Outcome;
+use crate::support::h1::{Client, Request, once};
+use crate::support::upstream::Upstream;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(a_drain_of_one_gate_opens_no_other_scope),
+        case!(a_drain_of_one_gate_opens_no_other_name),
+        case!(gates_of_different_scopes_open_side_by_side),
+        case!(gates_of_different_names_open_side_by_side),
+        case!(gates_of_different_scopes_hold_side_by_side),
+    ]
+}
+
+const SAME: [&str; 2] = [r#""inbound""#, r#""inbound""#];
+const DIFFERENT: [&str; 2] = [r#""inbound""#, r#""outbound""#];
+
+/// `bench.gate` is the first gate's.
+struct Pair {
+    bench: Bench,
+    other: SocketAddr,
+    outbound: SocketAddr,
+}
+
+impl Pair {
+    async fn set(lab: &Lab, scopes: [&str; 2]) -> Outcome<Self> {
+        let upstream = Upstream::start().await?;
+        let bootstrap = clusters(Bootstrap::new(), &upstream)
+            .cluster(admin_cluster("prometheus_stats"))
+            .listener(counting(lab, "main", "inbound"))
+            .listener(counting(lab, "outbound", "outbound"))
+            .listener(gate(lab, "gate", scopes[0]))
+            .listener(gate(lab, "other-gate", scopes[1]));
+        let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
+        let (other, outbound) = (bench.envoy.address("other-gate").await?, bench.envoy.address("outbound").await?);
+        let mut pair = Self { bench, other, outbound };
+        for _ in 0..2 {
+            pair.bench.until("count", "exact").await?;
+            pair.turn();
+        }
+        Ok(pair)
+    }
+
+    /// Takes the other gate as the bench's own.
+    fn turn(&mut self) {
+        std::mem::swap(&mut self.bench.gate, &mut self.other);
+    }
+
+    async fn held_outbound(&self, key: &str) -> Outcome<Client> {
+        let mut client = Client::connect(self.outbound).await?;
+        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
+        self.bench.upstream.wait_held(key, 1, SOON).await?;
+        Ok(client)
+    }
+}
+
+fn counting(lab: &Lab, name: &str, scope: &str) -> Listener {
+    let configuration = format!(r#"{{"scope": "{scope}"}}"#);
+    let filter = Wasm { name, ..lab.stream(&configuration) }.filter();
+    Listener::new(name, routes(Hcm::new(&format!("{scope}_0.0.0.0_80")).filter(filter))).direction(&scope.to_uppercase())
+}
+
+/// Both gates run in the same VM.
+fn gate(lab: &Lab, name: &str, scopes: &str) -> Listener {
+    let gate = format!(
+        r#"{{"quiet_ms": 300, "deadline_ms": 90000, "scopes": [{scopes}], "begin": {{"call": "nothing"}}, "hosts": ["test.local"]}}"#
+    );
+    let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
+    let filter = Wasm { name, vm_configuration: "gate", ..lab.stream(&configuration) }.filter();
+    let hcm = Hcm::new("laststream").filter(gate_address()).filter(filter);
+    Listener::new(name, hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s")).direction("OUTBOUND")
+}
+
+/// The other gate was asked for nothing, and has a stream in flight.
+async fn a_drain_of_one_gate_opens_no_other_scope(lab: &Lab) -> Outcome {
+    let mut pair = Pair::set(lab, DIFFERENT).await?;
+    let client = pair.held_outbound("out").await?;
+    for _ in 0..3 {
+        opens(&pair.bench).await?;
+        pair.turn();
+        stays_serving(&pair.bench).await?;
+        pair.turn();
+        once(pair.bench.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
+    }
+    opens(&pair.bench).await?;
+    pair.turn();
+    holds_until_answered(&pair.bench, "out", client).await
+}
+
+async fn a_drain_of_one_gate_opens_no_other_name(lab: &Lab) -> Outcome {
+    let mut pair = Pair::set(lab, SAME).await?;
+    opens(&pair.bench).await?;
+    pair.turn();
+    stays_serving(&pair.bench).await?;
+    let client = pair.bench.held("in").await?;
+    stays_serving(&pair.bench).await?;
+    holds_until_answered(&pair.bench, "in", client).await
+}
+
+async fn stays_serving(bench: &Bench) -> Outcome {
+    for _ in 0..5 {
+        bench.get("/ready").await?.expect(503)?;
+        same(&bench.status().await?, "state", "serving")?;
+    }
+    Ok(())
+}
+
+async fn gates_of_different_scopes_open_side_by_side(lab: &Lab) -> Outcome {
+    both_open(lab, DIFFERENT).await
+}
+
+async fn gates_of_different_names_open_side_by_side(lab: &Lab) -> Outcome {
+    both_open(lab, SAME).await
+}
+
+async fn both_open(lab: &Lab, scopes: [&str; 2]) -> Outcome {
+    let mut pair = Pair::set(lab, scopes).await?;
+    for _ in 0..2 {
+        pair.bench.get("/prestop").await?.expect(503)?;
+        pair.turn();
+    }
+    for _ in 0..2 {
+        opens(&pair.bench).await?;
+        pair.turn();
+    }
+    Ok(())
+}
+
+/// Each has a stream of its own, and both are polled.
+async fn gates_of_different_scopes_hold_side_by_side(lab: &Lab) -> Outcome {
+    let mut pair = Pair::set(lab, DIFFERENT).await?;
+    let (incoming, outgoing) = (pair.bench.held("in").await?, pair.held_outbound("out").await?);
+    for _ in 0..2 {
+        lets_nothing_out(&pair.bench, 3).await?;
+        pair.turn();
+    }
+    holds_until_answered(&pair.bench, "in", incoming).await?;
+    pair.turn();
+    holds_until_answered(&pair.bench, "out", outgoing).await
+}
