@@ -29,6 +29,8 @@ const AFTER_THE_DEADLINE: u64 = 5_000;
 const MINDING: u64 = 1_000;
 /// How long the answer whether the gate is open waits for counts of its own; `pilot-agent wait` has patience for 500 ms.
 const READY: u64 = 400;
+/// No drain begins then, so nobody shall believe that one did.
+const ALREADY_OPEN: &str = "no drain begins: the one before opened the gate; DELETE /drain closes it";
 
 impl Gate {
     /// A request is here. It is answered now or held.
@@ -94,7 +96,8 @@ impl Gate {
             }
             Command::Drain => {
                 self.drain(host);
-                self.respond_plainly(host, stream, 202, "the drain has begun");
+                let is_open = self.record.read(host).phase.lets_go();
+                self.respond_plainly(host, stream, 202, if is_open { ALREADY_OPEN } else { "the drain has begun" });
             }
             Command::Cancel => self.cancel(host, stream),
             Command::Force(why) => {

@@ -2,6 +2,7 @@
 //! it, and no drain ends by mistake. What can be seen in the files, `lint` names beforehand.
 
 use serde_json::json;
+use tokio::net::TcpSocket;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
@@ -22,8 +23,9 @@ const GATE_PART: &str = "# The module for the gate.";
 /// The registry is away when the proxy starts.
 pub(super) async fn no_registry_at_start() -> Outcome {
     let stage = Stage::new("m4-start").await?;
-    let (registry, policy) = own_registry(&stage, "", None)?;
-    let (name, port) = (registry.name(), port_of(&registry)?);
+    let port = Reserved::new()?;
+    let (registry, policy) = own_registry(&stage, "", &port)?;
+    let name = registry.name();
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     stage.put(&policy).await?;
     drop(registry);
@@ -33,9 +35,9 @@ pub(super) async fn no_registry_at_start() -> Outcome {
     let agent =
         stage.proxy(&Proxy { labels: &[("istio", stage.name)], annotations: &[WITNESS], registry: &name, ..Proxy::default() }).await?;
     agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
-    uncounted(&stage, &agent).await?;
     shut(&stage).await?;
-    let (_registry, policy) = own_registry(&stage, "drain: {deadline: 20s}\ncount: {long_lived: {grpc: true}}\n", Some(port))?;
+    uncounted(&stage, &agent).await?;
+    let (_registry, policy) = own_registry(&stage, "drain: {deadline: 20s}\ncount: {long_lived: {grpc: true}}\n", &port)?;
     stage.put(&policy).await?;
     stage.status_with("count", "exact").await?;
     row(
@@ -49,8 +51,8 @@ pub(super) async fn no_registry_at_start() -> Outcome {
 /// It is away when another module comes.
 pub(super) async fn no_registry_at_update() -> Outcome {
     let stage = Stage::new("m4-update").await?;
-    let (registry, policy) = own_registry(&stage, "", None)?;
-    let port = port_of(&registry)?;
+    let port = Reserved::new()?;
+    let (registry, policy) = own_registry(&stage, "", &port)?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     let rendered = stage.put(&policy).await?;
     let agent = stage
@@ -63,9 +65,9 @@ pub(super) async fn no_registry_at_update() -> Outcome {
     let digest = digest_in(&rendered)?;
     stage.world.cluster.apply(&rendered.replace(&digest, &digest.chars().rev().collect::<String>())).await?;
     agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
-    uncounted(&stage, &agent).await?;
     shut(&stage).await?;
-    let (_registry, _) = own_registry(&stage, "", Some(port))?;
+    uncounted(&stage, &agent).await?;
+    let (_registry, _) = own_registry(&stage, "", &port)?;
     stage.world.cluster.apply(&rendered).await?;
     stage.status_with("count", "exact").await?;
     row("M4", "registry away at an update", "requests 200, uncounted; the gate 403; exact again with the former digest");
@@ -156,27 +158,42 @@ pub(super) async fn two_of_one_name() -> Outcome {
     Ok(())
 }
 
-/// Requests pass, and nobody counts them.
+/// A port of the loopback interface that stays ours while nothing listens on it: bound, and free for a registry that binds it as well.
+/// Without it the system hands the port to any connection while the registry is away.
+struct Reserved(TcpSocket);
+
+impl Reserved {
+    fn new() -> Outcome<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(local(0))?;
+        Ok(Self(socket))
+    }
+
+    fn port(&self) -> Outcome<u16> {
+        Ok(self.0.local_addr()?.port())
+    }
+}
+
+/// Requests pass, and no filter counts them. The agent's log comes before Envoy has the change, so the first tries may still be counted.
 async fn uncounted(stage: &Stage, agent: &Agent) -> Outcome {
-    let before = agent.stat(BEGUN).await?;
-    stage.answers(200).await?;
-    stage.get("/").await?.expect(200)?;
-    ensure_eq!(agent.stat(BEGUN).await?, before, "begun");
-    Ok(())
+    wait_for(SOON, "uncounted requests", async || {
+        let before = agent.stat(BEGUN).await?;
+        stage.answers(200).await?;
+        stage.get("/").await?.expect(200)?;
+        ensure_eq!(agent.stat(BEGUN).await?, before, "begun");
+        Ok(())
+    })
+    .await
 }
 
 /// A registry with the module in it, and the gateway's policy with it.
-fn own_registry(stage: &Stage, more: &str, port: Option<u16>) -> Outcome<(Registry, String)> {
-    let registry = Registry::start(&Settings { port: port.unwrap_or(0), ..Settings::default() })?;
+fn own_registry(stage: &Stage, more: &str, port: &Reserved) -> Outcome<(Registry, String)> {
+    let registry = Registry::start(&Settings { port: port.port()?, ..Settings::default() })?;
     let image = format!("{}/mesh/laststream:1", registry.name());
     block_in_place(|| push(&image))?;
     let policy = stage.gateway_policy(more).replace(&stage.world.module, &format!("oci://{image}"));
     Ok((registry, policy))
-}
-
-fn port_of(registry: &Registry) -> Outcome<u16> {
-    let name = registry.name();
-    Ok(name.rsplit(':').next().context("a port")?.parse()?)
 }
 
 /// 64 digits.
@@ -184,10 +201,12 @@ fn digest_in(rendered: &str) -> Outcome<String> {
     rendered.split("@sha256:").nth(1).and_then(|rest| rest.get(..64)).map(String::from).context("no digest")
 }
 
-/// Without its module the gate refuses everybody: nothing that it says lets anybody go.
+/// Without its module the gate refuses every request, so no answer of it lets a proxy stop. The gate that Envoy still has for a moment
+/// answers otherwise; a wait is asked for last, so that none is ever begun there.
 async fn shut(stage: &Stage) -> Outcome {
     for path in ["/ready", "/status", "/prestop?wait=1s"] {
-        once(local(stage.gate), &Request::get(path).host("localhost")).await?.expect(403)?;
+        let refused = async || once(local(stage.gate), &Request::get(path).host("localhost")).await?.expect(403).map(drop);
+        wait_for(SOON, "a gate without its module", refused).await?;
     }
     Ok(())
 }
