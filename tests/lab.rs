@@ -7,10 +7,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use laststream::envoy::{self, SUPPORTED, Version, Wanted};
 use laststream::progress::Progress;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 
 use crate::support::bootstrap::filters::Wasm;
-use crate::support::failure::{Context as _, Failure, Outcome, fail};
+use crate::support::failure::{Context as _, Failure, Outcome, completion, fail};
 use crate::support::trial::block_on;
 
 /// Chooses the Envoys to test on: `all`, or versions with commas between them. Without it the oldest and the newest supported one.
@@ -69,7 +69,7 @@ pub(crate) fn trials_without_envoy(cases: Vec<EnvoylessCase>) -> impl Iterator<I
     cases.into_iter().map(|case| {
         let name = case.name.rsplit("cases::").next().unwrap_or(case.name);
         let run = async move { tokio::task::spawn_blocking(case.run).await.context("a thread for the case")? };
-        Trial::test(name, move || block_on(std::time::Duration::from_secs(120), run).map_err(Failed::from))
+        Trial::ignorable_test(name, move || completion(block_on(std::time::Duration::from_secs(120), run)))
     })
 }
 
@@ -93,9 +93,9 @@ impl Envoys {
         let trial = |case: Case| {
             let envoys = self.clone();
             let name = case.name.rsplit("cases::").next().unwrap_or(case.name);
-            Trial::test(format!("{name}::{version}"), move || {
+            Trial::ignorable_test(format!("{name}::{version}"), move || {
                 let lab = Lab { envoy: envoys.get(version)?, module: module()? };
-                (case.run)(&lab).map_err(Failed::from)
+                completion((case.run)(&lab))
             })
         };
         cases.into_iter().map(trial).collect()

@@ -3,9 +3,11 @@
 mod border;
 mod configuration;
 mod counting;
+mod demo_page;
 mod forwarded_proto;
 mod gate;
 mod hostile;
+mod kubectl;
 mod load;
 mod manifests;
 mod registry;
@@ -33,5 +35,5 @@ pub(crate) fn all() -> Vec<Case> {
 
 /// Those that are run once.
 pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
-    registry::cases()
+    [demo_page::cases(), kubectl::cases(), registry::cases()].into_iter().flatten().collect()
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -14,6 +14,7 @@ use crate::support::bootstrap::Bootstrap;
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Context as _, Outcome, ensure};
 use crate::support::process::{Process, guarded};
+use crate::support::programs::program;
 
 /// For what takes a fraction of a second on a quiet machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -38,11 +39,10 @@ pub(crate) struct Count {
 impl Counted {
     /// Envoy with one worker, not counted yet.
     pub(crate) async fn start(binary: &Path, bootstrap: Bootstrap) -> Outcome<Self> {
-        let installed = Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success());
-        ensure!(installed, "valgrind is missing; Debian has it in the package valgrind");
+        let valgrind = program("valgrind")?.display().to_string();
         let folder = tempfile::Builder::new().prefix("callgrind-").tempdir().context("a folder for callgrind")?;
         let dumps = format!("--callgrind-out-file={}", folder.path().join(DUMPS).display());
-        let under = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", &dumps];
+        let under = [&valgrind, "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", &dumps];
         let options = Options { under: under.map(String::from).to_vec(), ..quietly(1) };
         Ok(Self { envoy: Envoy::start(binary, bootstrap.build(), options).await?, folder })
     }
@@ -83,7 +83,7 @@ impl Counted {
     }
 
     async fn tell(&self, words: &[&str]) -> Outcome {
-        let mut command = guarded("vgdb");
+        let mut command = guarded(program("vgdb")?);
         command.arg(format!("--pid={}", self.envoy.pid())).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let status = Process::spawn(command)?.wait(PATIENCE).await?;

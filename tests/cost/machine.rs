@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::site::Site;
 use crate::support::failure::{Context as _, Outcome};
+use crate::support::programs::program;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
@@ -25,7 +26,7 @@ impl Machine {
         let processors = fs::read_to_string("/proc/cpuinfo").context("/proc/cpuinfo")?;
         let processor = processors.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's version")?;
-        let valgrind = Command::new("valgrind").arg("--version").output().map(|output| output.stdout).unwrap_or_default();
+        let valgrind = Command::new(program("valgrind")?).arg("--version").output().map(|output| output.stdout).unwrap_or_default();
         let module = fs::read(&site.module).context("the module")?;
         Ok(Self {
             processor: processor.map_or("unknown", |(_, name)| name).trim().into(),

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
+use libtest_mimic::{Arguments, Conclusion, Trial};
 
-use crate::support::failure::Outcome;
+use crate::support::failure::{Outcome, completion};
 use crate::{isolation, parts, seen};
 
 /// Cases that share a world, which is started by the first of them.
@@ -38,8 +38,8 @@ pub(crate) use case;
 impl Level {
     fn trials(&self, ignored: bool) -> Vec<Trial> {
         let trial = |case: Case| {
-            let run = move || (case.run)().map_err(Failed::from);
-            Trial::test(format!("{}::{}", self.name, case.name), run).with_ignored_flag(ignored)
+            let run = move || completion((case.run)());
+            Trial::ignorable_test(format!("{}::{}", self.name, case.name), run).with_ignored_flag(ignored)
         };
         (self.cases)().into_iter().map(trial).collect()
     }

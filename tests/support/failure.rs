@@ -2,26 +2,42 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use libtest_mimic::{Completion, Failed};
+
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 /// Deliberately no `std::error::Error`: that lets `?` turn every error into one of these.
-pub(crate) struct Failure(String);
+pub(crate) struct Failure {
+    message: String,
+    /// The machine lacks a program, and it cannot be had: the trial is ignored.
+    is_missing_program: bool,
+}
 
 impl Failure {
     pub(crate) fn new(message: impl Display) -> Self {
-        Self(message.to_string())
+        Self { message: message.to_string(), is_missing_program: false }
+    }
+
+    /// With the reason why the program cannot be had, and the way out.
+    pub(crate) fn missing_program(reason: impl Display) -> Self {
+        Self { message: reason.to_string(), is_missing_program: true }
+    }
+
+    /// The same, with more to read after it.
+    pub(crate) fn with_note(self, note: impl Display) -> Self {
+        Self { message: format!("{}{note}", self.message), ..self }
     }
 }
 
 impl Display for Failure {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        formatter.write_str(&self.message)
     }
 }
 
 impl fmt::Debug for Failure {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        formatter.write_str(&self.message)
     }
 }
 
@@ -33,7 +49,16 @@ impl<E: std::error::Error> From<E> for Failure {
             message.push_str(&format!(": {cause}"));
             source = cause.source();
         }
-        Self(message)
+        Self::new(message)
+    }
+}
+
+/// What libtest-mimic takes: a trial is ignored where a program that it needs cannot be had.
+pub(crate) fn completion(outcome: Outcome) -> Result<Completion, Failed> {
+    match outcome {
+        Ok(()) => Ok(Completion::Completed),
+        Err(failure) if failure.is_missing_program => Ok(Completion::ignored_with(failure)),
+        Err(failure) => Err(Failed::from(failure)),
     }
 }
 
@@ -49,7 +74,10 @@ impl<T, E: Into<Failure>> Context<T> for Result<T, E> {
     }
 
     fn with_context<D: Display>(self, what: impl FnOnce() -> D) -> Outcome<T> {
-        self.map_err(|error| Failure(format!("{}: {}", what(), error.into())))
+        self.map_err(|error| {
+            let failure = error.into();
+            Failure { message: format!("{}: {}", what(), failure.message), ..failure }
+        })
     }
 }
 

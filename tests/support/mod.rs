@@ -39,6 +39,7 @@ pub(crate) mod h3;
 pub(crate) mod load;
 pub(crate) mod openapi;
 pub(crate) mod process;
+pub(crate) mod programs;
 pub(crate) mod registry;
 pub(crate) mod self_check;
 pub(crate) mod trial;

@@ -25,7 +25,7 @@ pub(crate) fn block_on<T>(deadline: Duration, trial: impl Future<Output = Outcom
         Ok(Err(failure)) => failure,
         Err(_) => Failure::new(format!("the trial did not end within {deadline:?}")),
     };
-    Err(Failure::new(format!("{failure}{}", notes.text())))
+    Err(failure.with_note(notes.text()))
 }
 
 /// What a failing trial prints after its reason.

@@ -1,49 +1,126 @@
 # shellcheck shell=bash
-# Programs of Debian's packages, unpacked into the user's cache folder and not installed: that needs no root, and starts no service.
+# Programs of Debian's packages, unpacked into the user's cache folder and not installed: that needs no root, changes nothing of the
+# system, and starts no service.
 
-# debian PACKAGE PATH PURPOSE: prints where a file of the package is, the installed one if there is one.
+# debian PACKAGE PATH PURPOSE: prints where a file of the package is; the installed one if it can be called by its name.
 debian() {
+    command -v "${2##*/}" || unpacked "$@"
+}
+
+# unpacked PACKAGE PATH PURPOSE: the same, whatever is installed.
+unpacked() {
     local folder
-    if [[ -x /$2 ]]; then
-        printf '/%s\n' "$2"
-        return
-    fi
     folder=$(cache_folder)/tools/$1
     if [[ ! -x $folder/$2 ]]; then
-        unpack "$1" "$folder" "$2" "$3" >&2
+        once "$folder" unpack "$1" "$2" "$3" >&2
     fi
     printf '%s\n' "$folder/$2"
 }
 
-# unpack PACKAGE FOLDER PATH PURPOSE: the folder appears under its name only when it is complete.
-unpack() (
-    mkdir -p "${2%/*}"
-    unfinished=$(mktemp -d "$2.XXXXXX")
+# debian_whole PACKAGE PATH PURPOSE: the same for a program that needs other packages. Those that the system lacks are unpacked beside
+# it, and what is printed is a script that runs the program with them.
+debian_whole() {
+    local name=${2##*/} folder
+    if command -v "$name"; then
+        return
+    fi
+    folder=$(cache_folder)/tools/$1-whole
+    if [[ ! -x $folder/run/$name ]]; then
+        once "$folder" unpack_whole "$1" "$2" "$3" >&2
+    fi
+    printf '%s\n' "$folder/run/$name"
+}
+
+# once FOLDER COMMAND...: runs a command with an unfinished folder, which gets its name only if the command succeeds. A second run at the
+# same time waits, and finds the folder there.
+once() (
+    folder=$1
+    shift
+    mkdir -p "${folder%/*}"
+    exec 9>"$folder.lock"
+    flock 9
+    if [[ -d $folder ]]; then
+        exit 0
+    fi
+    rm -rf "$folder".?????? # of runs that were killed
+    unfinished=$(mktemp -d "$folder.XXXXXX")
     trap 'rm -rf "$unfinished"' EXIT
-    download "$unfinished" "$1" || missing "\`$1\` ($4)" "$1"
-    dpkg-deb --extract "$unfinished"/*.deb "$unfinished"
-    rm "$unfinished"/*.deb
+    "$@" "$unfinished"
     chmod 755 "$unfinished"
-    if [[ ! -x $unfinished/$3 ]]; then
-        echo "Debian's package $1 has no $3" >&2
-        exit 1
-    fi
-    # Somebody else may have been quicker.
-    if ! mv --no-target-directory "$unfinished" "$2" 2>/dev/null && [[ ! -x $2/$3 ]]; then
-        echo "$2 is there, and has no $3: remove it" >&2
-        exit 1
-    fi
+    mv "$unfinished" "$folder"
 )
 
-# Only root can renew the lists of packages, where there are none yet.
-download() (
-    cd "$1"
+# unpack PACKAGE PATH PURPOSE FOLDER
+unpack() {
+    echo "fetching Debian's $1 ($3): once"
+    fetch_packages "$4" download "$1" || missing "\`$1\` ($3)" "$1"
+    unpack_fetched "$4" "$2"
+}
+
+# unpack_whole PACKAGE PATH PURPOSE FOLDER
+unpack_whole() {
+    local program
+    echo "fetching Debian's $1 and what it needs ($3): once"
+    fetch_packages "$4" install --download-only --reinstall --no-install-recommends --yes "$1" || missing "\`$1\` ($3)" "$1"
+    unpack_fetched "$4" "$2"
+    mkdir "$4/run"
+    for program in "$4"/usr/bin/* "$4/$2"; do
+        write_runner "$4" "${program#"$4/"}"
+    done
+}
+
+# write_runner FOLDER PATH: a script that starts the program with the libraries of the folder, wherever the folder is then.
+write_runner() {
+    local script=$1/run/${2##*/} libraries
+    libraries=$(cd "$1" && find . -name '*.so*' -printf '%h\n' | sort --unique | sed 's|^\.|$root|' | paste --serial --delimiters :)
+    cat >"$script" <<END
+#!/bin/sh
+root=\${0%/run/*}
+export LD_LIBRARY_PATH="$libraries" VALGRIND_LIB="\$root/usr/libexec/valgrind" FONTCONFIG_FILE="\$root/run/fonts.conf"
+exec "\$root/$2" "\$@"
+END
+    chmod 755 "$script"
+    echo '<fontconfig><dir>/usr/share/fonts</dir><dir prefix="relative">../usr/share/fonts</dir><cachedir prefix="xdg">fontconfig</cachedir></fontconfig>' \
+        >"$1/run/fonts.conf"
+}
+
+# unpack_fetched FOLDER PATH
+unpack_fetched() {
+    local package
+    for package in "$1"/*.deb; do
+        dpkg-deb --extract "$package" "$1"
+        rm "$package"
+    done
+    if [[ ! -x $1/$2 ]]; then
+        echo "there is no $2 in Debian's packages"
+        return 1
+    fi
+}
+
+# fetch_packages FOLDER WHAT_APT_GET_DOES...: with lists and a download folder of our own, which need no root. Lists are fetched where
+# there are none yet, and again where they no longer name what the mirror has.
+fetch_packages() (
+    set +e
     if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
         exit 1
     fi
-    apt-get download --quiet --quiet "$2" 2>/dev/null && exit 0
-    if [[ $EUID -eq 0 ]]; then
-        apt-get update --quiet --quiet
+    folder=$1
+    shift
+    state=$(cache_folder)/apt${sources:+-${sources##*/}}
+    mkdir -p "$state/lists/partial" "$folder/partial"
+    exec 8>"$state.lock"
+    flock 8
+    options=(-o "Dir::State=$state" -o Dir::State::status=/var/lib/dpkg/status -o "Dir::Cache=$state" -o "Dir::Cache::archives=$folder"
+        -o Debug::NoLocking=1 -o APT::Sandbox::User=root)
+    if [[ -n ${sources:-} ]]; then # of another Debian, in which nothing is installed
+        : >"$state/status"
+        options+=(-o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$sources" -o "Dir::State::status=$state/status")
     fi
-    apt-get download --quiet --quiet "$2"
+    cd "$folder" || exit 1
+    apt-get "${options[@]}" --quiet --quiet "$@" 2>/dev/null || {
+        apt-get "${options[@]}" --quiet --quiet update && apt-get "${options[@]}" --quiet --quiet "$@"
+    }
+    status=$?
+    rm -rf "$folder/partial" "$folder/lock"
+    exit "$status"
 )

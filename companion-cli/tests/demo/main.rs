@@ -4,5 +4,4 @@
 
 mod ends;
 mod outcome;
-mod page;
 mod support;

@@ -1,36 +1,16 @@
 //! Debian's `docker-registry` on a free port of the loopback interface, and `skopeo`, the other tool that must find there what was pushed.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::sha256;
-use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
 use crate::support::process::{Process, guarded};
-
-static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-
-/// The registry's program; it and skopeo are installed if they are missing.
-fn program() -> Outcome<&'static Path> {
-    let found = PROGRAM.get_or_init(|| install().map_err(|failure| failure.to_string()));
-    found.as_deref().map_err(Failure::new)
-}
-
-fn install() -> Outcome<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/program");
-    let program = |name: &str| -> Outcome<PathBuf> {
-        let output = Command::new(&script).arg(name).output().with_context(|| script.display().to_string())?;
-        ensure!(output.status.success(), "{} {name}: {}", script.display(), String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?.trim().into())
-    };
-    program("skopeo")?;
-    program("docker-registry")
-}
+use crate::support::programs::program;
 
 /// What is special about a registry.
 #[derive(Default)]
@@ -75,10 +55,10 @@ impl Registry {
         let mut command = match settings.file_limit {
             Some(limit) => {
                 let mut command = guarded("prlimit");
-                command.arg(format!("--fsize={limit}")).arg("--").arg(program()?);
+                command.arg(format!("--fsize={limit}")).arg("--").arg(program("docker-registry")?);
                 command
             }
-            None => guarded(program()?),
+            None => guarded(program("docker-registry")?),
         };
         command.arg("serve").arg(folder.path().join("config.yml")).stdout(log.try_clone()?).stderr(log);
         let mut registry = Self { _process: Process::spawn(command)?, folder, port: 0 };
@@ -129,10 +109,9 @@ impl Registry {
 
 /// Fetches an image with skopeo and gives what is in it: the digest of the manifest, and the module.
 pub(crate) fn skopeo_pull(image: &str, options: &[&str]) -> Outcome<(String, Vec<u8>)> {
-    program()?;
     let folder = tempfile::tempdir()?;
     let to = format!("dir:{}", folder.path().display());
-    let mut command = guarded("skopeo");
+    let mut command = guarded(program("skopeo")?);
     command.args(["copy", "--insecure-policy"]).args(options).args([&format!("docker://{image}"), &to]);
     let output = command.env("HOME", folder.path()).output().context("skopeo")?;
     ensure!(output.status.success(), "skopeo: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,10 +1,13 @@
 //! The report in a real browser: what it shows, that it fits on a phone, that it asks the network for nothing.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use crate::support::Place;
+use crate::lab::{EnvoylessCase, envoyless};
+use crate::support::command_line::User;
+use crate::support::failure::{Context as _, Outcome, ensure};
+use crate::support::process::guarded;
+use crate::support::programs::program;
 
 /// Tells how the page came out, by way of the title of the page around it. Only the copy that is tested has a script.
 const PROBE: &str = r#"<script>
@@ -19,24 +22,19 @@ parent.document.title = JSON.stringify({
 });
 </script>"#;
 
-fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let programs =
-        std::env::split_paths(&path).flat_map(|folder| ["chromium", "chromium-browser", "google-chrome"].map(|name| folder.join(name)));
-    programs.into_iter().find(|program| program.is_file())
+pub(crate) fn cases() -> Vec<EnvoylessCase> {
+    vec![envoyless!(the_report_shows_every_lane_on_a_desktop_and_on_a_phone)]
 }
 
-#[test]
-fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() {
-    let place = Place::new();
-    let output = place.demo(&["--quick", "--report", "report.html"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let page = fs::read_to_string(place.path().join("report.html")).unwrap();
+fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() -> Outcome {
+    let browser = program("chromium")?;
+    let user = User::new()?;
+    user.run(&["demo", "--quick", "--report", "report.html"], "")?.expect(0)?;
+    let page = fs::read_to_string(user.path("report.html"))?;
     for part in ["503, lost", "200, answered, done twice", "one idle connection held Envoy until SIGKILL", "pilot-agent wait --url"] {
-        assert!(page.to_lowercase().contains(&part.to_lowercase()), "{part}");
+        ensure!(page.to_lowercase().contains(&part.to_lowercase()), "{part} is not in {page}");
     }
-    assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"), "it needs nothing else");
-    let browser = browser().expect("`chromium` is missing; Debian has it in the package chromium");
+    ensure!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"), "the page needs nothing else");
     let probed = page.replace("</main>", &format!("</main>{PROBE}"));
     for (width, scheme) in [(360, "0"), (360, "1"), (1280, "1")] {
         // In a frame, for the window of a browser is never as narrow as a phone.
@@ -44,18 +42,19 @@ fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() {
             "<!doctype html><title></title><iframe style=\"width:{width}px;height:4000px;border:0\" srcdoc=\"{}\"></iframe>",
             probed.replace('&', "&amp;").replace('"', "&quot;")
         );
-        fs::write(place.path().join("framed.html"), framed).unwrap();
-        let seen = look(&browser, &place.path().join("framed.html"), place.path(), scheme);
+        let framed = user.file("framed.html", framed)?;
+        let seen = title_in(&browser, &framed, &user.path("browser"), scheme)?;
         let width = format!("\"width\":{width},");
         for part in [width.as_str(), r#""overflow":0"#, r#""articles":6"#, r#""thin":0"#, r#""fetched":[]"#] {
-            assert!(seen.contains(part), "{part} is not in {seen}");
+            ensure!(seen.contains(part), "{part} is not in {seen}");
         }
     }
+    Ok(())
 }
 
 /// The title of the page, after it was drawn. Nothing may be said on its console.
-fn look(browser: &Path, page: &Path, home: &Path, scheme: &str) -> String {
-    let mut command = Command::new("timeout");
+fn title_in(browser: &Path, page: &Path, home: &Path, scheme: &str) -> Outcome<String> {
+    let mut command = guarded("timeout");
     command.arg("60").arg(browser).args([
         "--headless",
         "--no-sandbox",
@@ -65,11 +64,11 @@ fn look(browser: &Path, page: &Path, home: &Path, scheme: &str) -> String {
         "--dump-dom",
     ]);
     command.arg("--window-size=1400,900").arg(format!("--blink-settings=preferredColorScheme={scheme}"));
-    command.arg(format!("--user-data-dir={}", home.join("browser").display())).env("HOME", home);
-    let output = command.arg(format!("file://{}", page.display())).output().unwrap();
+    command.arg(format!("--user-data-dir={}", home.display())).env("HOME", home);
+    let output = command.arg(format!("file://{}", page.display())).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!said.contains("CONSOLE"), "{said}");
+    ensure!(!said.contains("CONSOLE"), "{said}");
     let dom = String::from_utf8_lossy(&output.stdout);
     let title = dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
-    title.unwrap_or_else(|| panic!("no title: {said}")).0.to_owned()
+    Ok(title.with_context(|| format!("no title: {said}"))?.0.to_owned())
 }

@@ -1,0 +1,246 @@
+//! What kubectl and its kustomize read is what was meant.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::lab::{EnvoylessCase, envoyless};
+use crate::support::command_line::{Said, User};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::process::guarded;
+use crate::support::programs::program;
+
+pub(crate) fn cases() -> Vec<EnvoylessCase> {
+    vec![
+        envoyless!(traps_are_read_as_they_were_meant),
+        envoyless!(every_manifest_builds),
+        envoyless!(overlays_change_selector_namespace_and_digest),
+        envoyless!(patches_fit_deployments),
+        envoyless!(patches_fit_jobs),
+    ]
+}
+
+const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// Runs kubectl, which is fetched where there is none.
+fn kubectl(arguments: &[&str], input: &str) -> Outcome<String> {
+    use std::io::Write as _;
+    let mut command = guarded(program("kubectl")?);
+    let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    child.stdin.take().context("its input")?.write_all(input.as_bytes()).ok(); // it need not read it
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "kubectl {arguments:?}: {}\n{input}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// An object as kubectl understands it, but for the label that made kubectl read it.
+fn understood(yaml: &str) -> Outcome<Value> {
+    let text = kubectl(&["label", "--local", "-f", "-", "read=by-kubectl", "-o", "json"], yaml)?;
+    let mut value: Value = serde_json::from_str(&text)?;
+    value["metadata"]["labels"].as_object_mut().and_then(|labels| labels.remove("read")).context("the label")?;
+    Ok(value)
+}
+
+/// `laststream render KIND`, with a policy on standard input.
+fn render(policy: &str, kind: &str) -> Outcome<Said> {
+    User::new()?.run(&["render", kind, "--policy", "-"], policy)?.expect(0)
+}
+
+/// A folder in which all that a policy means is rendered.
+fn rendered(policy: &str, folder: &str) -> Outcome<(User, PathBuf)> {
+    let user = User::new()?;
+    user.run(&["render", "all", "--policy", "-", "--output", folder], policy)?.expect(0)?;
+    let home = user.path("");
+    Ok((user, home))
+}
+
+fn text(path: &Path) -> Outcome<&str> {
+    path.to_str().context("a path in UTF-8")
+}
+
+const TRAPS: &[&str] = &[
+    "on",
+    "off",
+    "yes",
+    "No",
+    "y",
+    "N",
+    "true",
+    "null",
+    "~",
+    "",
+    "1_000",
+    "0o7",
+    "012",
+    "0x1f",
+    "1e3",
+    ".inf",
+    "12:30:45",
+    "1:30",
+    "2024-01-01",
+    "=",
+    "<<",
+    "!",
+    "-",
+    "- a",
+    "a: b",
+    "a #b",
+    "'",
+    "\"",
+    "\\",
+    "a\nb",
+    "\t",
+    "é",
+    "\u{85}",
+    "\u{2028}",
+    "%a",
+    "@a",
+    "`a",
+    "{",
+    "[",
+    "&a",
+    "*a",
+    "|",
+    ">",
+    "? a",
+    "-1",
+    "+1",
+    "1.0",
+    " a ",
+];
+
+fn traps_are_read_as_they_were_meant() -> Outcome {
+    let headers: Vec<Value> = TRAPS.iter().map(|trap| json!({ "name": "x-trap", "exact": trap })).collect();
+    let labels: Value = ["on", "yes", "1_000", "012", "1e3", "2024-01-01", "null", "y", ""]
+        .iter()
+        .map(|trap| (format!("l{trap}"), json!(trap)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let policy = json!({
+        "name": "on", "namespace": "012", "labels": labels, "module": format!("oci://h/r@{DIGEST}"),
+        "placement": { "gateway": { "selector": { "istio": "1e3", "n": "no" } } },
+        "count": { "exclude": { "headers": headers } },
+    })
+    .to_string();
+    let plugin = understood(&render(&policy, "wasmplugin")?.stdout)?;
+    ensure_eq!(plugin["metadata"], json!({ "name": "on", "namespace": "012", "labels": labels }), "metadata");
+    ensure_eq!(plugin["spec"]["selector"]["matchLabels"], json!({ "istio": "1e3", "n": "no" }), "labels of the selector");
+    ensure_eq!(plugin["spec"]["pluginConfig"]["count"]["exclude"]["headers"], json!(headers), "headers of the plugin");
+
+    let filter = understood(&render(&policy, "envoyfilter")?.stdout)?;
+    let told = filter.pointer("/spec/configPatches/0/patch/value/typed_config/config/configuration/value").and_then(Value::as_str);
+    let told: Value = serde_json::from_str(told.context("what the module is told")?)?;
+    ensure_eq!(told["count"]["exclude"]["headers"], json!(headers), "what the module is told");
+    Ok(())
+}
+
+fn every_manifest_builds() -> Outcome {
+    let mut built = 0;
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("envoyfilter-manifests"))? {
+        let folder = entry?.path();
+        if folder.join("kustomization.yaml").exists() {
+            let text = kubectl(&["kustomize", text(&folder)?], "")?;
+            ensure!(text.contains("laststream"), "{}: {text}", folder.display());
+            built += 1;
+        }
+    }
+    ensure!(built >= 5, "manifests with a kustomization: {built}");
+    Ok(())
+}
+
+/// What differs between clusters can be patched by path.
+fn overlays_change_selector_namespace_and_digest() -> Outcome {
+    let policy = format!(
+        "namespace: istio-ingress\nmodule: oci://ghcr.io/example/laststream@{DIGEST}\nforwarded_proto:\n  presets: [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
+    );
+    let (_user, folder) = rendered(&policy, "base")?;
+    let other = "f".repeat(64);
+    let remote = |index: usize| format!("/spec/configPatches/{index}/patch/value/typed_config/config/vm_config/code/remote");
+    let mut patch = vec![json!({ "op": "replace", "path": "/spec/workloadSelector/labels", "value": { "app": "edge" } })];
+    for index in [0, 1] {
+        patch.push(json!({ "op": "replace", "path": remote(index) + "/http_uri/uri", "value": format!("oci://h/r@sha256:{other}") }));
+        patch.push(json!({ "op": "replace", "path": remote(index) + "/sha256", "value": other }));
+    }
+    let patches = json!([{ "target": { "kind": "EnvoyFilter" }, "patch": json!(patch).to_string() }]);
+    overlay(&folder, &json!({ "resources": ["base"], "namespace": "edge", "patches": patches }))?;
+    let built = kubectl(&["kustomize", text(&folder)?], "")?;
+    ensure_eq!(built.matches(&other).count(), 4, "digests in {built}");
+    ensure!(!built.contains(DIGEST) && built.contains("namespace: edge") && built.contains("app: edge"), "{built}");
+    Ok(())
+}
+
+const DEPLOYMENT: &str = r#"{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"}, "spec": {"template": {
+    "metadata": {"labels": {"app": "shop"}}, "spec": {"containers": [{"name": "app", "image": "app"}]}}}}"#;
+
+/// The patches for pods fit a Deployment, one after the other, with kustomize and with kubectl.
+fn patches_fit_deployments() -> Outcome {
+    for (sidecar, hook) in [("{workload: shop}", "lifecycle.pod.yaml"), ("{workload: shop, native: true}", "lifecycle.native-sidecar.yaml")]
+    {
+        let policy = format!(
+            "namespace: shop\nmodule: /a.wasm\nplacement: {{sidecar: {sidecar}}}\ndrain: {{longest_request: 60s, exit_on_zero: true}}\n"
+        );
+        let (_user, folder) = rendered(&policy, ".")?;
+        fs::write(folder.join("deployment.yaml"), DEPLOYMENT)?;
+        let target = json!({ "kind": "Deployment", "name": "shop" });
+        let patches = json!([{ "path": hook, "target": target }, { "path": "proxy-config.yaml", "target": target }]);
+        overlay(&folder, &json!({ "resources": ["envoyfilter.yaml", "deployment.yaml"], "patches": patches }))?;
+        is_patched(&kubectl(&["kustomize", text(&folder)?], "")?)?;
+        let (file, patch) = (folder.join("deployment.yaml"), folder.join(hook));
+        let patched = kubectl(&["patch", "--local", "-f", text(&file)?, "--patch-file", text(&patch)?, "-o", "json"], "")?;
+        ensure!(patched.contains("pilot-agent"), "{patched}");
+    }
+    Ok(())
+}
+
+fn is_patched(built: &str) -> Outcome {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(built)?;
+    let deployment = documents.iter().find(|document| document["kind"] == "Deployment").context("a Deployment")?;
+    let pod = &deployment["spec"]["template"];
+    ensure_eq!(pod["spec"]["terminationGracePeriodSeconds"], 70, "the grace period");
+    let containers = pod["spec"]["containers"].as_array().context("containers")?;
+    let named = |name: &str| containers.iter().find(|container| container["name"] == name).context("a container");
+    ensure_eq!(named("istio-proxy")?["lifecycle"]["preStop"]["exec"]["command"][0], "pilot-agent", "the hook in {built}");
+    ensure_eq!(named("app")?["image"], "app", "the app in {built}");
+    let config = pod["metadata"]["annotations"]["proxy.istio.io/config"].as_str().context("the annotation")?;
+    let config: Value = serde_saphyr::from_str(config)?;
+    ensure_eq!(config["drainDuration"], "95s", "the annotation");
+    ensure_eq!(config["proxyMetadata"]["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"], "true", "the annotation");
+    Ok(())
+}
+
+/// The patch fits Jobs and CronJobs, and what it runs are arguments that `laststream exec` takes.
+fn patches_fit_jobs() -> Outcome {
+    for (cron, native) in [(false, false), (true, true)] {
+        let policy = format!(
+            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 15092}}\nplacement: {{sidecar: {{directions: [outbound], native: {native}}}}}\n\
+             job: {{name: nightly, cron: {cron}, container: work, command: [/startjob, '--rows', 'on'], program_image: tools}}\n"
+        );
+        let (user, folder) = rendered(&policy, ".")?;
+        let pod = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "work", "image": "work" }] } });
+        let job = json!({ "template": pod });
+        let (kind, spec) = if cron { ("CronJob", json!({ "schedule": "@daily", "jobTemplate": { "spec": job } })) } else { ("Job", job) };
+        let object =
+            json!({ "apiVersion": "batch/v1", "kind": kind, "metadata": { "name": "nightly", "namespace": "batch" }, "spec": spec });
+        fs::write(folder.join("object.yaml"), format!("---\n{object}"))?;
+        overlay(&folder, &json!({ "resources": ["object.yaml"], "patches": [{ "path": "job.yaml" }] }))?;
+        let built: Value = serde_saphyr::from_str(&kubectl(&["kustomize", text(&folder)?], "")?)?;
+        let job = if cron { &built["spec"]["jobTemplate"]["spec"] } else { &built["spec"] };
+        let container = &job["template"]["spec"]["containers"][0];
+        ensure_eq!((&container["name"], &container["image"]), (&json!("work"), &json!("work")), "the container in {built}");
+        ensure_eq!(job["template"]["spec"]["initContainers"][0]["image"], "tools", "the init container in {built}");
+        let command: Vec<&str> = container["command"].as_array().context("a command")?.iter().filter_map(Value::as_str).collect();
+        let own = command.iter().position(|word| *word == "--").context("the app's own command")?;
+        let (flags, own) = command.split_at(own);
+        ensure_eq!(own, ["--", "/startjob", "--rows", "on"], "the app's own command in {built}");
+        ensure_eq!(flags[..2], ["/opt/laststream/laststream", "exec"], "the command in {built}");
+        ensure_eq!(flags.contains(&"--end-proxy=never"), native, "the flags in {built}");
+        user.run(&[&flags[1..], &["--help"]].concat(), "")?.expect(0)?;
+    }
+    Ok(())
+}
+
+fn overlay(folder: &Path, kustomization: &Value) -> Outcome {
+    Ok(fs::write(folder.join("kustomization.yaml"), kustomization.to_string())?)
+}
