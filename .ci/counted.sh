@@ -1,12 +1,21 @@
 # shellcheck shell=bash
-# A run of tests that executes none must not look like a good one.
+# A run of tests that executes none must not look like a good one, and neither must one that leaves tests out.
 
-# counted COMMAND...: runs tests, and adds up the results of all their binaries.
+# Where each run's results are added up.
+results=$(mktemp)
+
+# counted COMMAND...: runs tests, and adds up the results of all their binaries. A test that is ignored is a failure here: what it needs
+# should be there.
 counted() {
-    local log
+    local log status=0 passed failed ignored
     log=$(mktemp)
-    "$@" 2>&1 | tee "$log"
-    awk '/^test result: / { passed += $4; failed += $6 }
-        END { printf "\n%d passed, %d failed\n", passed, failed; exit passed == 0 }' "$log"
+    "$@" 2>&1 | tee "$log" || status=$?
+    read -r passed failed ignored < <(awk '/^test result: / { passed += $4; failed += $6; ignored += $8 } END { print passed + 0, failed + 0, ignored + 0 }' "$log")
     rm "$log"
+    echo "$passed $failed $ignored" >>"$results"
+    printf '\n%d passed, %d failed, %d ignored\n' "$passed" "$failed" "$ignored"
+    if [[ $status -ne 0 ]]; then
+        return "$status"
+    fi
+    [[ $passed -gt 0 && $failed -eq 0 && $ignored -eq 0 ]]
 }

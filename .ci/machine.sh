@@ -2,7 +2,6 @@
 # What a machine needs before anything can be checked. It is installed where that is possible, and named where it is not.
 
 prepare_machine() {
-    local program
     if ! command -v cargo >/dev/null || ! command -v rustup >/dev/null; then
         echo "cargo and rustup are missing: install them as https://rustup.rs says" >&2
         return 1
@@ -13,14 +12,9 @@ prepare_machine() {
     need node nodejs 'Node.js, for the tests on wasm32'
     need python3 python3 'Python, for pip'
     need shellcheck shellcheck 'linter of shell scripts'
-    need valgrind valgrind 'counter of instructions, for what a request costs'
     need ip iproute2 'sets the loopback interface up, for the tests in a mesh'
-    need chromium chromium 'browser, for the page that the demo writes'
     need_pip
     need_go
-    for program in docker-registry kubectl skopeo; do
-        tests/tools/program "$program" >/dev/null
-    done
     rustup component add clippy rustfmt
     rustup target add wasm32-unknown-unknown
 }

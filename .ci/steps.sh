@@ -88,8 +88,3 @@ fuzz() {
 mesh() {
     counted cargo mesh
 }
-
-# What the README says, with the end-to-end tests on real Envoys.
-tests() {
-    counted cargo test --workspace --locked
-}

@@ -1,0 +1,67 @@
+# shellcheck shell=bash
+# The README's commands as a stranger runs them: a fresh clone, an empty cargo home, an empty cache folder, and none of the programs that
+# tests need besides Rust, Python and a C compiler.
+
+# Whatever a step of these checks installs, or a machine of a developer has.
+hidden=(chromium chromium-browser google-chrome docker-registry etcd go kubectl node npm shellcheck skopeo valgrind vgdb)
+
+fresh() (
+    place=$(mktemp -d)
+    trap 'chmod -R u+w "$place"; rm -rf "$place"' EXIT
+    git clone --quiet . "$place/laststream"
+    hide_programs "$place/path"
+    commands=$(readme_commands)
+    [[ $(wc -l <<<"$commands") -eq 2 ]] || { echo "README.md should have two commands after its marker, not: $commands" >&2; return 1; }
+    while read -r -u 7 command; do
+        printf '\n$ %s\n' "$command"
+        counted_where_tests as_a_stranger "$place" "$command"
+    done 7<<<"$commands"
+    printf '\n$ cargo test --test envoy -- registry::push, without a network\n'
+    counted as_a_stranger "$place" 'unshare --map-root-user --net sh -c "ip link set lo up && cargo test --test envoy -- registry::push"'
+)
+
+# The block of code after the marker, without comments.
+readme_commands() {
+    awk '/^<!-- run on a fresh machine -->/ { wanted = 1; next }
+        wanted && /^```/ { if (inside) exit; inside = 1; next }
+        inside { sub(/ *#.*/, ""); print }' README.md
+}
+
+# counted_where_tests RUNNER PLACE COMMAND
+counted_where_tests() {
+    case $3 in
+        'cargo test'*) counted "$@" ;;
+        *) "$@" ;;
+    esac
+}
+
+# as_a_stranger PLACE COMMAND
+as_a_stranger() (
+    cd "$1/laststream" || exit
+    rustup=${RUSTUP_HOME:-$HOME/.rustup}
+    while read -r name; do
+        unset "$name"
+    done < <(compgen -e | grep -E '^(CARGO|RUST|LASTSTREAM)')
+    env RUSTUP_HOME="$rustup" CARGO_HOME="$1/cargo" LASTSTREAM_CACHE="$1/cache" PATH="$1/path" bash -c "$2"
+)
+
+# hide_programs FOLDER: links to all programs but the hidden ones, to be used as PATH.
+hide_programs() {
+    local folder program name
+    mkdir "$1"
+    for name in "${hidden[@]}"; do
+        : >"$1/$name"
+    done
+    IFS=: read -r -a folders <<<"$PATH"
+    for folder in "${folders[@]}"; do
+        for program in "$folder"/*; do
+            name=${program##*/}
+            if [[ -x $program && ! -e $1/$name ]]; then
+                ln -s "$program" "$1/$name"
+            fi
+        done
+    done
+    for name in "${hidden[@]}"; do
+        rm "$1/$name"
+    done
+}
