@@ -3,6 +3,7 @@
 
 mod causes;
 pub mod demo;
+pub mod digest;
 pub mod env_vars;
 pub mod envoy;
 pub mod exec;
@@ -20,5 +21,6 @@ pub mod registry;
 pub mod render;
 pub mod run;
 pub mod sign;
+pub mod time_span;
 pub mod visible;
 pub mod yaml;

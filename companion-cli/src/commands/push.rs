@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use laststream::image::{Digest, Image, Reference, VARIANT};
+use laststream::digest::Digest;
+use laststream::image::{Image, Reference, VARIANT};
 use laststream::module::analysis::analyse;
 use laststream::module::builtin;
 use laststream::module::verdict::{Obstacle, obstacles};

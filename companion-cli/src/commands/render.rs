@@ -4,7 +4,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use laststream::image::{Digest, Reference};
+use laststream::digest::Digest;
+use laststream::image::Reference;
 use laststream::policy::file::Engine;
 use laststream::policy::{Overrides, Policy};
 use laststream::registry::Registry;

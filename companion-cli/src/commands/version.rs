@@ -1,7 +1,8 @@
 //! `laststream version`
 
 use clap::Args;
-use laststream::image::{Digest, Image};
+use laststream::digest::Digest;
+use laststream::image::Image;
 use laststream::module::analysis::{Module, analyse};
 use laststream::module::builtin;
 use laststream_filter::identity::CONFIGURATION;

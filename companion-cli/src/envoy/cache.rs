@@ -187,6 +187,7 @@ impl Drop for Lock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::Digest;
     use crate::progress::Silent;
 
     struct Fixture {
@@ -205,7 +206,7 @@ mod tests {
         let work = slot.workplace(&lock).unwrap();
         let finished = work.path().join("envoy");
         fs::write(&finished, "good").unwrap();
-        slot.place(&finished, files::sha256_of(b"good"), Origin::Release, &lock).unwrap();
+        slot.place(&finished, Digest::of(b"good").hex().to_owned(), Origin::Release, &lock).unwrap();
         Fixture { _home: home, slot }
     }
 
@@ -219,7 +220,7 @@ mod tests {
     #[test]
     fn what_was_placed_is_found_and_nothing_else_is_left() {
         let Fixture { _home, slot } = fixture();
-        assert_eq!(slot.look().unwrap(), (slot.binary(), Origin::Release, files::sha256_of(b"good")));
+        assert_eq!(slot.look().unwrap(), (slot.binary(), Origin::Release, Digest::of(b"good").hex().to_owned()));
         let mut names: Vec<_> = fs::read_dir(slot.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["envoy", "envoy.json", "lock"]);

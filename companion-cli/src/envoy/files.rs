@@ -1,21 +1,22 @@
 //! Small work on files: hashes, writing at once, permissions.
 
-use ring::digest::{Context, SHA256};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+
+use crate::digest::Hasher;
 
 /// A file that knows the SHA-256 and the number of the bytes that went into it.
 pub(crate) struct HashingFile {
     file: File,
-    context: Context,
+    hasher: Hasher,
     written: u64,
 }
 
 impl HashingFile {
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: File::create(path)?, context: Context::new(&SHA256), written: 0 })
+        Ok(Self { file: File::create(path)?, hasher: Hasher::default(), written: 0 })
     }
 
     pub(crate) fn written(&self) -> u64 {
@@ -24,14 +25,14 @@ impl HashingFile {
 
     /// The SHA-256 in hexadecimal.
     pub(crate) fn finish(self) -> String {
-        hex(self.context)
+        self.hasher.finish().hex().to_owned()
     }
 }
 
 impl Write for HashingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
-        self.context.update(bytes.get(..written).unwrap_or_default());
+        self.hasher.update(bytes.get(..written).unwrap_or_default());
         self.written += written as u64;
         Ok(written)
     }
@@ -43,26 +44,9 @@ impl Write for HashingFile {
 
 /// The SHA-256 of a file in hexadecimal.
 pub(crate) fn sha256(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut context = Context::new(&SHA256);
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hex(context)),
-            count => context.update(buffer.get(..count).unwrap_or_default()),
-        }
-    }
-}
-
-/// The SHA-256 of bytes in hexadecimal.
-pub(crate) fn sha256_of(bytes: &[u8]) -> String {
-    let mut context = Context::new(&SHA256);
-    context.update(bytes);
-    hex(context)
-}
-
-fn hex(context: Context) -> String {
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut hasher = Hasher::default();
+    io::copy(&mut BufReader::with_capacity(256 << 10, File::open(path)?), &mut hasher)?;
+    Ok(hasher.finish().hex().to_owned())
 }
 
 /// Writes a small file so that nobody ever sees half of it.

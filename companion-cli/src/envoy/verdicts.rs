@@ -6,6 +6,7 @@
 use super::files::{self, Fingerprint};
 use super::probe::{self, Identity};
 use super::{Places, Problem};
+use crate::digest::Digest;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,8 @@ struct Verdict {
 pub(crate) fn has_v8(places: &Places, binary: &Path, identity: &Identity) -> Result<bool, Problem> {
     let fingerprint = Fingerprint::of(binary).map_err(Problem::files("read", binary))?;
     let memory = places.cache.as_ref().map(|cache| {
-        let name = files::sha256_of(binary.as_os_str().as_encoded_bytes());
-        cache.join("envoy").join("verdicts").join(name).with_extension("json")
+        let name = Digest::of(binary.as_os_str().as_encoded_bytes());
+        cache.join("envoy").join("verdicts").join(name.hex()).with_extension("json")
     });
     let known = memory.as_ref().and_then(|path| serde_json::from_slice::<Verdict>(&fs::read(path).ok()?).ok());
     if let Some(known) = known

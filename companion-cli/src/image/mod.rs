@@ -1,7 +1,6 @@
 //! A module as an image, in the layout that Istio's and Envoy Gateway's fetchers both take ("compat"): one manifest, one layer, and in it
 //! `plugin.wasm`. Carrying it to a registry is the work of [`crate::registry`].
 
-mod digest;
 mod layer;
 mod manifest;
 mod reference;
@@ -9,7 +8,7 @@ mod reference;
 use std::collections::BTreeMap;
 use std::io;
 
-pub use digest::{Digest, NotADigest};
+use crate::digest::Digest;
 pub use layer::FILE;
 pub use manifest::{CONFIG, DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, LAYER, MANIFEST, Manifest, VARIANT};
 pub use reference::{DOCKER_HUB, NotAReference, Reference, is_docker_hub};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::digest::{Digest, NotADigest};
+use crate::digest::{Digest, NotADigest};
 
 /// Docker Hub's name in references.
 pub const DOCKER_HUB: &str = "docker.io";

@@ -9,7 +9,8 @@ use super::layer::{self, Unpacked};
 use super::manifest::{DOCKER_LAYER, Document, SOLO_MODULE};
 pub use super::manifest::{Descriptor, Platform};
 use super::{MOST, Source};
-use crate::image::{DOCKER_MANIFEST, Digest, FILE, INDEX, LAYER};
+use crate::digest::Digest;
+use crate::image::{DOCKER_MANIFEST, FILE, INDEX, LAYER};
 
 /// An image.
 #[derive(Debug, Clone, Serialize)]

@@ -2,7 +2,8 @@
 
 use super::image::Descriptor;
 use super::{MOST, Source};
-use crate::image::{self, Digest, Reference};
+use crate::digest::{Digest, NotADigest};
+use crate::image::{self, Reference};
 use crate::registry::Registry;
 
 /// What a reference stands for.
@@ -29,5 +30,5 @@ impl Source for Remote<'_> {
 }
 
 fn parse(digest: &str) -> Result<Digest, String> {
-    digest.parse().map_err(|error: image::NotADigest| error.to_string())
+    digest.parse().map_err(|error: NotADigest| error.to_string())
 }

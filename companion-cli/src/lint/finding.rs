@@ -3,7 +3,7 @@
 use super::given::Given;
 use super::node::Node;
 use super::rule::Rule;
-use super::tree::Position;
+use crate::yaml::tree::Position;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

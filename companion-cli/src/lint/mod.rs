@@ -23,8 +23,6 @@ mod reach;
 mod rule;
 mod rules;
 mod sources;
-mod times;
-mod tree;
 
 pub use finding::{Finding, Severity};
 pub use given::Assume;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::credentials;
+use crate::digest::Digest;
 use crate::http::mask::Mask;
 use crate::http::retry::Passing;
 use crate::http::{HttpError, Unusable};
-use crate::image::Digest;
 
 /// What a registry says no with.
 #[derive(Debug)]

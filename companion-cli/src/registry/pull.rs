@@ -6,7 +6,8 @@ use super::answer::Answer;
 use super::auth::Scope;
 use super::error::Error;
 use super::{Call, Registry, Repository, words};
-use crate::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, Digest, INDEX, MANIFEST, Reference};
+use crate::digest::Digest;
+use crate::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, MANIFEST, Reference};
 
 /// The protocol lets registries refuse larger manifests.
 const LARGEST_MANIFEST: u64 = 4 << 20;

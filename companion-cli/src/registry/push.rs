@@ -6,7 +6,8 @@ use super::answer::Answer;
 use super::auth::Scope;
 use super::error::Error;
 use super::{Call, Registry, Repository};
-use crate::image::{Descriptor, Digest, Image, MANIFEST};
+use crate::digest::Digest;
+use crate::image::{Descriptor, Image, MANIFEST};
 
 /// Larger answers to a push are not worth reading.
 const LARGEST_ANSWER: u64 = 1 << 20;

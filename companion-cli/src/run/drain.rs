@@ -63,7 +63,7 @@ impl Runner {
 
     fn wait(&mut self, heard: &dyn Fn(&Step)) -> Drained {
         let began = Instant::now();
-        let longest = Duration::from_millis(self.current.policy.sizing.deadline.millis()) + LATE;
+        let longest = self.current.policy.sizing.deadline.duration() + LATE;
         let mut said = Said::default();
         let mut has_begun = false;
         let (mut streams, mut exempt) = (0, 0);

@@ -1,7 +1,8 @@
 //! What is done through the library. Finding and fetching, as other commands do it: digests are checked, sizes have limits, blobs may be
 //! elsewhere. And what no real module is large enough for.
 
-use laststream::image::{Descriptor, Digest, Image, Manifest, Reference};
+use laststream::digest::Digest;
+use laststream::image::{Descriptor, Image, Manifest, Reference};
 use laststream::progress::Silent;
 use laststream::registry::credentials::{Found, Login, Secret, Sources};
 use laststream::registry::{Error, Limits, Options, Registry, publish};

@@ -186,7 +186,7 @@ fn short_fetch<'g>(given: &'g Given, found: &mut Found<'g>) {
         let Some(http) = module.uri().and_then(Node::parent) else { continue };
         match http.field("timeout") {
             None => found.at(http, "there is no `timeout`: the agent gives up after 5 s"),
-            Some(node) if node.text().and_then(crate::lint::times::milliseconds).is_some_and(|time| time < 10_000) => {
+            Some(node) if node.text().and_then(crate::time_span::milliseconds).is_some_and(|time| time < 10_000) => {
                 found.at(node, format!("{} is little for a pull through the internet", node.text().unwrap_or_default()));
             }
             Some(_) => {}

@@ -6,7 +6,7 @@ use crate::lint::node::Node;
 use crate::lint::objects::object_of;
 use crate::lint::plain::Meaning;
 use crate::lint::rule::Rule;
-use crate::lint::tree::Position;
+use crate::yaml::tree::Position;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -12,7 +12,7 @@ use crate::lint::node::Node;
 use crate::lint::pods::stop_hooks;
 use crate::lint::reach::is_same_resource;
 use crate::lint::rule::Rule;
-use crate::lint::times::milliseconds;
+use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -11,7 +11,7 @@ use crate::lint::node::Node;
 use crate::lint::objects::object_of;
 use crate::lint::pods::{Hook, Pod, pods, stop_hooks};
 use crate::lint::rule::Rule;
-use crate::lint::times::milliseconds;
+use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -6,7 +6,7 @@ use crate::lint::modules::{gates, ours};
 use crate::lint::node::Node;
 use crate::lint::objects::of_kind;
 use crate::lint::rule::Rule;
-use crate::lint::times::milliseconds;
+use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, options};
 
 /// No node.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 /// Deeper than any manifest.
 const DEEPEST: usize = 128;
 /// All files together; more than any set of manifests, and a bound for the memory.
-pub(super) const MOST_NODES: usize = 2_000_000;
+pub(crate) const MOST_NODES: usize = 2_000_000;
 /// Of one file; more would say no more.
 const MOST_ERRORS: usize = 20;
 /// From here on, readers of Kubernetes refuse documents that consist of aliases.
@@ -21,14 +21,14 @@ const NARROW: usize = 64;
 
 /// A position: line and column from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Position {
-    pub(super) line: u32,
-    pub(super) column: u32,
+pub(crate) struct Position {
+    pub(crate) line: u32,
+    pub(crate) column: u32,
 }
 
 /// How a scalar is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     Plain,
     Quoted,
     /// After `|`: its lines are lines of the file.
@@ -38,7 +38,7 @@ pub(super) enum Style {
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Scalar(Box<str>, Style),
     List(Vec<u32>),
     Map(Vec<(u32, u32)>),
@@ -46,49 +46,49 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug)]
-pub(super) struct Raw {
-    pub(super) kind: Kind,
-    pub(super) parent: u32,
+pub(crate) struct Raw {
+    pub(crate) kind: Kind,
+    pub(crate) parent: u32,
     /// The node that is its key in the parent, where that is a map.
-    pub(super) key: u32,
+    pub(crate) key: u32,
     /// Where it is in the parent's list.
-    pub(super) index: u32,
-    pub(super) start: Position,
+    pub(crate) index: u32,
+    pub(crate) start: Position,
     /// Bytes in the text.
-    pub(super) bytes: (u32, u32),
+    pub(crate) bytes: (u32, u32),
     /// How many nodes it would be with all aliases written out.
     expanded: u64,
 }
 
 /// A place in the text where it is not as it should be.
 #[derive(Debug)]
-pub(super) struct Slip {
-    pub(super) position: Position,
-    pub(super) message: String,
+pub(crate) struct Slip {
+    pub(crate) position: Position,
+    pub(crate) message: String,
 }
 
 /// A text's nodes.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
-    pub(super) nodes: Vec<Raw>,
+pub(crate) struct Tree {
+    pub(crate) nodes: Vec<Raw>,
     /// One for each document.
-    pub(super) roots: Vec<u32>,
+    pub(crate) roots: Vec<u32>,
     /// Where it could not be read.
-    pub(super) errors: Vec<Slip>,
+    pub(crate) errors: Vec<Slip>,
     /// The values of maps with many keys, by their keys; others are looked through.
-    pub(super) wide: HashMap<u32, HashMap<Box<str>, u32>>,
+    pub(crate) wide: HashMap<u32, HashMap<Box<str>, u32>>,
     /// Keys that a map has already, each with the first.
-    pub(super) twice: Vec<(u32, u32)>,
+    pub(crate) twice: Vec<(u32, u32)>,
     /// Documents that aliases make too large.
-    pub(super) inflated: Vec<u32>,
+    pub(crate) inflated: Vec<u32>,
     /// Comments: their line, whether something is in front of them, what follows `#`.
-    pub(super) comments: Vec<(u32, bool, Box<str>)>,
+    pub(crate) comments: Vec<(u32, bool, Box<str>)>,
 }
 
 impl Tree {
     /// Reads a text. What cannot be read is in `errors`; documents around it are there all the same.
     /// It may have as many nodes as are left.
-    pub(super) fn read(text: &str, most: usize) -> Self {
+    pub(crate) fn read(text: &str, most: usize) -> Self {
         let mut builder = Builder { tree: Self::default(), open: Vec::new(), anchors: HashMap::new(), text, most };
         let mut parser = Parser::new_from_str_with_options(text, options! { max_buffered_comment_events: 100_000 });
         loop {
@@ -109,8 +109,36 @@ impl Tree {
         builder.tree
     }
 
+    /// Where the field stands that a path such as `a.b[3].c` names, or the innermost one around it that is there.
+    pub(crate) fn place_of(&self, path: &str) -> Option<Position> {
+        let mut here = *self.roots.first().filter(|_| self.errors.is_empty())?;
+        for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
+            match self.child(here, step) {
+                Some(inner) => here = inner,
+                None => break,
+            }
+        }
+        self.nodes.get(here as usize).map(|raw| raw.start)
+    }
+
+    /// The value of a key, or the item at an index.
+    fn child(&self, id: u32, step: &str) -> Option<u32> {
+        match &self.nodes.get(self.resolve(id) as usize)?.kind {
+            Kind::Map(entries) => entries.iter().find(|(key, _)| self.text(*key) == Some(step)).map(|(_, value)| *value),
+            Kind::List(items) => items.get(step.parse::<usize>().ok()?).copied(),
+            _ => None,
+        }
+    }
+
+    fn text(&self, id: u32) -> Option<&str> {
+        match &self.nodes.get(self.resolve(id) as usize)?.kind {
+            Kind::Scalar(text, _) => Some(text),
+            _ => None,
+        }
+    }
+
     /// What a node is, with the alias taken away.
-    pub(super) fn resolve(&self, id: u32) -> u32 {
+    pub(crate) fn resolve(&self, id: u32) -> u32 {
         match self.nodes.get(id as usize).map(|raw| &raw.kind) {
             Some(Kind::Alias(target)) => *target,
             _ => id,
@@ -209,11 +237,7 @@ impl Builder<'_> {
     fn note_wide(&mut self, map: u32) {
         let tree = &self.tree;
         let Some(Kind::Map(entries)) = tree.nodes.get(map as usize).map(|raw| &raw.kind) else { return };
-        let text = |key: u32| match tree.nodes.get(tree.resolve(key) as usize).map(|raw| &raw.kind) {
-            Some(Kind::Scalar(text, _)) => Some(text.clone()),
-            _ => None,
-        };
-        let by_key = entries.iter().filter_map(|(key, value)| Some((text(*key)?, *value))).collect();
+        let by_key = entries.iter().filter_map(|(key, value)| Some((tree.text(*key)?.into(), *value))).collect();
         self.tree.wide.insert(map, by_key);
     }
 
@@ -294,4 +318,24 @@ fn position(mark: Marker) -> Position {
 /// Texts are limited to far less than 4 GB.
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(NONE - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_NODES, Tree};
+
+    fn place(text: &str, path: &str) -> Option<(u32, u32)> {
+        Tree::read(text, MOST_NODES).place_of(path).map(|place| (place.line, place.column))
+    }
+
+    #[test]
+    fn finds_fields_and_what_is_around_those_that_are_missing() {
+        let text = "name: x\nforwarded_proto:\n  trust:\n    peers: [10.0.0.0/8,\n      10.0.0.1/8]\n  presets:\n  - gcp\n";
+        assert_eq!(place(text, "name"), Some((1, 7)));
+        assert_eq!(place(text, "forwarded_proto.trust.peers[1]"), Some((5, 7)));
+        assert_eq!(place(text, "forwarded_proto.presets[0]"), Some((7, 5)));
+        assert_eq!(place(text, "forwarded_proto.trust.identities[0]"), Some((4, 5)));
+        assert_eq!(place("a: &x {b: 1}\nc: *x\n", "c.b"), Some((1, 11)));
+        assert_eq!(place("[", "a"), None);
+    }
 }

@@ -1,9 +1,10 @@
-//! The name of bytes in a registry: their SHA-256.
+//! SHA-256, and the name that registries give to bytes by it. The only place that hashes.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::str::FromStr;
 
-use ring::digest::{SHA256, digest};
+use ring::digest::{Context, SHA256};
 
 const ALGORITHM: &str = "sha256:";
 
@@ -15,8 +16,9 @@ impl Digest {
     /// The digest of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        let hex: String = digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("{ALGORITHM}{hex}"))
+        let mut hasher = Hasher::default();
+        hasher.update(bytes);
+        hasher.finish()
     }
 
     /// Only the digits, as `sha256` in an `EnvoyFilter` wants them.
@@ -29,6 +31,38 @@ impl Digest {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// The digest of bytes that come one after another.
+#[derive(Clone)]
+pub(crate) struct Hasher(Context);
+
+impl Default for Hasher {
+    fn default() -> Self {
+        Self(Context::new(&SHA256))
+    }
+}
+
+impl Hasher {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn finish(self) -> Digest {
+        let hex: String = self.0.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Digest(format!("{ALGORITHM}{hex}"))
+    }
+}
+
+impl Write for Hasher {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
