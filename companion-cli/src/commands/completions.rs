@@ -3,9 +3,9 @@
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-use crate::cli::Arguments;
 use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::cli::Arguments;
+use crate::commands::printer::Printer;
 
 /// Prints what a shell needs to complete this program's commands.
 #[derive(Debug, Args)]

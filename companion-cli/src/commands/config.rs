@@ -7,7 +7,7 @@ use laststream_filter::{config, gate};
 
 use crate::commands::Exit;
 use crate::commands::input::{LARGEST_TEXT, read};
-use crate::printer::Printer;
+use crate::commands::printer::Printer;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {

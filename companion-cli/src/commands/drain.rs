@@ -3,10 +3,10 @@
 use clap::Args;
 use laststream::gate::text;
 
-use crate::cli::Output;
 use crate::commands::Exit;
+use crate::commands::cli::Output;
 use crate::commands::gate_args::{GateArgs, failed};
-use crate::printer::Printer;
+use crate::commands::printer::Printer;
 
 /// Begins the drain of an Envoy, takes it back, or opens its gate by force. It waits for nothing: `laststream wait` does.
 #[derive(Debug, Args)]

@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
-use laststream::exec::{self, End, Plan};
 use laststream::gate::Address;
+use laststream::gate::exec::{self, End, Plan};
 use laststream::time_span::TimeSpan;
 
 use crate::commands::Exit;
 use crate::commands::gate_args::GateArgs;
-use crate::printer::Printer;
+use crate::commands::printer::Printer;
 
 /// Runs a command beside a proxy, for Jobs: waits until the proxy is ready, runs the command, waits until the streams that it began have
 /// ended, and ends the proxy.

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use laststream::{foreign, inspect};
+use laststream::foreign;
+use laststream::oci::inspect;
 
 /// A policy or a configuration; the largest that Kubernetes keeps has 3 MiB.
 pub(super) const LARGEST_TEXT: u64 = 16 << 20;

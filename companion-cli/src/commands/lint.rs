@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use laststream::lint::{self, Assume, Rule, Severity, output};
 
 use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::printer::Printer;
 
 /// Checks manifests for what loses requests: EnvoyFilters, pods, Helm values, plain Envoys.
 ///

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _};
 
-use crate::cli::Arguments;
 use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::cli::Arguments;
+use crate::commands::printer::Printer;
 
 /// Writes the manual pages into a folder: one for each command.
 #[derive(Debug, Args)]

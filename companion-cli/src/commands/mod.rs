@@ -1,6 +1,7 @@
 //! The commands, a file each: they do their work, hand their results to the printer, and say how it ended.
 
 pub(crate) mod build;
+pub(crate) mod cli;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
@@ -16,6 +17,7 @@ pub(crate) mod inspect;
 pub(crate) mod install;
 pub(crate) mod lint;
 pub(crate) mod man;
+pub(crate) mod printer;
 pub(crate) mod push;
 mod registry_args;
 pub(crate) mod render;
@@ -25,8 +27,8 @@ pub(crate) mod streams;
 pub(crate) mod version;
 pub(crate) mod wait;
 
-use crate::cli::{Arguments, Command};
-use crate::printer::Printer;
+use crate::commands::cli::{Arguments, Command};
+use crate::commands::printer::Printer;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use laststream::digest::Digest;
-use laststream::image::Reference;
+use laststream::oci::image::Reference;
+use laststream::oci::registry::Registry;
 use laststream::policy::file::Engine;
 use laststream::policy::{Overrides, Policy};
-use laststream::registry::Registry;
 use laststream::render::output::{self, Difference};
 use laststream::render::{self, Home, Kind, Rendered};
 
 use crate::commands::Exit;
 use crate::commands::input::{LARGEST_TEXT, read};
+use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
-use crate::printer::Printer;
 
 /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
 #[derive(Debug, Args)]

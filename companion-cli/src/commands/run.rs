@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use clap::Args;
 use laststream::env_vars;
-use laststream::envoy::{self, NEWEST, Version, Wanted};
 use laststream::gate;
+use laststream::local::envoy::{self, NEWEST, Version, Wanted};
+use laststream::local::run::module::Source;
+use laststream::local::run::upstream::{self, Upstream};
+use laststream::local::run::watch::{ModuleWatch, PolicyWatch};
+use laststream::local::run::{self, Drained, Runner, Setup, Step, Stop, echo};
+use laststream::oci::registry::credentials::Secret;
 use laststream::policy::Policy;
 use laststream::progress::Progress;
-use laststream::registry::credentials::Secret;
-use laststream::run::module::Source;
-use laststream::run::upstream::{self, Upstream};
-use laststream::run::watch::{ModuleWatch, PolicyWatch};
-use laststream::run::{self, Drained, Runner, Setup, Step, Stop, echo};
 
 use laststream_filter::gate::access::SHORTEST_SECRET;
 
-use crate::cli::Output;
 use crate::commands::Exit;
+use crate::commands::cli::Output;
 use crate::commands::guarded;
 use crate::commands::input::{LARGEST_TEXT, read};
-use crate::printer::Printer;
+use crate::commands::printer::Printer;
 
 /// Runs a real Envoy with the module in front of an app, until Ctrl-C; then it drains, and says what it waits for.
 ///

@@ -9,7 +9,7 @@ use super::address::Address;
 use super::bodies::{Outcome, Status, Streams};
 use super::http::{Http, Response};
 use super::trouble::Trouble;
-use crate::registry::credentials::Secret;
+use crate::oci::registry::credentials::Secret;
 
 pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
 /// A status waits 50 ms for the counters, and 400 ms for Envoy.

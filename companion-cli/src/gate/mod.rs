@@ -3,7 +3,9 @@
 mod address;
 mod bodies;
 mod client;
+pub mod exec;
 mod http;
+pub mod install;
 mod secret;
 pub mod text;
 mod trouble;

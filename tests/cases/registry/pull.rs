@@ -2,10 +2,10 @@
 //! elsewhere. And what no real module is large enough for.
 
 use laststream::digest::Digest;
-use laststream::image::{Descriptor, Image, Manifest, Reference};
+use laststream::oci::image::{Descriptor, Image, Manifest, Reference};
+use laststream::oci::registry::credentials::{Found, Login, Secret, Sources};
+use laststream::oci::registry::{Error, Limits, Options, Registry, publish};
 use laststream::progress::Silent;
-use laststream::registry::credentials::{Found, Login, Secret, Sources};
-use laststream::registry::{Error, Limits, Options, Registry, publish};
 
 use super::{HTPASSWD, PASSWORD, USERNAME, push};
 use crate::lab::{self, EnvoylessCase, envoyless};

@@ -3,8 +3,8 @@
 use super::image::Descriptor;
 use super::{MOST, Source};
 use crate::digest::{Digest, NotADigest};
-use crate::image::{self, Reference};
-use crate::registry::Registry;
+use crate::oci::image::{self, Reference};
+use crate::oci::registry::Registry;
 
 /// What a reference stands for.
 pub struct Remote<'a> {

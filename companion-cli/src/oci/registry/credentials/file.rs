@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{Error, Found, Login, Secret, Sources, helper, key};
 use crate::foreign;
-use crate::image::is_docker_hub;
+use crate::oci::image::is_docker_hub;
 
 /// Larger ones are something else.
 const LARGEST: u64 = 4 << 20;

@@ -7,7 +7,7 @@ use super::credentials::Sources;
 use super::error::Error;
 use super::push::Arrival;
 use super::{Options, Registry};
-use crate::image::{Image, NotAReference, Reference};
+use crate::oci::image::{Image, NotAReference, Reference};
 use crate::progress::Progress;
 
 /// What was published before something went wrong.

@@ -32,7 +32,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
-use crate::envoy::Envoy;
+use crate::local::envoy::Envoy;
 use crate::progress::Progress;
 pub use error::Error;
 pub use judge::{EndedBy, LaneResult};

@@ -8,7 +8,7 @@ use super::record::{Event, Span, Who};
 use super::times::Times;
 use super::view::times_in_words;
 use super::{Outcome, Row};
-use crate::envoy::files::write_at_once;
+use crate::local::envoy::files::write_at_once;
 
 const STYLE: &str = include_str!("report/page.css");
 

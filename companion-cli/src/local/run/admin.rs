@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::Value;
 
 use crate::gate;
-use crate::registry::credentials::Secret;
+use crate::oci::registry::credentials::Secret;
 
 /// Both answer at once, unless Envoy is dead or very busy.
 const PATIENCE: Duration = Duration::from_secs(5);

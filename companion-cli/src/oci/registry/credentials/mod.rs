@@ -15,7 +15,7 @@ pub use crate::http::Secret;
 
 use crate::env_vars::XDG_RUNTIME_DIR;
 use crate::env_vars::{DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup, PATH, REGISTRY_AUTH_FILE};
-use crate::image::is_docker_hub;
+use crate::oci::image::is_docker_hub;
 
 /// How long a credential helper may take: some ask their cloud.
 const HELPER_TIME: Duration = Duration::from_secs(30);

@@ -7,7 +7,7 @@ use super::auth::Scope;
 use super::error::Error;
 use super::{Call, Registry, Repository, words};
 use crate::digest::Digest;
-use crate::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, MANIFEST, Reference};
+use crate::oci::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, MANIFEST, Reference};
 
 /// The protocol lets registries refuse larger manifests.
 const LARGEST_MANIFEST: u64 = 4 << 20;

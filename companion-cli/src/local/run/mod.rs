@@ -1,6 +1,6 @@
 //! A real Envoy on this machine, with the module in front of an app: started, changed while it runs, drained, and never left behind.
 //!
-//! [`Runner`] owns the process, its ports and its folder. Finding an Envoy is [`crate::envoy`]'s, what Envoy is told is
+//! [`Runner`] owns the process, its ports and its folder. Finding an Envoy is [`crate::local::envoy`]'s, what Envoy is told is
 //! [`crate::render`]'s; signals and words for people are the command's.
 
 mod admin;
@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::oci::registry::credentials::Secret;
 use crate::policy::Policy;
-use crate::registry::credentials::Secret;
 use crate::render::local::Ports;
 use admin::Http;
 use child::Child;

@@ -154,7 +154,7 @@ fn scheme_line(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::record::Who;
+    use crate::local::demo::record::Who;
 
     /// A line that wraps would push all lines down at each change.
     #[test]

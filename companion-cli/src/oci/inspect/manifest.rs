@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::image::MANIFEST;
+use crate::oci::image::MANIFEST;
 
 /// A layer beside Docker's own manifest.
 pub(super) const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";

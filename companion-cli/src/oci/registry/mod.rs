@@ -34,7 +34,7 @@ use crate::http::redirect::{Lost, Why, follow};
 use crate::http::retry;
 use crate::http::url::{Origin, Url};
 use crate::http::{self as client, Client, Request, Settings};
-use crate::image::{DOCKER_HUB, is_docker_hub};
+use crate::oci::image::{DOCKER_HUB, is_docker_hub};
 use crate::progress::Progress;
 use answer::Answer;
 use auth::{Authorization, Cache, Scope};

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::env_vars::{self, LASTSTREAM_OFFLINE};
 use crate::foreign;
-use crate::inspect::MOST;
 use crate::module::analysis::analyse;
 use crate::module::make::Make;
 use crate::module::verdict::obstacles;
 use crate::module::{builtin, checkout};
+use crate::oci::inspect::MOST;
 use crate::progress::Progress;
 
 /// Where a module comes from.

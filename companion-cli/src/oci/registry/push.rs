@@ -7,7 +7,7 @@ use super::auth::Scope;
 use super::error::Error;
 use super::{Call, Registry, Repository};
 use crate::digest::Digest;
-use crate::image::{Descriptor, Image, MANIFEST};
+use crate::oci::image::{Descriptor, Image, MANIFEST};
 
 /// Larger answers to a push are not worth reading.
 const LARGEST_ANSWER: u64 = 1 << 20;

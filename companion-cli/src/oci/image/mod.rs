@@ -1,5 +1,5 @@
 //! A module as an image, in the layout that Istio's and Envoy Gateway's fetchers both take ("compat"): one manifest, one layer, and in it
-//! `plugin.wasm`. Carrying it to a registry is the work of [`crate::registry`].
+//! `plugin.wasm`. Carrying it to a registry is the work of [`crate::oci::registry`].
 
 mod layer;
 mod manifest;

@@ -10,7 +10,7 @@ use super::manifest::{DOCKER_LAYER, Document, SOLO_MODULE};
 pub use super::manifest::{Descriptor, Platform};
 use super::{MOST, Source};
 use crate::digest::Digest;
-use crate::image::{DOCKER_MANIFEST, FILE, INDEX, LAYER};
+use crate::oci::image::{DOCKER_MANIFEST, FILE, INDEX, LAYER};
 
 /// An image.
 #[derive(Debug, Clone, Serialize)]

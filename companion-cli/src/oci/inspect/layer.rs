@@ -7,7 +7,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::MOST;
 use crate::foreign;
-use crate::image::FILE;
+use crate::oci::image::FILE;
 
 /// What is in a layer.
 #[derive(Debug, Default)]
