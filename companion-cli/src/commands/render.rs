@@ -13,7 +13,7 @@ use laststream::render::output::{self, Difference};
 use laststream::render::{self, Home, Kind, Rendered};
 
 use crate::commands::Exit;
-use crate::commands::input::{LARGEST_TEXT, read};
+use crate::commands::input::{policy, policy_text};
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
 
@@ -163,26 +163,9 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
             By::Wasm => Engine::Wasm,
         }),
     };
-    let (name, text) = match &command.policy {
-        None => ("the command line".to_owned(), Vec::new()),
-        Some(file) => match read(file, LARGEST_TEXT) {
-            Ok(text) => (file.display().to_string(), text),
-            Err(error) => {
-                printer.error(&format!("cannot read `{}`: {error}", file.display()));
-                return Err(Exit::Failed);
-            }
-        },
-    };
-    match Policy::read(&text, &overrides) {
-        Ok(policy) => {
-            policy.warnings.iter().for_each(|warning| printer.warning(&format!("{name}: {warning}")));
-            Ok(policy)
-        }
-        Err(refused) => {
-            refused.0.iter().for_each(|problem| printer.error(&format!("{name}: {problem}")));
-            Err(Exit::Failed)
-        }
-    }
+    let file = command.policy.as_deref();
+    let text = policy_text(file, printer)?;
+    policy(file, "the command line", Policy::read(&text, &overrides), printer)
 }
 
 fn kind_of(command: &Render, policy: &Policy) -> Kind {

@@ -4,18 +4,18 @@
 //! Envoy at once when SIGTERM comes; otherwise it drains them then, and waits: for a fixed time, or with EXIT_ON_ZERO_ACTIVE_CONNECTIONS
 //! until Envoy has no connection left. Then it kills Envoy.
 
-use std::io::BufReader;
-use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::clock::{Clock, GRAIN};
+use http::Method;
+
+use super::clock::Clock;
 use super::error::Error;
-use super::http;
 use super::kubelet::Container;
 use super::proxy::Proxy;
 use super::times::Times;
+use crate::local::server::{self, Server};
 
 /// When it ends Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) enum Reason {
 
 pub(super) struct Agent {
     shared: Arc<Shared>,
-    port: u16,
+    status: Server,
 }
 
 struct Shared {
@@ -45,7 +45,6 @@ struct Shared {
     times: Times,
     proxy: Mutex<Option<Arc<Proxy>>>,
     drained: AtomicBool,
-    terminated: AtomicBool,
     reason: Mutex<Option<Reason>>,
     connections: Mutex<Option<u64>>,
     clock: Mutex<Option<Clock>>,
@@ -54,24 +53,21 @@ struct Shared {
 impl Agent {
     /// Its port is there before its Envoy is, whose configuration names it.
     pub(super) fn start(exit: Exit, times: &Times) -> Result<Self, Error> {
-        let (listener, port) = http::listen().map_err(|error| Error::Listen { error })?;
         let shared = Arc::new(Shared {
             exit,
             times: *times,
             proxy: Mutex::default(),
             drained: AtomicBool::new(false),
-            terminated: AtomicBool::new(false),
             reason: Mutex::default(),
             connections: Mutex::default(),
             clock: Mutex::default(),
         });
-        let status = Arc::clone(&shared);
-        thread::spawn(move || status.serve(&listener));
-        Ok(Self { shared, port })
+        let status = status(&shared).map_err(|error| Error::Listen { error })?;
+        Ok(Self { shared, status })
     }
 
     pub(super) fn port(&self) -> u16 {
-        self.port
+        self.status.address().port()
     }
 
     pub(super) fn adopt(&self, proxy: Arc<Proxy>) {
@@ -84,7 +80,7 @@ impl Agent {
     }
 
     pub(super) fn is_listening(&self) -> bool {
-        !self.shared.terminated.load(Ordering::SeqCst)
+        !self.status.has_ended()
     }
 
     /// Why it ended Envoy, if it did.
@@ -100,13 +96,13 @@ impl Agent {
 
 impl Container for Agent {
     fn terminate(&self) {
-        self.shared.terminated.store(true, Ordering::SeqCst);
+        self.status.kill();
         let shared = Arc::clone(&self.shared);
         thread::spawn(move || shared.end());
     }
 
     fn kill(&self) {
-        self.shared.terminated.store(true, Ordering::SeqCst);
+        self.status.kill();
         self.shared.kill(Reason::Sigkill);
     }
 
@@ -118,41 +114,35 @@ impl Container for Agent {
 impl Drop for Agent {
     /// Its threads may still hold the Envoy for a moment; it ends now.
     fn drop(&mut self) {
-        self.shared.terminated.store(true, Ordering::SeqCst);
         if let Some(proxy) = get(&self.shared.proxy) {
             proxy.kill();
         }
     }
 }
 
-impl Shared {
-    /// The status port: 15020 in Istio.
-    fn serve(&self, listener: &TcpListener) {
-        while !self.terminated.load(Ordering::SeqCst) {
-            match listener.accept() {
-                Ok((stream, _)) => self.talk(&stream),
-                Err(_) => thread::sleep(GRAIN),
+/// The status port: 15020 in Istio.
+fn status(shared: &Arc<Shared>) -> std::io::Result<Server> {
+    let shared = Arc::clone(shared);
+    Server::start(move |request| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let is_drain = request.method() == Method::POST && request.uri().path() == "/drain";
+            if is_drain {
+                let draining = Arc::clone(&shared);
+                // Asking Envoy blocks. It cannot fail but by a panic, and then there is nothing to drain.
+                let _ = tokio::task::spawn_blocking(move || draining.drain("/drain_listeners?graceful&skip_exit")).await;
+                shared.drained.store(true, Ordering::SeqCst);
             }
+            Ok(server::json(if is_drain { 200 } else { 404 }, "\n".into()))
         }
-    }
+    })
+}
 
-    fn talk(&self, stream: &TcpStream) {
-        let ready = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(GRAIN * 50)));
-        let Ok(request) = ready.and_then(|()| http::request(&mut BufReader::new(stream))) else { return };
-        let mut writer = stream;
-        let is_drain = request.method == "POST" && request.path == "/drain";
-        if is_drain {
-            self.drain("/drain_listeners?graceful&skip_exit");
-            self.drained.store(true, Ordering::SeqCst);
-        }
-        // Whoever does not hear it asks again.
-        let _ = http::answer(&mut writer, if is_drain { 200 } else { 404 }, "\n", true);
-    }
-
+impl Shared {
     fn drain(&self, path: &str) {
         if let Some(proxy) = get(&self.proxy) {
             // An Envoy that cannot be asked any more has nothing to drain.
-            let _ = proxy.admin("POST", path);
+            let _ = proxy.admin().post(path);
         }
     }
 
@@ -178,9 +168,8 @@ impl Shared {
 
     /// As the agent counts: the sum over all listeners but those of Istio's own.
     fn ask_connections(&self) -> Option<u64> {
-        let reply = get(&self.proxy)?.admin("GET", "/stats?usedonly&filter=downstream_cx_active$").ok()?;
-        let text = reply.text();
-        let listeners = text.lines().filter(|line| line.starts_with("listener.") && !line.starts_with("listener.admin."));
+        let reply = get(&self.proxy)?.admin().get("/stats?usedonly&filter=downstream_cx_active$").ok()?;
+        let listeners = reply.body.lines().filter(|line| line.starts_with("listener.") && !line.starts_with("listener.admin."));
         // Each worker has a gauge of the same name with itself in it.
         let sums = listeners.filter(|line| !line.contains(".worker_")).filter_map(|line| line.rsplit_once(": "));
         Some(sums.filter_map(|(_, value)| value.trim().parse::<u64>().ok()).sum())

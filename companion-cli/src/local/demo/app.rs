@@ -3,56 +3,54 @@
 //! At SIGTERM it does what gunicorn, httpbin's server, does: takes no new requests, finishes those that it has, and ends. Its listening
 //! socket stays open until then, for its workers hold it.
 
-use std::io::BufReader;
-use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use super::clock::GRAIN;
+use http::{HeaderMap, Response};
+
 use super::error::Error;
-use super::http::{self, Patient, Request};
 use super::kubelet::Container;
+use crate::local::server::{self, Server};
 
 /// httpbin's own.
 const LONGEST_DELAY: f64 = 10.0;
 
 pub(super) struct App {
-    port: u16,
-    state: Arc<State>,
+    server: Server,
+    work: Arc<Work>,
 }
 
 #[derive(Default)]
-struct State {
-    terminating: AtomicBool,
-    killed: AtomicBool,
-    ended: AtomicBool,
+struct Work {
     in_flight: AtomicUsize,
     executions: AtomicUsize,
 }
 
 impl App {
     pub(super) fn start() -> Result<Self, Error> {
-        let (listener, port) = http::listen().map_err(|error| Error::Listen { error })?;
-        let state = Arc::new(State::default());
-        let shared = Arc::clone(&state);
-        thread::spawn(move || serve(listener, &shared));
-        Ok(Self { port, state })
+        let work = Arc::<Work>::default();
+        let shared = Arc::clone(&work);
+        let handler = move |request: http::Request<_>| {
+            let shared = Arc::clone(&shared);
+            let (head, ()) = request.map(drop::<hyper::body::Incoming>).into_parts();
+            async move { Ok(respond(head.uri.path(), &head.headers, &shared).await) }
+        };
+        Ok(Self { server: Server::start(handler).map_err(|error| Error::Listen { error })?, work })
     }
 
     pub(super) fn port(&self) -> u16 {
-        self.port
+        self.server.address().port()
     }
 
     /// How many delays are running.
     pub(super) fn in_flight(&self) -> usize {
-        self.state.in_flight.load(Ordering::SeqCst)
+        self.work.in_flight.load(Ordering::SeqCst)
     }
 
     /// How many delays were ever begun: how often the work was done.
     pub(super) fn executions(&self) -> usize {
-        self.state.executions.load(Ordering::SeqCst)
+        self.work.executions.load(Ordering::SeqCst)
     }
 
     /// Whether `netstat` would show its port.
@@ -63,78 +61,39 @@ impl App {
 
 impl Container for App {
     fn terminate(&self) {
-        self.state.terminating.store(true, Ordering::SeqCst);
+        self.server.leave();
     }
 
     fn kill(&self) {
-        self.state.killed.store(true, Ordering::SeqCst);
-        self.terminate();
+        self.server.kill();
     }
 
     fn has_ended(&self) -> bool {
-        self.state.ended.load(Ordering::SeqCst)
+        self.server.has_ended()
     }
 }
 
-impl Drop for App {
-    fn drop(&mut self) {
-        self.kill();
+async fn respond(path: &str, headers: &HeaderMap, work: &Arc<Work>) -> Response<String> {
+    if let Some(duration) = delay(path) {
+        let _in_flight = InFlight::begin(work);
+        tokio::time::sleep(duration).await;
+        return server::json(200, format!("{{\"delay\": {}}}\n", duration.as_secs_f64()));
     }
-}
-
-fn serve(listener: TcpListener, state: &Arc<State>) {
-    loop {
-        let leaving = state.terminating.load(Ordering::SeqCst);
-        if leaving && (state.in_flight.load(Ordering::SeqCst) == 0 || state.killed.load(Ordering::SeqCst)) {
-            break;
-        }
-        match listener.accept() {
-            Ok((stream, _)) if !leaving => {
-                let shared = Arc::clone(state);
-                thread::spawn(move || talk(&stream, &shared));
-            }
-            _ => thread::sleep(GRAIN),
-        }
-    }
-    drop(listener);
-    state.ended.store(true, Ordering::SeqCst);
-}
-
-/// One connection. When it breaks, there is nobody to be told.
-fn talk(stream: &TcpStream, state: &State) {
-    let prepared = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(GRAIN * 5)));
-    let leaving = || state.terminating.load(Ordering::SeqCst);
-    let mut reader = BufReader::new(Patient::new(stream, &leaving));
-    if prepared.is_err() {
-        return;
-    }
-    while let Ok(request) = http::request(&mut reader) {
-        let mut writer = stream;
-        let answered = match delay(&request) {
-            Some(duration) => {
-                let _in_flight = InFlight::begin(state);
-                if !sleep_unless_killed(duration, state) {
-                    return;
-                }
-                http::answer(&mut writer, 200, &format!("{{\"delay\": {}}}\n", duration.as_secs_f64()), leaving())
-            }
-            None if request.path == "/headers" => http::answer(&mut writer, 200, &headers(&request), leaving()),
-            None => http::answer(&mut writer, 404, "{\"error\": \"there are /delay/N and /headers\"}\n", leaving()),
-        };
-        if answered.is_err() || leaving() {
-            return;
-        }
+    if path == "/headers" {
+        server::json(200, shown(headers))
+    } else {
+        server::json(404, "{\"error\": \"there are /delay/N and /headers\"}\n".into())
     }
 }
 
 /// Counted as long as it lives, whatever becomes of it.
-struct InFlight<'a>(&'a State);
+struct InFlight<'a>(&'a Work);
 
 impl<'a> InFlight<'a> {
-    fn begin(state: &'a State) -> Self {
-        state.in_flight.fetch_add(1, Ordering::SeqCst);
-        state.executions.fetch_add(1, Ordering::SeqCst);
-        Self(state)
+    fn begin(work: &'a Work) -> Self {
+        work.in_flight.fetch_add(1, Ordering::SeqCst);
+        work.executions.fetch_add(1, Ordering::SeqCst);
+        Self(work)
     }
 }
 
@@ -144,21 +103,13 @@ impl Drop for InFlight<'_> {
     }
 }
 
-fn delay(request: &Request) -> Option<Duration> {
-    let seconds: f64 = request.path.strip_prefix("/delay/")?.parse().ok()?;
+fn delay(path: &str) -> Option<Duration> {
+    let seconds: f64 = path.strip_prefix("/delay/")?.parse().ok()?;
     Duration::try_from_secs_f64(seconds.min(LONGEST_DELAY)).ok()
 }
 
-fn sleep_unless_killed(duration: Duration, state: &State) -> bool {
-    let end = Instant::now() + duration;
-    while Instant::now() < end && !state.killed.load(Ordering::SeqCst) {
-        thread::sleep(GRAIN.min(end.saturating_duration_since(Instant::now())));
-    }
-    !state.killed.load(Ordering::SeqCst)
-}
-
-fn headers(request: &Request) -> String {
-    let headers: serde_json::Map<_, _> =
-        request.headers.iter().map(|(name, value)| (name.clone(), serde_json::Value::from(value.as_str()))).collect();
+fn shown(headers: &HeaderMap) -> String {
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers: serde_json::Map<_, _> = headers.iter().map(|(name, value)| (name.to_string(), text(value).into())).collect();
     format!("{:#}\n", serde_json::json!({ "headers": headers }))
 }

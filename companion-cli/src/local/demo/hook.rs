@@ -1,14 +1,14 @@
 //! The stop hooks of the proxy's container, as models of what runs there: the write-ups' netstat loops, and `pilot-agent wait`.
 
-use std::io;
-use std::net::TcpStream;
 use std::time::Duration;
+
+use http::Method;
 
 use super::agent::Agent;
 use super::app::App;
 use super::clock::Clock;
-use super::http::{self, Reply};
 use super::times::Times;
+use crate::gate::{Http, Outcome, Response, Trouble};
 
 /// `pilot-agent wait` gives up on a single question after this.
 const ASK: Duration = Duration::from_millis(500);
@@ -77,14 +77,11 @@ impl Hook<'_> {
     }
 }
 
-fn answer(gate: u16) -> io::Result<Reply> {
-    let mut stream = TcpStream::connect(("127.0.0.1", gate))?;
-    stream.set_read_timeout(Some(ASK))?;
-    http::exchange(&mut stream, "GET", "/prestop", &[])
+fn answer(gate: u16) -> Result<Response, Trouble> {
+    Http::default().ask(Method::GET, &format!("http://127.0.0.1:{gate}/prestop"), &[], ASK)
 }
 
 /// The state in the gate's answer.
-fn state(reply: &Reply) -> String {
-    let json: Option<serde_json::Value> = serde_json::from_slice(&reply.body).ok();
-    json.and_then(|json| json["state"].as_str().map(str::to_owned)).unwrap_or_else(|| reply.status.to_string())
+fn state(response: &Response) -> String {
+    serde_json::from_str(&response.body).map_or_else(|_| response.status.to_string(), |outcome: Outcome| outcome.state)
 }

@@ -12,7 +12,6 @@ mod clock;
 mod error;
 mod gateway;
 mod hook;
-mod http;
 mod judge;
 mod kubelet;
 mod lane;

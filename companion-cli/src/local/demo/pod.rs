@@ -1,9 +1,9 @@
 //! A pod: the app, and an Envoy with its agent beside it.
 
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use serde_json::{Value, json};
 
 use super::agent::Agent;
@@ -12,10 +12,11 @@ use super::bootstrap;
 use super::clock::Clock;
 use super::error::Error;
 use super::hook::{Hook, Kind};
-use super::http;
 use super::lane::Lane;
 use super::proxy::{Proxy, Starter};
 use super::times::Times;
+use crate::gate::Http;
+use crate::http::Route;
 
 pub(super) struct Pod {
     pub(super) app: App,
@@ -68,14 +69,11 @@ impl Pod {
 }
 
 /// A caller in the mesh that keeps its connection: it was used, and is idle now.
-pub(super) fn idle_connection(port: u16) -> Result<TcpStream, Error> {
-    let used = || -> std::io::Result<TcpStream> {
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        http::exchange(&mut stream, "GET", "/headers", &[])?;
-        Ok(stream)
-    };
-    used().map_err(|error| Error::Connection { what: "a first request to a sidecar", why: error.to_string() })
+pub(super) fn idle_connection(port: u16) -> Result<Http, Error> {
+    let caller = Http::new(Route::Direct, true);
+    let used = caller.ask(Method::GET, &format!("http://127.0.0.1:{port}/headers"), &[], Duration::from_secs(10));
+    used.map_err(|trouble| Error::Connection { what: "a first request to a sidecar", why: trouble.to_string() })?;
+    Ok(caller)
 }
 
 /// The policy that the lane of laststream is rendered from.

@@ -3,10 +3,8 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,14 +13,13 @@ use serde_json::Value;
 
 use super::clock::Clock;
 use super::error::Error;
-use super::http::{self, Reply};
 use super::{Folder, Settings};
-use crate::env_vars;
+use crate::local::admin::Admin;
+use crate::local::log::Log;
+use crate::local::process::Process;
 
 /// Longest wait for an Envoy to start, on however busy a machine.
 const START: Duration = Duration::from_secs(60);
-/// Longest wait for its admin interface.
-const ANSWER: Duration = Duration::from_secs(10);
 /// The path of a socket has 103 bytes at most on macOS, and 107 on Linux.
 const LONGEST_FOLDER: usize = 80;
 /// As Istio starts it; one worker each, for there are many of them on one machine.
@@ -66,21 +63,18 @@ impl Starter {
         self.folder.join(format!("{name}.admin"))
     }
 
-    /// Starts; [`Proxy::ready`] waits. The thread that calls this must outlive the Envoy, for the kernel sends the signal that ends it when
-    /// the parent's thread ends.
+    /// Starts; [`Proxy::ready`] waits.
     pub(super) fn start(&self, name: &str, bootstrap: &Value) -> Result<Proxy, Error> {
         let file = self.folder.join(format!("{name}.json"));
         write(&file, bootstrap.to_string().as_bytes())?;
         let log = self.folder.join(format!("{name}.log"));
         let failed = |error: io::Error| Error::Start { name: name.to_owned(), why: error.to_string() };
         let output = File::create(&log).map_err(failed)?;
-        let mut words = self.guard.iter().map(OsString::as_os_str).chain([self.binary.as_os_str()]);
-        let mut command = env_vars::command(words.next().unwrap_or_default());
-        command.args(words).args(ARGUMENTS).arg("-c").arg(&file);
-        command.stdin(Stdio::null()).stdout(output.try_clone().map_err(failed)?).stderr(output);
-        command.process_group(0); // Ctrl-C is for the demo, which ends them itself
-        let child = command.spawn().map_err(failed)?;
-        Ok(Proxy { name: name.to_owned(), admin: self.admin(name), log, child: Mutex::new(child) })
+        let mut arguments: Vec<OsString> = ARGUMENTS.map(OsString::from).into();
+        arguments.extend(["-c".into(), file.into()]);
+        let process = Process::start(&self.guard, &self.binary, &arguments, None, &output).map_err(failed)?;
+        let admin = Admin::on_socket(self.admin(name));
+        Ok(Proxy { name: name.to_owned(), admin, log: Log::new(log), process: Mutex::new(process) })
     }
 }
 
@@ -88,11 +82,12 @@ fn write(file: &Path, bytes: &[u8]) -> Result<(), Error> {
     fs::write(file, bytes).map_err(|error| Error::File { file: file.display().to_string(), error })
 }
 
+/// A running Envoy.
 pub(super) struct Proxy {
     name: String,
-    admin: PathBuf,
-    log: PathBuf,
-    child: Mutex<Child>,
+    admin: Admin,
+    log: Log,
+    process: Mutex<Process>,
 }
 
 impl Proxy {
@@ -100,7 +95,7 @@ impl Proxy {
     pub(super) fn ready(&self, stop: &Clock) -> Result<(), Error> {
         let began = Instant::now();
         loop {
-            if self.admin("GET", "/ready").is_ok_and(|reply| reply.status == 200) {
+            if self.admin.is_ready() {
                 return Ok(());
             }
             if stop.is_over() {
@@ -118,20 +113,12 @@ impl Proxy {
 
     /// Where a listener listens.
     pub(super) fn port(&self, listener: &str) -> Result<u16, Error> {
-        let reply = self.admin("GET", "/listeners?format=json").map_err(|error| self.failed(&error.to_string()))?;
-        let json: Value = serde_json::from_slice(&reply.body).map_err(|error| self.failed(&error.to_string()))?;
-        let all = json["listener_statuses"].as_array().into_iter().flatten();
-        let ours = all.filter(|status| status["name"] == listener);
-        let ports = ours.filter_map(|status| status.pointer("/local_address/socket_address/port_value")?.as_u64());
-        let port = ports.filter_map(|port| u16::try_from(port).ok()).next();
-        port.ok_or_else(|| self.failed(&format!("it has no listener `{listener}`")))
+        let address = self.admin.listener(listener).ok_or_else(|| self.failed(&format!("it has no listener `{listener}`")))?;
+        Ok(address.port())
     }
 
-    pub(super) fn admin(&self, method: &str, path: &str) -> io::Result<Reply> {
-        let mut stream = UnixStream::connect(&self.admin)?;
-        stream.set_read_timeout(Some(ANSWER))?;
-        stream.set_write_timeout(Some(ANSWER))?;
-        http::exchange(&mut stream, method, path, &[("connection", "close")])
+    pub(super) fn admin(&self) -> &Admin {
+        &self.admin
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -140,29 +127,18 @@ impl Proxy {
 
     /// How it ended, if it has.
     pub(super) fn exit_status(&self) -> Option<ExitStatus> {
-        self.child.lock().ok().and_then(|mut child| child.try_wait().ok().flatten())
+        self.process.lock().ok().and_then(|mut process| process.ended())
     }
 
     /// SIGKILL, and not gone before this returns. Nothing for one that has ended.
     pub(super) fn kill(&self) {
-        if let Ok(mut child) = self.child.lock() {
-            // Both fail only for a process that has ended.
-            let _ = child.kill();
-            let _ = child.wait();
+        if let Ok(mut process) = self.process.lock() {
+            process.kill();
         }
     }
 
     fn failed(&self, why: &str) -> Error {
-        let log = fs::read(&self.log).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        let lines: Vec<&str> = log.lines().filter(|line| line.contains("[critical]") || line.contains("[error]")).collect();
-        let end = lines.iter().rev().take(3).rev().fold(String::new(), |text, line| text + "\n  " + line);
-        Error::Start { name: self.name.clone(), why: format!("{why}{end}") }
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.kill();
+        let complaints: String = self.log.complaints(3).iter().map(|line| format!("\n  {line}")).collect();
+        Error::Start { name: self.name.clone(), why: format!("{why}{complaints}") }
     }
 }

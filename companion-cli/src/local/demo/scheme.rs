@@ -3,11 +3,10 @@
 //! The load balancer is a connection from an address of its own, with the headers that an AWS Application Load Balancer writes; the
 //! stranger is one from another address. Both addresses are of the loopback interface.
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use http::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -15,8 +14,9 @@ use super::app::App;
 use super::bootstrap;
 use super::clock::Clock;
 use super::error::Error;
-use super::http;
 use super::proxy::{Proxy, Starter};
+use crate::gate::{Http, Trouble};
+use crate::http::Route;
 
 const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
@@ -142,7 +142,7 @@ impl SchemeStage {
 
     pub(super) fn play(&self) -> Result<Scheme, Error> {
         let row = |kind: &Kind| {
-            let seen = |port: u16| seen(kind.from, port, kind.headers).map_err(|error| failed(kind.from, &error));
+            let seen = |port: u16| seen(kind.from, port, kind.headers).map_err(|trouble| failed(kind.from, &trouble));
             let [nothing, lua, laststream] = self.ports;
             let (nothing, lua, laststream) = (seen(nothing)?, seen(lua)?, seen(laststream)?);
             Ok(Row { request: kind.request, truth: kind.truth, nothing, lua, laststream })
@@ -151,12 +151,12 @@ impl SchemeStage {
     }
 }
 
-fn failed(from: Ipv4Addr, error: &io::Error) -> Error {
-    let hint = match error.kind() {
-        io::ErrorKind::AddrNotAvailable => format!("; macOS must be told of the address: sudo ifconfig lo0 alias {from}"),
+fn failed(from: Ipv4Addr, trouble: &Trouble) -> Error {
+    let hint = match trouble {
+        Trouble::Unreachable(_) => format!("; macOS must be told of the address: sudo ifconfig lo0 alias {from}"),
         _ => String::new(),
     };
-    Error::Connection { what: "a request from a loopback address of its own", why: format!("{error}{hint}") }
+    Error::Connection { what: "a request from a loopback address of its own", why: format!("{trouble}{hint}") }
 }
 
 /// The policy of the third column.
@@ -169,18 +169,10 @@ fn policy(app: u16) -> Value {
 }
 
 /// What the app says that it got.
-fn seen(from: Ipv4Addr, port: u16, headers: &[(&str, &str)]) -> io::Result<String> {
-    let mut stream = connected(from, port)?;
-    stream.set_read_timeout(Some(WAIT))?;
-    let reply = http::exchange(&mut stream, "GET", "/headers", headers)?;
-    let json: Value = serde_json::from_slice(&reply.body)?;
+fn seen(from: Ipv4Addr, port: u16, headers: &[(&'static str, &str)]) -> Result<String, Trouble> {
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let http = Http::new(Route::From(from.into()), false);
+    let response = http.ask(Method::GET, &format!("http://127.0.0.1:{port}/headers"), &headers, WAIT)?;
+    let json: Value = serde_json::from_str(&response.body).map_err(|error| Trouble::Other(error.to_string()))?;
     Ok(json["headers"]["x-forwarded-proto"].as_str().unwrap_or("none").to_owned())
-}
-
-/// A connection from this address; the standard library cannot choose one.
-fn connected(from: Ipv4Addr, port: u16) -> io::Result<TcpStream> {
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-    bind(&socket, &SocketAddrV4::new(from, 0))?;
-    connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
-    Ok(socket.into())
 }

@@ -1,13 +1,14 @@
 //! Sets everything up, lets the lanes run side by side, and observes.
 
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use http::Method;
+
 use super::clock::{Clock, GRAIN};
 use super::error::Error;
-use super::http::{self, Patient, Reply};
 use super::judge::{LaneResult, Observed, judge};
 use super::kubelet::{Container, Stopped, stop};
 use super::lane::Lane;
@@ -17,6 +18,7 @@ use super::record::{Mark, Record, Watcher, Who, seconds};
 use super::scheme::{Scheme, SchemeStage};
 use super::times::Times;
 use super::{Settings, gateway};
+use crate::gate::{Http, Response};
 
 /// Everything that runs before the requests go out.
 pub(super) struct Stage {
@@ -30,7 +32,7 @@ struct Set {
     lane: Lane,
     pods: Vec<(Pod, Ports)>,
     gateway: u16,
-    _idle: Vec<TcpStream>,
+    _idle: Vec<Http>,
 }
 
 impl Stage {
@@ -115,17 +117,11 @@ impl Set {
     }
 
     /// The client: one request through the gateway.
-    fn request(&self, times: &Times, clock: &Clock, record: &Record<'_>) -> (Result<Reply, String>, Duration) {
+    fn request(&self, times: &Times, clock: &Clock, record: &Record<'_>) -> (Result<Response, String>, Duration) {
         record.note(Who::Client, format!("GET /delay/{}", times.request.as_secs_f64()));
         let from = clock.now();
-        let asked = || -> std::io::Result<Reply> {
-            let stream = TcpStream::connect(("127.0.0.1", self.gateway))?;
-            stream.set_read_timeout(Some(GRAIN * 10))?;
-            let give_up = || clock.is_over();
-            let mut duplex = Duplex { reader: Patient::new(&stream, &give_up), writer: &stream };
-            http::exchange(&mut duplex, "GET", &format!("/delay/{}", times.request.as_secs_f64()), &[])
-        };
-        let answer = asked().map_err(|error| error.to_string());
+        let url = format!("http://127.0.0.1:{}/delay/{}", self.gateway, times.request.as_secs_f64());
+        let answer = ask(url, times.patience(), clock);
         let at = clock.now();
         let words = match &answer {
             Ok(reply) => format!("gets {}", reply.status),
@@ -180,9 +176,22 @@ impl Set {
     }
 }
 
+/// Asks in a thread of its own, because nothing ends a request that is under way: when the demo is over, it is left alone.
+fn ask(url: String, patience: Duration, clock: &Clock) -> Result<Response, String> {
+    let (sender, answer) = channel();
+    thread::spawn(move || sender.send(Http::default().ask(Method::GET, &url, &[], patience)));
+    loop {
+        match answer.recv_timeout(GRAIN) {
+            Ok(answer) => return answer.map_err(|trouble| trouble.to_string()),
+            Err(RecvTimeoutError::Timeout) if !clock.is_over() => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
 /// Whether it is the app's own answer, to its end.
-fn is_whole(reply: &Reply) -> bool {
-    reply.status == 200 && serde_json::from_slice::<serde_json::Value>(&reply.body).is_ok_and(|json| json["delay"].is_number())
+fn is_whole(response: &Response) -> bool {
+    response.status == 200 && serde_json::from_str::<serde_json::Value>(&response.body).is_ok_and(|json| json["delay"].is_number())
 }
 
 /// How a pod went.
@@ -191,26 +200,4 @@ struct Deletion {
     at: Duration,
     proxy_ended: Duration,
     pod_gone: Duration,
-}
-
-/// A connection whose reads are patient.
-struct Duplex<'a> {
-    reader: Patient<'a, &'a TcpStream>,
-    writer: &'a TcpStream,
-}
-
-impl std::io::Read for Duplex<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.reader.read(buffer)
-    }
-}
-
-impl std::io::Write for Duplex<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.writer.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.writer.flush()
-    }
 }

@@ -68,7 +68,7 @@ impl<'a> Client<'a> {
         let limits = &places.limits;
         let http = http::Client::new(Settings {
             trust: Trust::default(),
-            proxy_from_env: places.proxy_from_env,
+            route: http::Route::with_proxy(places.proxy_from_env),
             keeps_connections: true,
             limits: http::Limits { connect: limits.connect, silence: limits.stall, request: limits.download },
         });

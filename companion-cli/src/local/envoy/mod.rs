@@ -28,7 +28,6 @@ mod places;
 mod probe;
 mod pypi;
 mod release;
-mod run;
 mod verdicts;
 mod version;
 

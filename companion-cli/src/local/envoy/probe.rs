@@ -3,9 +3,9 @@
 //! A build without V8 has the same extensions and the same texts in it as one with V8, so only trying tells: `--mode validate` with
 //! the smallest possible module. That takes 0.05 s and needs no port and no file.
 
-use super::run::{Ended, Failed, run};
 use super::{Problem, Version};
 use crate::env_vars;
+use crate::local::process::{Ended, Failed, run};
 use std::io;
 use std::path::Path;
 use std::time::Duration;

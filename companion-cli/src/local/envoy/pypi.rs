@@ -4,9 +4,9 @@
 
 use super::files::HashingFile;
 use super::probe::brief;
-use super::run::{Ended, Failed, run};
 use super::{Fetched, Places, Problem, Wanted, pins};
 use crate::env_vars;
+use crate::local::process::{Ended, Failed, run};
 use crate::progress::Progress;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};

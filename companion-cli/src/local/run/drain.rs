@@ -3,10 +3,8 @@
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::{PAUSE, Runner};
-use crate::gate::{Gate, Signal};
+use crate::gate::{Signal, Status};
 use crate::policy::file::{Finish, LongLived};
 
 /// How it ended.
@@ -50,14 +48,14 @@ const LATE: Duration = Duration::from_secs(3);
 const GOODBYE: Duration = Duration::from_secs(10);
 /// Each reason is said once in a while, not at every look.
 const REPEAT: Duration = Duration::from_secs(5);
-/// Nor is every change, where requests come and go.
+/// Nor is every change, where requests come and go, and where the gate counts how long it has been quiet.
 const CALM: Duration = Duration::from_secs(1);
 
 impl Runner {
     /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds, also for a gate that does not answer.
     pub fn drain(&mut self, heard: &dyn Fn(&Step)) -> Drained {
         let drained = self.wait(heard);
-        self.child.kill(); // where the gate ended it, it has gone
+        self.process.kill(); // where the gate ended it, it has gone
         drained
     }
 
@@ -76,24 +74,25 @@ impl Runner {
             if self.stop.is_forced() {
                 return Drained::Cut { streams, why: "asked for a second time".into() };
             }
-            has_begun = has_begun || matches!(self.gate.post("/drain"), Ok((202, _)));
-            match self.gate.json("/status") {
-                Ok(status) => {
-                    streams = status["holding"].as_u64().unwrap_or(streams);
-                    exempt = long_lived(&status).filter(|_| self.current.policy.long_lived == LongLived::Exempt).unwrap_or(0);
-                    if let Some(drained) = over(&status, streams) {
-                        return drained;
+            has_begun = has_begun || self.gate.drain().is_ok();
+            match self.gate.status() {
+                Ok(answer) => {
+                    let status = answer.body;
+                    streams = status.holding;
+                    exempt = if self.current.policy.long_lived == LongLived::Exempt { long_lived(&status) } else { 0 };
+                    if let Some(why) = cut_by(&status) {
+                        return Drained::Cut { streams, why: why.into() };
                     }
-                    if status["state"] == "drained"
+                    if status.state == "drained"
                         && streams == 0
                         && self.gate_quits()
                         && let Some(status) = self.end_within(GOODBYE)
                     {
                         return if status.success() { Drained::Empty { exempt } } else { Drained::Ended(status) };
                     }
-                    said.once(waiting(&status), heard);
+                    said.once(waiting(status), heard);
                 }
-                Err(error) => said.once(Step::Unknown(error), heard),
+                Err(trouble) => said.once(Step::Unknown(trouble.to_string()), heard),
             }
             if began.elapsed() > longest {
                 return Drained::Cut { streams, why: "the deadline is over, and the gate did not open".into() };
@@ -105,8 +104,7 @@ impl Runner {
     /// Asks the gate to end Envoy; whether it did, or broke off. A status is old when it is read, and a stream may have begun since: the gate
     /// looks again when it is asked this, and lets no stream begin meanwhile.
     fn gate_quits(&self) -> bool {
-        let gate = self.places.gate.parse().map(|address| Gate::new(address, self.gate.secret().cloned()));
-        gate.is_ok_and(|gate| matches!(gate.quit(), Ok(Signal::Passed)))
+        matches!(self.gate.quit(), Ok(Signal::Passed))
     }
 
     fn end_within(&mut self, patience: Duration) -> Option<ExitStatus> {
@@ -121,26 +119,23 @@ impl Runner {
     }
 }
 
-/// Whether the gate opened although something may be in flight.
-fn over(status: &Value, streams: u64) -> Option<Drained> {
-    match status["state"].as_str() {
-        Some("expired") => Some(Drained::Cut { streams, why: "the deadline of the policy is over".into() }),
-        Some("forced") => Some(Drained::Cut { streams, why: "the gate was forced".into() }),
+/// Why the gate is open although something may be in flight.
+fn cut_by(status: &Status) -> Option<&'static str> {
+    match status.state.as_str() {
+        "expired" => Some("the deadline of the policy is over"),
+        "forced" => Some("the gate was forced"),
         _ => None,
     }
 }
 
 /// How many long-lived streams are in flight.
-fn long_lived(status: &Value) -> Option<u64> {
-    status["scopes"].as_array()?.iter().map(|scope| scope["long_lived"].as_u64()).sum()
+fn long_lived(status: &Status) -> u64 {
+    status.scopes.iter().map(|scope| scope.long_lived).sum()
 }
 
-/// In the gate's words, without how long it has been quiet: that is new at every look.
-fn waiting(status: &Value) -> Step {
-    let reason = status["reason"].as_str().unwrap_or("the gate does not say why");
-    let reason = reason.split(", for ").next().unwrap_or(reason).to_owned();
-    let late = status["late"].as_u64().unwrap_or(0);
-    Step::Waiting { reason, late, deadline_in: status["deadline_in_ms"].as_u64().map(Duration::from_millis) }
+/// In the gate's words.
+fn waiting(status: Status) -> Step {
+    Step::Waiting { reason: status.reason, late: status.late, deadline_in: status.deadline_in_ms.map(Duration::from_millis) }
 }
 
 /// What was said last, and when.

@@ -3,13 +3,10 @@
 //! [`Runner`] owns the process, its ports and its folder. Finding an Envoy is [`crate::local::envoy`]'s, what Envoy is told is
 //! [`crate::render`]'s; signals and words for people are the command's.
 
-mod admin;
-mod child;
 mod drain;
 pub mod echo;
 mod error;
 mod folder;
-mod log;
 pub mod module;
 pub mod policy;
 mod start;
@@ -26,15 +23,15 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::oci::registry::credentials::Secret;
+use crate::gate::{Gate, Secret};
+use crate::local::admin::Admin;
+use crate::local::log::Log;
+use crate::local::process::Process;
 use crate::policy::Policy;
 use crate::render::local::Ports;
-use admin::Http;
-use child::Child;
 pub use drain::{Drained, Step};
 pub use error::{Error, Refusal};
 use folder::Folder;
-use log::Log;
 pub use stop::Stop;
 
 /// What is to be run.
@@ -89,11 +86,11 @@ pub struct Places {
 #[derive(Debug)]
 pub struct Runner {
     // Ends before the folder does.
-    child: Child,
+    process: Process,
     folder: Folder,
     log: Log,
-    admin: Http,
-    gate: Http,
+    admin: Admin,
+    gate: Gate,
     places: Places,
     ports: Ports,
     current: Current,
@@ -137,7 +134,7 @@ impl Runner {
 
     /// How Envoy ended, if it has; nobody asked it to, unless [`Self::drain`] did.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.ended()
+        self.process.ended()
     }
 
     /// The last lines of Envoy's log.

@@ -5,12 +5,14 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use super::admin::Http;
-use super::child::Child;
 use super::error::Error;
 use super::folder::Folder;
-use super::log::Log;
 use super::{Current, PATIENCE, PAUSE, Places, Runner, Setup, Stop, TAIL};
+use crate::env_vars::LASTSTREAM_SECRET;
+use crate::gate::{Gate, Secret};
+use crate::local::admin::Admin;
+use crate::local::log::Log;
+use crate::local::process::Process;
 use crate::render::local::{self, LONG, Ports, Watched};
 
 pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
@@ -27,25 +29,27 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
     let file = File::create(log.path()).map_err(Error::file(log.path()))?;
     let admin_file = folder.path().join("admin-address");
     let arguments = arguments(setup, &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())]);
-    let child = Child::spawn(setup, &arguments, &file).map_err(|source| Error::Start { envoy: setup.envoy.clone(), source })?;
-    let mut starting = Starting { child, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
-    let admin = starting.until("Envoy's admin interface", || std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok())?;
-    let admin = Http::new(admin);
-    folder.publish(Watched::Admin, &local::admin(Some(admin.at())))?;
-    let gate = Http::new(starting.until("the gate's listener", || listener(&admin, "gate"))?).with_secret(setup.secret.clone());
-    let main = starting.until("the listener", || listener(&admin, "main"))?;
-    starting.until("Envoy", || (admin.get("/ready").ok()?.0 == 200).then_some(()))?;
-    starting.until("the gate", || gate.json("/status").ok()?.get("state").map(|_| ()))?;
+    let secret = setup.secret.as_ref().map(|secret| (LASTSTREAM_SECRET, secret.reveal())); // Envoy hands it to the gate
+    let process = Process::start(&setup.guard, &setup.envoy, &arguments, secret, &file)
+        .map_err(|source| Error::Start { envoy: setup.envoy.clone(), source })?;
+    let mut starting = Starting { process, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
+    let at = starting.until("Envoy's admin interface", || std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok())?;
+    let admin = Admin::at(at);
+    folder.publish(Watched::Admin, &local::admin(Some(at)))?;
+    let gate = starting.until("the gate's listener", || gate(admin.listener("gate")?, setup.secret.clone()))?;
+    let main = starting.until("the listener", || admin.listener("main"))?;
+    starting.until("Envoy", || admin.is_ready().then_some(()))?;
+    starting.until("the gate", || gate.status().ok().map(drop))?;
     let places = Places {
         listener: format!("http://{main}"),
-        gate: gate.url(),
-        admin: admin.url(),
+        gate: gate.address().to_string(),
+        admin: admin.url().to_owned(),
         upstream: format!("http://{}", setup.app),
         log: log.path().to_owned(),
-        pid: starting.child.pid(),
+        pid: starting.process.pid(),
     };
     let current = Current { policy: setup.policy.clone(), module };
-    Ok(Runner { child: starting.child, folder, log, admin, gate, places, ports, current, stop: setup.stop.clone() })
+    Ok(Runner { process: starting.process, folder, log, admin, gate, places, ports, current, stop: setup.stop.clone() })
 }
 
 /// Envoy would say so, too, but only in its log, and start without the listener.
@@ -92,18 +96,13 @@ fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
     all
 }
 
-/// Where a listener listens, once it does.
-fn listener(admin: &Http, name: &str) -> Option<SocketAddr> {
-    let statuses = admin.json("/listeners?format=json").ok()?;
-    let ours = statuses["listener_statuses"].as_array()?.iter().find(|status| status["name"] == name)?.clone();
-    let socket = &ours["local_address"]["socket_address"];
-    let port = u16::try_from(socket["port_value"].as_u64()?).ok().filter(|port| *port != 0)?;
-    Some(SocketAddr::new(socket["address"].as_str()?.parse().ok()?, port))
+fn gate(at: SocketAddr, secret: Option<Secret>) -> Option<Gate> {
+    Some(Gate::new(format!("http://{at}").parse().ok()?, secret))
 }
 
 /// An Envoy that is on its way.
 struct Starting {
-    child: Child,
+    process: Process,
     log: Log,
     stop: Stop,
     began: Instant,
@@ -112,7 +111,7 @@ struct Starting {
 impl Starting {
     fn until<T>(&mut self, what: &'static str, look: impl Fn() -> Option<T>) -> Result<T, Error> {
         loop {
-            if let Some(status) = self.child.ended() {
+            if let Some(status) = self.process.ended() {
                 return Err(Error::Ended { status: status.to_string(), log: self.log.path().to_owned(), tail: self.log.tail(TAIL) });
             }
             if self.stop.is_asked() {

@@ -143,7 +143,7 @@ impl<'a> Registry<'a> {
         let Limits { connect, silence, request, .. } = options.limits;
         let settings = Settings {
             trust: options.tls.read()?,
-            proxy_from_env: options.proxy_from_env && !is_loopback(name),
+            route: client::Route::with_proxy(options.proxy_from_env && !is_loopback(name)),
             keeps_connections: true,
             limits: client::Limits { connect, silence, request },
         };

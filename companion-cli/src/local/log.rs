@@ -5,32 +5,39 @@ use std::path::{Path, PathBuf};
 const LONGEST_LINE: usize = 600;
 
 #[derive(Debug, Clone)]
-pub(super) struct Log {
+pub(crate) struct Log {
     path: PathBuf,
 }
 
 impl Log {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Self { path }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// How long it is by now.
-    pub(super) fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         std::fs::metadata(&self.path).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX))
     }
 
     /// The last lines that tell something.
-    pub(super) fn tail(&self, lines: usize) -> String {
+    pub(crate) fn tail(&self, lines: usize) -> String {
         tail(&self.text(0), lines)
     }
 
     /// Why Envoy refused what it was told after this place in the log.
-    pub(super) fn refusal(&self, since: usize) -> Option<String> {
+    pub(crate) fn refusal(&self, since: usize) -> Option<String> {
         refusal(&self.text(since))
+    }
+
+    /// The last lines in which Envoy complains.
+    pub(crate) fn complaints(&self, lines: usize) -> Vec<String> {
+        let text = self.text(0);
+        let all: Vec<&str> = text.lines().filter(|line| line.contains("[critical]") || line.contains("[error]")).collect();
+        all.iter().rev().take(lines).rev().map(ToString::to_string).collect()
     }
 
     fn text(&self, since: usize) -> String {

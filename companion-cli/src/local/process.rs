@@ -1,8 +1,90 @@
-//! Starts a program, waits for a limited time, and keeps what it said.
+//! Programs: started, watched, and never left behind. [`run`] waits for the end of a short one; [`Process`] is one that goes on.
 
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
+
+use crate::env_vars;
+
+type Reply = Sender<io::Result<Child>>;
+
+/// The kernel ends a guarded process with the *thread* that started it, so one thread that never ends starts them all.
+static SPAWNER: OnceLock<Sender<(Command, Reply)>> = OnceLock::new();
+
+/// A process that ends with this value. It is in a process group of its own, so that Ctrl-C in the terminal is for this program alone.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    status: Option<ExitStatus>,
+}
+
+impl Process {
+    /// `guard` is the beginning of a command whose rest is one that is to end when this process does; it may be empty. Of this program's
+    /// own environment variables the new process has those that `secret` names, and no other.
+    pub(crate) fn start(
+        guard: &[OsString],
+        program: &Path,
+        arguments: &[OsString],
+        secret: Option<(&str, &str)>,
+        log: &File,
+    ) -> io::Result<Self> {
+        let mut words = guard.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
+        let mut command = env_vars::command(words.next().unwrap_or(OsStr::new("")));
+        command.args(words).args(arguments).envs(secret);
+        command.process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
+        let (reply, answer) = channel();
+        let gone = || io::Error::other("the thread that starts programs has ended");
+        SPAWNER.get_or_init(start_spawner).send((command, reply)).map_err(|_| gone())?;
+        let child = answer.recv().map_err(|_| gone())??;
+        Ok(Self { child, status: None })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().ok().flatten();
+        }
+        self.status
+    }
+
+    /// SIGKILL, and it has gone when this returns. Nothing for one that has ended.
+    pub(crate) fn kill(&mut self) {
+        if self.ended().is_none() {
+            self.status = end(&mut self.child);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn start_spawner() -> Sender<(Command, Reply)> {
+    let (sender, commands) = channel::<(Command, Reply)>();
+    std::thread::spawn(move || {
+        for (mut command, reply) in commands {
+            let _ = reply.send(start(&mut command)); // whoever asked has given up
+        }
+    });
+    sender
+}
+
+fn end(child: &mut Child) -> Option<ExitStatus> {
+    let _ = child.kill(); // fails only for a program that has ended
+    child.wait().ok()
+}
 
 /// More of what a program says is not read.
 const HEARD: u64 = 256 << 10;
@@ -54,12 +136,6 @@ pub(crate) fn run(command: &mut Command, limit: Duration, tick: &mut dyn FnMut()
     Ok(Ended { success: status.success(), stdout: heard(&mut stdout), stderr: heard(&mut stderr) })
 }
 
-fn end(child: &mut Child) {
-    // Both fail only for a program that has ended.
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
 /// A file that was just written can be busy: a child that another thread starts at that moment holds it open until its own exec.
 fn start(command: &mut Command) -> io::Result<Child> {
     for _ in 0..100 {
@@ -71,7 +147,7 @@ fn start(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-fn heard(file: &mut std::fs::File) -> String {
+fn heard(file: &mut File) -> String {
     let mut bytes = Vec::new();
     // What cannot be read was not heard; the exit status stands for itself.
     let _ = file.rewind().and_then(|()| file.take(HEARD).read_to_end(&mut bytes));
