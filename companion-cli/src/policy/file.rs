@@ -143,7 +143,7 @@ pub enum FailurePolicy {
 }
 
 /// Who restores `x-forwarded-proto`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
     /// Envoy's own matchers where they come to the same and are sure to be there, else the module.

@@ -33,7 +33,7 @@ async fn echo(request: Request<Incoming>) -> Result<Response<String>, hyper::Err
     let shown = json!({
         "method": head.method.as_str(),
         "path": head.uri.path_and_query().map(http::uri::PathAndQuery::as_str),
-        "x_forwarded_proto": head.headers.get("x-forwarded-proto").map(|value| text(value)),
+        "x_forwarded_proto": head.headers.get("x-forwarded-proto").map(text),
         "headers": shown(&head.headers),
         "body_bytes": bytes,
     });
