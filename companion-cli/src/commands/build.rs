@@ -7,8 +7,8 @@ use laststream::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream::module::checkout;
 use laststream::module::make::{Made, Make};
 
-use crate::commands::Exit;
-use crate::commands::cli::Output;
+use crate::commands::exit::Exit;
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Compiles the module from a checkout of the sources, checks it, and writes it to a file.

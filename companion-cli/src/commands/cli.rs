@@ -1,6 +1,6 @@
 //! The commands there are. Each has its arguments and its help in its own file under `commands`.
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use crate::commands::build::Build;
 use crate::commands::completions::Completions;
@@ -60,14 +60,4 @@ pub(crate) enum Command {
     Streams(Streams),
     Version(Version),
     Wait(Wait),
-}
-
-/// How results are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs.
-    Json,
 }

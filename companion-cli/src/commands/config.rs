@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use laststream_filter::{config, gate};
 
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::input::{LARGEST_TEXT, read};
 use crate::commands::printer::Printer;
 

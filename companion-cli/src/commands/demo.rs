@@ -17,9 +17,9 @@ use laststream::local::envoy::{self, NEWEST, Version, Wanted};
 use laststream::module::builtin;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::commands::Exit;
-use crate::commands::cli::Output;
+use crate::commands::exit::Exit;
 use crate::commands::guarded;
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Shows on this machine what is lost when a pod is deleted, and what is not.

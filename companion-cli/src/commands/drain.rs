@@ -3,9 +3,9 @@
 use clap::Args;
 use laststream::gate::text;
 
-use crate::commands::Exit;
-use crate::commands::cli::Output;
+use crate::commands::exit::Exit;
 use crate::commands::gate_args::{GateArgs, failed};
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Begins the drain of an Envoy, takes it back, or opens its gate by force. It waits for nothing: `laststream wait` does.

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use laststream::local::envoy::{self, NEWEST, Version, Wanted};
 
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
 #[derive(Debug, Subcommand)]

@@ -7,7 +7,7 @@ use laststream::gate::Address;
 use laststream::gate::exec::{self, End, Plan};
 use laststream::time_span::TimeSpan;
 
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::gate_args::GateArgs;
 use crate::commands::printer::Printer;
 

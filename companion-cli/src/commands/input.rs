@@ -7,7 +7,7 @@ use laststream::foreign;
 use laststream::oci::inspect;
 use laststream::policy::{Policy, Refused};
 
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
 /// A policy or a configuration; the largest that Kubernetes keeps has 3 MiB.

@@ -10,9 +10,9 @@ use laststream::oci::inspect::{self, Answer, Consumer, Image, Inspection, Remote
 use laststream::oci::registry::Registry;
 use laststream::visible;
 
-use crate::commands::Exit;
-use crate::commands::cli::Output;
+use crate::commands::exit::Exit;
 use crate::commands::input;
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
 

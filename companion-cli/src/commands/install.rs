@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use laststream::gate::install;
 
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
 /// Copies this program into a folder and prints the copy's path: for an init container, into a volume that the other containers mount.

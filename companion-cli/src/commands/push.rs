@@ -15,9 +15,9 @@ use laststream::oci::registry::{self, Options};
 use laststream::oci::sign;
 use serde::Serialize;
 
-use crate::commands::Exit;
-use crate::commands::cli::Output;
+use crate::commands::exit::Exit;
 use crate::commands::input::{LARGEST_MODULE, read};
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
 

@@ -14,7 +14,7 @@ use laststream::policy::{Overrides, Policy};
 use laststream::render::output::{self, Difference};
 use laststream::render::{self, Home, Kind, Rendered};
 
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::input::{policy, policy_text};
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;

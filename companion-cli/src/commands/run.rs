@@ -20,10 +20,10 @@ use laststream::progress::Progress;
 
 use laststream_filter::gate::access::SHORTEST_SECRET;
 
-use crate::commands::Exit;
-use crate::commands::cli::Output;
+use crate::commands::exit::Exit;
 use crate::commands::guarded;
 use crate::commands::input::{policy, policy_text};
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Runs a real Envoy with the module in front of an app, until Ctrl-C; then it drains, and says what it waits for.

@@ -8,9 +8,9 @@ use clap::Args;
 use laststream::gate::{Gate, is_open, text};
 use laststream::time_span::TimeSpan;
 
-use crate::commands::Exit;
-use crate::commands::cli::Output;
+use crate::commands::exit::Exit;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, failed, told};
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Tells how the gate of an Envoy is: how far the drain is, what is in flight, and why it waits.

@@ -3,9 +3,9 @@
 use clap::Args;
 use laststream::gate::text;
 
-use crate::commands::Exit;
-use crate::commands::cli::Output;
+use crate::commands::exit::Exit;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, failed};
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Lists the oldest streams that hold the drain of an Envoy.

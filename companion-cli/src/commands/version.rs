@@ -8,8 +8,8 @@ use laststream::oci::image::Image;
 use laststream_filter::identity::CONFIGURATION;
 use serde_json::{Value, json};
 
-use crate::commands::Exit;
-use crate::commands::cli::Output;
+use crate::commands::exit::Exit;
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 use crate::commands::push::standard_annotations;
 

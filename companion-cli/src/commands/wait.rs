@@ -6,9 +6,9 @@ use clap::Args;
 use laststream::gate::{self, Answer, Gate, Heard, Outcome, Waited, text};
 use laststream::time_span::TimeSpan;
 
-use crate::commands::Exit;
-use crate::commands::cli::Output;
+use crate::commands::exit::Exit;
 use crate::commands::gate_args::{GateArgs, failed, told};
+use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Begins the drain of an Envoy and holds until its gate is open. Made for stop hooks, without a shell.

@@ -4,6 +4,7 @@
 mod child;
 mod ending;
 mod ready;
+mod reaper;
 mod signals;
 mod streams;
 
@@ -13,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use crate::gate::{Address, Gate, Http};
 use crate::progress::Progress;
-use child::{Child, Reaper};
+use child::Child;
 use ending::Ending;
 use ready::Ready;
+use reaper::Reaper;
 use signals::Signals;
 use streams::Outbound;
 

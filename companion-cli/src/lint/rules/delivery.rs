@@ -1,10 +1,10 @@
 //! LS2xx: how the module reaches the proxy.
 
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::modules::{Module, modules};
 use crate::lint::node::Node;
-use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -11,20 +11,12 @@ use std::thread;
 use http::Method;
 
 use super::clock::Clock;
+use super::container::Container;
 use super::error::Error;
-use super::kubelet::Container;
+use super::lane::Exit;
 use super::proxy::Proxy;
 use super::times::Times;
 use crate::local::server::{self, Server};
-
-/// When it ends Envoy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exit {
-    /// `terminationDrainDuration` after SIGTERM.
-    AfterDrainTime,
-    /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS.
-    OnZeroConnections,
-}
 
 /// Why Envoy was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, Response};
 
+use super::container::Container;
 use super::error::Error;
-use super::kubelet::Container;
 use crate::local::server::{self, Server};
 
 /// httpbin's own.

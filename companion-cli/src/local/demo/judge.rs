@@ -3,41 +3,9 @@
 use serde::Serialize;
 
 use super::agent::Reason;
-use super::lane::Lane;
+use super::lane::{EndedBy, Lane};
 use super::record::{Event, Span, Who};
 use super::times::Times;
-use super::view::times_in_words;
-
-/// Who ended the pod's proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EndedBy {
-    /// Its agent, a fixed time after SIGTERM.
-    DrainTime,
-    /// Its agent, when it saw no connection.
-    ZeroConnections,
-    /// Its agent, at once at SIGTERM, because the gate had told it that the last stream is out.
-    Gate,
-    /// Kubelet, with SIGKILL.
-    Sigkill,
-    /// Nobody: it ended by itself.
-    Itself,
-    /// It still ran when the demo ended.
-    Nobody,
-}
-
-impl EndedBy {
-    fn words(self) -> &'static str {
-        match self {
-            Self::DrainTime => "its agent, a fixed time after SIGTERM",
-            Self::ZeroConnections => "its agent, for it saw no connection",
-            Self::Gate => "its agent, for the gate had opened",
-            Self::Sigkill => "SIGKILL",
-            Self::Itself => "itself",
-            Self::Nobody => "nobody",
-        }
-    }
-}
 
 /// What came out of a lane. Times are seconds since the request was sent.
 #[derive(Debug, Clone, Serialize)]
@@ -186,6 +154,14 @@ fn surprises(result: &LaneResult, times: &Times) -> Vec<String> {
         ));
     }
     surprises
+}
+
+pub(super) fn times_in_words(count: usize) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => format!("{count} times"),
+    }
 }
 
 #[cfg(test)]

@@ -2,19 +2,10 @@
 //! left of the grace period, but a short time at least; then SIGKILL. Containers do not wait for each other.
 
 use super::clock::Clock;
+use super::container::Container;
 use super::hook::Hook;
 use super::record::{Record, Who};
 use super::times::Times;
-
-/// What can be stopped.
-pub(super) trait Container {
-    /// SIGTERM.
-    fn terminate(&self);
-    /// SIGKILL.
-    fn kill(&self);
-    /// Whether its process has ended.
-    fn has_ended(&self) -> bool;
-}
 
 /// How a container was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

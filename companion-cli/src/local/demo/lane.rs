@@ -2,9 +2,6 @@
 
 use serde::Serialize;
 
-use super::agent::Exit;
-use super::judge::EndedBy;
-
 /// One way of stopping a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,6 +18,46 @@ pub enum Lane {
     Retries,
     /// This project.
     Laststream,
+}
+
+/// When the agent ends Envoy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// `terminationDrainDuration` after SIGTERM.
+    AfterDrainTime,
+    /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS.
+    OnZeroConnections,
+}
+
+/// Who ended the pod's proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    /// Its agent, a fixed time after SIGTERM.
+    DrainTime,
+    /// Its agent, when it saw no connection.
+    ZeroConnections,
+    /// Its agent, at once at SIGTERM, because the gate had told it that the last stream is out.
+    Gate,
+    /// Kubelet, with SIGKILL.
+    Sigkill,
+    /// Nobody: it ended by itself.
+    Itself,
+    /// It still ran when the demo ended.
+    Nobody,
+}
+
+impl EndedBy {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::DrainTime => "its agent, a fixed time after SIGTERM",
+            Self::ZeroConnections => "its agent, for it saw no connection",
+            Self::Gate => "its agent, for the gate had opened",
+            Self::Sigkill => "SIGKILL",
+            Self::Itself => "itself",
+            Self::Nobody => "nobody",
+        }
+    }
 }
 
 /// What a lane must come out as.

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::judge::LaneResult;
+use super::judge::times_in_words;
 use super::record::{Event, Span, Who};
 use super::times::Times;
-use super::view::times_in_words;
 use super::{Outcome, Row};
 use crate::local::envoy::files::write_at_once;
 

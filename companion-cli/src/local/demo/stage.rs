@@ -8,9 +8,10 @@ use std::time::Duration;
 use http::Method;
 
 use super::clock::{Clock, GRAIN};
+use super::container::Container;
 use super::error::Error;
 use super::judge::{LaneResult, Observed, judge};
-use super::kubelet::{Container, Stopped, stop};
+use super::kubelet::{Stopped, stop};
 use super::lane::Lane;
 use super::pod::{Pod, Ports, idle_connection};
 use super::proxy::{Proxy, Starter};

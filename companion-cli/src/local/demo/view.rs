@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use super::judge::LaneResult;
+use super::judge::{LaneResult, times_in_words};
 use super::lane::Lane;
 use super::record::{Event, Mark};
 use super::times::Times;
@@ -124,14 +124,6 @@ pub fn table(outcome: &Outcome) -> String {
         text.push_str(&scheme_line(row));
     }
     text
-}
-
-pub(super) fn times_in_words(count: usize) -> String {
-    match count {
-        1 => "once".to_owned(),
-        2 => "twice".to_owned(),
-        _ => format!("{count} times"),
-    }
 }
 
 fn lane_line(lane: &LaneResult) -> String {

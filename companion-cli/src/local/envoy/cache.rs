@@ -20,9 +20,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// How unfinished files begin.
-pub(crate) const PART: &str = "part-";
-
 /// The place of one version.
 pub(crate) struct Slot {
     folder: PathBuf,
@@ -119,7 +116,7 @@ impl Slot {
     /// Everything unfinished belongs to the holder of the lock, so at its beginning to nobody.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(PART) {
+            if entry.file_name().to_string_lossy().starts_with(files::PART) {
                 // A leftover that stays takes place and does no other harm.
                 let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
             }
@@ -128,7 +125,7 @@ impl Slot {
 
     /// A folder for unfinished work; it goes when the value does.
     pub(crate) fn workplace(&self, _lock: &Lock) -> Result<TempDir, Problem> {
-        tempfile::Builder::new().prefix(PART).tempdir_in(&self.folder).map_err(Problem::files("write in", &self.folder))
+        tempfile::Builder::new().prefix(files::PART).tempdir_in(&self.folder).map_err(Problem::files("write in", &self.folder))
     }
 
     /// Gives a finished and checked file its name.

@@ -7,6 +7,9 @@ use std::path::Path;
 
 use crate::digest::Hasher;
 
+/// How unfinished files begin.
+pub(crate) const PART: &str = "part-";
+
 /// A file that knows the SHA-256 and the number of the bytes that went into it.
 pub(crate) struct HashingFile {
     file: File,
@@ -52,7 +55,7 @@ pub(crate) fn sha256(path: &Path) -> io::Result<String> {
 /// Writes a small file so that nobody ever sees half of it.
 pub(crate) fn write_at_once(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut file = tempfile::Builder::new().prefix(super::cache::PART).tempfile_in(folder)?;
+    let mut file = tempfile::Builder::new().prefix(PART).tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
