@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use laststream::envoy::{self, SUPPORTED, Version, Wanted};
+use laststream::local::envoy::{self, SUPPORTED, Version, Wanted};
 use laststream::progress::Progress;
 use libtest_mimic::Trial;
 

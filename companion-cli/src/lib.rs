@@ -1,24 +1,22 @@
 //! The parts of the `laststream` command line that do the work. They return data and report progress through [`progress::Progress`];
-//! printing is left to the binary.
+//! printing is left to the binary, in `commands`.
+//!
+//! Each room serves some commands: [`module`] build, version and inspect of files; [`oci`] push and inspect of images; [`policy`] and
+//! [`render`] render; [`lint`] lint; [`gate`] status, streams, drain, wait, exec and install; [`local`] envoy, run and demo.
 
 mod causes;
-pub mod demo;
+pub mod digest;
 pub mod env_vars;
-pub mod envoy;
-pub mod exec;
 pub mod foreign;
 pub mod gate;
 mod http;
-pub mod image;
-pub mod inspect;
-pub mod install;
 pub mod lint;
+pub mod local;
 pub mod module;
+pub mod oci;
 pub mod policy;
 pub mod progress;
-pub mod registry;
 pub mod render;
-pub mod run;
-pub mod sign;
+pub mod time_span;
 pub mod visible;
 pub mod yaml;

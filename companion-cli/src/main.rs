@@ -1,8 +1,6 @@
 //! The `laststream` command line: reads the arguments, runs one command, prints what it says.
 
-mod cli;
 mod commands;
-mod printer;
 
 use std::process::ExitCode;
 
@@ -11,11 +9,12 @@ use clap::error::ErrorKind;
 use laststream::visible;
 
 use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::cli::Arguments;
+use crate::commands::printer::Printer;
 
 fn main() -> ExitCode {
     let printer = Printer;
-    let exit = match cli::Arguments::try_parse() {
+    let exit = match Arguments::try_parse() {
         Ok(arguments) => commands::run(arguments, &printer),
         Err(error) => usage(&error, &printer),
     };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use laststream::envoy::{NEWEST, Version};
+use laststream::local::envoy::{NEWEST, Version};
 
 /// Measures what laststream costs on a real Envoy, beside no filter and beside Lua.
 ///

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use laststream::envoy::{self, Version, Wanted};
+use laststream::local::envoy::{self, Version, Wanted};
 use laststream::progress::Silent;
 use tempfile::TempDir;
 

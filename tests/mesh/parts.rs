@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use laststream::envoy::{self, Wanted};
+use laststream::local::envoy::{self, Wanted};
 use laststream::progress::Progress;
 
 use crate::seen::say;

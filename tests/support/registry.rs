@@ -5,10 +5,9 @@ pub(crate) mod real;
 pub(crate) mod server;
 pub(crate) mod tokens;
 
-use ring::digest::{SHA256, digest};
+use laststream::digest::Digest;
 
 /// As registries write it.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    let hex: String = digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    Digest::of(bytes).to_string()
 }

@@ -7,9 +7,9 @@ use laststream::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream::module::checkout;
 use laststream::module::make::{Made, Make};
 
-use crate::cli::Output;
-use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::exit::Exit;
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
 
 /// Compiles the module from a checkout of the sources, checks it, and writes it to a file.
 ///

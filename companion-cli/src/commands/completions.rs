@@ -1,11 +1,10 @@
 //! `laststream completions`
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::cli::Arguments;
-use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::exit::Exit;
+use crate::commands::printer::Printer;
 
 /// Prints what a shell needs to complete this program's commands.
 #[derive(Debug, Args)]
@@ -16,9 +15,9 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-pub(super) fn run(completions: &Completions, printer: &Printer) -> Exit {
+pub(super) fn run(completions: &Completions, mut program: Command, printer: &Printer) -> Exit {
     let mut script = Vec::new();
-    clap_complete::generate(completions.shell, &mut Arguments::command(), env!("CARGO_BIN_NAME"), &mut script);
+    clap_complete::generate(completions.shell, &mut program, env!("CARGO_BIN_NAME"), &mut script);
     printer.stdout_verbatim(&String::from_utf8_lossy(&script));
     Exit::Fine
 }

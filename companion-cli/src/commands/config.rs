@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use laststream_filter::{config, gate};
 
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::input::{LARGEST_TEXT, read};
-use crate::printer::Printer;
+use crate::commands::printer::Printer;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {

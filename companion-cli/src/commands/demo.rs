@@ -10,17 +10,17 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use laststream::demo::times::Times;
-use laststream::demo::view::{View, WIDTH, plain_line, table};
-use laststream::demo::{self, Error, Event, Lane, Outcome, Settings, Watcher, report};
-use laststream::envoy::{self, NEWEST, Version, Wanted};
+use laststream::local::demo::times::Times;
+use laststream::local::demo::view::{View, WIDTH, plain_line, table};
+use laststream::local::demo::{self, Error, Event, Lane, Outcome, Settings, Watcher, report};
+use laststream::local::envoy::{self, NEWEST, Version, Wanted};
 use laststream::module::builtin;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::cli::Output;
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::guarded;
-use crate::printer::Printer;
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
 
 /// Shows on this machine what is lost when a pod is deleted, and what is not.
 ///

@@ -3,16 +3,16 @@
 use clap::Args;
 use laststream::gate::text;
 
-use crate::cli::Output;
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::gate_args::{GateArgs, failed};
-use crate::printer::Printer;
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
 
 /// Begins the drain of an Envoy, takes it back, or opens its gate by force. It waits for nothing: `laststream wait` does.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream drain\n  laststream drain --cancel\n  laststream drain --force --reason 'the app is gone'\n\n\
-    Exit codes: 0 done, 2 the gate cannot be asked, 64 wrong arguments."
+    Exit codes: 0 done, 1 no drain begins because the deadline of an earlier one, or force, has opened the gate, 2 the gate cannot be asked, 64 wrong arguments."
 )]
 pub(crate) struct Drain {
     #[command(flatten)]
@@ -51,7 +51,9 @@ pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
                 Output::Json => printer.json(&answer.text),
                 Output::Text => printer.data(&text::outcome(&answer.body)),
             }
-            Exit::Fine
+            // A gate that has given up stays open until that drain is taken back.
+            let is_refused = !command.cancel && command.reason.is_none() && matches!(answer.body.state.as_str(), "expired" | "forced");
+            if is_refused { Exit::Found } else { Exit::Fine }
         }
         Err(trouble) => failed(&gate, &trouble, printer),
     }

@@ -1,10 +1,10 @@
 //! `laststream envoy …`
 
 use clap::{Args, Subcommand};
-use laststream::envoy::{self, NEWEST, Version, Wanted};
+use laststream::local::envoy::{self, NEWEST, Version, Wanted};
 
-use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::exit::Exit;
+use crate::commands::printer::Printer;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Envoy {

@@ -6,7 +6,7 @@ use std::process::Command as Process;
 
 use clap::{Command, CommandFactory as _, Parser as _};
 
-use crate::cli::Arguments;
+use crate::commands::cli::Arguments;
 
 /// Notes its arguments, each with a zero behind it, and a line feed behind them all.
 const STUB: &str = "#!/bin/sh\nfor argument; do printf '%s\\0' \"$argument\"; done >>\"$NOTES\"\necho >>\"$NOTES\"\n";

@@ -1,16 +1,15 @@
 //! `laststream exec`
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use laststream::exec::{self, End, Plan};
 use laststream::gate::Address;
-use laststream::policy::Span;
+use laststream::gate::exec::{self, End, Plan};
+use laststream::time_span::TimeSpan;
 
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::gate_args::GateArgs;
-use crate::printer::Printer;
+use crate::commands::printer::Printer;
 
 /// Runs a command beside a proxy, for Jobs: waits until the proxy is ready, runs the command, waits until the streams that it began have
 /// ended, and ends the proxy.
@@ -28,16 +27,16 @@ pub(crate) struct Exec {
     ready_url: Vec<Address>,
     /// How long the proxy may take to become ready; the command does not run if it does not.
     #[arg(long, value_name = "TIME", default_value = "2m")]
-    ready_timeout: Span,
+    ready_timeout: TimeSpan,
     /// Runs the command without a proxy when nobody has listened at the ready URLs for this long.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s")]
-    no_proxy_ok: Option<Span>,
+    no_proxy_ok: Option<TimeSpan>,
     /// How long the gate may give no answer before it is taken for missing; then outbound streams are not waited for.
     #[arg(long, value_name = "TIME", default_value = "3s")]
-    gate_timeout: Span,
+    gate_timeout: TimeSpan,
     /// How long outbound streams, and a gate that refuses, are waited for after the command has ended.
     #[arg(long, value_name = "TIME", default_value = "30s")]
-    streams_timeout: Span,
+    streams_timeout: TimeSpan,
     /// Whether the proxy is ended. Kubernetes ends native sidecars by itself: `never`.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     end_proxy: EndProxy,
@@ -46,7 +45,7 @@ pub(crate) struct Exec {
     quit_url: Address,
     /// How long the proxy may take to end.
     #[arg(long, value_name = "TIME", default_value = "5s")]
-    quit_timeout: Span,
+    quit_timeout: TimeSpan,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -80,7 +79,7 @@ pub(super) fn run(command: &Exec, printer: &Printer) -> Exit {
         Ok(gate) => gate,
         Err(exit) => return exit,
     };
-    let time = |span: Span| Duration::from_millis(span.millis());
+    let time = TimeSpan::duration;
     let plan = Plan {
         command: command.command.clone(),
         ready: command.ready_url.clone(),

@@ -6,8 +6,8 @@ use clap::Args;
 use laststream::env_vars;
 use laststream::gate::{self, Address, Gate, Trouble};
 
-use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::exit::Exit;
+use crate::commands::printer::Printer;
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 fine, 2 the gate cannot be asked, 64 wrong arguments.";
 

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::exit::Exit;
+use crate::commands::printer::Printer;
 
 /// Becomes a command that ends when its parent does, however that ends.
 ///

@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use laststream::image::{NotAReference, Reference};
-use laststream::inspect::{self, Answer, Consumer, Image, Inspection, Remote, Verdict};
 use laststream::module::analysis::Module;
-use laststream::registry::Registry;
+use laststream::oci::image::{NotAReference, Reference};
+use laststream::oci::inspect::{self, Answer, Consumer, Image, Inspection, Remote, Verdict};
+use laststream::oci::registry::Registry;
 use laststream::visible;
 
-use crate::cli::Output;
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::input;
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
-use crate::printer::Printer;
 
 /// Looks into a module or an image: what it is made of, who can use it, and where its checksums belong.
 ///

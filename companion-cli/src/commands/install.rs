@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use laststream::install;
+use laststream::gate::install;
 
-use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::exit::Exit;
+use crate::commands::printer::Printer;
 
 /// Copies this program into a folder and prints the copy's path: for an init container, into a volume that the other containers mount.
 #[derive(Debug, Args)]

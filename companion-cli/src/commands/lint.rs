@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use laststream::lint::{self, Assume, Rule, Severity, output};
 
-use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::exit::Exit;
+use crate::commands::printer::Printer;
 
 /// Checks manifests for what loses requests: EnvoyFilters, pods, Helm values, plain Envoys.
 ///

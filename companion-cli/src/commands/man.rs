@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 
-use crate::cli::Arguments;
-use crate::commands::Exit;
-use crate::printer::Printer;
+use crate::commands::exit::Exit;
+use crate::commands::printer::Printer;
 
 /// Writes the manual pages into a folder: one for each command.
 #[derive(Debug, Args)]
@@ -17,8 +16,8 @@ pub(crate) struct Man {
     folder: PathBuf,
 }
 
-pub(super) fn run(man: &Man, printer: &Printer) -> Exit {
-    let written = std::fs::create_dir_all(&man.folder).and_then(|()| clap_mangen::generate_to(Arguments::command(), &man.folder));
+pub(super) fn run(man: &Man, program: Command, printer: &Printer) -> Exit {
+    let written = std::fs::create_dir_all(&man.folder).and_then(|()| clap_mangen::generate_to(program, &man.folder));
     match written {
         Ok(()) => Exit::Fine,
         Err(error) => {

@@ -1,6 +1,7 @@
 //! The commands, a file each: they do their work, hand their results to the printer, and say how it ended.
 
 pub(crate) mod build;
+pub(crate) mod cli;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
@@ -9,6 +10,7 @@ pub(crate) mod envoy;
 #[cfg(test)]
 mod examples;
 pub(crate) mod exec;
+mod exit;
 mod gate_args;
 pub(crate) mod guarded;
 mod input;
@@ -16,6 +18,8 @@ pub(crate) mod inspect;
 pub(crate) mod install;
 pub(crate) mod lint;
 pub(crate) mod man;
+mod output;
+pub(crate) mod printer;
 pub(crate) mod push;
 mod registry_args;
 pub(crate) mod render;
@@ -25,39 +29,18 @@ pub(crate) mod streams;
 pub(crate) mod version;
 pub(crate) mod wait;
 
-use crate::cli::{Arguments, Command};
-use crate::printer::Printer;
+pub(crate) use exit::Exit;
+pub(crate) use output::Output;
 
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
-    Fine,
-    /// What was looked at is not as it should be.
-    Found,
-    /// The work could not be done.
-    Failed,
-    /// The arguments make no sense; sysexits' EX_USAGE.
-    Usage,
-    /// As a command did that was run.
-    Of(u8),
-}
+use clap::CommandFactory as _;
 
-impl Exit {
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Fine => 0,
-            Self::Found => 1,
-            Self::Failed => 2,
-            Self::Usage => 64,
-            Self::Of(code) => code,
-        }
-    }
-}
+use crate::commands::cli::{Arguments, Command};
+use crate::commands::printer::Printer;
 
 pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
     match arguments.command {
         Command::Build(command) => build::run(&command, printer),
-        Command::Completions(command) => completions::run(&command, printer),
+        Command::Completions(command) => completions::run(&command, Arguments::command(), printer),
         Command::Config(command) => config::run(&command, printer),
         Command::Demo(command) => demo::run(&command, printer),
         Command::Drain(command) => drain::run(&command, printer),
@@ -67,7 +50,7 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Inspect(command) => inspect::run(&command, printer),
         Command::Install(command) => install::run(&command, printer),
         Command::Lint(command) => lint::run(&command, printer),
-        Command::Man(command) => man::run(&command, printer),
+        Command::Man(command) => man::run(&command, Arguments::command(), printer),
         Command::Push(command) => push::run(*command, printer),
         Command::Ready(command) => wait::run_ready(&command, printer),
         Command::Render(command) => render::run(&command, printer),

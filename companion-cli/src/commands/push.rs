@@ -5,19 +5,21 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use laststream::image::{Digest, Image, Reference, VARIANT};
+use laststream::digest::Digest;
+use laststream::env_vars;
 use laststream::module::analysis::analyse;
 use laststream::module::builtin;
 use laststream::module::verdict::{Obstacle, obstacles};
-use laststream::registry::{self, Options};
-use laststream::{env_vars, sign};
+use laststream::oci::image::{Image, Reference, VARIANT};
+use laststream::oci::registry::{self, Options};
+use laststream::oci::sign;
 use serde::Serialize;
 
-use crate::cli::Output;
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::input::{LARGEST_MODULE, read};
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
-use crate::printer::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use laststream::env_vars;
-use laststream::registry::credentials::{self, Secret, Sources};
-use laststream::registry::{Limits, Options, Tls};
+use laststream::oci::registry::credentials::{self, Secret, Sources};
+use laststream::oci::registry::{Limits, Options, Tls};
 
 /// A longer text on standard input is no password.
 const LONGEST_PASSWORD: u64 = 64 << 10;

@@ -2,19 +2,22 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use laststream::image::{Digest, Reference};
+use laststream::digest::Digest;
+use laststream::oci::image::Reference;
+use laststream::oci::registry::Registry;
 use laststream::policy::file::Engine;
 use laststream::policy::{Overrides, Policy};
-use laststream::registry::Registry;
 use laststream::render::output::{self, Difference};
 use laststream::render::{self, Home, Kind, Rendered};
 
-use crate::commands::Exit;
-use crate::commands::input::{LARGEST_TEXT, read};
+use crate::commands::exit::Exit;
+use crate::commands::input::{policy, policy_text};
+use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
-use crate::printer::Printer;
 
 /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
 #[derive(Debug, Args)]
@@ -41,10 +44,10 @@ pub(crate) struct Render {
     pub(crate) name: Option<String>,
     /// Who restores x-forwarded-proto, instead of the policy's. Without either: `auto`.
     #[arg(long, value_enum)]
-    pub(crate) engine: Option<By>,
+    pub(crate) engine: Option<Engine>,
     /// Where the stop hook lives; for `lifecycle`. Without it: as the placement suggests.
     #[arg(long = "for", value_enum, value_name = "HOME")]
-    pub(crate) home: Option<Where>,
+    pub(crate) home: Option<Home>,
     /// The folder to write the files to; `-` for standard output.
     #[arg(short, long, value_name = "DIR", default_value = "-")]
     pub(crate) output: PathBuf,
@@ -73,64 +76,34 @@ A whole policy, for a gateway behind an AWS load balancer:
     presets: [aws_alb]
     trust: {peers: [10.0.0.0/16]}";
 
-/// What can be rendered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// What `render` can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// One EnvoyFilter with all parts: counters, gate, x-forwarded-proto. For gateways and sidecars.
-    #[value(name = "envoyfilter")]
-    EnvoyFilter,
-    /// WasmPlugins: with pull secrets, for waypoints too, but without a gate.
-    #[value(name = "wasmplugin")]
-    WasmPlugin,
-    /// A complete bootstrap for an Envoy without a mesh.
-    Envoy,
-    /// Envoy Gateway's policies.
-    EnvoyGateway,
-    /// The stop hook that asks the gate, in each of its homes.
-    Lifecycle,
-    /// Pod annotations for Istio's bootstrap: statistics, drain times, EXIT_ON_ZERO for who wants to keep it.
-    ProxyConfig,
-    /// A VirtualService with retries, as a second line.
-    #[value(name = "virtualservice")]
-    VirtualService,
-    /// A patch for a Job: its command waits for the sidecar, and ends it.
-    Job,
-    /// All that the policy has a use for, and a kustomization.
-    All,
-    /// Not rendered from a policy: the policy file's own JSON schema.
+    Rendered(Kind),
     Schema,
 }
 
-/// Who restores `x-forwarded-proto`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum By {
-    /// Envoy's own matchers where they come to the same and are sure to be there, else the module.
-    Auto,
-    /// Envoy's own matchers; what they cannot express is refused.
-    Native,
-    /// The module.
-    Wasm,
-}
+impl ValueEnum for What {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<What>> =
+            LazyLock::new(|| Kind::value_variants().iter().copied().map(What::Rendered).chain([What::Schema]).collect());
+        &ALL
+    }
 
-/// Where a stop hook can live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Where {
-    /// A patch for a Deployment: a container `istio-proxy` that Istio merges over its own.
-    Pod,
-    /// The same, where sidecars are init containers.
-    NativeSidecar,
-    /// `global.proxy.lifecycle` of Istio's values: every proxy, and instead of Istio's own hooks.
-    HelmValues,
-    /// Values of Istio's gateway chart.
-    GatewayChart,
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Rendered(kind) => kind.to_possible_value(),
+            Self::Schema => Some(PossibleValue::new("schema").help("Not rendered from a policy: the policy file's own JSON schema")),
+        }
+    }
 }
 
 pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
-    if command.kind == What::Schema {
+    let What::Rendered(kind) = command.kind else {
         printer.json(&format!("{:#}", Policy::schema()));
         return Exit::Fine;
-    }
-    if command.home.is_some() && command.kind != What::Lifecycle {
+    };
+    if command.home.is_some() && kind != Kind::Lifecycle {
         printer.error(&"`--for` is for `render lifecycle`");
         return Exit::Usage;
     }
@@ -138,7 +111,11 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
         Ok(policy) => policy,
         Err(exit) => return exit,
     };
-    match render::render(kind_of(command, &policy), &policy, &|image| ask_registry(&command.registry, image, printer)) {
+    let rendered = match command.home {
+        Some(home) => render::lifecycle(&policy, home),
+        None => render::render(kind, &policy, &|image| ask_registry(&command.registry, image, printer)),
+    };
+    match rendered {
         Ok(rendered) => {
             rendered.warnings.iter().for_each(|warning| printer.warning(warning));
             deliver(command, &rendered, printer)
@@ -156,52 +133,11 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
         digest: command.digest.clone(),
         namespace: command.namespace.clone(),
         name: command.name.clone(),
-        engine: command.engine.map(|by| match by {
-            By::Auto => Engine::Auto,
-            By::Native => Engine::Native,
-            By::Wasm => Engine::Wasm,
-        }),
+        engine: command.engine,
     };
-    let (name, text) = match &command.policy {
-        None => ("the command line".to_owned(), Vec::new()),
-        Some(file) => match read(file, LARGEST_TEXT) {
-            Ok(text) => (file.display().to_string(), text),
-            Err(error) => {
-                printer.error(&format!("cannot read `{}`: {error}", file.display()));
-                return Err(Exit::Failed);
-            }
-        },
-    };
-    match Policy::read(&text, &overrides) {
-        Ok(policy) => {
-            policy.warnings.iter().for_each(|warning| printer.warning(&format!("{name}: {warning}")));
-            Ok(policy)
-        }
-        Err(refused) => {
-            refused.0.iter().for_each(|problem| printer.error(&format!("{name}: {problem}")));
-            Err(Exit::Failed)
-        }
-    }
-}
-
-fn kind_of(command: &Render, policy: &Policy) -> Kind {
-    match command.kind {
-        What::EnvoyFilter => Kind::EnvoyFilter,
-        What::WasmPlugin => Kind::WasmPlugin,
-        What::Envoy => Kind::Envoy,
-        What::EnvoyGateway => Kind::EnvoyGateway,
-        What::Lifecycle => Kind::Lifecycle(match command.home {
-            Some(Where::Pod) => Home::Pod,
-            Some(Where::NativeSidecar) => Home::NativeSidecar,
-            Some(Where::HelmValues) => Home::HelmValues,
-            Some(Where::GatewayChart) => Home::GatewayChart,
-            None => render::home_of(&policy.placement).unwrap_or(Home::Pod),
-        }),
-        What::ProxyConfig => Kind::ProxyConfig,
-        What::VirtualService => Kind::VirtualService,
-        What::Job => Kind::Job,
-        What::All | What::Schema => Kind::All,
-    }
+    let file = command.policy.as_deref();
+    let text = policy_text(file, printer)?;
+    policy(file, "the command line", Policy::read(&text, &overrides), printer)
 }
 
 /// Which manifest a tag stands for at this moment.
@@ -223,7 +159,7 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
         return print(rendered, printer);
     }
     let written = output::write(&command.output, rendered);
-    let stale = output::differences(&command.output, rendered, command.kind == What::All);
+    let stale = output::differences(&command.output, rendered, command.kind == What::Rendered(Kind::All));
     match (written, stale) {
         (Ok(written), Ok(left)) => {
             written.iter().for_each(|name| printer.people(&format!("wrote {}", command.output.join(name).display())));
@@ -252,7 +188,7 @@ fn print(rendered: &Rendered, printer: &Printer) -> Exit {
 }
 
 fn compare(command: &Render, folder: &Path, rendered: &Rendered, printer: &Printer) -> Exit {
-    match output::differences(folder, rendered, command.kind == What::All) {
+    match output::differences(folder, rendered, command.kind == What::Rendered(Kind::All)) {
         Ok(differences) if differences.is_empty() => Exit::Fine,
         Ok(differences) => {
             for difference in &differences {

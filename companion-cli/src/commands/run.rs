@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use clap::Args;
 use laststream::env_vars;
-use laststream::envoy::{self, NEWEST, Version, Wanted};
-use laststream::gate;
+use laststream::gate::{self, Secret};
+use laststream::local::Server;
+use laststream::local::envoy::{self, NEWEST, Version, Wanted};
+use laststream::local::run::module::Source;
+use laststream::local::run::upstream::{self, Upstream};
+use laststream::local::run::watch::{ModuleWatch, PolicyWatch};
+use laststream::local::run::{self, Drained, Runner, Setup, Step, Stop, echo};
 use laststream::policy::Policy;
 use laststream::progress::Progress;
-use laststream::registry::credentials::Secret;
-use laststream::run::module::Source;
-use laststream::run::upstream::{self, Upstream};
-use laststream::run::watch::{ModuleWatch, PolicyWatch};
-use laststream::run::{self, Drained, Runner, Setup, Step, Stop, echo};
 
 use laststream_filter::gate::access::SHORTEST_SECRET;
 
-use crate::cli::Output;
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::guarded;
-use crate::commands::input::{LARGEST_TEXT, read};
-use crate::printer::Printer;
+use crate::commands::input::{policy, policy_text};
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
 
 /// Runs a real Envoy with the module in front of an app, until Ctrl-C; then it drains, and says what it waits for.
 ///
@@ -119,6 +119,7 @@ pub(super) fn run(command: &Run, printer: &Printer) -> Exit {
 struct Parts {
     setup: Setup,
     watches: Watches,
+    _echo: Option<Server>,
 }
 
 /// What is looked at while Envoy runs.
@@ -137,15 +138,10 @@ impl Parts {
         };
         let source = Source::read(&command.module).map_err(usage)?;
         is_something_to_watch(command, &source).map_err(usage)?;
-        let text = match &command.policy {
-            Some(file) => {
-                read(file, LARGEST_TEXT).map_err(|error| failed(printer, &format!("cannot read `{}`: {error}", file.display())))?
-            }
-            None => Vec::new(),
-        };
+        let text = policy_text(command.policy.as_deref(), printer)?;
         let secret = secret().map_err(|error| failed(printer, &error))?;
-        let policy = policy(command.policy.as_deref(), &text, secret.is_some(), printer).ok_or(Exit::Failed)?;
-        let app = app(command, printer)?;
+        let policy = policy(command.policy.as_deref(), "the default policy", run::policy::read(&text, secret.is_some()), printer)?;
+        let (app, echo) = app(command, printer)?;
         let module = source.bytes(printer).map_err(|error| failed(printer, &error))?;
         let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer).map_err(|error| failed(printer, &error))?;
         let mut watches = Watches { has_secret: secret.is_some(), ..Watches::default() };
@@ -168,7 +164,7 @@ impl Parts {
             guard: guarded::prefix(),
             stop: Stop::default(),
         };
-        Ok(Self { setup, watches })
+        Ok(Self { setup, watches, _echo: echo })
     }
 }
 
@@ -194,24 +190,11 @@ fn secret() -> Result<Option<Secret>, String> {
     }
 }
 
-/// The policy, or what is wrong with it, said.
-fn policy(file: Option<&Path>, text: &[u8], has_secret: bool, printer: &Printer) -> Option<Policy> {
-    let name = file.map_or("the default policy".into(), |file| file.display().to_string());
-    match run::policy::read(text, has_secret) {
-        Ok(policy) => {
-            policy.warnings.iter().for_each(|warning| printer.warning(&format!("{name}: {warning}")));
-            Some(policy)
-        }
-        Err(refused) => {
-            refused.0.iter().for_each(|problem| printer.error(&format!("{name}: {problem}")));
-            None
-        }
-    }
-}
-
-fn app(command: &Run, printer: &Printer) -> Result<SocketAddr, Exit> {
+/// The app, and the built-in one if it is that, which ends with its value.
+fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>), Exit> {
     let Some(asked) = &command.upstream else {
-        return echo::start().map_err(|error| failed(printer, &format!("the built-in app cannot be started: {error}")));
+        let echo = echo::start().map_err(|error| failed(printer, &format!("the built-in app cannot be started: {error}")))?;
+        return Ok((echo.address(), Some(echo)));
     };
     let Upstream { at, is_there } = upstream::find(asked).map_err(|error| {
         printer.error(&error);
@@ -220,7 +203,7 @@ fn app(command: &Run, printer: &Printer) -> Result<SocketAddr, Exit> {
     if !is_there {
         printer.warning(&format!("nobody takes connections on {at} yet; requests are answered with 503 until the app is there"));
     }
-    Ok(at)
+    Ok((at, None))
 }
 
 fn announcement(command: &Run, runner: &Runner) -> String {
@@ -246,9 +229,9 @@ fn serve(runner: &mut Runner, mut watches: Watches, stop: &Stop, printer: &Print
             && let Some(text) = watch.changed()
         {
             match text {
-                Ok(text) => match policy(Some(file), &text, watches.has_secret, printer) {
-                    Some(policy) => replace(runner, "policy", Some(&policy), None, printer),
-                    None => printer.warning(&"the policy before goes on"),
+                Ok(text) => match policy(Some(file), "", run::policy::read(&text, watches.has_secret), printer) {
+                    Ok(policy) => replace(runner, "policy", Some(&policy), None, printer),
+                    Err(_) => printer.warning(&"the policy before goes on"),
                 },
                 Err(error) => printer.warning(&format!("{error}; the policy before goes on")),
             }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use laststream::gate::{Gate, is_open, text};
-use laststream::policy::Span;
+use laststream::time_span::TimeSpan;
 
-use crate::cli::Output;
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, failed, told};
-use crate::printer::Printer;
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
 
 /// Tells how the gate of an Envoy is: how far the drain is, what is in flight, and why it waits.
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Status {
     watch: bool,
     /// From one look to the next, with --watch.
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
-    interval: Span,
+    interval: TimeSpan,
     /// How the result is written; as JSON it is the gate's own body.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
@@ -35,6 +35,8 @@ pub(crate) struct Status {
 
 /// A gate that does not answer for longer than a moment will not come back.
 const SILENCE: Duration = Duration::from_secs(10);
+/// A shorter interval is this one: each look costs Envoy work.
+const SHORTEST: Duration = Duration::from_millis(100);
 
 pub(super) fn run(command: &Status, printer: &Printer) -> Exit {
     let gate = match command.gate.gate(printer) {
@@ -73,7 +75,7 @@ fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
             Err(trouble) if heard.elapsed() >= SILENCE => return failed(gate, &trouble, printer),
             Err(trouble) => view.say(&told(gate, &trouble), printer),
         }
-        sleep(Duration::from_millis(command.interval.millis().max(100)));
+        sleep(command.interval.duration().max(SHORTEST));
     }
 }
 

@@ -3,10 +3,10 @@
 use clap::Args;
 use laststream::gate::text;
 
-use crate::cli::Output;
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, failed};
-use crate::printer::Printer;
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
 
 /// Lists the oldest streams that hold the drain of an Envoy.
 #[derive(Debug, Args)]

@@ -1,16 +1,17 @@
 //! `laststream version`
 
 use clap::Args;
-use laststream::image::{Digest, Image};
+use laststream::digest::Digest;
 use laststream::module::analysis::{Module, analyse};
 use laststream::module::builtin;
+use laststream::oci::image::Image;
 use laststream_filter::identity::CONFIGURATION;
 use serde_json::{Value, json};
 
-use crate::cli::Output;
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
 use crate::commands::push::standard_annotations;
-use crate::printer::Printer;
 
 /// Tells the versions of this program and of the module inside it, with its checksums.
 #[derive(Debug, Args)]

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use laststream::gate::{self, Answer, Gate, Heard, Outcome, Waited, text};
-use laststream::policy::Span;
+use laststream::time_span::TimeSpan;
 
-use crate::cli::Output;
-use crate::commands::Exit;
+use crate::commands::exit::Exit;
 use crate::commands::gate_args::{GateArgs, failed, told};
-use crate::printer::Printer;
+use crate::commands::output::Output;
+use crate::commands::printer::Printer;
 
 /// Begins the drain of an Envoy and holds until its gate is open. Made for stop hooks, without a shell.
 ///
@@ -26,10 +26,10 @@ pub(crate) struct Wait {
     gate: GateArgs,
     /// How long to hold at most.
     #[arg(long, value_name = "TIME", default_value = "25s")]
-    timeout: Span,
+    timeout: TimeSpan,
     /// From one request to the next where the gate does not hold the request itself.
     #[arg(long, value_name = "TIME", default_value = "500ms")]
-    interval: Span,
+    interval: TimeSpan,
     /// Begins nothing: holds until somebody else's drain is over.
     #[arg(long)]
     no_begin: bool,
@@ -57,7 +57,7 @@ pub(super) fn run(command: &Wait, printer: &Printer) -> Exit {
         Ok(gate) => gate,
         Err(exit) => return exit,
     };
-    let [timeout, interval] = [command.timeout, command.interval].map(|span| Duration::from_millis(span.millis()));
+    let [timeout, interval] = [command.timeout, command.interval].map(TimeSpan::duration);
     let mut said = String::new();
     let mut news = |heard: &Heard| {
         let now = news(&gate, heard);

@@ -9,9 +9,10 @@ use super::address::Address;
 use super::bodies::{Outcome, Status, Streams};
 use super::http::{Http, Response};
 use super::trouble::Trouble;
-use crate::registry::credentials::Secret;
+use crate::http::Secret;
+use crate::http::url::escaped;
 
-pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
+const SECRET_HEADER: &str = "x-laststream-secret";
 /// A status waits 50 ms for the counters, and 400 ms for Envoy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -109,7 +110,7 @@ impl Gate {
     /// # Errors
     /// It could not be asked, or wants a secret.
     pub fn force(&self, reason: &str) -> Result<Answer<Outcome>, Trouble> {
-        read(self.ask(Method::POST, &format!("/force?reason={}", encoded(reason)), PATIENCE)?, &[200])
+        read(self.ask(Method::POST, &format!("/force?reason={}", escaped(reason)), PATIENCE)?, &[200])
     }
 
     /// Ends Envoy, if the gate lets it.
@@ -151,18 +152,6 @@ fn read<T: DeserializeOwned>(response: Response, expected: &[u16]) -> Result<Ans
     }
 }
 
-/// For a query.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,10 +173,5 @@ mod tests {
         assert_eq!(trouble(404, "nginx"), Err(Trouble::Stranger(404)));
         assert_eq!(trouble(200, "{}"), Err(Trouble::Stranger(200)));
         assert_eq!(trouble(403, r#"{"reason": "why"}"#), Err(Trouble::Forbidden("why".into())));
-    }
-
-    #[test]
-    fn a_reason_is_a_query() {
-        assert_eq!(encoded("the app & its ☕ are gone"), "the%20app%20%26%20its%20%E2%98%95%20are%20gone");
     }
 }

@@ -7,7 +7,7 @@ use http::Method;
 
 use super::trouble::Trouble;
 use crate::http::url::Url;
-use crate::http::{Client, HttpError, Limits, Request, Settings, Trust};
+use crate::http::{Client, HttpError, Limits, Request, Route, Settings, Trust};
 
 /// A hundred streams with long paths are not half as much.
 const LONGEST: u64 = 4 << 20;
@@ -29,16 +29,17 @@ pub struct Response {
 
 impl Default for Http {
     fn default() -> Self {
-        Self(Arc::new(Client::new(Settings {
-            trust: Trust::default(),
-            proxy_from_env: false,    // nothing between a program and its own pod
-            keeps_connections: false, // a kept one may belong to an Envoy that has gone
-            limits: within(CONNECT),
-        })))
+        Self::new(Route::Direct, false) // nothing between a program and its own pod
     }
 }
 
 impl Http {
+    /// A connection that is kept may belong to an Envoy that has gone; so keep none, unless that is the point.
+    pub(crate) fn new(route: Route, keeps_connections: bool) -> Self {
+        let settings = Settings { trust: Trust::default(), route, keeps_connections, limits: within(CONNECT) };
+        Self(Arc::new(Client::new(settings)))
+    }
+
     /// Asks, and waits so long for all of the answer.
     ///
     /// # Errors

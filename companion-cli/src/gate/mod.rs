@@ -3,17 +3,19 @@
 mod address;
 mod bodies;
 mod client;
+pub mod exec;
 mod http;
+pub mod install;
 mod secret;
 pub mod text;
 mod trouble;
 mod wait;
 
+pub use crate::http::Secret;
 pub use address::{Address, NotAnAddress, from_vars};
 pub use bodies::{Outcome, Scope, Status, Stream, Streams, is_open};
-pub(crate) use client::SECRET_HEADER;
 pub use client::{Answer, Gate, Signal};
-pub use http::Http;
+pub use http::{Http, Response};
 pub use secret::{SecretError, secret};
 pub use trouble::Trouble;
 pub use wait::{Heard, Wait, Waited, wait};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::env_vars::{LASTSTREAM_SECRET, Lookup};
 use crate::foreign;
-use crate::registry::credentials::Secret;
+use crate::http::Secret;
 
 /// More than any header may hold.
 const LONGEST: u64 = 64 << 10;

@@ -10,6 +10,8 @@ mod tls;
 pub(crate) mod url;
 
 use std::io::Read;
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -41,12 +43,32 @@ const SLOWEST_UPLOAD: u64 = 64 << 10;
 pub(crate) struct Settings {
     /// Whom it trusts, and who it is.
     pub(crate) trust: Trust,
-    /// Whether HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY count.
-    pub(crate) proxy_from_env: bool,
+    /// How it reaches them.
+    pub(crate) route: Route,
     /// Whether a connection is used again.
     pub(crate) keeps_connections: bool,
     /// How long things may take.
     pub(crate) limits: Limits,
+}
+
+/// How a client reaches a server.
+#[derive(Debug, Clone)]
+pub(crate) enum Route {
+    /// Straight.
+    Direct,
+    /// As HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say.
+    ProxyFromEnv,
+    /// Through a socket in the file system, whatever the URL's host is.
+    Socket(PathBuf),
+    /// Straight, from this address.
+    From(IpAddr),
+}
+
+impl Route {
+    /// Through a proxy if the environment names one and that is wanted.
+    pub(crate) fn with_proxy(wanted: bool) -> Self {
+        if wanted { Self::ProxyFromEnv } else { Self::Direct }
+    }
 }
 
 /// Sends requests. Each of the two inner clients is built on first use, because loading the machine's certificates takes time.
@@ -136,7 +158,12 @@ impl Client {
             .http1_only()
             .pool_max_idle_per_host(if self.settings.keeps_connections { usize::MAX } else { 0 })
             .user_agent(concat!("laststream/", env!("CARGO_PKG_VERSION")));
-        if self.settings.proxy_from_env { builder } else { builder.no_proxy() }
+        match &self.settings.route {
+            Route::ProxyFromEnv => builder,
+            Route::Direct => builder.no_proxy(),
+            Route::Socket(path) => builder.no_proxy().unix_socket(path.clone()),
+            Route::From(address) => builder.no_proxy().local_address(*address),
+        }
     }
 }
 

@@ -181,6 +181,7 @@ mod tests {
         let url = Url::parse("https://r.test/v2/a?_state=secret").unwrap().with("digest", "sha256:ab").with("scope", "a b&c=d");
         assert_eq!(url.to_string(), "https://r.test/v2/a");
         assert_eq!(in_full(&url), "https://r.test/v2/a?_state=secret&digest=sha256:ab&scope=a%20b%26c%3Dd");
+        assert_eq!(escaped("the app & its ☕ are gone"), "the%20app%20%26%20its%20%E2%98%95%20are%20gone");
     }
 
     #[test]

@@ -1,9 +1,8 @@
-//! What was found: which rule, where, and what to do about it.
+//! Rules and what they find: a rule is texts and one function that looks at everything that was given; a finding is a place and a rule.
 
 use super::given::Given;
 use super::node::Node;
-use super::rule::Rule;
-use super::tree::Position;
+use crate::yaml::tree::Position;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +26,33 @@ impl Severity {
         }
     }
 }
+
+/// One thing that can be wrong.
+#[derive(Debug)]
+pub struct Rule {
+    /// Stable; codes are never used again for something else.
+    pub code: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong, in a few words.
+    pub title: &'static str,
+    /// What happens on a real mesh, and why.
+    pub why: &'static str,
+    /// The way out.
+    pub fix: &'static str,
+    pub(super) check: Check,
+}
+
+/// Looks at everything that was given, and says what it finds.
+pub(super) type Check = for<'g> fn(&'g Given, &mut Found<'g>);
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        self.code == other.code
+    }
+}
+
+impl Eq for Rule {}
 
 /// One thing that is not as it should be.
 #[derive(Debug, Clone)]

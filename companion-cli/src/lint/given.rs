@@ -8,7 +8,7 @@ use super::modules::Known;
 use super::node::Node;
 use super::reach::Reach;
 use super::sources::Source;
-use super::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
+use crate::yaml::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
 
 /// Texts within texts within texts.
 const DEEPEST_TEXT: u8 = 3;

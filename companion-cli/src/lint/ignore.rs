@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::finding::Finding;
 use super::given::Given;
 use super::sources::Source;
-use super::tree::Tree;
+use crate::yaml::tree::Tree;
 
 /// A comment's wish.
 pub(super) struct Mark {

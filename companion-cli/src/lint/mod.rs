@@ -20,15 +20,12 @@ pub mod output;
 mod plain;
 mod pods;
 mod reach;
-mod rule;
 mod rules;
 mod sources;
-mod times;
-mod tree;
 
+pub use finding::Rule;
 pub use finding::{Finding, Severity};
 pub use given::Assume;
-pub use rule::Rule;
 pub use sources::{LARGEST_FILE, LARGEST_SUM, Source, SourceError, gather};
 
 use given::Given;

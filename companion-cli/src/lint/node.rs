@@ -2,7 +2,7 @@
 
 use super::given::Given;
 use super::plain::Meaning;
-use super::tree::{Kind, NONE, Position, Raw, Style, Tree};
+use crate::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
 /// Merge keys within merge keys.
 const DEEPEST_MERGE: u8 = 3;

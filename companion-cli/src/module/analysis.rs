@@ -5,7 +5,7 @@ use serde::Serialize;
 use wasmparser::{FuncType, Parser, Payload, TypeRef, Validator, WasmFeatures};
 
 use super::host_calls::signature;
-use crate::envoy::files::sha256_of;
+use crate::digest::Digest;
 
 /// A module, as its bytes tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -118,7 +118,7 @@ pub fn analyse(bytes: &[u8]) -> Result<Module, String> {
     let identity = reader.identity;
     Ok(Module {
         size: bytes.len() as u64,
-        sha256: sha256_of(bytes),
+        sha256: Digest::of(bytes).hex().to_owned(),
         // Envoy takes the first in the order of the exports, too.
         abi: reader.exports.iter().find_map(|export| Abi::ALL.iter().find(|(_, name)| *name == export.name).map(|(abi, _)| *abi)),
         version: identity.as_ref().map(|identity| identity.version.clone()),

@@ -8,7 +8,8 @@ use laststream_filter::forwarded::{FORWARDED_PROTO, Policy as ForwardedPolicy};
 use serde_json::{Value, json};
 
 use super::file::{Begin, Direction, Drain, Engine, FailurePolicy, File, Finish, Gate, GateSecret, Job, LongLived, Placement, Retries};
-use super::{ForwardedProto, Policy, Problem, Sizing, Span, Told, module_json, sizing, warnings};
+use super::{ForwardedProto, Policy, Problem, Sizing, Told, module_json, sizing, warnings};
+use crate::time_span::TimeSpan;
 
 pub(super) fn check(file: File) -> Result<Policy, Vec<Problem>> {
     let mut found = Found(Vec::new());
@@ -237,7 +238,7 @@ impl Found {
         Some(ForwardedProto { json, saved_in, forgets, told, peers: wire.trust.peers })
     }
 
-    fn retries(&mut self, retries: Retries, longest: Span) -> Retries {
+    fn retries(&mut self, retries: Retries, longest: TimeSpan) -> Retries {
         self.host("retries.host", &retries.host);
         let attempts = retries.attempts.unwrap_or(2);
         if !(1..=10).contains(&attempts) {
@@ -383,6 +384,6 @@ fn fraction(value: &Value) -> Option<String> {
 }
 
 fn harmless() -> Sizing {
-    let (second, minute) = (Span::seconds(1), Span::seconds(60));
-    Sizing { longest_request: second, grace_period: minute, deadline: minute, quiet: second, delay: Span::default(), agent: second }
+    let (second, minute) = (TimeSpan::seconds(1), TimeSpan::seconds(60));
+    Sizing { longest_request: second, grace_period: minute, deadline: minute, quiet: second, delay: TimeSpan::default(), agent: second }
 }

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::span::Span;
+use crate::time_span::TimeSpan;
 
 /// Where laststream goes, what it does there, and how long a drain may take. Only `module` is required.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -143,7 +143,7 @@ pub enum FailurePolicy {
 }
 
 /// Who restores `x-forwarded-proto`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
     /// Envoy's own matchers where they come to the same and are sure to be there, else the module.
@@ -183,17 +183,17 @@ pub enum GateSecret {
 #[serde(deny_unknown_fields, default)]
 pub struct Drain {
     /// The longest request that must not be cut.
-    pub longest_request: Option<Span>,
+    pub longest_request: Option<TimeSpan>,
     /// The pod's `terminationGracePeriodSeconds`.
-    pub grace_period: Option<Span>,
+    pub grace_period: Option<TimeSpan>,
     /// When the gate lets go whatever happens, from the beginning of the drain.
-    pub deadline: Option<Span>,
+    pub deadline: Option<TimeSpan>,
     /// How long nothing may be in flight before it is believed; 1s if nothing is said.
-    pub quiet: Option<Span>,
+    pub quiet: Option<TimeSpan>,
     /// How long to wait before the drain begins, while the endpoint's removal spreads; not at all if nothing is said.
-    pub delay: Option<Span>,
+    pub delay: Option<TimeSpan>,
     /// What Istio's agent takes after SIGTERM when the deadline was reached: its `terminationDrainDuration`, 5s if nothing is said.
-    pub agent: Option<Span>,
+    pub agent: Option<TimeSpan>,
     /// How traffic is made to leave; `drain_listeners` if nothing is said.
     pub begin: Option<Begin>,
     /// The last call, at zero; `drain_agent` in Istio, `nothing` elsewhere, if nothing is said.
@@ -201,7 +201,7 @@ pub struct Drain {
     /// What long-lived streams do to the drain; they hold it if nothing is said.
     pub long_lived: Option<LongLived>,
     /// Streams that are older than this when the drain begins are long-lived, too.
-    pub long_lived_after: Option<Span>,
+    pub long_lived_after: Option<TimeSpan>,
     /// Also wait until the app has gone, so that the proxy outlives it.
     pub wait_for_app: Option<App>,
     /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render proxy-config`.
@@ -261,7 +261,7 @@ pub struct Retries {
     /// How often it is tried again; 2 if nothing is said.
     pub attempts: Option<u16>,
     /// How long each try may take; the longest request if nothing is said.
-    pub per_try_timeout: Option<Span>,
+    pub per_try_timeout: Option<TimeSpan>,
     /// What is tried again: `connect-failure,refused-stream` if nothing is said, which the app has never seen.
     pub retry_on: Option<String>,
 }

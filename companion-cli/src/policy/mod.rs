@@ -5,11 +5,9 @@
 mod check;
 pub mod file;
 pub(crate) mod module_json;
-mod places;
 mod problem;
 mod sizing;
 mod source;
-mod span;
 pub(crate) mod warnings;
 
 use std::collections::BTreeMap;
@@ -18,11 +16,12 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+use crate::time_span::TimeSpan;
+use crate::yaml::tree::{MOST_NODES, Tree};
 use file::{App, Begin, Engine, FailurePolicy, File, Finish, GateSecret, LongLived, Placement, Retries};
 pub use problem::{Problem, Refused};
 pub use sizing::{KUBELET, LATE, Sizing};
 pub use source::{Resolve, Source};
-pub use span::Span;
 
 /// A policy that makes sense.
 #[derive(Debug, Clone)]
@@ -58,7 +57,7 @@ pub struct Policy {
     /// What long-lived streams do to it.
     pub long_lived: LongLived,
     /// The age that makes a stream long-lived.
-    pub long_lived_after: Option<Span>,
+    pub long_lived_after: Option<TimeSpan>,
     /// The app that it also waits for.
     pub app: Option<App>,
     /// How long everything takes.
@@ -208,7 +207,10 @@ fn place(text: &str, problem: &Problem, overrides: &Overrides) -> Option<(u64, u
         "name" => overrides.name.is_some(),
         _ => false,
     };
-    if from_flag { None } else { places::find(text, &problem.path) }
+    if from_flag {
+        return None;
+    }
+    Tree::read(text, MOST_NODES).place_of(&problem.path).map(|place| (place.line.into(), place.column.into()))
 }
 
 #[cfg(test)]

@@ -8,46 +8,46 @@
 
 use super::file::Drain;
 use super::problem::Problem;
-use super::span::Span;
+use crate::time_span::TimeSpan;
 
 /// What kubelet leaves at least after the hook.
-pub const KUBELET: Span = Span::seconds(2);
+pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
 /// How long after the drain has begun a request may still arrive, before everybody knows.
-pub const LATE: Span = Span::seconds(2);
+pub const LATE: TimeSpan = TimeSpan::seconds(2);
 /// Kubernetes' own grace period.
-const USUAL_GRACE: Span = Span::seconds(30);
+const USUAL_GRACE: TimeSpan = TimeSpan::seconds(30);
 
 /// Times that fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizing {
     /// The longest request that is sure to finish.
-    pub longest_request: Span,
+    pub longest_request: TimeSpan,
     /// The pod's grace period, in whole seconds.
-    pub grace_period: Span,
+    pub grace_period: TimeSpan,
     /// When the gate lets go.
-    pub deadline: Span,
+    pub deadline: TimeSpan,
     /// How long zero must last.
-    pub quiet: Span,
+    pub quiet: TimeSpan,
     /// What goes before the drain.
-    pub delay: Span,
+    pub delay: TimeSpan,
     /// What comes after it.
-    pub agent: Span,
+    pub agent: TimeSpan,
 }
 
 impl Sizing {
     /// How long Envoy's own drain must take. In the last third of it Envoy (after 1.40) closes connections with running streams, which must
     /// not come before the gate's deadline; and what began on a replaced listener is cut at its end.
     #[must_use]
-    pub fn drain_time(&self) -> Span {
-        Span::seconds((self.deadline.millis() * 3).div_ceil(2_000)).max(self.longest_request.rounded_up())
+    pub fn drain_time(&self) -> TimeSpan {
+        TimeSpan::seconds((self.deadline.millis() * 3).div_ceil(2_000)).max(self.longest_request.rounded_up())
     }
 }
 
 /// `has_agent`: Istio's agent is there, and takes its time after SIGTERM when the deadline was reached.
 pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, Problem> {
-    let quiet = drain.quiet.unwrap_or(Span::seconds(1));
+    let quiet = drain.quiet.unwrap_or(TimeSpan::seconds(1));
     let delay = drain.delay.unwrap_or_default();
-    let agent = if has_agent { drain.agent.unwrap_or(Span::seconds(5)) } else { Span::default() };
+    let agent = if has_agent { drain.agent.unwrap_or(TimeSpan::seconds(5)) } else { TimeSpan::default() };
     let after = agent + KUBELET;
     let around = delay + LATE + quiet;
     let words = Words { quiet, delay, agent };
@@ -81,9 +81,9 @@ pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, Problem> {
 
 /// The numbers that every complaint names.
 struct Words {
-    quiet: Span,
-    delay: Span,
-    agent: Span,
+    quiet: TimeSpan,
+    delay: TimeSpan,
+    agent: TimeSpan,
 }
 
 impl Words {
@@ -92,14 +92,14 @@ impl Words {
     }
 
     fn after(&self) -> String {
-        if self.agent == Span::default() {
+        if self.agent == TimeSpan::default() {
             format!("{KUBELET} for kubelet")
         } else {
             format!("{} for Istio's agent and {KUBELET} for kubelet", self.agent)
         }
     }
 
-    fn too_short(&self, grace: Span, deadline: Span, longest: Option<Span>) -> Problem {
+    fn too_short(&self, grace: TimeSpan, deadline: TimeSpan, longest: Option<TimeSpan>) -> Problem {
         let needs = (deadline + self.agent + KUBELET).rounded_up();
         let why = longest.map_or(String::new(), |longest| format!(" (a request of {longest}, {})", self.around()));
         let message = format!(
@@ -109,13 +109,13 @@ impl Words {
         Problem::new("drain.grace_period", message)
     }
 
-    fn too_early(&self, deadline: Span, longest: Span) -> Problem {
+    fn too_early(&self, deadline: TimeSpan, longest: TimeSpan) -> Problem {
         let needs = longest + self.delay + LATE + self.quiet;
         let message = format!("{deadline} cuts a request of {longest}: with {} it takes {needs}: write `{needs}` or more", self.around());
         Problem::new("drain.deadline", message)
     }
 
-    fn too_little(&self, deadline: Span, grace: Span) -> Problem {
+    fn too_little(&self, deadline: TimeSpan, grace: TimeSpan) -> Problem {
         let message = format!(
             "a deadline of {deadline} in a grace period of {grace} leaves no time for any request: {}, and {} after the deadline",
             self.around(),
@@ -127,9 +127,9 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use super::{Drain, Span, fit};
+    use super::{Drain, TimeSpan, fit};
 
-    fn seconds(text: &str) -> Option<Span> {
+    fn seconds(text: &str) -> Option<TimeSpan> {
         (!text.is_empty()).then(|| text.parse().expect(text))
     }
 

@@ -7,11 +7,12 @@ use super::scheme::Scheme;
 use super::{File, other};
 use crate::policy::file::{Placement, PlainEnvoy};
 use crate::policy::module_json::{self, ADMIN_CLUSTER};
-use crate::policy::{Policy, Problem, Source, Span};
+use crate::policy::{Policy, Problem, Source};
+use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
 
 /// Envoy's default of its drain time.
-const DRAIN: Span = Span::seconds(600);
+const DRAIN: TimeSpan = TimeSpan::seconds(600);
 
 pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
     let Placement::Envoy(envoy) = &policy.placement else {

@@ -1,7 +1,8 @@
 //! The stop hook: a client that every Istio proxy image has, asking the gate until it says that one may go.
 
 use crate::policy::file::GateSecret;
-use crate::policy::{KUBELET, Policy, Problem, Span};
+use crate::policy::{KUBELET, Policy, Problem};
+use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
 
 /// `lifecycle` of a container.
@@ -36,7 +37,7 @@ fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
 }
 
 fn timeout(policy: &Policy) -> u64 {
-    (policy.sizing.deadline + Span::seconds(1)).whole_seconds()
+    (policy.sizing.deadline + TimeSpan::seconds(1)).whole_seconds()
 }
 
 /// What the grace period is made of.

@@ -10,7 +10,8 @@ use super::parts::{self, Role, WASM_TYPE};
 use super::scheme::Scheme;
 use super::{envoy, text};
 use crate::policy::module_json::ADMIN_CLUSTER;
-use crate::policy::{Policy, Source, Span};
+use crate::policy::{Policy, Source};
+use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
 
 const FILTER_TYPE: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
@@ -74,7 +75,7 @@ pub(crate) struct Ports {
 }
 
 /// Longer than the deadlines of most policies.
-pub(crate) const LONG: Span = Span::seconds(600);
+pub(crate) const LONG: TimeSpan = TimeSpan::seconds(600);
 
 /// The part that never changes.
 pub(crate) fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: &Path) -> String {

@@ -19,62 +19,49 @@ mod scheme;
 mod virtualservice;
 mod wasmplugin;
 
+use clap::ValueEnum;
+
 use crate::policy::file::{Engine, GateSecret, Placement};
 use crate::policy::{Policy, Problem, Resolve};
 use crate::yaml::{self, List, Map};
 
 /// What can be rendered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// One EnvoyFilter with all parts.
+    /// One EnvoyFilter with all parts: counters, gate, x-forwarded-proto. For gateways and sidecars.
+    #[value(name = "envoyfilter")]
     EnvoyFilter,
-    /// WasmPlugins, for pull secrets and waypoints.
+    /// WasmPlugins: with pull secrets, for waypoints too, but without a gate.
+    #[value(name = "wasmplugin")]
     WasmPlugin,
-    /// A bootstrap for an Envoy without a mesh.
+    /// A complete bootstrap for an Envoy without a mesh.
     Envoy,
     /// Envoy Gateway's policies.
     EnvoyGateway,
-    /// The stop hook.
-    Lifecycle(Home),
-    /// What Istio's bootstrap must be told.
+    /// The stop hook that asks the gate, in each of its homes.
+    Lifecycle,
+    /// Pod annotations for Istio's bootstrap: statistics, drain times, EXIT_ON_ZERO for who wants to keep it.
     ProxyConfig,
-    /// Retries at the caller's side.
+    /// A VirtualService with retries, as a second line.
+    #[value(name = "virtualservice")]
     VirtualService,
-    /// A Job's command that waits for its sidecar and ends it.
+    /// A patch for a Job: its command waits for the sidecar, and ends it.
     Job,
-    /// All that the policy has a use for.
+    /// All that the policy has a use for, and a kustomization.
     All,
 }
 
 /// Where a stop hook can live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Home {
-    /// In a Deployment's pods, over the injected container.
+    /// A patch for a Deployment: a container `istio-proxy` that Istio merges over its own.
     Pod,
     /// The same, where sidecars are init containers.
     NativeSidecar,
-    /// In Istio's Helm values, for every proxy of the mesh.
+    /// `global.proxy.lifecycle` of Istio's values: every proxy, and instead of Istio's own hooks.
     HelmValues,
-    /// In the values of Istio's gateway chart.
+    /// Values of Istio's gateway chart.
     GatewayChart,
-}
-
-impl Kind {
-    /// Each of them; stop hooks in each of their homes.
-    pub const ALL: [Self; 12] = [
-        Self::EnvoyFilter,
-        Self::WasmPlugin,
-        Self::Envoy,
-        Self::EnvoyGateway,
-        Self::Lifecycle(Home::Pod),
-        Self::Lifecycle(Home::NativeSidecar),
-        Self::Lifecycle(Home::HelmValues),
-        Self::Lifecycle(Home::GatewayChart),
-        Self::ProxyConfig,
-        Self::VirtualService,
-        Self::Job,
-        Self::All,
-    ];
 }
 
 /// A file that was rendered.
@@ -117,12 +104,27 @@ pub fn render(kind: Kind, policy: &Policy, resolve: Resolve<'_>) -> Result<Rende
         Kind::WasmPlugin => one(wasmplugin::render(policy, &policy.source(resolve)?)?),
         Kind::Envoy => one(envoy::render(policy, &policy.source(resolve)?)?),
         Kind::EnvoyGateway => one(envoy_gateway::render(policy, &policy.source(resolve)?)?),
-        Kind::Lifecycle(home) => one(lifecycle::render(policy, home)?),
+        Kind::Lifecycle => lifecycle(policy, home_of(&policy.placement).unwrap_or(Home::Pod)),
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
         Kind::VirtualService => one(virtualservice::render(policy)?),
         Kind::Job => one(job::render(policy)?),
         Kind::All => all(policy, resolve),
     }
+}
+
+/// Renders the stop hook for this home.
+///
+/// # Errors
+/// The placement has no use for a hook there.
+pub fn lifecycle(policy: &Policy, home: Home) -> Result<Rendered, Problem> {
+    Ok(Rendered { files: vec![lifecycle::render(policy, home)?], warnings: Vec::new() })
+}
+
+/// Everything that can be rendered of a policy, stop hooks in each of their homes.
+#[cfg(test)]
+pub(crate) fn every_kind(policy: &Policy, resolve: Resolve<'_>) -> Vec<Result<Rendered, Problem>> {
+    let hooks = Home::value_variants().iter().map(|home| lifecycle(policy, *home));
+    Kind::value_variants().iter().map(|kind| render(*kind, policy, resolve)).chain(hooks).collect()
 }
 
 /// What this policy has a use for.
@@ -134,11 +136,8 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, Problem> {
         Placement::Envoy(_) => vec![Kind::Envoy],
     };
     // A Job has no Deployment to patch, and no stop hook: its own command asks the gate.
-    if policy.gate_port.is_some()
-        && policy.job.is_none()
-        && let Some(home) = home_of(&policy.placement)
-    {
-        kinds.extend(has_hook(policy).then_some(Kind::Lifecycle(home)));
+    if policy.gate_port.is_some() && policy.job.is_none() && home_of(&policy.placement).is_some() {
+        kinds.extend(has_hook(policy).then_some(Kind::Lifecycle));
         kinds.push(Kind::ProxyConfig);
     }
     if policy.retries.is_some() {
@@ -164,8 +163,7 @@ fn has_hook(policy: &Policy) -> bool {
 }
 
 /// Where the hook lives unless the command line says otherwise. Istio makes the Deployment of a Gateway of the Gateway API itself.
-#[must_use]
-pub fn home_of(placement: &Placement) -> Option<Home> {
+fn home_of(placement: &Placement) -> Option<Home> {
     match placement {
         Placement::Gateway(gateway) if gateway.name.is_some() => None,
         Placement::Gateway(_) => Some(Home::GatewayChart),

@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::gate_access;
 use crate::policy::file::FailurePolicy;
 use crate::policy::module_json;
-use crate::policy::{Policy, Source, Span, Told};
+use crate::policy::{Policy, Source, Told};
+use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map, Node};
 
 pub(super) const HCM: &str = "envoy.filters.network.http_connection_manager";
@@ -200,7 +201,7 @@ pub(super) const WHY_EARLY: &str =
 pub(super) const WHY_REMOVED: &str = "The saved header is for this Envoy only: no app and no Envoy behind it may believe it.";
 
 /// What Envoy waits beyond the gate's deadline before it ends a request that is held; the gate itself answers within 5 s.
-const AFTER_THE_DEADLINE: Span = Span::seconds(10);
+const AFTER_THE_DEADLINE: TimeSpan = TimeSpan::seconds(10);
 
 /// The gate's listener around its filter.
 pub(super) fn gate_listener(name: &str, port: u16, policy: &Policy, filter: Map) -> Map {

@@ -2,13 +2,14 @@
 
 use super::{File, lifecycle, other};
 use crate::policy::file::Placement;
-use crate::policy::{Policy, Problem, Span};
+use crate::policy::{Policy, Problem};
+use crate::time_span::TimeSpan;
 use crate::yaml::{self, Map, Node};
 
 /// Istio's default of Envoy's drain time.
-const DRAIN: Span = Span::seconds(45);
+const DRAIN: TimeSpan = TimeSpan::seconds(45);
 /// Istio's default.
-const TERMINATION_DRAIN: Span = Span::seconds(5);
+const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);
 
 pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
     let annotations = annotations(policy)?;
@@ -68,6 +69,6 @@ fn config(policy: &Policy) -> Option<Map> {
     (config != Map::new()).then_some(config)
 }
 
-fn whole(span: Span) -> String {
+fn whole(span: TimeSpan) -> String {
     span.rounded_up().to_string()
 }

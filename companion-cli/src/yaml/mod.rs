@@ -1,10 +1,11 @@
-//! YAML with comments: a small document model and the one way in which it is written.
+//! YAML: a small document model with comments and the one way in which it is written; [`tree`] reads texts with the place of each value.
 //!
 //! Serializers write data and lose the reasons. Here every entry may carry one, and every scalar is written so that readers of YAML 1.1
 //! (kubectl, kustomize, Helm) and 1.2 understand the same.
 
 mod emit;
 mod scalar;
+pub(crate) mod tree;
 
 /// What a value is.
 #[derive(Debug, Clone, PartialEq)]

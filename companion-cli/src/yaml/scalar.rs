@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::visible;
+use crate::{time_span, visible};
 
 /// The text as it stands if nobody can take it for anything else; else in double quotes.
 pub(super) fn scalar(text: &str) -> String {
@@ -11,18 +11,12 @@ pub(super) fn scalar(text: &str) -> String {
 
 /// Few texts are plain, so that nobody needs to know all the others: `on`, `1_000`, `12:30:45`, `~`, `2024-01-01`, `=`, `<<` are not.
 fn is_plain(text: &str) -> bool {
-    if is_duration(text) {
+    if time_span::is_time(text) {
         return true;
     }
     let starts_well = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/');
     let harmless = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./@:".contains(&byte);
     starts_well && text.bytes().all(harmless) && !text.ends_with(':') && !is_word(text)
-}
-
-/// `30s`, `500ms`
-fn is_duration(text: &str) -> bool {
-    let number = text.trim_end_matches("ms").trim_end_matches('s');
-    number.len() < text.len() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The words that YAML 1.1 reads as something else.

@@ -97,7 +97,7 @@ fn never_waits_for_ever() {
 }
 
 const FORCE: &str =
-    "POST /force?reason=laststream%20exec%3A%20the%20command%20has%20ended%2C%20and%20so%20has%20the%20time%20for%20its%20streams";
+    "POST /force?reason=laststream%20exec:%20the%20command%20has%20ended%2C%20and%20so%20has%20the%20time%20for%20its%20streams";
 
 #[test]
 fn a_count_that_is_not_exact_is_no_zero() {

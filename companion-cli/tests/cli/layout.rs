@@ -6,6 +6,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use laststream::digest::Digest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -33,9 +34,9 @@ impl Layout {
 
     /// Puts it in, and says how it is referred to.
     pub(crate) fn blob(&self, media_type: &str, bytes: &[u8]) -> Value {
-        let hex: String = ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        fs::write(self.path().join("blobs/sha256").join(&hex), bytes).unwrap();
-        json!({ "mediaType": media_type, "digest": format!("sha256:{hex}"), "size": bytes.len() })
+        let digest = Digest::of(bytes);
+        fs::write(self.path().join("blobs/sha256").join(digest.hex()), bytes).unwrap();
+        json!({ "mediaType": media_type, "digest": digest, "size": bytes.len() })
     }
 
     pub(crate) fn manifest(&self, media_type: &str, layers: &[(&str, Vec<u8>)]) -> Value {

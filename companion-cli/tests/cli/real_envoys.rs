@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use laststream::envoy::{self, NEWEST, OLDEST, Version, Wanted};
+use laststream::local::envoy::{self, NEWEST, OLDEST, Version, Wanted};
 use laststream::module::analysis::{Abi, analyse};
 use laststream::module::host_calls::{Function, looked_for, offered};
 use laststream::module::verdict::obstacles;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use laststream::envoy::{NEWEST, OLDEST, Wanted, find_or_get};
+use laststream::local::envoy::{NEWEST, OLDEST, Wanted, find_or_get};
 use laststream::progress::Silent;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use laststream::envoy::{NEWEST, Wanted, find_or_get};
+use laststream::local::envoy::{NEWEST, Wanted, find_or_get};
 use laststream::progress::Silent;
 use tempfile::TempDir;
 

@@ -1,7 +1,7 @@
 //! Named binaries, PATH and what is remembered of them.
 
 use crate::support::{Home, VERSION, envoy, envoy_without_v8, problem, script};
-use laststream::envoy::{Envoy, Error, Origin, Platform, Problem, Source, Wanted, find_or_get};
+use laststream::local::envoy::{Envoy, Error, Origin, Platform, Problem, Source, Wanted, find_or_get};
 use laststream::progress::Silent;
 use std::fs;
 use std::path::{Path, PathBuf};

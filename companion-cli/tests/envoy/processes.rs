@@ -2,7 +2,7 @@
 
 use crate::server::{Reply, Server, published};
 use crate::support::{Heard, Home, envoy};
-use laststream::envoy::{Origin, Wanted, find_or_get};
+use laststream::local::envoy::{Origin, Wanted, find_or_get};
 use laststream::progress::Silent;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use crate::server::Server;
 use crate::support::{Home, VERSION, envoy, problem};
-use laststream::envoy::{Origin, Problem, Source, Version, Wanted, find_or_get};
+use laststream::local::envoy::{Origin, Problem, Source, Version, Wanted, find_or_get};
 use laststream::progress::Silent;
 use std::fs;
 use std::io::Write;

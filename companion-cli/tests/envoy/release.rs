@@ -2,7 +2,7 @@
 
 use crate::server::{Reply, Server, published, sha256};
 use crate::support::{Heard, Home, envoy, envoy_without_v8, problem};
-use laststream::envoy::{DownloadError, Error, HttpError, Origin, Problem, Source, Version, Wanted, find_or_get};
+use laststream::local::envoy::{DownloadError, Error, HttpError, Origin, Problem, Source, Version, Wanted, find_or_get};
 use laststream::progress::Silent;
 use std::fs;
 use std::net::TcpListener;

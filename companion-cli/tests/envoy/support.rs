@@ -1,6 +1,6 @@
 //! A home of its own for each test, and scripts that answer as Envoy and pip would.
 
-use laststream::envoy::{Error, Limits, Places, Platform, Problem, Tried, Version, Wanted};
+use laststream::local::envoy::{Error, Limits, Places, Platform, Problem, Tried, Version, Wanted};
 use laststream::progress::Progress;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use laststream::envoy::{NEWEST, Wanted};
+use laststream::local::envoy::{NEWEST, Wanted};
 use laststream::progress::Silent;
 use rustix::process::{Signal, kill_process};
 
@@ -54,7 +54,7 @@ fn a_start_can_be_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let slow = folder.path().join("envoy");
     // Envoy in everything but that it never listens.
-    let real = laststream::envoy::find_or_get(&Wanted { path: None, ..Wanted::version(NEWEST) }, &Silent).unwrap().binary;
+    let real = laststream::local::envoy::find_or_get(&Wanted { path: None, ..Wanted::version(NEWEST) }, &Silent).unwrap().binary;
     let text = format!("#!/bin/sh\ncase \"$*\" in *admin-address-path*) exec sleep 600 ;; esac\nexec '{}' \"$@\"", real.display());
     std::fs::write(&slow, text).unwrap();
     std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use laststream::envoy::{NEWEST, OLDEST};
+use laststream::local::envoy::{NEWEST, OLDEST};
 
 use crate::client::Client;
 use crate::support::{Run, module, put, until};

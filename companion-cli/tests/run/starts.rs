@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use laststream::envoy::{NEWEST, OLDEST};
+use laststream::local::envoy::{NEWEST, OLDEST};
 use serde_json::Value;
 
 use crate::client::Client;

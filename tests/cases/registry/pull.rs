@@ -1,10 +1,11 @@
 //! What is done through the library. Finding and fetching, as other commands do it: digests are checked, sizes have limits, blobs may be
 //! elsewhere. And what no real module is large enough for.
 
-use laststream::image::{Descriptor, Digest, Image, Manifest, Reference};
+use laststream::digest::Digest;
+use laststream::oci::image::{Descriptor, Image, Manifest, Reference};
+use laststream::oci::registry::credentials::{Found, Login, Secret, Sources};
+use laststream::oci::registry::{Error, Limits, Options, Registry, publish};
 use laststream::progress::Silent;
-use laststream::registry::credentials::{Found, Login, Secret, Sources};
-use laststream::registry::{Error, Limits, Options, Registry, publish};
 
 use super::{HTPASSWD, PASSWORD, USERNAME, push};
 use crate::lab::{self, EnvoylessCase, envoyless};

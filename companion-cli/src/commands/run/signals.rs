@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use laststream::run::Stop;
+use laststream::local::run::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

@@ -1,10 +1,10 @@
 //! LS2xx: how the module reaches the proxy.
 
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::modules::{Module, modules};
 use crate::lint::node::Node;
-use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -186,7 +186,7 @@ fn short_fetch<'g>(given: &'g Given, found: &mut Found<'g>) {
         let Some(http) = module.uri().and_then(Node::parent) else { continue };
         match http.field("timeout") {
             None => found.at(http, "there is no `timeout`: the agent gives up after 5 s"),
-            Some(node) if node.text().and_then(crate::lint::times::milliseconds).is_some_and(|time| time < 10_000) => {
+            Some(node) if node.text().and_then(crate::time_span::milliseconds).is_some_and(|time| time < 10_000) => {
                 found.at(node, format!("{} is little for a pull through the internet", node.text().unwrap_or_default()));
             }
             Some(_) => {}

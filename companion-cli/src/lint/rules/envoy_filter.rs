@@ -1,12 +1,12 @@
 //! LS1xx: the shape of EnvoyFilters, which the API server hardly checks.
 
 use crate::lint::envoy_filter::{Patch, envoy_filters, patches, patches_of};
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::modules::ours;
 use crate::lint::node::Node;
 use crate::lint::objects::ROOT_NAMESPACE;
-use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -1,12 +1,12 @@
 //! LS0xx: whether the files can be read, and as what.
 
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity, is_secret};
 use crate::lint::given::{Given, is_string_value};
 use crate::lint::node::Node;
 use crate::lint::objects::object_of;
 use crate::lint::plain::Meaning;
-use crate::lint::rule::Rule;
-use crate::lint::tree::Position;
+use crate::yaml::tree::Position;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

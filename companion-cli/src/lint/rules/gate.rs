@@ -4,6 +4,7 @@ use laststream_filter::config::wire::{Gate, Scope};
 use laststream_filter::gate::access::ADDRESS_KEY;
 
 use crate::lint::envoy_filter::{Patch, patch_of};
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::listeners::{address, connection_manager, is_loopback, listener, uses};
@@ -11,8 +12,7 @@ use crate::lint::modules::{Module, counters, gates};
 use crate::lint::node::Node;
 use crate::lint::pods::stop_hooks;
 use crate::lint::reach::is_same_resource;
-use crate::lint::rule::Rule;
-use crate::lint::times::milliseconds;
+use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

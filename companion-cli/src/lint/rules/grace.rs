@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::traffic::http_routes;
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::listeners::{address, listener, uses};
@@ -10,8 +11,7 @@ use crate::lint::modules::{Module, gated_pods, gates};
 use crate::lint::node::Node;
 use crate::lint::objects::object_of;
 use crate::lint::pods::{Hook, Pod, pods, stop_hooks};
-use crate::lint::rule::Rule;
-use crate::lint::times::milliseconds;
+use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -1,12 +1,12 @@
 //! LS5xx: hooks that stop proxies.
 
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::listeners::{address, is_loopback, listener, uses};
 use crate::lint::modules::{gated_pods, gates};
 use crate::lint::node::Node;
 use crate::lint::pods::{Hook, hooks, stop_hooks};
-use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -1,9 +1,9 @@
 //! LS6xx: Jobs beside a sidecar.
 
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::pods::pods;
-use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -14,7 +14,7 @@ mod scheme;
 mod traffic;
 mod trust;
 
-use super::rule::Rule;
+use super::finding::Rule;
 
 /// All rules, by code.
 pub(super) fn all() -> impl Iterator<Item = &'static Rule> {

@@ -5,6 +5,7 @@ use laststream_filter::config::{self, Problem};
 use serde_json::Value;
 
 use crate::lint::envoy_filter::patch_of;
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::{Given, is_string_value};
 use crate::lint::listeners::uses;
@@ -12,7 +13,6 @@ use crate::lint::modules::{counters, ours};
 use crate::lint::node::Node;
 use crate::lint::objects::of_kind;
 use crate::lint::plain::Meaning;
-use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

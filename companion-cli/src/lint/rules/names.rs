@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::lint::envoy_filter::{Patch, patches_of};
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::node::Node;
 use crate::lint::reach::{Mesh, is_same_resource};
-use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -3,13 +3,13 @@
 use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
 use crate::lint::envoy_filter::patch_of;
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::listeners::{connection_manager, uses};
 use crate::lint::modules::{Module, ours};
 use crate::lint::node::Node;
 use crate::lint::reach::Reach;
-use crate::lint::rule::Rule;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

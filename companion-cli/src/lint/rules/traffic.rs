@@ -1,12 +1,12 @@
 //! LS7xx: what else touches requests: Lua, retries, time-outs.
 
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::modules::{gates, ours};
 use crate::lint::node::Node;
 use crate::lint::objects::of_kind;
-use crate::lint::rule::Rule;
-use crate::lint::times::milliseconds;
+use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

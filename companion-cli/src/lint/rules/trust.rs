@@ -4,6 +4,7 @@ use laststream_filter::config::wire::{ForwardedProto, Scope};
 
 use super::scheme::{FORWARDED_PROTO, Helper, matcher_around, mutations, restorers, section, writers};
 use crate::lint::envoy_filter::patch_of;
+use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
 use crate::lint::given::Given;
 use crate::lint::listeners::{connection_manager, uses};
@@ -11,7 +12,6 @@ use crate::lint::modules::Module;
 use crate::lint::node::Node;
 use crate::lint::objects::of_kind;
 use crate::lint::reach::Reach;
-use crate::lint::rule::Rule;
 use crate::policy::warnings::is_wide;
 
 pub(super) const RULES: &[Rule] = &[

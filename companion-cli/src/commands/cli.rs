@@ -1,0 +1,63 @@
+//! The commands there are. Each has its arguments and its help in its own file under `commands`.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::build::Build;
+use crate::commands::completions::Completions;
+use crate::commands::config::Config;
+use crate::commands::demo::Demo;
+use crate::commands::drain::Drain;
+use crate::commands::envoy::Envoy;
+use crate::commands::exec::Exec;
+use crate::commands::guarded::Guarded;
+use crate::commands::inspect::Inspect;
+use crate::commands::install::Install;
+use crate::commands::lint::Lint;
+use crate::commands::man::Man;
+use crate::commands::push::Push;
+use crate::commands::render::Render;
+use crate::commands::run::Run;
+use crate::commands::status::Status;
+use crate::commands::streams::Streams;
+use crate::commands::version::Version;
+use crate::commands::wait::{Ready, Wait};
+
+/// The Envoy filter that lets no request be lost, and its companion.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 fine, 1 something was found wrong, 2 the work failed, 64 wrong arguments.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Build(Build),
+    Completions(Completions),
+    /// The module's configuration: its schema, checking one; and the interface of the gate.
+    #[command(subcommand)]
+    Config(Config),
+    Demo(Demo),
+    Drain(Drain),
+    /// A real Envoy for this machine.
+    #[command(subcommand)]
+    Envoy(Envoy),
+    Exec(Box<Exec>),
+    #[command(hide = true)]
+    Guarded(Guarded),
+    Inspect(Box<Inspect>),
+    Install(Install),
+    Lint(Lint),
+    Man(Man),
+    Push(Box<Push>),
+    Ready(Ready),
+    /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
+    Render(Box<Render>),
+    Run(Box<Run>),
+    Status(Status),
+    Streams(Streams),
+    Version(Version),
+    Wait(Wait),
+}

@@ -1,0 +1,53 @@
+//! Exit codes of children that have ended. As PID 1 we reap whatever ends: no other process does.
+
+use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, waitpid};
+
+use super::code_of;
+
+/// Takes the exit codes of those that have ended.
+pub(super) struct Reaper {
+    is_init: bool,
+}
+
+impl Default for Reaper {
+    fn default() -> Self {
+        Self { is_init: getpid().is_init() }
+    }
+}
+
+impl Reaper {
+    /// Takes what there is now; the exit code of this child, if it is among that.
+    pub(super) fn reap(&mut self, wanted: Option<Pid>) -> Option<u8> {
+        if !self.is_init {
+            let (_, status) = waitpid(Some(wanted?), WaitOptions::NOHANG).ok()??;
+            return code(status);
+        }
+        let mut found = None;
+        while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
+            if Some(pid) == wanted {
+                found = code(status);
+            }
+        }
+        found
+    }
+
+    /// Without signals to wake us.
+    pub(super) fn wait(&self, pid: Pid) -> u8 {
+        loop {
+            match waitpid(Some(pid), WaitOptions::empty()) {
+                Ok(Some((_, status))) if code(status).is_some() => return code(status).unwrap_or(u8::MAX),
+                Err(rustix::io::Errno::INTR) | Ok(_) => {}
+                Err(_) => return u8::MAX,
+            }
+        }
+    }
+}
+
+/// Nothing for a child that has only stopped.
+fn code(status: WaitStatus) -> Option<u8> {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Some(u8::try_from(code).unwrap_or(u8::MAX)),
+        (None, Some(signal)) => Some(code_of(signal)),
+        (None, None) => None,
+    }
+}

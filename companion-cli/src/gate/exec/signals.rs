@@ -1,0 +1,90 @@
+//! Signals as a queue.
+//!
+//! The command stays in our process group, so what a terminal sends (Ctrl-C, Ctrl-\, a new size) has reached it already and is not sent
+//! again; Ctrl-Z stops both, and `fg` continues both, without our help. A hang-up may come to the leader of a session alone, and is sent
+//! on. What was ignored when we began (`nohup`) is left alone, so that the command ignores it, too.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
+
+use rustix::process::Signal;
+use signal_hook::consts::{SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
+
+use super::reaper::Reaper;
+
+const FORWARDED: [i32; 8] = [SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
+/// Those that end a process which does nothing about them, and are meant to.
+const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+pub(super) enum Event {
+    /// A child may have ended.
+    Child,
+    /// Somebody sent this.
+    Signal(Signal),
+    /// The terminal sent it, to the command too.
+    FromTerminal(Signal),
+}
+
+pub(super) struct Signals(Receiver<Event>);
+
+impl Signals {
+    pub(super) fn watch() -> io::Result<Self> {
+        let ignored = ignored();
+        let watched = FORWARDED.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0).chain([SIGCHLD]);
+        let mut signals = SignalsInfo::<WithOrigin>::new(watched)?;
+        let (sender, events) = channel();
+        thread::Builder::new().name("signals".into()).spawn(move || {
+            for origin in &mut signals {
+                if let Some(event) = event(&origin)
+                    && sender.send(event).is_err()
+                {
+                    break;
+                }
+            }
+        })?;
+        Ok(Self(events))
+    }
+
+    pub(super) fn next(&self) -> Option<Event> {
+        self.0.recv().ok()
+    }
+
+    /// Waits so long. The number of a signal that asks to end ends it.
+    pub(super) fn pause(&self, time: Duration, reaper: &mut Reaper) -> Option<i32> {
+        let until = Instant::now() + time;
+        loop {
+            match self.0.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Event::Child) => drop(reaper.reap(None)),
+                Ok(Event::Signal(signal) | Event::FromTerminal(signal)) if ENDING.contains(&signal.as_raw()) => {
+                    return Some(signal.as_raw());
+                }
+                Ok(_) => {} // meant for a command that does not run
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    thread::sleep(until.saturating_duration_since(Instant::now()));
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+fn event(origin: &Origin) -> Option<Event> {
+    if origin.signal == SIGCHLD {
+        return Some(Event::Child);
+    }
+    let signal = Signal::from_named_raw(origin.signal)?;
+    let is_terminals = matches!(origin.cause, Cause::Kernel) && matches!(origin.signal, SIGINT | SIGQUIT | SIGWINCH);
+    Some(if is_terminals { Event::FromTerminal(signal) } else { Event::Signal(signal) })
+}
+
+/// A bit for each signal that is ignored. Where there is no /proc, none is known to be.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+}

@@ -1,0 +1,192 @@
+//! A model of Istio's pilot-agent around a real Envoy: what it does at SIGTERM, as read in its source and measured on the real one.
+//!
+//! Like the agent it listens on a status port until SIGTERM. `POST /drain` there makes Envoy's listeners drain, and lets the agent end
+//! Envoy at once when SIGTERM comes; otherwise it drains them then, and waits: for a fixed time, or with EXIT_ON_ZERO_ACTIVE_CONNECTIONS
+//! until Envoy has no connection left. Then it kills Envoy.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use http::Method;
+
+use super::clock::Clock;
+use super::container::Container;
+use super::error::Error;
+use super::lane::Exit;
+use super::proxy::Proxy;
+use super::times::Times;
+use crate::local::server::{self, Server};
+
+/// Why Envoy was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    DrainTime,
+    ZeroConnections,
+    Drained,
+    Sigkill,
+}
+
+pub(super) struct Agent {
+    shared: Arc<Shared>,
+    status: Server,
+}
+
+struct Shared {
+    exit: Exit,
+    times: Times,
+    proxy: Mutex<Option<Arc<Proxy>>>,
+    drained: AtomicBool,
+    reason: Mutex<Option<Reason>>,
+    connections: Mutex<Option<u64>>,
+    clock: Mutex<Option<Clock>>,
+}
+
+impl Agent {
+    /// Its port is there before its Envoy is, whose configuration names it.
+    pub(super) fn start(exit: Exit, times: &Times) -> Result<Self, Error> {
+        let shared = Arc::new(Shared {
+            exit,
+            times: *times,
+            proxy: Mutex::default(),
+            drained: AtomicBool::new(false),
+            reason: Mutex::default(),
+            connections: Mutex::default(),
+            clock: Mutex::default(),
+        });
+        let status = status(&shared).map_err(|error| Error::Listen { error })?;
+        Ok(Self { shared, status })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.status.address().port()
+    }
+
+    pub(super) fn adopt(&self, proxy: Arc<Proxy>) {
+        put(&self.shared.proxy, proxy);
+    }
+
+    /// From here on SIGTERM may come.
+    pub(super) fn wind(&self, clock: &Clock) {
+        put(&self.shared.clock, clock.clone());
+    }
+
+    pub(super) fn is_listening(&self) -> bool {
+        !self.status.has_ended()
+    }
+
+    /// Why it ended Envoy, if it did.
+    pub(super) fn reason(&self) -> Option<Reason> {
+        get(&self.shared.reason)
+    }
+
+    /// What it saw when it last asked for connections.
+    pub(super) fn connections(&self) -> Option<u64> {
+        get(&self.shared.connections)
+    }
+}
+
+impl Container for Agent {
+    fn terminate(&self) {
+        self.status.kill();
+        let shared = Arc::clone(&self.shared);
+        thread::spawn(move || shared.end());
+    }
+
+    fn kill(&self) {
+        self.status.kill();
+        self.shared.kill(Reason::Sigkill);
+    }
+
+    fn has_ended(&self) -> bool {
+        get(&self.shared.proxy).is_none_or(|proxy| proxy.has_ended())
+    }
+}
+
+impl Drop for Agent {
+    /// Its threads may still hold the Envoy for a moment; it ends now.
+    fn drop(&mut self) {
+        if let Some(proxy) = get(&self.shared.proxy) {
+            proxy.kill();
+        }
+    }
+}
+
+/// The status port: 15020 in Istio.
+fn status(shared: &Arc<Shared>) -> std::io::Result<Server> {
+    let shared = Arc::clone(shared);
+    Server::start(move |request| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let is_drain = request.method() == Method::POST && request.uri().path() == "/drain";
+            if is_drain {
+                let draining = Arc::clone(&shared);
+                // Asking Envoy blocks. It cannot fail but by a panic, and then there is nothing to drain.
+                let _ = tokio::task::spawn_blocking(move || draining.drain("/drain_listeners?graceful&skip_exit")).await;
+                shared.drained.store(true, Ordering::SeqCst);
+            }
+            Ok(server::json(if is_drain { 200 } else { 404 }, "\n".into()))
+        }
+    })
+}
+
+impl Shared {
+    fn drain(&self, path: &str) {
+        if let Some(proxy) = get(&self.proxy) {
+            // An Envoy that cannot be asked any more has nothing to drain.
+            let _ = proxy.admin().post(path);
+        }
+    }
+
+    fn end(&self) {
+        let Some(clock) = get(&self.clock) else { return };
+        if self.drained.load(Ordering::SeqCst) {
+            return self.kill(Reason::Drained);
+        }
+        self.drain("/drain_listeners?graceful");
+        clock.pause(self.times.agent);
+        if self.exit == Exit::AfterDrainTime {
+            return self.kill(Reason::DrainTime);
+        }
+        while !clock.is_over() && get(&self.proxy).is_some_and(|proxy| !proxy.has_ended()) {
+            let connections = self.ask_connections();
+            put_or_clear(&self.connections, connections);
+            if connections == Some(0) {
+                return self.kill(Reason::ZeroConnections);
+            }
+            clock.pause(self.times.poll);
+        }
+    }
+
+    /// As the agent counts: the sum over all listeners but those of Istio's own.
+    fn ask_connections(&self) -> Option<u64> {
+        let reply = get(&self.proxy)?.admin().get("/stats?usedonly&filter=downstream_cx_active$").ok()?;
+        let listeners = reply.body.lines().filter(|line| line.starts_with("listener.") && !line.starts_with("listener.admin."));
+        // Each worker has a gauge of the same name with itself in it.
+        let sums = listeners.filter(|line| !line.contains(".worker_")).filter_map(|line| line.rsplit_once(": "));
+        Some(sums.filter_map(|(_, value)| value.trim().parse::<u64>().ok()).sum())
+    }
+
+    fn kill(&self, reason: Reason) {
+        if let Some(proxy) = get(&self.proxy).filter(|proxy| !proxy.has_ended()) {
+            if let Ok(mut known) = self.reason.lock() {
+                known.get_or_insert(reason);
+            }
+            proxy.kill();
+        }
+    }
+}
+
+fn get<T: Clone>(cell: &Mutex<Option<T>>) -> Option<T> {
+    cell.lock().ok().and_then(|value| value.clone())
+}
+
+fn put<T>(cell: &Mutex<Option<T>>, value: T) {
+    put_or_clear(cell, Some(value));
+}
+
+fn put_or_clear<T>(cell: &Mutex<Option<T>>, value: Option<T>) {
+    if let Ok(mut cell) = cell.lock() {
+        *cell = value;
+    }
+}

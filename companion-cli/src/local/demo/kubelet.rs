@@ -1,0 +1,49 @@
+//! Stops a container by Kubernetes' rules, as measured on a real kubelet: its hook runs within the grace period; then SIGTERM; what is
+//! left of the grace period, but a short time at least; then SIGKILL. Containers do not wait for each other.
+
+use super::clock::Clock;
+use super::container::Container;
+use super::hook::Hook;
+use super::record::{Record, Who};
+use super::times::Times;
+
+/// How a container was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// By itself, after SIGTERM.
+    Itself,
+    /// By SIGKILL.
+    Killed,
+}
+
+/// Returns when the container has ended. The grace period begins now.
+pub(super) fn stop(
+    container: &dyn Container,
+    hook: Option<&Hook<'_>>,
+    who: Who,
+    times: &Times,
+    record: &Record<'_>,
+    clock: &Clock,
+) -> Stopped {
+    let began = clock.now();
+    let grace_ends = began + times.grace_period;
+    if let Some(hook) = hook {
+        record.note(Who::Hook, format!("begins: {}", hook.name()));
+        let (words, cut) = match hook.run(grace_ends) {
+            Ok(said) => (said, false),
+            Err(waits_for) => (waits_for, true),
+        };
+        record.note(Who::Hook, format!("{}: {words}", if cut { "is cut at the end of the grace period" } else { "ends" }));
+        record.span(Who::Hook, began, clock.now(), words, cut);
+    }
+    record.note(who, "SIGTERM");
+    container.terminate();
+    let last = grace_ends.max(clock.now() + times.kubelet);
+    if clock.until(|| container.has_ended() || clock.now() >= last) && container.has_ended() {
+        return Stopped::Itself;
+    }
+    record.note(who, "SIGKILL: the grace period is over");
+    container.kill();
+    clock.until(|| container.has_ended());
+    Stopped::Killed
+}

@@ -1,0 +1,130 @@
+//! The ways of stopping a pod that are compared, and what is expected of each: what the write-ups tell.
+
+use serde::Serialize;
+
+/// One way of stopping a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lane {
+    /// Istio as it comes.
+    Nothing,
+    /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS.
+    ExitOnZero,
+    /// The first netstat hook.
+    Netstat,
+    /// The netstat hook that knows of the agent.
+    NetstatFixed,
+    /// Retries at the gateway.
+    Retries,
+    /// This project.
+    Laststream,
+}
+
+/// When the agent ends Envoy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// `terminationDrainDuration` after SIGTERM.
+    AfterDrainTime,
+    /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS.
+    OnZeroConnections,
+}
+
+/// Who ended the pod's proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    /// Its agent, a fixed time after SIGTERM.
+    DrainTime,
+    /// Its agent, when it saw no connection.
+    ZeroConnections,
+    /// Its agent, at once at SIGTERM, because the gate had told it that the last stream is out.
+    Gate,
+    /// Kubelet, with SIGKILL.
+    Sigkill,
+    /// Nobody: it ended by itself.
+    Itself,
+    /// It still ran when the demo ended.
+    Nobody,
+}
+
+impl EndedBy {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::DrainTime => "its agent, a fixed time after SIGTERM",
+            Self::ZeroConnections => "its agent, for it saw no connection",
+            Self::Gate => "its agent, for the gate had opened",
+            Self::Sigkill => "SIGKILL",
+            Self::Itself => "itself",
+            Self::Nobody => "nobody",
+        }
+    }
+}
+
+/// What a lane must come out as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Expected {
+    pub(super) lost: bool,
+    pub(super) executions: usize,
+    pub(super) ended_by: EndedBy,
+}
+
+impl Lane {
+    /// Each of them, in the order in which they are shown.
+    pub const ALL: [Self; 6] = [Self::Nothing, Self::ExitOnZero, Self::Netstat, Self::NetstatFixed, Self::Retries, Self::Laststream];
+
+    /// Its name, of at most 12 characters.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::ExitOnZero => "exit on zero",
+            Self::Netstat => "netstat",
+            Self::NetstatFixed => "netstat, 2nd",
+            Self::Retries => "retries",
+            Self::Laststream => "laststream",
+        }
+    }
+
+    /// What is set up.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Nothing => "Istio as it comes: no hook, the sidecar drains for a fixed time after SIGTERM",
+            Self::ExitOnZero => "EXIT_ON_ZERO_ACTIVE_CONNECTIONS: the sidecar stays until it has no connection",
+            Self::Netstat => "preStop: while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do sleep 1; done",
+            Self::NetstatFixed => "preStop: the same with egrep -v 'envoy|pilot-agent'",
+            Self::Retries => "no hook; the gateway repeats broken requests on another pod (retryOn: reset)",
+            Self::Laststream => "laststream counts streams in the sidecar; preStop: pilot-agent wait --url …/prestop",
+        }
+    }
+
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::ExitOnZero => "exit_on_zero",
+            Self::Netstat => "netstat",
+            Self::NetstatFixed => "netstat_fixed",
+            Self::Retries => "retries",
+            Self::Laststream => "laststream",
+        }
+    }
+
+    pub(super) fn pods(self) -> usize {
+        if self == Self::Retries { 2 } else { 1 }
+    }
+
+    pub(super) fn agent_exit(self) -> Exit {
+        if self == Self::ExitOnZero { Exit::OnZeroConnections } else { Exit::AfterDrainTime }
+    }
+
+    pub(super) fn expected(self) -> Expected {
+        let answered = |ended_by| Expected { lost: false, executions: 1, ended_by };
+        match self {
+            Self::Nothing => Expected { lost: true, ..answered(EndedBy::DrainTime) },
+            Self::ExitOnZero | Self::Netstat => answered(EndedBy::Sigkill),
+            Self::NetstatFixed => answered(EndedBy::DrainTime),
+            Self::Retries => Expected { executions: 2, ..answered(EndedBy::DrainTime) },
+            Self::Laststream => answered(EndedBy::Gate),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A pod: the app, and an Envoy with its agent beside it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::agent::Agent;
+use super::app::App;
+use super::bootstrap;
+use super::clock::Clock;
+use super::error::Error;
+use super::hook::{Hook, Kind};
+use super::lane::Lane;
+use super::proxy::{Proxy, Starter};
+use super::times::Times;
+use crate::gate::Http;
+use crate::http::Route;
+
+pub(super) struct Pod {
+    pub(super) app: App,
+    pub(super) agent: Agent,
+    pub(super) proxy: Arc<Proxy>,
+    lane: Lane,
+}
+
+/// What is known once its Envoy serves.
+pub(super) struct Ports {
+    pub(super) inbound: u16,
+    pub(super) gate: Option<u16>,
+}
+
+impl Pod {
+    /// Starts everything; [`Pod::ready`] waits.
+    pub(super) fn start(lane: Lane, index: usize, starter: &Starter, times: &Times) -> Result<Self, Error> {
+        let app = App::start()?;
+        let agent = Agent::start(lane.agent_exit(), times)?;
+        let name = format!("{}-{index}", lane.key());
+        let bootstrap = if lane == Lane::Laststream {
+            let mut bootstrap = bootstrap::rendered(&policy(times, app.port()), starter.module(), &starter.admin(&name))?;
+            bootstrap::tell_agent(&mut bootstrap, agent.port())?;
+            bootstrap
+        } else {
+            let listener = bootstrap::listener("main", "app", &Value::Null, &[]);
+            bootstrap::plain(&starter.admin(&name), vec![listener], vec![bootstrap::cluster("app", &[app.port()])])
+        };
+        let proxy = Arc::new(starter.start(&name, &bootstrap)?);
+        agent.adopt(Arc::clone(&proxy));
+        Ok(Self { app, agent, proxy, lane })
+    }
+
+    pub(super) fn ready(&self, stop: &Clock) -> Result<Ports, Error> {
+        self.proxy.ready(stop)?;
+        let gate = if self.lane == Lane::Laststream { Some(self.proxy.port("gate")?) } else { None };
+        Ok(Ports { inbound: self.proxy.port("main")?, gate })
+    }
+
+    /// The stop hook of the proxy's container.
+    pub(super) fn hook<'a>(&'a self, ports: &Ports, times: &'a Times, clock: &'a Clock) -> Option<Hook<'a>> {
+        let kind = match self.lane {
+            Lane::Netstat => Kind::Netstat { app: &self.app, agent: Some(&self.agent) },
+            Lane::NetstatFixed => Kind::Netstat { app: &self.app, agent: None },
+            Lane::Laststream => Kind::Wait { gate: ports.gate? },
+            Lane::Nothing | Lane::ExitOnZero | Lane::Retries => return None,
+        };
+        Some(Hook { kind, times, clock })
+    }
+}
+
+/// A caller in the mesh that keeps its connection: it was used, and is idle now.
+pub(super) fn idle_connection(port: u16) -> Result<Http, Error> {
+    let caller = Http::new(Route::Direct, true);
+    let used = caller.ask(Method::GET, &format!("http://127.0.0.1:{port}/headers"), &[], Duration::from_secs(10));
+    used.map_err(|trouble| Error::Connection { what: "a first request to a sidecar", why: trouble.to_string() })?;
+    Ok(caller)
+}
+
+/// The policy that the lane of laststream is rendered from.
+fn policy(times: &Times, app: u16) -> Value {
+    let millis = |duration: Duration| format!("{}ms", duration.as_millis());
+    json!({
+        "placement": { "envoy": { "app": format!("127.0.0.1:{app}") } },
+        "drain": { "quiet": millis(times.quiet), "deadline": millis(times.deadline) },
+    })
+}

@@ -1,0 +1,144 @@
+//! A real Envoy: started, asked through its admin interface, killed. It ends when this value does, and when this process does.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::clock::Clock;
+use super::error::Error;
+use super::{Folder, Settings};
+use crate::local::admin::Admin;
+use crate::local::log::Log;
+use crate::local::process::Process;
+
+/// Longest wait for an Envoy to start, on however busy a machine.
+const START: Duration = Duration::from_secs(60);
+/// The path of a socket has 103 bytes at most on macOS, and 107 on Linux.
+const LONGEST_FOLDER: usize = 80;
+/// As Istio starts it; one worker each, for there are many of them on one machine.
+const ARGUMENTS: [&str; 9] = [
+    "--concurrency",
+    "1",
+    "--drain-time-s",
+    "45",
+    "--drain-strategy",
+    "immediate",
+    "--log-level",
+    "warning",
+    "--disable-hot-restart", // no base id and no shared memory, so that any number of demos get on with each other
+];
+
+/// Starts Envoys, each in a folder of its own.
+pub(super) struct Starter {
+    guard: Vec<OsString>,
+    binary: PathBuf,
+    folder: Folder,
+    module: PathBuf,
+}
+
+impl Starter {
+    pub(super) fn new(settings: &Settings, folder: Folder) -> Result<Self, Error> {
+        if folder.as_os_str().len() > LONGEST_FOLDER {
+            return Err(Error::TooLong { folder: folder.display().to_string() });
+        }
+        let module = folder.join("laststream.wasm");
+        write(&module, settings.module)?;
+        Ok(Self { guard: settings.guard.clone(), binary: settings.envoy.binary.clone(), folder, module })
+    }
+
+    /// The module, as a file that Envoys read.
+    pub(super) fn module(&self) -> &Path {
+        &self.module
+    }
+
+    /// Where an Envoy of this name has its admin interface. A socket in the file system: no port that another may have.
+    pub(super) fn admin(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.admin"))
+    }
+
+    /// Starts; [`Proxy::ready`] waits.
+    pub(super) fn start(&self, name: &str, bootstrap: &Value) -> Result<Proxy, Error> {
+        let file = self.folder.join(format!("{name}.json"));
+        write(&file, bootstrap.to_string().as_bytes())?;
+        let log = self.folder.join(format!("{name}.log"));
+        let failed = |error: io::Error| Error::Start { name: name.to_owned(), why: error.to_string() };
+        let output = File::create(&log).map_err(failed)?;
+        let mut arguments: Vec<OsString> = ARGUMENTS.map(OsString::from).into();
+        arguments.extend(["-c".into(), file.into()]);
+        let process = Process::start(&self.guard, &self.binary, &arguments, None, &output).map_err(failed)?;
+        let admin = Admin::on_socket(self.admin(name));
+        Ok(Proxy { name: name.to_owned(), admin, log: Log::new(log), process: Mutex::new(process) })
+    }
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<(), Error> {
+    fs::write(file, bytes).map_err(|error| Error::File { file: file.display().to_string(), error })
+}
+
+/// A running Envoy.
+pub(super) struct Proxy {
+    name: String,
+    admin: Admin,
+    log: Log,
+    process: Mutex<Process>,
+}
+
+impl Proxy {
+    /// Waits until it serves.
+    pub(super) fn ready(&self, stop: &Clock) -> Result<(), Error> {
+        let began = Instant::now();
+        loop {
+            if self.admin.is_ready() {
+                return Ok(());
+            }
+            if stop.is_over() {
+                return Err(Error::Interrupted);
+            }
+            if let Some(status) = self.exit_status() {
+                return Err(self.failed(&format!("it ended with {status}")));
+            }
+            if began.elapsed() > START {
+                return Err(self.failed(&format!("it is not ready after {} s", START.as_secs())));
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Where a listener listens.
+    pub(super) fn port(&self, listener: &str) -> Result<u16, Error> {
+        let address = self.admin.listener(listener).ok_or_else(|| self.failed(&format!("it has no listener `{listener}`")))?;
+        Ok(address.port())
+    }
+
+    pub(super) fn admin(&self) -> &Admin {
+        &self.admin
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.exit_status().is_some()
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn exit_status(&self) -> Option<ExitStatus> {
+        self.process.lock().ok().and_then(|mut process| process.ended())
+    }
+
+    /// SIGKILL, and not gone before this returns. Nothing for one that has ended.
+    pub(super) fn kill(&self) {
+        if let Ok(mut process) = self.process.lock() {
+            process.kill();
+        }
+    }
+
+    fn failed(&self, why: &str) -> Error {
+        let complaints: String = self.log.complaints(3).iter().map(|line| format!("\n  {line}")).collect();
+        Error::Start { name: self.name.clone(), why: format!("{why}{complaints}") }
+    }
+}

@@ -1,0 +1,178 @@
+//! What the app sees as `x-forwarded-proto` behind a gateway: with nothing, with the write-ups' Lua, with laststream.
+//!
+//! The load balancer is a connection from an address of its own, with the headers that an AWS Application Load Balancer writes; the
+//! stranger is one from another address. Both addresses are of the loopback interface.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use http::Method;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::app::App;
+use super::bootstrap;
+use super::clock::Clock;
+use super::error::Error;
+use super::proxy::{Proxy, Starter};
+use crate::gate::{Http, Trouble};
+use crate::http::Route;
+
+const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+const WAIT: Duration = Duration::from_secs(10);
+/// The write-ups' own.
+const LUA: &str = "function envoy_on_request(request_handle)\n  request_handle:headers():replace(\"x-forwarded-proto\", \"https\")\nend\n";
+/// The listeners, in the order of the columns.
+const LISTENERS: [&str; 3] = ["nothing", "lua", "main"];
+
+/// What the app saw.
+#[derive(Debug, Clone, Serialize)]
+pub struct Scheme {
+    /// One kind of request each.
+    pub rows: Vec<Row>,
+}
+
+/// What the app saw of one kind of request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// The request.
+    pub request: &'static str,
+    /// What is true of it.
+    pub truth: &'static str,
+    /// Seen behind a gateway with nothing.
+    pub nothing: String,
+    /// Seen behind the hard-coded Lua.
+    pub lua: String,
+    /// Seen behind laststream.
+    pub laststream: String,
+}
+
+/// A kind of request.
+struct Kind {
+    request: &'static str,
+    truth: &'static str,
+    from: Ipv4Addr,
+    headers: &'static [(&'static str, &'static str)],
+    /// With nothing, with Lua, with laststream.
+    expected: [&'static str; 3],
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        request: "http through the load balancer",
+        truth: "http",
+        from: BALANCER,
+        headers: &[("x-forwarded-for", "203.0.113.7"), ("x-forwarded-proto", "http"), ("x-forwarded-port", "80")],
+        expected: ["http", "https", "http"],
+    },
+    Kind {
+        request: "https through the load balancer",
+        truth: "https",
+        from: BALANCER,
+        headers: &[("x-forwarded-for", "203.0.113.7"), ("x-forwarded-proto", "https"), ("x-forwarded-port", "443")],
+        expected: ["http", "https", "https"],
+    },
+    Kind {
+        request: "a stranger on http who claims https",
+        truth: "http",
+        from: STRANGER,
+        headers: &[("x-forwarded-proto", "https"), ("x-forwarded-port", "443")],
+        expected: ["http", "https", "http"],
+    },
+];
+
+impl Scheme {
+    /// What came out differently from what is expected.
+    #[must_use]
+    pub fn surprises(&self) -> Vec<String> {
+        let mut surprises = Vec::new();
+        for (row, kind) in self.rows.iter().zip(&KINDS) {
+            for ((name, seen), expected) in row.columns().into_iter().zip(kind.expected) {
+                if seen != expected {
+                    surprises.push(format!("{}, with {name}: the app was to see `{expected}`, and saw `{seen}`", row.request));
+                }
+            }
+        }
+        surprises
+    }
+}
+
+impl Row {
+    /// What was seen, with the names of the columns.
+    #[must_use]
+    pub fn columns(&self) -> [(&'static str, &str); 3] {
+        [("nothing", &self.nothing), ("Lua", &self.lua), ("laststream", &self.laststream)]
+    }
+}
+
+/// A gateway with a listener for each column.
+pub(super) struct SchemeStage {
+    proxy: Proxy,
+    _app: App,
+    ports: [u16; 3],
+}
+
+impl SchemeStage {
+    /// Starts; [`SchemeStage::ready`] waits.
+    pub(super) fn start(starter: &Starter) -> Result<Self, Error> {
+        let app = App::start()?;
+        let admin = starter.admin("scheme");
+        let mut config = bootstrap::rendered(&policy(app.port()), starter.module(), &admin)?;
+        let lua = json!({
+            "name": "envoy.filters.http.lua",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua",
+                "default_source_code": { "inline_string": LUA },
+            },
+        });
+        let listeners = "/static_resources/listeners";
+        bootstrap::add(&mut config, listeners, bootstrap::listener("nothing", "app", &Value::Null, &[]));
+        bootstrap::add(&mut config, listeners, bootstrap::listener("lua", "app", &Value::Null, &[lua]));
+        Ok(Self { proxy: starter.start("scheme", &config)?, _app: app, ports: [0; 3] })
+    }
+
+    pub(super) fn ready(mut self, stop: &Clock) -> Result<Self, Error> {
+        self.proxy.ready(stop)?;
+        for (port, name) in self.ports.iter_mut().zip(LISTENERS) {
+            *port = self.proxy.port(name)?;
+        }
+        Ok(self)
+    }
+
+    pub(super) fn play(&self) -> Result<Scheme, Error> {
+        let row = |kind: &Kind| {
+            let seen = |port: u16| seen(kind.from, port, kind.headers).map_err(|trouble| failed(kind.from, &trouble));
+            let [nothing, lua, laststream] = self.ports;
+            let (nothing, lua, laststream) = (seen(nothing)?, seen(lua)?, seen(laststream)?);
+            Ok(Row { request: kind.request, truth: kind.truth, nothing, lua, laststream })
+        };
+        Ok(Scheme { rows: KINDS.iter().map(row).collect::<Result<_, Error>>()? })
+    }
+}
+
+fn failed(from: Ipv4Addr, trouble: &Trouble) -> Error {
+    let hint = match trouble {
+        Trouble::Unreachable(_) => format!("; macOS must be told of the address: sudo ifconfig lo0 alias {from}"),
+        _ => String::new(),
+    };
+    Error::Connection { what: "a request from a loopback address of its own", why: format!("{trouble}{hint}") }
+}
+
+/// The policy of the third column.
+fn policy(app: u16) -> Value {
+    json!({
+        "placement": { "envoy": { "app": format!("127.0.0.1:{app}") } },
+        "forwarded_proto": { "presets": ["aws_alb"], "trust": { "peers": [BALANCER.to_string()] } },
+        "gate": { "enabled": false },
+    })
+}
+
+/// What the app says that it got.
+fn seen(from: Ipv4Addr, port: u16, headers: &[(&'static str, &str)]) -> Result<String, Trouble> {
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let http = Http::new(Route::From(from.into()), false);
+    let response = http.ask(Method::GET, &format!("http://127.0.0.1:{port}/headers"), &headers, WAIT)?;
+    let json: Value = serde_json::from_str(&response.body).map_err(|error| Trouble::Other(error.to_string()))?;
+    Ok(json["headers"]["x-forwarded-proto"].as_str().unwrap_or("none").to_owned())
+}

@@ -1,0 +1,272 @@
+//! One version's folder in the cache: `envoy/<version>/`.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `envoy` | the binary: of this version, with V8, or it would not be here |
+//! | `envoy.json` | what is known of it: checksum, size, time, where it came from |
+//! | `lock` | held by the process that fetches; the operating system lets go of it when that process dies |
+//! | `part-*` | unfinished work; whoever holds the lock next removes it |
+//! | `without-v8-*` | names what a source gave for this version, when that had no V8: no second download to see the same |
+//!
+//! A file gets its name by renaming, after its bytes are on the disk, so a killed process leaves none that looks finished. What happens
+//! to the file later is noticed too: its size and time must be as recorded, else its checksum is compared again.
+
+use super::files::{self, Fingerprint};
+use super::{Origin, Places, Problem, Version};
+use crate::progress::Progress;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The place of one version.
+pub(crate) struct Slot {
+    folder: PathBuf,
+    platform: String,
+    version: Version,
+}
+
+/// What is known of the binary.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    sha256: String,
+    fingerprint: Fingerprint,
+    origin: Origin,
+    /// Homes are shared between machines.
+    platform: String,
+}
+
+/// The right to write in a slot.
+pub(crate) struct Lock {
+    /// `None` where the file system has no locks; then two processes may fetch the same, and the renaming still keeps both right.
+    held: Option<File>,
+}
+
+impl Slot {
+    pub(crate) fn new(places: &Places, version: Version) -> Result<Self, Problem> {
+        let cache = places.cache.as_ref().ok_or(Problem::NoCacheFolder)?;
+        Ok(Self { folder: cache.join("envoy").join(version.to_string()), platform: places.platform.to_string(), version })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn binary(&self) -> PathBuf {
+        self.folder.join("envoy")
+    }
+
+    fn record(&self) -> PathBuf {
+        self.folder.join("envoy.json")
+    }
+
+    /// The binary, if it is whole, the source that it came from, and its SHA-256.
+    pub(crate) fn look(&self) -> Result<(PathBuf, Origin, String), Problem> {
+        let binary = self.binary();
+        let now = match Fingerprint::of(&binary) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Problem::Empty),
+            result => result.map_err(Problem::files("read", &binary))?,
+        };
+        let damaged = |why: String| Err(Problem::Damaged(why));
+        let Some(record) = fs::read(self.record()).ok().and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok()) else {
+            return damaged(format!("there is no `{}` with it", self.record().display()));
+        };
+        if record.platform != self.platform {
+            return damaged(format!("it is for {}, this machine is {}", record.platform, self.platform));
+        }
+        if now.size != record.fingerprint.size {
+            return damaged(format!("{} bytes instead of {}", now.size, record.fingerprint.size));
+        }
+        if now != record.fingerprint {
+            let sha256 = files::sha256(&binary).map_err(Problem::files("read", &binary))?;
+            if sha256 != record.sha256 {
+                return damaged(format!("SHA-256 `{sha256}` instead of `{}`", record.sha256));
+            }
+            // A copied cache: right bytes, other time. Not to hash each time is worth a try, no more.
+            let _ =
+                self.write_record(&Record { fingerprint: now, sha256: record.sha256.clone(), platform: record.platform.clone(), ..record });
+        }
+        if !files::is_executable(&binary) {
+            return damaged("it is not executable".to_owned());
+        }
+        Ok((binary, record.origin, record.sha256))
+    }
+
+    /// Waits until no other process fetches this version, and removes what dead ones left.
+    pub(crate) fn lock(&self, progress: &dyn Progress) -> Result<Lock, Problem> {
+        fs::create_dir_all(&self.folder).map_err(Problem::files("make the folder", &self.folder))?;
+        let path = self.folder.join("lock");
+        let failed = || Problem::files("lock", &path);
+        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed())?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                progress.started(&format!("waiting for another process that fetches Envoy {}", self.version));
+                file.lock().map_err(failed())?;
+                progress.finished("the other process is done");
+            }
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(Lock { held: None }),
+            Err(TryLockError::Error(error)) => return Err(failed()(error)),
+        }
+        self.sweep();
+        Ok(Lock { held: Some(file) })
+    }
+
+    /// Everything unfinished belongs to the holder of the lock, so at its beginning to nobody.
+    fn sweep(&self) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(files::PART) {
+                // A leftover that stays takes place and does no other harm.
+                let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
+            }
+        }
+    }
+
+    /// A folder for unfinished work; it goes when the value does.
+    pub(crate) fn workplace(&self, _lock: &Lock) -> Result<TempDir, Problem> {
+        tempfile::Builder::new().prefix(files::PART).tempdir_in(&self.folder).map_err(Problem::files("write in", &self.folder))
+    }
+
+    /// Gives a finished and checked file its name.
+    pub(crate) fn place(&self, finished: &Path, sha256: String, origin: Origin, _lock: &Lock) -> Result<PathBuf, Problem> {
+        let binary = self.binary();
+        let placed = || -> io::Result<()> {
+            files::make_program(finished)?;
+            let fingerprint = Fingerprint::of(finished)?;
+            fs::rename(finished, &binary)?;
+            // In between, the old record does not fit the new file, which is then fetched again.
+            self.write_record(&Record { sha256, fingerprint, origin, platform: self.platform.clone() })?;
+            File::open(&self.folder)?.sync_all()
+        };
+        placed().map_err(Problem::files("place", &binary))?;
+        Ok(binary)
+    }
+
+    fn write_record(&self, record: &Record) -> io::Result<()> {
+        files::write_at_once(&self.record(), &serde_json::to_vec_pretty(record)?)
+    }
+
+    /// The published file that had no V8 when it was fetched from this source.
+    pub(crate) fn without_v8(&self, origin: Origin) -> Option<String> {
+        fs::read_to_string(self.note(origin)).ok()
+    }
+
+    /// Remembers that a source gives a build without V8.
+    pub(crate) fn remember_without_v8(&self, origin: Origin, file: &str, _lock: &Lock) {
+        // Not remembered is downloaded again, no more.
+        let _ = files::write_at_once(&self.note(origin), file.as_bytes());
+    }
+
+    fn note(&self, origin: Origin) -> PathBuf {
+        let source = if origin == Origin::PyPi { "pypi" } else { "release" };
+        self.folder.join(format!("without-v8-{source}-{}", self.platform.replace('/', "-")))
+    }
+}
+
+impl Lock {
+    /// Whether other processes are kept out.
+    #[cfg(test)]
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Some(file) = &self.held {
+            // Closing the file would do, unless a child that is just being started still holds it.
+            let _ = file.unlock();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::progress::Silent;
+
+    struct Fixture {
+        _home: TempDir,
+        slot: Slot,
+    }
+
+    /// A slot with the file `good` in it.
+    fn fixture() -> Fixture {
+        let home = tempfile::tempdir().unwrap();
+        let mut places = Places::from_vars(&|_| None);
+        places.cache = Some(home.path().to_path_buf());
+        let slot = Slot::new(&places, Version::new(1, 40, 0)).unwrap();
+        let lock = slot.lock(&Silent).unwrap();
+        assert!(lock.is_held());
+        let work = slot.workplace(&lock).unwrap();
+        let finished = work.path().join("envoy");
+        fs::write(&finished, "good").unwrap();
+        slot.place(&finished, Digest::of(b"good").hex().to_owned(), Origin::Release, &lock).unwrap();
+        Fixture { _home: home, slot }
+    }
+
+    fn damage(slot: &Slot) -> String {
+        match slot.look() {
+            Err(Problem::Damaged(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_was_placed_is_found_and_nothing_else_is_left() {
+        let Fixture { _home, slot } = fixture();
+        assert_eq!(slot.look().unwrap(), (slot.binary(), Origin::Release, Digest::of(b"good").hex().to_owned()));
+        let mut names: Vec<_> = fs::read_dir(slot.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["envoy", "envoy.json", "lock"]);
+    }
+
+    #[test]
+    fn truncation_is_noticed() {
+        let Fixture { _home, slot } = fixture();
+        fs::write(slot.binary(), "goo").unwrap();
+        assert_eq!(damage(&slot), "3 bytes instead of 4");
+    }
+
+    #[test]
+    fn other_bytes_are_noticed_and_another_time_alone_is_not_damage() {
+        let Fixture { _home, slot } = fixture();
+        let set_time = |time| File::options().write(true).open(slot.binary()).unwrap().set_modified(time).unwrap();
+        set_time(std::time::UNIX_EPOCH);
+        assert!(slot.look().is_ok());
+        let record: Record = serde_json::from_slice(&fs::read(slot.record()).unwrap()).unwrap();
+        assert_eq!(record.fingerprint, Fingerprint::of(&slot.binary()).unwrap(), "the new time is recorded");
+        fs::write(slot.binary(), "evil").unwrap();
+        assert!(damage(&slot).contains("SHA-256"));
+    }
+
+    #[test]
+    fn a_binary_without_its_record_or_for_another_machine_is_not_used() {
+        let Fixture { _home, slot } = fixture();
+        let elsewhere = Slot { folder: slot.folder.clone(), platform: "linux/other".into(), version: slot.version };
+        assert!(damage(&elsewhere).contains("linux/other"));
+        fs::write(slot.record(), "{").unwrap();
+        assert!(damage(&slot).contains("envoy.json"));
+        fs::remove_file(slot.record()).unwrap();
+        assert!(damage(&slot).contains("envoy.json"));
+    }
+
+    #[test]
+    fn leftovers_of_dead_processes_go_with_the_next_lock() {
+        let Fixture { _home, slot } = fixture();
+        fs::create_dir_all(slot.folder().join("part-abc/deep")).unwrap();
+        fs::write(slot.folder().join("part-file"), "half").unwrap();
+        drop(slot.lock(&Silent).unwrap());
+        assert!(!slot.folder().join("part-abc").exists() && !slot.folder().join("part-file").exists());
+        assert!(slot.look().is_ok());
+    }
+
+    #[test]
+    fn a_build_without_v8_is_remembered_for_its_source() {
+        let Fixture { _home, slot } = fixture();
+        slot.remember_without_v8(Origin::PyPi, "a.whl", &slot.lock(&Silent).unwrap());
+        assert_eq!((slot.without_v8(Origin::PyPi).as_deref(), slot.without_v8(Origin::Release)), (Some("a.whl"), None));
+    }
+}

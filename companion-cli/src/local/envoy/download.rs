@@ -1,0 +1,113 @@
+//! Gets files over HTTP: with short time-outs for connecting, one for silence, a limit on the size, and further tries where they can help.
+
+use super::Places;
+use super::files::HashingFile;
+use super::places::Limits;
+use crate::http::redirect::{Lost, follow};
+use crate::http::retry::{Passing, Policy, with_retries};
+use crate::http::url::Url;
+use crate::http::{self, HttpError, Request, Response, Secret, Settings, Trust};
+use crate::progress::Progress;
+use ::http::Method;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Why nothing came.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DownloadError {
+    /// The address makes no sense.
+    #[error("this is no address")]
+    NoAddress,
+    /// There is no answer, or not all of it.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// The server has an answer, but not the file.
+    #[error("the server answers with status {0}")]
+    Status(u16),
+    /// It leads where this client does not follow.
+    #[error("its redirect to `{to}` is not followed: {why}")]
+    Redirect {
+        /// Where to.
+        to: String,
+        /// Why not.
+        why: String,
+    },
+    /// The file could not be written.
+    #[error("cannot be written: {0}")]
+    Write(io::Error),
+}
+
+impl Passing for DownloadError {
+    /// What is unreachable is not tried again: there is another source, and three time-outs are too long to wait for; what stalled has
+    /// cost enough.
+    fn is_passing(&self) -> bool {
+        matches!(self, Self::Http(HttpError::Interrupted(_)) | Self::Status(408 | 429 | 500 | 502 | 503 | 504))
+    }
+}
+
+impl From<Lost> for DownloadError {
+    fn from(lost: Lost) -> Self {
+        match lost {
+            Lost::Http { error, .. } => Self::Http(error),
+            Lost::Refused { to, why, .. } => Self::Redirect { to, why: why.to_string() },
+            Lost::Nonsense { url, problem } => Self::Redirect { to: url.to_string(), why: problem.to_owned() },
+        }
+    }
+}
+
+/// Talks to one server.
+pub(crate) struct Client<'a> {
+    http: http::Client,
+    limits: &'a Limits,
+}
+
+impl<'a> Client<'a> {
+    pub(crate) fn new(places: &'a Places) -> Self {
+        let limits = &places.limits;
+        let http = http::Client::new(Settings {
+            trust: Trust::default(),
+            route: http::Route::with_proxy(places.proxy_from_env),
+            keeps_connections: true,
+            limits: http::Limits { connect: limits.connect, silence: limits.stall, request: limits.download },
+        });
+        Self { http, limits }
+    }
+
+    /// A file; the result is its SHA-256 in hexadecimal. A user and a password in the address are shown to that host alone.
+    pub(crate) fn file(&self, url: &str, to: &Path, progress: &dyn Progress) -> Result<String, DownloadError> {
+        let (url, login) = Url::parse_with_login(url).ok_or(DownloadError::NoAddress)?;
+        let Limits { retries, pause, .. } = *self.limits;
+        let policy = Policy { further: retries, pause, longest_pause: Duration::from_secs(60) };
+        let attempt = || self.write(self.get(&url, login.as_ref())?, to, progress);
+        with_retries(policy, attempt, |_, _| {})
+    }
+
+    fn get(&self, url: &Url, login: Option<&Secret>) -> Result<Response, DownloadError> {
+        let request = Request { method: Method::GET, url, headers: &[], authorization: login, body: None };
+        let response = follow(&self.http, &request, &url.origin, true)?;
+        match response.status {
+            200..300 => Ok(response),
+            status => Err(DownloadError::Status(status)),
+        }
+    }
+
+    fn write(&self, mut response: Response, to: &Path, progress: &dyn Progress) -> Result<String, DownloadError> {
+        let (most, total) = (self.limits.size, response.length());
+        let mut file = HashingFile::create(to).map_err(DownloadError::Write)?;
+        let mut buffer = vec![0; 256 << 10];
+        while total.is_none_or(|total| total <= most) {
+            let part = response.read(&mut buffer)?;
+            if part.is_empty() {
+                return Ok(file.finish());
+            }
+            if file.written() + part.len() as u64 > most {
+                break;
+            }
+            file.write_all(part).map_err(DownloadError::Write)?;
+            progress.advanced(file.written(), total);
+        }
+        Err(HttpError::TooLarge(most).into())
+    }
+}

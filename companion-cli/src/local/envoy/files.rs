@@ -1,0 +1,90 @@
+//! Small work on files: hashes, writing at once, permissions.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::digest::Hasher;
+
+/// How unfinished files begin.
+pub(crate) const PART: &str = "part-";
+
+/// A file that knows the SHA-256 and the number of the bytes that went into it.
+pub(crate) struct HashingFile {
+    file: File,
+    hasher: Hasher,
+    written: u64,
+}
+
+impl HashingFile {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::create(path)?, hasher: Hasher::default(), written: 0 })
+    }
+
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// The SHA-256 in hexadecimal.
+    pub(crate) fn finish(self) -> String {
+        self.hasher.finish().hex().to_owned()
+    }
+}
+
+impl Write for HashingFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(bytes.get(..written).unwrap_or_default());
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The SHA-256 of a file in hexadecimal.
+pub(crate) fn sha256(path: &Path) -> io::Result<String> {
+    let mut hasher = Hasher::default();
+    io::copy(&mut BufReader::with_capacity(256 << 10, File::open(path)?), &mut hasher)?;
+    Ok(hasher.finish().hex().to_owned())
+}
+
+/// Writes a small file so that nobody ever sees half of it.
+pub(crate) fn write_at_once(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut file = tempfile::Builder::new().prefix(PART).tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Makes a finished file a program, and sure that it is on the disk before it gets its name.
+pub(crate) fn make_program(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    file.set_permissions(fs::Permissions::from_mode(0o755))?;
+    file.sync_all()
+}
+
+/// Whether this is a file that may be started by somebody.
+pub(crate) fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0)
+}
+
+/// Size and time of a file: what must be the same for its contents to count as known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Fingerprint {
+    pub(crate) size: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Fingerprint {
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        let about = fs::metadata(path)?;
+        Ok(Self { size: about.len(), seconds: about.mtime(), nanoseconds: about.mtime_nsec() })
+    }
+}

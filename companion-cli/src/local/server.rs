@@ -1,0 +1,121 @@
+//! An HTTP/1.1 server on the loopback interface, for the echo of `run` and the models of `demo`.
+
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::thread::{self, JoinHandle};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::runtime;
+use tokio::sync::watch;
+
+/// More than Envoy lets pass.
+const MOST_HEADERS: usize = 256;
+
+/// How far its end is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Serving,
+    Leaving,
+    Killed,
+}
+
+/// A server with a thread of its own. It is killed when this value is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    phase: watch::Sender<Phase>,
+    thread: JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts it on a free port.
+    pub(crate) fn start<H, F>(handler: H) -> io::Result<Self>
+    where
+        H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<Response<String>, hyper::Error>> + Send + 'static,
+    {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (phase, changes) = watch::channel(Phase::Serving);
+        let thread = thread::Builder::new().name("server".into()).spawn(move || {
+            let _ = runtime.block_on(serve(listener, handler, changes)); // fails only where a listener cannot be listened on
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { address, phase, thread })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no new requests, finishes those that it has, and ends. It listens until then.
+    pub(crate) fn leave(&self) {
+        self.advance(Phase::Leaving);
+    }
+
+    /// Ends at once: connections break.
+    pub(crate) fn kill(&self) {
+        self.advance(Phase::Killed);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    fn advance(&self, to: Phase) {
+        self.phase.send_if_modified(|phase| {
+            let is_later = to > *phase;
+            *phase = to.max(*phase);
+            is_later
+        });
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+async fn serve<H, F>(listener: TcpListener, handler: H, mut phase: watch::Receiver<Phase>) -> io::Result<()>
+where
+    H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Response<String>, hyper::Error>> + Send + 'static,
+{
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let connections = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            _ = phase.wait_for(|phase| *phase > Phase::Serving) => break,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else { continue }; // the client has gone already
+        let _ = stream.set_nodelay(true); // slower without, no more
+        let connection =
+            http1::Builder::new().max_headers(MOST_HEADERS).serve_connection(TokioIo::new(stream), service_fn(handler.clone()));
+        tokio::spawn(connections.watch(connection)); // a connection that breaks is its client's concern
+    }
+    tokio::select! {
+        () = connections.shutdown() => {}
+        _ = phase.wait_for(|phase| *phase == Phase::Killed) => {}
+    }
+    Ok(())
+}
+
+/// A response with a JSON text.
+pub(crate) fn json(status: u16, body: String) -> Response<String> {
+    let mut response = Response::new(body);
+    *response.status_mut() = http::StatusCode::from_u16(status).unwrap_or_default();
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,87 @@
+//! What an image's manifest and configuration say, as JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+
+/// A manifest of one image.
+pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// A list of manifests, one for each platform.
+pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// Docker's own manifest of one image.
+pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+/// Docker's own list of manifests.
+pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+/// An image's configuration.
+pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+/// The only media type of a layer that Istio and Envoy Gateway open.
+pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+/// The annotation that names the layout.
+pub const VARIANT: &str = "module.wasm.image/variant";
+
+/// Bytes in a registry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Descriptor {
+    /// What they are.
+    pub media_type: String,
+    /// Their name.
+    pub digest: Digest,
+    /// How many.
+    pub size: u64,
+}
+
+impl Descriptor {
+    /// Of these bytes.
+    #[must_use]
+    pub fn of(media_type: &str, bytes: &[u8]) -> Self {
+        Self { media_type: media_type.to_owned(), digest: Digest::of(bytes), size: bytes.len() as u64 }
+    }
+}
+
+/// The manifest of one image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    /// Always 2.
+    pub schema_version: u32,
+    /// [`MANIFEST`], or what others write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// The configuration.
+    pub config: Descriptor,
+    /// The layers, the lowest first.
+    pub layers: Vec<Descriptor>,
+    /// What is said about the image.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// The configuration. Fetchers of modules do not read the platform, but container tools do: `linux/amd64` is what all of them take.
+#[derive(Debug, Serialize)]
+pub(super) struct Config {
+    architecture: &'static str,
+    os: &'static str,
+    config: Settings,
+    rootfs: RootFs,
+}
+
+/// How a container would be started, which nobody will.
+#[derive(Debug, Serialize)]
+struct Settings {}
+
+#[derive(Debug, Serialize)]
+struct RootFs {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    diff_ids: [Digest; 1],
+}
+
+impl Config {
+    pub(super) fn of(archive: &[u8]) -> Self {
+        let rootfs = RootFs { kind: "layers", diff_ids: [Digest::of(archive)] };
+        Self { architecture: "amd64", os: "linux", config: Settings {}, rootfs }
+    }
+}

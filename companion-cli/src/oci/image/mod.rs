@@ -1,0 +1,118 @@
+//! A module as an image, in the layout that Istio's and Envoy Gateway's fetchers both take ("compat"): one manifest, one layer, and in it
+//! `plugin.wasm`. Carrying it to a registry is the work of [`crate::oci::registry`].
+
+mod layer;
+mod manifest;
+mod reference;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::digest::Digest;
+pub use layer::FILE;
+pub use manifest::{CONFIG, DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, LAYER, MANIFEST, Manifest, VARIANT};
+pub use reference::{DOCKER_HUB, NotAReference, Reference, is_docker_hub};
+
+/// Everything of an image, ready to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// The manifest as it is sent.
+    pub manifest: Vec<u8>,
+    /// The configuration as it is sent.
+    pub config: Vec<u8>,
+    /// The layer as it is sent.
+    pub layer: Vec<u8>,
+    /// The digest of the manifest, which is the image's.
+    pub digest: Digest,
+}
+
+impl Image {
+    /// Packs a module. Nothing else but the annotations decides on the bytes: no clock, no user, no machine.
+    ///
+    /// # Errors
+    /// The archive cannot hold the module: it has more than 8 GiB.
+    pub fn of(module: &[u8], mut annotations: BTreeMap<String, String>) -> io::Result<Self> {
+        let archive = layer::archive(module)?;
+        let layer = layer::compress(&archive)?;
+        let config = serde_json::to_vec(&manifest::Config::of(&archive))?;
+        annotations.insert(VARIANT.to_owned(), "compat".to_owned());
+        let manifest = Manifest {
+            schema_version: 2,
+            media_type: Some(MANIFEST.to_owned()),
+            config: Descriptor::of(CONFIG, &config),
+            layers: vec![Descriptor::of(LAYER, &layer)],
+            annotations,
+        };
+        let manifest = serde_json::to_vec(&manifest)?;
+        let digest = Digest::of(&manifest);
+        Ok(Self { manifest, config, layer, digest })
+    }
+
+    /// What the manifest refers to, in the order in which it is sent.
+    #[must_use]
+    pub fn blobs(&self) -> [(Descriptor, &[u8]); 2] {
+        [(Descriptor::of(LAYER, &self.layer), &self.layer), (Descriptor::of(CONFIG, &self.config), &self.config)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    /// Half of it compresses well, half of it does not, as in a module.
+    fn module() -> Vec<u8> {
+        let mut state: u32 = 1;
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        };
+        let mut bytes = b"\0asm\x01\0\0\0".to_vec();
+        bytes.extend((0..60_000).map(|place: u32| if place % 512 < 256 { noise() } else { place.to_le_bytes()[1] }));
+        bytes
+    }
+
+    fn annotations() -> BTreeMap<String, String> {
+        BTreeMap::from([("org.opencontainers.image.title".to_owned(), "laststream".to_owned())])
+    }
+
+    /// The digests of images that people have pinned hang on these bytes: if this fails after an update of a crate, the same module will
+    /// get another digest, and that belongs into the list of changes.
+    #[test]
+    fn the_same_module_has_the_same_digest_for_ever() {
+        let image = Image::of(&module(), annotations()).unwrap();
+        assert_eq!(image.digest.as_str(), "sha256:9d211ab60dcbcfcbdea31ad883c351978f68f61739c76ee430e6481b5dc69610");
+        assert_eq!(image, Image::of(&module(), annotations()).unwrap());
+    }
+
+    #[test]
+    fn the_layer_holds_the_module_and_nothing_of_its_maker() {
+        let image = Image::of(&module(), BTreeMap::new()).unwrap();
+        assert_eq!(&image.layer[..10], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255], "the gzip header: no time, no system");
+        let mut archive = Vec::new();
+        flate2::read::GzDecoder::new(&image.layer[..]).read_to_end(&mut archive).unwrap();
+        let mut tar = tar::Archive::new(&archive[..]);
+        let mut entries = tar.entries().unwrap();
+        let mut entry = entries.next().unwrap().unwrap();
+        let header = entry.header();
+        assert_eq!(entry.path().unwrap().to_str(), Some(FILE));
+        assert_eq!((header.mtime().unwrap(), header.uid().unwrap(), header.gid().unwrap(), header.mode().unwrap()), (0, 0, 0, 0o644));
+        let mut found = Vec::new();
+        entry.read_to_end(&mut found).unwrap();
+        assert!(found == module());
+        assert!(entries.next().is_none());
+        let config: serde_json::Value = serde_json::from_slice(&image.config).unwrap();
+        assert_eq!(config["rootfs"]["diff_ids"][0], Digest::of(&archive).as_str());
+    }
+
+    #[test]
+    fn the_manifest_is_the_one_that_fetchers_take() {
+        let image = Image::of(&module(), annotations()).unwrap();
+        let manifest: Manifest = serde_json::from_slice(&image.manifest).unwrap();
+        assert_eq!(manifest.media_type.as_deref(), Some(MANIFEST));
+        assert_eq!(manifest.layers, [Descriptor::of(LAYER, &image.layer)]);
+        assert_eq!(manifest.config, Descriptor::of(CONFIG, &image.config));
+        assert_eq!(manifest.annotations[VARIANT], "compat");
+        assert_eq!(Digest::of(&image.manifest), image.digest);
+    }
+}

@@ -1,0 +1,34 @@
+//! An image in a registry.
+
+use super::image::Descriptor;
+use super::{MOST, Source};
+use crate::digest::{Digest, NotADigest};
+use crate::oci::image::{self, Reference};
+use crate::oci::registry::Registry;
+
+/// What a reference stands for.
+pub struct Remote<'a> {
+    /// Where it is.
+    pub registry: &'a Registry<'a>,
+    /// Its name there.
+    pub reference: &'a Reference,
+}
+
+impl Source for Remote<'_> {
+    fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String> {
+        let mut reference = self.reference.clone();
+        if let Some(digest) = digest {
+            reference.digest = Some(parse(digest)?);
+        }
+        Ok(self.registry.manifest(&reference).map_err(|error| error.to_string())?.bytes)
+    }
+
+    fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String> {
+        let blob = image::Descriptor { media_type: layer.media_type.clone(), digest: parse(&layer.digest)?, size: layer.size };
+        self.registry.blob(self.reference, &blob, MOST).map_err(|error| error.to_string())
+    }
+}
+
+fn parse(digest: &str) -> Result<Digest, String> {
+    digest.parse().map_err(|error: NotADigest| error.to_string())
+}

@@ -1,0 +1,167 @@
+//! Who one is at a registry. Looked for in this order; the first that knows the registry wins:
+//!
+//! 1. what was given: options, or `LASTSTREAM_REGISTRY_USERNAME` and `LASTSTREAM_REGISTRY_PASSWORD`;
+//! 2. docker's `config.json` in `DOCKER_CONFIG` or `~/.docker`: `credHelpers` for the registry, `auths`, `credsStore`;
+//! 3. podman's file: `REGISTRY_AUTH_FILE`, or `containers/auth.json` in `XDG_RUNTIME_DIR`;
+//! 4. nobody.
+
+mod file;
+mod helper;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use crate::http::Secret;
+
+use crate::env_vars::XDG_RUNTIME_DIR;
+use crate::env_vars::{DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup, PATH, REGISTRY_AUTH_FILE};
+use crate::oci::image::is_docker_hub;
+
+/// How long a credential helper may take: some ask their cloud.
+const HELPER_TIME: Duration = Duration::from_secs(30);
+
+/// What one shows to a registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Login {
+    /// Name and password.
+    Password {
+        /// The name.
+        username: String,
+        /// The password.
+        password: Secret,
+    },
+    /// A token that is exchanged for shorter-lived ones.
+    IdentityToken {
+        /// The name, where there is one.
+        username: String,
+        /// The token.
+        token: Secret,
+    },
+}
+
+/// Credentials, and where they are from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What to show.
+    pub login: Login,
+    /// A file, a helper, the options: for messages.
+    pub source: String,
+}
+
+/// Why credentials that should be there cannot be had. No text has a secret in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Half of a login.
+    #[error("{given} is there, but {missing} is not: give both or neither")]
+    Half {
+        /// What is there.
+        given: &'static str,
+        /// What is not.
+        missing: &'static str,
+    },
+    /// A file that is there cannot be read or understood.
+    #[error("cannot take credentials from `{}`: {problem}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A credential helper failed.
+    #[error("the credential helper `{helper}`, which `{}` names for `{registry}`, {problem}", .path.display())]
+    Helper {
+        /// The program.
+        helper: String,
+        /// The file that names it.
+        path: PathBuf,
+        /// For which registry.
+        registry: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// Where to look.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// What was given.
+    pub given: Option<Found>,
+    /// Docker's file.
+    pub docker: Option<PathBuf>,
+    /// Podman's file.
+    pub podman: Option<PathBuf>,
+    /// Where helpers are searched.
+    pub search_path: Vec<PathBuf>,
+    /// How long a helper may take.
+    pub helper_time: Duration,
+}
+
+impl Sources {
+    /// Nobody, anywhere.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { given: None, docker: None, podman: None, search_path: Vec::new(), helper_time: HELPER_TIME }
+    }
+
+    /// What the options and these variables say. An option goes before its variable.
+    ///
+    /// # Errors
+    /// A name without a password, or the other way round.
+    pub fn from_vars(username: Option<String>, password: Option<Secret>, lookup: Lookup<'_>) -> Result<Self, Error> {
+        let text = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
+        let runtime = || lookup(XDG_RUNTIME_DIR).map(|folder| PathBuf::from(folder).join("containers/auth.json"));
+        let home = || lookup(HOME).map(|home| PathBuf::from(home).join(".docker"));
+        Ok(Self {
+            given: given(username.or_else(|| text(LASTSTREAM_REGISTRY_USERNAME)), password, text(LASTSTREAM_REGISTRY_PASSWORD))?,
+            docker: lookup(DOCKER_CONFIG).map(PathBuf::from).or_else(home).map(|folder| folder.join("config.json")),
+            podman: lookup(REGISTRY_AUTH_FILE).map(PathBuf::from).or_else(runtime),
+            search_path: lookup(PATH).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default(),
+            helper_time: HELPER_TIME,
+        })
+    }
+
+    /// Who one is at this registry, in this repository.
+    ///
+    /// # Errors
+    /// A file is damaged, or a helper fails. To go on as nobody would hide that.
+    pub fn find(&self, registry: &str, repository: &str) -> Result<Option<Found>, Error> {
+        if let Some(given) = &self.given {
+            return Ok(Some(given.clone()));
+        }
+        for path in self.docker.iter().chain(&self.podman) {
+            let found = match file::File::read(path)? {
+                Some(file) => file.find(registry, repository, self)?,
+                None => None,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn given(username: Option<String>, password: Option<Secret>, in_environment: Option<String>) -> Result<Option<Found>, Error> {
+    let (password, source) = match (password, in_environment) {
+        (Some(password), _) => (Some(password), "the options"),
+        (None, Some(password)) => (Some(Secret::new(password)), LASTSTREAM_REGISTRY_PASSWORD),
+        (None, None) => (None, ""),
+    };
+    const NAME: &str = "a user name (`--username` or LASTSTREAM_REGISTRY_USERNAME)";
+    const PASSWORD: &str = "a password (`--password-stdin` or LASTSTREAM_REGISTRY_PASSWORD)";
+    match (username, password) {
+        (Some(username), Some(password)) => Ok(Some(Found { login: Login::Password { username, password }, source: source.to_owned() })),
+        (Some(_), None) => Err(Error::Half { given: NAME, missing: PASSWORD }),
+        (None, Some(_)) => Err(Error::Half { given: PASSWORD, missing: NAME }),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The name under which docker keeps a registry's credentials.
+fn key(registry: &str) -> &str {
+    if is_docker_hub(registry) { "https://index.docker.io/v1/" } else { registry }
+}
+
+#[cfg(test)]
+mod tests;

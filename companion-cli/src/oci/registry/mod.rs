@@ -1,0 +1,297 @@
+//! Talks to container registries (the OCI distribution protocol): carries an image there, finds and fetches what is there.
+//!
+//! What holds for all of it:
+//! - Credentials go to the registry that was named, to the token server that it names, and to nobody else: not behind a redirect, not to
+//!   another port, not without TLS where TLS was.
+//! - What cannot end well is not tried again; what can is, and from the beginning: an upload is never taken up in the middle.
+//! - Every wait has an end, every answer a largest size, and everything that comes is checked against its digest.
+
+mod answer;
+mod auth;
+mod challenge;
+pub mod credentials;
+mod error;
+mod publish;
+mod pull;
+mod push;
+mod words;
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use http::Method;
+
+pub use crate::http::{HttpError, Tls, Unusable};
+pub use error::{Error, Refusal};
+pub use publish::{Problem, Unpublished, publish};
+pub use pull::{Fetched, Resolved};
+pub use push::Arrival;
+
+use crate::http::mask::Mask;
+use crate::http::redirect::{Lost, Why, follow};
+use crate::http::retry;
+use crate::http::url::{Origin, Url};
+use crate::http::{self as client, Client, Request, Settings};
+use crate::oci::image::{DOCKER_HUB, is_docker_hub};
+use crate::progress::Progress;
+use answer::Answer;
+use auth::{Authorization, Cache, Scope};
+use credentials::{Found, Login, Sources};
+
+/// Where Docker Hub's registry really is.
+const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
+
+/// How long things may take.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Finding the address and connecting, TLS included.
+    pub connect: Duration,
+    /// The longest silence: until the answer begins, and between its parts.
+    pub silence: Duration,
+    /// One request as a whole.
+    pub request: Duration,
+    /// Before the second try; it doubles before each further one.
+    pub pause: Duration,
+    /// The longest pause, also if the registry asks for a longer one: then that is the error.
+    pub longest_pause: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            silence: Duration::from_secs(30),
+            request: Duration::from_secs(10 * 60),
+            pause: Duration::from_millis(500),
+            longest_pause: Duration::from_secs(60),
+        }
+    }
+}
+
+/// How registries are talked to.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Without TLS. On the loopback interface that is so by itself, unless something is said about TLS.
+    pub plain_http: bool,
+    /// About TLS.
+    pub tls: Tls,
+    /// How long things may take.
+    pub limits: Limits,
+    /// Further tries of what may be tried again.
+    pub retries: u32,
+    /// Whether the proxy variables of the process count.
+    pub proxy_from_env: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { plain_http: false, tls: Tls::default(), limits: Limits::default(), retries: 4, proxy_from_env: true }
+    }
+}
+
+impl Options {
+    /// Whether a registry is talked to without TLS.
+    #[must_use]
+    pub fn is_plain_http(&self, registry: &str) -> bool {
+        self.plain_http || (is_loopback(registry) && !self.tls.is_wanted())
+    }
+}
+
+/// One registry.
+pub struct Registry<'a> {
+    name: String,
+    origin: Origin,
+    http: Client,
+    options: &'a Options,
+    sources: &'a Sources,
+    progress: &'a dyn Progress,
+    authorizations: Cache,
+    logins: Mutex<HashMap<String, Option<Found>>>,
+}
+
+/// What is asked of a registry.
+struct Call<'a> {
+    /// For messages.
+    what: &'static str,
+    method: Method,
+    url: Url,
+    headers: Vec<(&'static str, String)>,
+    body: Option<&'a [u8]>,
+    limit: u64,
+    /// Whether another host may answer. Then it gets no credentials.
+    elsewhere: bool,
+    /// Whether the same may be sent again after a 401.
+    resend: bool,
+}
+
+/// One repository of a registry, with what one wants there.
+struct Repository<'a> {
+    registry: &'a Registry<'a>,
+    name: &'a str,
+    scope: Scope,
+}
+
+impl<'a> Registry<'a> {
+    /// Does not connect yet.
+    ///
+    /// # Errors
+    /// A file with a certificate or key cannot be used.
+    pub fn new(name: &str, options: &'a Options, sources: &'a Sources, progress: &'a dyn Progress) -> Result<Self, Error> {
+        let host = if is_docker_hub(name) { DOCKER_HUB_HOST } else { name };
+        let Limits { connect, silence, request, .. } = options.limits;
+        let settings = Settings {
+            trust: options.tls.read()?,
+            route: client::Route::with_proxy(options.proxy_from_env && !is_loopback(name)),
+            keeps_connections: true,
+            limits: client::Limits { connect, silence, request },
+        };
+        Ok(Self {
+            name: if is_docker_hub(name) { DOCKER_HUB } else { name }.to_owned(),
+            origin: Origin::new(!options.is_plain_http(name), host),
+            http: Client::new(settings),
+            options,
+            sources,
+            progress,
+            authorizations: Cache::default(),
+            logins: Mutex::default(),
+        })
+    }
+
+    /// Everything that was to be kept secret: some servers repeat what they were sent.
+    fn mask(&self) -> Mask {
+        let mut mask = Mask::default();
+        let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        for found in logins.values().flatten() {
+            let (Login::Password { password: secret, .. } | Login::IdentityToken { token: secret, .. }) = &found.login;
+            mask.add(secret.reveal());
+        }
+        for header in self.authorizations.headers() {
+            // That of a short password is too short to be found by itself.
+            mask.add(header.reveal().split(' ').next_back().unwrap_or_default());
+        }
+        mask
+    }
+
+    /// Runs it, and again where that can help. No error has a secret in it.
+    fn again<T>(&self, mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        let Limits { pause, longest_pause, .. } = self.options.limits;
+        let policy = retry::Policy { further: self.options.retries, pause, longest_pause };
+        let attempt = || attempt().map_err(|error| error.masked(&self.mask()));
+        retry::with_retries(policy, attempt, |error, wait| {
+            self.progress.started(&format!("{error}; trying again in {} s", wait.as_secs_f32()));
+        })
+    }
+
+    /// The words of a registry, or of its token server, without secrets.
+    fn refusal(&self, answer: &Answer, words: words::Words) -> Refusal {
+        let said = words.of_body(&answer.body, &self.mask());
+        let retry_after = answer.header("retry-after").and_then(|header| retry::after(header, SystemTime::now()));
+        Refusal { status: answer.status, said, retry_after }
+    }
+}
+
+impl Repository<'_> {
+    /// An address below `/v2/NAME/`.
+    fn url(&self, rest: &str) -> Url {
+        self.registry.origin.url(&format!("/v2/{}/{rest}", self.name))
+    }
+
+    /// Asks, with whatever it takes to be let in. A token that has ended is renewed once.
+    fn call(&self, call: &Call<'_>) -> Result<Answer, Error> {
+        let shown = self.registry.authorizations.get(&self.scope);
+        let answer = self.follow(call, shown.as_ref())?;
+        let is_settled = answer.status != 401 || answer.url.origin != self.registry.origin;
+        if is_settled || shown.is_some_and(|authorization| authorization.is_fixed) {
+            return Ok(answer);
+        }
+        let headers = answer.headers.get_all("www-authenticate").iter().filter_map(|header| header.to_str().ok());
+        let challenges: Vec<_> = headers.flat_map(challenge::parse).collect();
+        match self.registry.authorize(&challenges, self.name, &self.scope)? {
+            Some(authorization) if call.resend => self.follow(call, Some(&authorization)),
+            Some(_) => Ok(Answer { renewed: true, ..answer }),
+            None => Ok(answer),
+        }
+    }
+
+    fn follow(&self, call: &Call<'_>, authorization: Option<&Authorization>) -> Result<Answer, Error> {
+        let authorization = authorization.map(|authorization| &authorization.header);
+        let Call { what, method, url, headers, body, limit, elsewhere, .. } = call;
+        let request = Request { method: method.clone(), url, headers, authorization, body: *body };
+        let response = follow(&self.registry.http, &request, &self.registry.origin, *elsewhere).map_err(|lost| lost_while(what, lost))?;
+        let url = response.url.clone();
+        Answer::read(response, *limit).map_err(|error| Error::Http { what, url: url.to_string(), error })
+    }
+
+    /// The answer if it is a good one, else the error that it is.
+    fn accepted(&self, what: &'static str, answer: Answer) -> Result<Answer, Error> {
+        if answer.is_success() {
+            return Ok(answer);
+        }
+        let (registry, refusal) = (self.registry.name.clone(), self.registry.refusal(&answer, words::Words::OfRegistry));
+        let is_here = answer.url.origin == self.registry.origin;
+        let login = self.registry.login_shown(self.name).filter(|_| is_here);
+        match answer.status {
+            401 if is_here => Err(Error::Unauthorized { what, registry, login, refusal }),
+            _ => Err(Error::Refused { what, url: answer.url.to_string(), login, refusal }),
+        }
+    }
+
+    fn nonsense(&self, what: &'static str, answer: &Answer, problem: &str) -> Error {
+        Error::Answer { what, url: answer.url.to_string(), problem: problem.to_owned() }
+    }
+}
+
+fn lost_while(what: &'static str, lost: Lost) -> Error {
+    match lost {
+        Lost::Http { url, error } => Error::Http { what, url: url.to_string(), error },
+        Lost::Refused { from, to, why } => Error::Redirect { what, from, to, why: explained(why) },
+        Lost::Nonsense { url, problem } => Error::Answer { what, url: url.to_string(), problem: problem.to_owned() },
+    }
+}
+
+fn explained(why: Why) -> &'static str {
+    match why {
+        Why::Downgrade => {
+            "it is without TLS, and the way there was not; a proxy in front of the registry must pass `X-Forwarded-Proto: https` on, or the \
+             registry use relative addresses (`http.relativeurls`)"
+        }
+        Why::Elsewhere => "only blobs may be elsewhere",
+        Why::TooMany => "that was one redirect too many",
+    }
+}
+
+/// `localhost`, 127.0.0.0/8 or `[::1]`, with or without a port.
+fn is_loopback(name: &str) -> bool {
+    let address = name.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    if let Some((address, _)) = address {
+        return address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback());
+    }
+    let host = name.split(':').next().unwrap_or_default();
+    host == "localhost" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Silent;
+
+    #[test]
+    fn tls_is_the_rule_and_this_machine_the_exception() {
+        let origin = |name: &str, plain_http: bool, insecure: bool| {
+            let options = Options { plain_http, tls: Tls { insecure, ..Tls::default() }, ..Options::default() };
+            let sources = Sources::none();
+            Registry::new(name, &options, &sources, &Silent).unwrap().origin.to_string()
+        };
+        assert_eq!(origin("r.test", false, false), "https://r.test");
+        assert_eq!(origin("r.test:5000", true, false), "http://r.test:5000");
+        assert_eq!(origin("localhost:5000", false, false), "http://localhost:5000");
+        assert_eq!(origin("localhost.test", false, false), "https://localhost.test");
+        assert_eq!(origin("127.1.2.3:5000", false, false), "http://127.1.2.3:5000");
+        assert_eq!(origin("[::1]:5000", false, false), "http://[::1]:5000");
+        assert_eq!(origin("[::2]:5000", false, false), "https://[::2]:5000");
+        assert_eq!(origin("localhost:5000", false, true), "https://localhost:5000");
+        assert_eq!(origin("docker.io", false, false), "https://registry-1.docker.io");
+    }
+}

@@ -1,0 +1,136 @@
+//! One image under several names, in one or more registries: all its parts everywhere first, then the names one by one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::credentials::Sources;
+use super::error::Error;
+use super::push::Arrival;
+use super::{Options, Registry};
+use crate::oci::image::{Image, NotAReference, Reference};
+use crate::progress::Progress;
+
+/// What was published before something went wrong.
+#[derive(Debug)]
+pub struct Unpublished {
+    /// The names that stand for the image now.
+    pub published: Vec<Reference>,
+    /// What went wrong.
+    pub problem: Box<Problem>,
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Nothing can be pushed to such a name.
+    #[error(transparent)]
+    Reference(#[from] NotAReference),
+    /// Credentials are for one registry.
+    #[error("user name and password are for one registry, but the references name several: {0}; push to each by itself, or `docker login`")]
+    SeveralRegistries(String),
+    /// A registry.
+    #[error(transparent)]
+    Registry(#[from] Error),
+}
+
+impl Problem {
+    /// Whether the arguments are to blame, and nothing was done.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Self::Registry(_))
+    }
+}
+
+impl fmt::Display for Unpublished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.problem)?;
+        if self.problem.is_usage() {
+            return Ok(());
+        }
+        if self.published.is_empty() {
+            return f.write_str("\nnothing was published: no tag has changed");
+        }
+        let names: Vec<String> = self.published.iter().map(|reference| format!("`{reference}`")).collect();
+        write!(f, "\nalready published: {}", names.join(", "))
+    }
+}
+
+/// Publishes an image under all these names. `mount_from` is a repository that may have its parts already.
+///
+/// # Errors
+/// Tells what was published and what not.
+pub fn publish(
+    references: &[Reference],
+    image: &Image,
+    mount_from: Option<&str>,
+    options: &Options,
+    sources: &Sources,
+    progress: &dyn Progress,
+) -> Result<(), Unpublished> {
+    let mut published = Vec::new();
+    let result = prepare(references, options, sources, progress).and_then(|registries| {
+        send_blobs(references, image, mount_from, &registries, progress)?;
+        for reference in references {
+            let tag = reference.pushed_tag()?;
+            registries[&reference.registry].push_manifest(&reference.repository, tag, image)?;
+            progress.finished(&format!("{reference} is {}", image.digest));
+            published.push(reference.clone());
+        }
+        Ok(())
+    });
+    result.map_err(|problem| Unpublished { published, problem: Box::new(problem) })
+}
+
+type Registries<'a> = BTreeMap<String, Registry<'a>>;
+
+/// Everything that can be known to be wrong before anything is sent.
+fn prepare<'a>(
+    references: &[Reference],
+    options: &'a Options,
+    sources: &'a Sources,
+    progress: &'a dyn Progress,
+) -> Result<Registries<'a>, Problem> {
+    let mut registries = BTreeMap::new();
+    for reference in references {
+        reference.pushed_tag()?;
+        registries.insert(reference.registry.clone(), Registry::new(&reference.registry, options, sources, progress)?);
+    }
+    if registries.len() > 1 && sources.given.is_some() {
+        return Err(Problem::SeveralRegistries(registries.into_keys().collect::<Vec<_>>().join(", ")));
+    }
+    Ok(registries)
+}
+
+fn send_blobs(
+    references: &[Reference],
+    image: &Image,
+    mount_from: Option<&str>,
+    registries: &Registries<'_>,
+    progress: &dyn Progress,
+) -> Result<(), Problem> {
+    let mut done: Vec<&Reference> = Vec::new();
+    for reference in references {
+        let name = reference.name();
+        if done.iter().any(|other| other.name() == name) {
+            continue;
+        }
+        let sibling = done.iter().find(|other| other.registry == reference.registry).map(|other| other.repository.as_str());
+        let from: Vec<String> = sibling.or(mount_from).map(str::to_owned).into_iter().collect();
+        progress.started(&format!("pushing to {name}"));
+        let arrivals = registries[&reference.registry].push_blobs(&reference.repository, image, &from)?;
+        for ((blob, _), arrival) in image.blobs().iter().zip(arrivals) {
+            progress.finished(&format!("{} ({} bytes): {}", blob.digest, blob.size, told(arrival)));
+        }
+        done.push(reference);
+    }
+    Ok(())
+}
+
+fn told(arrival: Arrival) -> &'static str {
+    match arrival {
+        Arrival::Sent => "sent",
+        Arrival::Present => "is there already",
+        Arrival::Mounted => "taken over from another repository",
+    }
+}

@@ -1,0 +1,135 @@
+//! Finds and fetches what is in a registry, and checks that it is that.
+
+use http::Method;
+
+use super::answer::Answer;
+use super::auth::Scope;
+use super::error::Error;
+use super::{Call, Registry, Repository, words};
+use crate::digest::Digest;
+use crate::oci::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, MANIFEST, Reference};
+
+/// The protocol lets registries refuse larger manifests.
+const LARGEST_MANIFEST: u64 = 4 << 20;
+const FINDING: &str = "looking for the image";
+const FETCHING: &str = "fetching the manifest";
+
+/// What a reference stands for at this moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// The digest of the manifest.
+    pub digest: Digest,
+    /// What kind of manifest it is, as the registry says.
+    pub media_type: Option<String>,
+}
+
+/// A manifest, or a list of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    /// As it is.
+    pub bytes: Vec<u8>,
+    /// Its digest, computed here.
+    pub digest: Digest,
+    /// What kind of manifest it is, as the registry says.
+    pub media_type: Option<String>,
+}
+
+impl Registry<'_> {
+    /// Which manifest a reference stands for.
+    ///
+    /// # Errors
+    /// There is none, or the registry does not say.
+    pub fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
+        let repository = self.to_pull(reference);
+        let call = repository.manifest_call(Method::HEAD, FINDING, reference);
+        let answer = self.again(|| {
+            let answer = repository.call(&call)?;
+            if matches!(answer.status, 408 | 429 | 500..=599) { repository.accepted(FINDING, answer) } else { Ok(answer) }
+        })?;
+        let digest = answer.header("docker-content-digest").and_then(|digest| digest.trim().parse().ok());
+        match digest {
+            Some(digest) if answer.is_success() => {
+                check(reference, &digest)?;
+                Ok(Resolved { digest, media_type: media_type(&answer) })
+            }
+            // Without a body nobody can say why not, and some registries do not know HEAD.
+            _ => self.manifest(reference).map(|fetched| Resolved { digest: fetched.digest, media_type: fetched.media_type }),
+        }
+    }
+
+    /// The manifest that a reference stands for.
+    ///
+    /// # Errors
+    /// There is none, or it is not what its digest says.
+    pub fn manifest(&self, reference: &Reference) -> Result<Fetched, Error> {
+        let repository = self.to_pull(reference);
+        let call = repository.manifest_call(Method::GET, FETCHING, reference);
+        self.again(|| {
+            let answer = repository.accepted(FETCHING, repository.call(&call)?)?;
+            let digest = Digest::of(&answer.body);
+            check(reference, &digest)?;
+            if let Some(said) = answer.header("docker-content-digest").filter(|said| said.trim() != digest.as_str()) {
+                let what = format!("the manifest of `{reference}`");
+                return Err(Error::Digest { what, expected: digest, found: words::printable(said) });
+            }
+            Ok(Fetched { media_type: media_type(&answer), bytes: answer.body, digest })
+        })
+    }
+
+    /// The bytes that a manifest refers to, at most so many.
+    ///
+    /// # Errors
+    /// They are not there, are too many, or are not what their digest says.
+    pub fn blob(&self, reference: &Reference, blob: &Descriptor, largest: u64) -> Result<Vec<u8>, Error> {
+        let what = "fetching a blob";
+        let repository = self.to_pull(reference);
+        let url = repository.url(&format!("blobs/{}", blob.digest));
+        if blob.size > largest {
+            let problem = format!("has {} bytes; more than {largest} are not fetched", blob.size);
+            return Err(Error::Answer { what, url: url.to_string(), problem });
+        }
+        let call =
+            Call { what, method: Method::GET, url, headers: Vec::new(), body: None, limit: blob.size + 1, elsewhere: true, resend: true };
+        let answer = self.again(|| repository.accepted(what, repository.call(&call)?))?;
+        let digest = Digest::of(&answer.body);
+        if digest == blob.digest {
+            return Ok(answer.body);
+        }
+        Err(Error::Digest { what: format!("a blob of `{reference}`"), expected: blob.digest.clone(), found: digest.to_string() })
+    }
+
+    fn to_pull<'a>(&'a self, reference: &'a Reference) -> Repository<'a> {
+        Repository { registry: self, name: &reference.repository, scope: Scope::pull(&reference.repository) }
+    }
+}
+
+impl Repository<'_> {
+    fn manifest_call(&self, method: Method, what: &'static str, reference: &Reference) -> Call<'static> {
+        let accept = [MANIFEST, DOCKER_MANIFEST, INDEX, DOCKER_LIST].join(", ");
+        Call {
+            what,
+            method,
+            url: self.url(&format!("manifests/{}", reference.version())),
+            headers: vec![("accept", accept)],
+            body: None,
+            limit: LARGEST_MANIFEST,
+            elsewhere: true,
+            resend: true,
+        }
+    }
+}
+
+fn media_type(answer: &Answer) -> Option<String> {
+    answer.header("content-type").map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
+}
+
+/// What was asked for by digest must be that.
+fn check(reference: &Reference, found: &Digest) -> Result<(), Error> {
+    match &reference.digest {
+        Some(expected) if expected != found => {
+            let what = format!("the manifest of `{reference}`");
+            Err(Error::Digest { what, expected: expected.clone(), found: found.to_string() })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,168 @@
+//! Carries an image to a registry: what it is made of first, and only then the name under which it is found.
+
+use http::Method;
+
+use super::answer::Answer;
+use super::auth::Scope;
+use super::error::Error;
+use super::{Call, Registry, Repository};
+use crate::digest::Digest;
+use crate::oci::image::{Descriptor, Image, MANIFEST};
+
+/// Larger answers to a push are not worth reading.
+const LARGEST_ANSWER: u64 = 1 << 20;
+const BEGINNING: &str = "beginning an upload";
+
+/// How a blob got to where it was to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// Its bytes were sent.
+    Sent,
+    /// It was there.
+    Present,
+    /// The registry had it in another repository.
+    Mounted,
+}
+
+impl Registry<'_> {
+    /// Sends what the manifest refers to and the registry does not have. Nothing can be found by a name yet.
+    ///
+    /// # Errors
+    /// Something could not be sent.
+    pub fn push_blobs(&self, repository: &str, image: &Image, mount_from: &[String]) -> Result<[Arrival; 2], Error> {
+        let repository = Repository { registry: self, name: repository, scope: Scope::push(repository, mount_from) };
+        let [(layer, layer_bytes), (config, config_bytes)] = image.blobs();
+        let from = mount_from.first().map(String::as_str);
+        Ok([repository.push_blob(&layer, layer_bytes, from)?, repository.push_blob(&config, config_bytes, from)?])
+    }
+
+    /// Gives the image a tag. Either the whole image has it afterwards, or nothing has changed.
+    ///
+    /// # Errors
+    /// The registry does not take the manifest, or says that it is another one.
+    pub fn push_manifest(&self, repository: &str, tag: &str, image: &Image) -> Result<(), Error> {
+        let repository = Repository { registry: self, name: repository, scope: Scope::push(repository, &[]) };
+        let what = "publishing the manifest";
+        let call = Call {
+            what,
+            method: Method::PUT,
+            url: repository.url(&format!("manifests/{tag}")),
+            headers: vec![("content-type", MANIFEST.to_owned())],
+            body: Some(&image.manifest),
+            limit: LARGEST_ANSWER,
+            elsewhere: false,
+            resend: true,
+        };
+        self.again(|| {
+            let answer = repository.accepted(what, repository.call(&call)?)?;
+            check_digest(&format!("the manifest of `{}/{}:{tag}`", self.name, repository.name), &answer, &image.digest)
+        })
+    }
+}
+
+impl Repository<'_> {
+    fn push_blob(&self, blob: &Descriptor, bytes: &[u8], mount_from: Option<&str>) -> Result<Arrival, Error> {
+        let what = "uploading a blob";
+        self.registry.again(|| {
+            if let Some(arrival) = self.try_blob(what, blob, bytes, mount_from)? {
+                return Ok(arrival);
+            }
+            let again = self.try_blob(what, blob, bytes, mount_from)?;
+            again.ok_or_else(|| Error::Answer {
+                what,
+                url: self.url("blobs/").to_string(),
+                problem: "takes no token, not even a new one".to_owned(),
+            })
+        })
+    }
+
+    /// `None` if the token ended in between; then there is a new one.
+    fn try_blob(&self, what: &'static str, blob: &Descriptor, bytes: &[u8], mount_from: Option<&str>) -> Result<Option<Arrival>, Error> {
+        if self.has_blob(&blob.digest)? {
+            return Ok(Some(Arrival::Present));
+        }
+        let session = match mount_from {
+            Some(from) => self.mount(&blob.digest, from)?,
+            None => None,
+        };
+        let session = match session {
+            Some(answer) if answer.status == 201 => return Ok(Some(Arrival::Mounted)),
+            Some(answer) => answer,
+            None => self.accepted(BEGINNING, self.begin(None)?)?,
+        };
+        let location = session.header("location").and_then(|location| session.url.join(location));
+        let location = location.ok_or_else(|| self.nonsense(BEGINNING, &session, "does not say where to upload to"))?;
+        let answer = self.call(&Call {
+            what,
+            method: Method::PUT,
+            url: location.with("digest", blob.digest.as_str()),
+            headers: vec![("content-type", "application/octet-stream".to_owned())],
+            body: Some(bytes),
+            limit: LARGEST_ANSWER,
+            elsewhere: true,
+            resend: false, // that would be into a session that has ended
+        })?;
+        if answer.renewed {
+            return Ok(None);
+        }
+        let answer = self.accepted(what, answer)?;
+        check_digest("a blob", &answer, &blob.digest)?;
+        Ok(Some(Arrival::Sent))
+    }
+
+    /// A no that is not sure is left to the upload, whose answer has a reason in it.
+    fn has_blob(&self, digest: &Digest) -> Result<bool, Error> {
+        let what = "looking for a blob";
+        let answer = self.call(&Call {
+            what,
+            method: Method::HEAD,
+            url: self.url(&format!("blobs/{digest}")),
+            headers: Vec::new(),
+            body: None,
+            limit: 0,
+            elsewhere: true,
+            resend: true,
+        })?;
+        match answer.status {
+            200 => Ok(true),
+            401 | 408 | 429 | 500..=599 => self.accepted(what, answer).map(|_| false),
+            _ => Ok(false),
+        }
+    }
+
+    /// The registry has it in another repository, perhaps. If it does not, or does not know how, it begins an upload, or refuses.
+    fn mount(&self, digest: &Digest, from: &str) -> Result<Option<Answer>, Error> {
+        let answer = self.begin(Some((digest, from)))?;
+        match answer.status {
+            400 | 403..=405 => Ok(None),
+            _ => self.accepted("mounting a blob", answer).map(Some),
+        }
+    }
+
+    fn begin(&self, mount: Option<(&Digest, &str)>) -> Result<Answer, Error> {
+        let url = self.url("blobs/uploads/");
+        let url = match mount {
+            Some((digest, from)) => url.with("mount", digest.as_str()).with("from", from),
+            None => url,
+        };
+        self.call(&Call {
+            what: BEGINNING,
+            method: Method::POST,
+            url,
+            headers: Vec::new(),
+            body: Some(&[]),
+            limit: LARGEST_ANSWER,
+            elsewhere: false,
+            resend: true,
+        })
+    }
+}
+
+fn check_digest(what: &str, answer: &Answer, expected: &Digest) -> Result<(), Error> {
+    match answer.header("docker-content-digest") {
+        Some(found) if found.trim() != expected.as_str() => {
+            Err(Error::Digest { what: what.to_owned(), expected: expected.clone(), found: super::words::printable(found) })
+        }
+        _ => Ok(()),
+    }
+}
