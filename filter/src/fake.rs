@@ -5,6 +5,41 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::headers::serialise;
 use crate::host::{Control, Host, Kind, Level, Metric};
+use crate::lifecycle::{Flow, HttpStream, Root};
+
+/// The contexts of one VM by number, as the SDK keeps them.
+#[derive(Default)]
+pub(crate) struct Contexts {
+    roots: BTreeMap<u32, Root>,
+    streams: BTreeMap<u32, HttpStream>,
+}
+
+impl Contexts {
+    /// A context without parent is a root.
+    pub(crate) fn create(&mut self, context: u32, parent: u32) {
+        match self.roots.get(&parent) {
+            Some(root) => drop(self.streams.insert(context, root.create_stream(context))),
+            None => drop(self.roots.insert(context, Root::new(context))),
+        }
+    }
+
+    pub(crate) fn configure(&mut self, root: u32, host: &Fake, text: &[u8]) -> bool {
+        self.roots.get_mut(&root).is_some_and(|root| root.on_configure(host, text))
+    }
+
+    pub(crate) fn begin(&mut self, stream: u32, host: &Fake) -> Flow {
+        self.streams.get_mut(&stream).map_or(Flow::Continue, |stream| stream.on_request_headers(host))
+    }
+
+    /// Envoy destroys each context once.
+    pub(crate) fn done(&mut self, context: u32, host: &Fake) {
+        if let Some(mut stream) = self.streams.remove(&context) {
+            stream.on_delete(host);
+        } else if let Some(mut root) = self.roots.remove(&context) {
+            root.on_delete(host);
+        }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Fake {

@@ -1,4 +1,4 @@
-//! What the module may ask of Envoy. Everything that decides is written against this trait; only `crate::wasm` knows host calls.
+//! What the module may ask of Envoy. Everything that decides is written against this trait; only `crate::envoy` knows host calls.
 
 use alloc::vec::Vec;
 

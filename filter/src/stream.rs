@@ -43,10 +43,6 @@ impl Stream {
         self.counted
     }
 
-    pub(crate) fn is_of(&self, plugin: &Rc<Plugin>) -> bool {
-        Rc::ptr_eq(&self.plugin, plugin)
-    }
-
     pub(crate) fn is_plain(&self) -> bool {
         self.counted == Counted::Plain
     }
@@ -179,9 +175,9 @@ fn is_redirected(host: &impl Host) -> bool {
     host.property(b"filter_state\0num_internal_redirects").is_some()
 }
 
-/// Only a TLS connection has a peer certificate's subject; without such a certificate it is empty, which spares the host a call back for memory.
+/// Only a TLS connection has a version of TLS. A property that can be empty would not do: the SDK does not tell an empty one from none.
 fn connection_scheme(host: &impl Host) -> Scheme {
-    match host.property(b"connection\0subject_peer_certificate") {
+    match host.property(b"connection\0tls_version") {
         Some(_) => Scheme::Https,
         None => Scheme::Http,
     }
@@ -292,7 +288,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn an_untrusted_peer_over_tls_is_https() {
         let host = from("192.0.2.1", &[("x-forwarded-proto", "http")]);
-        host.properties.borrow_mut().insert("connection/subject_peer_certificate", "");
+        host.properties.borrow_mut().insert("connection/tls_version", "TLSv1.3");
         assert_eq!(verdict(&host, GCP), "untrusted");
         assert_eq!(host.header("x-forwarded-proto").as_deref(), Some("https"));
     }

@@ -76,7 +76,7 @@ impl Host for Memory {
     fn property(&self, path: &[u8]) -> Option<Vec<u8>> {
         let request = self.request.borrow();
         match path {
-            b"connection\0subject_peer_certificate" => request.tls.then(Vec::new),
+            b"connection\0tls_version" => request.tls.then(|| b"TLSv1.3".to_vec()),
             b"connection\0uri_san_peer_certificate" => request.identity.clone(),
             b"xds\0route_name" => Some(b"route".to_vec()),
             path => request.peer.clone().filter(|_| path.strip_prefix(b"filter_state\0") == Some(&self.peer_key)),
