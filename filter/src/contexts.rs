@@ -12,10 +12,6 @@ use proxy_wasm::types::{Action, ContextType, LogLevel};
 use crate::envoy::Envoy;
 use crate::lifecycle::{Flow, HttpStream, Root};
 
-/// A third of the size of the standard library's.
-#[global_allocator]
-static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
-
 proxy_wasm::main! {{
     proxy_wasm::set_log_level(LogLevel::Info);
     std::panic::set_hook(Box::new(log_panic));

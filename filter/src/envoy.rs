@@ -80,18 +80,16 @@ impl Host for Envoy {
     }
 
     /// The SDK joins the parts of a path with zero bytes. One part that has them already is the same path, and one allocation less.
-    fn property(&self, path: &[u8]) -> Option<Vec<u8>> {
-        hostcalls::get_property(vec![core::str::from_utf8(path).ok()?]).ok().flatten()
+    fn property(&self, path: &str) -> Option<Vec<u8>> {
+        hostcalls::get_property(vec![path]).ok().flatten()
     }
 
     fn request_headers(&self) -> Vec<u8> {
         raw::request_headers()
     }
 
-    fn set_request_header(&self, name: &[u8], value: &[u8]) {
-        if let Ok(name) = core::str::from_utf8(name) {
-            let _ = hostcalls::set_map_value_bytes(MapType::HttpRequestHeaders, name, Some(value));
-        }
+    fn set_request_header(&self, name: &str, value: &[u8]) {
+        let _ = hostcalls::set_map_value_bytes(MapType::HttpRequestHeaders, name, Some(value));
     }
 
     fn remove_request_header(&self, name: &[u8]) {

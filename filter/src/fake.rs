@@ -127,9 +127,9 @@ impl Host for Fake {
         self.values.borrow().get(&self.name(metric)).map(|value| *value as u64)
     }
 
-    fn property(&self, path: &[u8]) -> Option<Vec<u8>> {
+    fn property(&self, path: &str) -> Option<Vec<u8>> {
         self.reads.set(self.reads.get() + 1);
-        let path = String::from_utf8_lossy(path).replace('\0', "/");
+        let path = path.replace('\0', "/");
         self.properties.borrow().get(path.as_str()).map(|value| value.as_bytes().to_vec())
     }
 
@@ -138,9 +138,9 @@ impl Host for Fake {
         serialise(&self.headers.borrow())
     }
 
-    fn set_request_header(&self, name: &[u8], value: &[u8]) {
-        self.remove_request_header(name);
-        self.headers.borrow_mut().push((String::from_utf8_lossy(name).into(), value.to_vec()));
+    fn set_request_header(&self, name: &str, value: &[u8]) {
+        self.remove_request_header(name.as_bytes());
+        self.headers.borrow_mut().push((name.into(), value.to_vec()));
     }
 
     fn remove_request_header(&self, name: &[u8]) {
