@@ -12,6 +12,10 @@ use proxy_wasm::types::{Action, ContextType, LogLevel};
 use crate::envoy::Envoy;
 use crate::lifecycle::{Flow, HttpStream, Root};
 
+/// With the standard library's allocator the first worker needs 2 MB more.
+#[global_allocator]
+static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
+
 proxy_wasm::main! {{
     proxy_wasm::set_log_level(LogLevel::Info);
     std::panic::set_hook(Box::new(log_panic));
