@@ -5,6 +5,41 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::headers::serialise;
 use crate::host::{Control, Host, Kind, Level, Metric};
+use crate::lifecycle::{Flow, HttpStream, Root};
+
+/// The contexts of one VM by number, as the SDK keeps them.
+#[derive(Default)]
+pub(crate) struct Contexts {
+    roots: BTreeMap<u32, Root>,
+    streams: BTreeMap<u32, HttpStream>,
+}
+
+impl Contexts {
+    /// A context without parent is a root.
+    pub(crate) fn create(&mut self, context: u32, parent: u32) {
+        match self.roots.get(&parent) {
+            Some(root) => drop(self.streams.insert(context, root.create_stream(context))),
+            None => drop(self.roots.insert(context, Root::new(context))),
+        }
+    }
+
+    pub(crate) fn configure(&mut self, root: u32, host: &Fake, text: &[u8]) -> bool {
+        self.roots.get_mut(&root).is_some_and(|root| root.on_configure(host, text))
+    }
+
+    pub(crate) fn begin(&mut self, stream: u32, host: &Fake) -> Flow {
+        self.streams.get_mut(&stream).map_or(Flow::Continue, |stream| stream.on_request_headers(host))
+    }
+
+    /// Envoy destroys each context once.
+    pub(crate) fn done(&mut self, context: u32, host: &Fake) {
+        if let Some(mut stream) = self.streams.remove(&context) {
+            stream.on_delete(host);
+        } else if let Some(mut root) = self.roots.remove(&context) {
+            root.on_delete(host);
+        }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Fake {
@@ -92,9 +127,9 @@ impl Host for Fake {
         self.values.borrow().get(&self.name(metric)).map(|value| *value as u64)
     }
 
-    fn property(&self, path: &[u8]) -> Option<Vec<u8>> {
+    fn property(&self, path: &str) -> Option<Vec<u8>> {
         self.reads.set(self.reads.get() + 1);
-        let path = String::from_utf8_lossy(path).replace('\0', "/");
+        let path = path.replace('\0', "/");
         self.properties.borrow().get(path.as_str()).map(|value| value.as_bytes().to_vec())
     }
 
@@ -103,9 +138,9 @@ impl Host for Fake {
         serialise(&self.headers.borrow())
     }
 
-    fn set_request_header(&self, name: &[u8], value: &[u8]) {
-        self.remove_request_header(name);
-        self.headers.borrow_mut().push((String::from_utf8_lossy(name).into(), value.to_vec()));
+    fn set_request_header(&self, name: &str, value: &[u8]) {
+        self.remove_request_header(name.as_bytes());
+        self.headers.borrow_mut().push((name.into(), value.to_vec()));
     }
 
     fn remove_request_header(&self, name: &[u8]) {

@@ -4,7 +4,7 @@
 //! One call for all headers costs hardly more than one call for one header, shows repeated headers (a single get shows only the first
 //! value), and cannot fail on bytes that are not UTF-8.
 
-#[cfg(any(test, target_arch = "wasm32"))]
+#[cfg(test)]
 use alloc::vec::Vec;
 
 /// A view of headers. Names are in lower case, as Envoy keeps them.
@@ -87,7 +87,7 @@ fn take_text(bytes: &[u8], length: u32) -> Option<(&[u8], &[u8])> {
 }
 
 /// Serialises headers the way the host does.
-#[cfg(any(test, target_arch = "wasm32"))]
+#[cfg(test)]
 pub(crate) fn serialise<N: AsRef<[u8]>, V: AsRef<[u8]>>(headers: &[(N, V)]) -> Vec<u8> {
     let length = |text: &[u8]| u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes();
     let mut map = u32::try_from(headers.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! What the module may ask of Envoy. Everything that decides is written against this trait; only `crate::wasm` knows host calls.
+//! What the module may ask of Envoy. Everything that decides is written against this trait; only `crate::envoy` knows host calls.
 
 use alloc::vec::Vec;
 
@@ -43,11 +43,11 @@ pub trait Host {
     /// The value over all workers.
     fn value(&self, metric: Metric) -> Option<u64>;
     /// A property; the parts of its path are separated by zero bytes.
-    fn property(&self, path: &[u8]) -> Option<Vec<u8>>;
+    fn property(&self, path: &str) -> Option<Vec<u8>>;
     /// All request headers, serialised (see [`crate::headers`]). Only while the request headers are at hand.
     fn request_headers(&self) -> Vec<u8>;
     /// Sets a request header, in place of all its values.
-    fn set_request_header(&self, name: &[u8], value: &[u8]);
+    fn set_request_header(&self, name: &str, value: &[u8]);
     /// Removes all values of a request header.
     fn remove_request_header(&self, name: &[u8]);
 }

@@ -6,22 +6,22 @@
 //! | [`forwarded`] | the original scheme: whom to believe, what headers say, what is written |
 //! | [`gate`], `census` | the drain: how long to wait, and who counts |
 //! | [`rules`] | which streams are not counted, which are long-lived |
-//! | [`contexts`], `plugin`, `stream` | the life of a stream, of a configuration, of the VM |
+//! | [`lifecycle`], `plugin`, `stream` | the life of contexts, of a configuration, of a stream |
 //! | [`host`] | what may be asked of Envoy |
-//! | `pieces`, `words`, `numbered` | texts put together and taken apart, and a table, with little code |
+//! | `pieces`, `words` | texts put together and taken apart, with little code |
 //! | [`identity`] | which laststream a module is |
-//! | `wasm` | the border to Envoy, the only part that is not plain Rust |
-
-// The standard library's panics bring the formatting engine along, and its tables and threads more: a tenth of the module.
-#![cfg_attr(not(test), no_std)]
+//! | `contexts`, `envoy`, `raw` | the border to Envoy by the SDK: callbacks, host calls, and the little that is not plain Rust |
 
 extern crate alloc;
 
 mod census;
 pub mod config;
-pub mod contexts;
+#[cfg(all(target_arch = "wasm32", not(test)))]
+mod contexts;
 #[cfg(all(feature = "test-deaths", target_arch = "wasm32"))]
 mod death;
+#[cfg(all(target_arch = "wasm32", not(test)))]
+mod envoy;
 #[cfg(test)]
 mod fake;
 pub mod forwarded;
@@ -29,14 +29,14 @@ pub mod gate;
 pub mod headers;
 pub mod host;
 pub mod identity;
+pub mod lifecycle;
 pub mod metrics;
-mod numbered;
 pub(crate) mod pieces;
 mod plugin;
+#[cfg(all(target_arch = "wasm32", not(test)))]
+mod raw;
 mod roll;
 pub mod rules;
 mod stream;
 pub mod text;
-#[cfg(all(target_arch = "wasm32", not(test)))]
-mod wasm;
 mod words;

@@ -1,5 +1,6 @@
 //! A configured instance of the module: what all its streams share.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
 
@@ -9,6 +10,7 @@ use crate::forwarded::Policy;
 use crate::host::{Control, Host, Level};
 use crate::metrics::{Metrics, rejected};
 use crate::pieces::text;
+use crate::words::lossy;
 
 /// Envoy hands it to the streams that begin after it was configured; those that began before keep the one they have.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub(crate) struct Plugin {
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     pub(crate) member: Member,
+    /// The property that holds what the filter in front tells of the request.
+    peer_property: String,
     peer_missed: Cell<bool>,
 }
 
@@ -26,7 +30,8 @@ impl Plugin {
     /// What is wrong with this Envoy for the configuration.
     pub(crate) fn new(host: &impl Host, config: Config) -> Result<Self, Refused> {
         let metrics = Metrics::define(host, config.scope, config.forwarded_proto.is_some())?;
-        Ok(Self { config, metrics, member: Member::default(), peer_missed: Cell::new(false) })
+        let peer_property = config.forwarded_proto.as_ref().map(|policy| lossy(&policy.trust.peer_property)).unwrap_or_default();
+        Ok(Self { config, metrics, member: Member::default(), peer_property, peer_missed: Cell::new(false) })
     }
 
     /// What the filter in front tells of the request; nothing if nobody asks who the peer is.
@@ -35,7 +40,7 @@ impl Plugin {
         if trust.peers.is_empty() {
             return Vec::new();
         }
-        let told = host.property(&trust.peer_property);
+        let told = host.property(&self.peer_property);
         if told.is_none() {
             self.say_peer_is_missed(host, &trust.peer_key);
         }
@@ -50,7 +55,7 @@ impl Plugin {
         }
         !trust.identities.is_empty()
             && host
-                .property(b"connection\0uri_san_peer_certificate")
+                .property("connection\0uri_san_peer_certificate")
                 .is_some_and(|uri| trust.identities.iter().any(|identity| identity.matches(&uri)))
     }
 

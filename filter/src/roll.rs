@@ -64,7 +64,7 @@ pub(crate) fn oldest(host: &impl Control, each: Each<'_>, clock: Clock, most: us
     for (context, long) in chosen {
         host.enter(context as u32);
         let began = began(host, clock).unwrap_or_default();
-        let numbers = [began, long as u64, number(host, b"response\0code"), number(host, b"response\0total_size")];
+        let numbers = [began, long as u64, number(host, "response\0code"), number(host, "response\0total_size")];
         for number in numbers {
             number.add(&mut lines);
             lines.push('\t');
@@ -82,13 +82,13 @@ pub(crate) fn oldest(host: &impl Control, each: Each<'_>, clock: Clock, most: us
 const LONGEST: usize = 512;
 
 /// In the order of [`Line`]'s texts. All can be read in every phase of a stream; the first, if the operator has it written.
-const TEXTS: [&[u8]; 6] = [
-    b"filter_state\0laststream.request",
-    b"request\0protocol",
-    b"xds\0route_name",
-    b"xds\0cluster_name",
-    b"source\0address",
-    b"upstream\0address",
+const TEXTS: [&str; 6] = [
+    "filter_state\0laststream.request",
+    "request\0protocol",
+    "xds\0route_name",
+    "xds\0cluster_name",
+    "source\0address",
+    "upstream\0address",
 ];
 
 /// One stream of a listing.
@@ -118,11 +118,11 @@ impl<'t> Line<'t> {
 
 /// Envoy tells nanoseconds.
 fn began(host: &impl Control, clock: Clock) -> Option<u64> {
-    Some(number(host, b"request\0time") / 1_000_000).filter(|began| *began > 0).map(|began| clock.read(began))
+    Some(number(host, "request\0time") / 1_000_000).filter(|began| *began > 0).map(|began| clock.read(began))
 }
 
 /// Numbers are eight bytes, the lowest first.
-fn number(host: &impl Control, property: &[u8]) -> u64 {
+fn number(host: &impl Control, property: &str) -> u64 {
     host.property(property).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 

@@ -43,10 +43,6 @@ impl Stream {
         self.counted
     }
 
-    pub(crate) fn is_of(&self, plugin: &Rc<Plugin>) -> bool {
-        Rc::ptr_eq(&self.plugin, plugin)
-    }
-
     pub(crate) fn is_plain(&self) -> bool {
         self.counted == Counted::Plain
     }
@@ -116,7 +112,7 @@ impl Stream {
     fn count<H: Control>(&self, host: &H, headers: &mut Lazy<H>) -> Counted {
         let Plugin { config, metrics, member, .. } = &*self.plugin;
         member.enter(host, config.scope, config.fingerprint);
-        let route = || host.property(b"xds\0route_name").unwrap_or_default();
+        let route = || host.property("xds\0route_name").unwrap_or_default();
         if !config.exclude.is_empty() && rules::any(&config.exclude, headers.get(), route) {
             if !metrics.excluded.count(host) {
                 self.plugin.say_rejected(host, &metrics::excluded(config.scope));
@@ -152,7 +148,8 @@ impl Stream {
             let finding = if trusted { policy.find(headers, || is_redirected(host)) } else { Finding::Untrusted };
             let target = policy.target(finding, || connection_scheme(host));
             policy.edit(finding, target, headers, |edit| match edit {
-                Edit::Set(name, value) => host.set_request_header(name, value),
+                // The names are the module's own.
+                Edit::Set(name, value) => host.set_request_header(core::str::from_utf8(name).unwrap_or_default(), value),
                 Edit::Remove(name) => host.remove_request_header(name),
             })
         };
@@ -176,12 +173,12 @@ impl<H: Host> Lazy<'_, H> {
 
 /// Whether Envoy has followed a redirect of the upstream itself. The router counts redirects in filter state, which no client can write.
 fn is_redirected(host: &impl Host) -> bool {
-    host.property(b"filter_state\0num_internal_redirects").is_some()
+    host.property("filter_state\0num_internal_redirects").is_some()
 }
 
-/// Only a TLS connection has a peer certificate's subject; without such a certificate it is empty, which spares the host a call back for memory.
+/// Only a TLS connection has a version of TLS. A property that can be empty would not do: the SDK does not tell an empty one from none.
 fn connection_scheme(host: &impl Host) -> Scheme {
-    match host.property(b"connection\0subject_peer_certificate") {
+    match host.property("connection\0tls_version") {
         Some(_) => Scheme::Https,
         None => Scheme::Http,
     }
@@ -292,7 +289,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn an_untrusted_peer_over_tls_is_https() {
         let host = from("192.0.2.1", &[("x-forwarded-proto", "http")]);
-        host.properties.borrow_mut().insert("connection/subject_peer_certificate", "");
+        host.properties.borrow_mut().insert("connection/tls_version", "TLSv1.3");
         assert_eq!(verdict(&host, GCP), "untrusted");
         assert_eq!(host.header("x-forwarded-proto").as_deref(), Some("https"));
     }

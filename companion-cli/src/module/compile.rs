@@ -1,4 +1,4 @@
-//! Compiles `filter/` for wasm32 with a cargo of its own.
+//! Compiles `filter/` for wasm32 with a cargo of its own, and links it with the exports that are named here.
 //!
 //! Standard library only: the build scripts include this very file, so that a build of the workspace and `laststream build` cannot make
 //! two different modules.
@@ -10,9 +10,27 @@ use std::process::Command;
 /// The target that the module is built for: no WASI, so the module can ask the proxy for nothing but the proxy-wasm calls.
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
+/// What Envoy finds in the module, beside its memory. The SDK defines a callback for everything, and Envoy calls what is exported: with a
+/// callback for bodies it would enter the VM for each chunk, and `proxy_on_log` would panic after the end of an HTTP/3 stream. rustc
+/// exports all of them and has no option against it, so it makes a library, and the toolchain's linker is called for the rest.
+const EXPORTS: [&str; 10] = [
+    "_initialize",
+    "malloc",
+    "proxy_abi_version_0_2_1",
+    "proxy_on_configure",
+    "proxy_on_context_create",
+    "proxy_on_delete",
+    "proxy_on_http_call_response",
+    "proxy_on_queue_ready",
+    "proxy_on_request_headers",
+    "proxy_on_tick",
+];
+
 /// Unless told otherwise, the linker takes five bytes for each number that it fills in, which is a twelfth of the module. And with a stack of
-/// a megabyte below them, addresses of data need four bytes; with a page less, three. `.cargo/config.toml` has the same for `cargo module`.
-const LINKER: [&str; 2] = ["--compress-relocations", "-zstack-size=983040"];
+/// a megabyte below them, addresses of data need four bytes; with a page less, three. The stack lies below the data, so that one that is
+/// too deep traps.
+const LINKER: [&str; 7] =
+    ["--no-entry", "--gc-sections", "--strip-all", "--compress-relocations", "-z", "stack-size=983040", "--stack-first"];
 
 /// How to compile.
 #[derive(Debug, Clone)]
@@ -45,24 +63,34 @@ impl Compile {
     /// Says in words what failed and what to do about it, with the end of the compiler's own output.
     pub fn run(&self) -> Result<Compiled, String> {
         self.ensure_target()?;
-        let mut cargo = self.cargo();
-        let output = cargo.output().map_err(|error| format!("cannot start `{}`: {error}", cargo.get_program().display()))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("the module does not compile ({}):\n{}", output.status, said.trim_end()));
+        let linker = self.linker()?;
+        finish(self.cargo(), "the module does not compile")?;
+        let folder = self.target_dir.join(TARGET).join("wasm");
+        let library = folder.join("liblaststream_filter.a");
+        if !library.is_file() {
+            return Err(format!("cargo succeeded but `{}` is not there", library.display()));
         }
-        let wasm = self.target_dir.join(TARGET).join("wasm/laststream_filter.wasm");
-        if !wasm.is_file() {
-            return Err(format!("cargo succeeded but `{}` is not there", wasm.display()));
+        let wasm = folder.join("laststream_filter.wasm");
+        finish(link(&linker, &library, &wasm), "the module cannot be linked")?;
+        Ok(Compiled { sources: sources(&library.with_extension("d")), wasm })
+    }
+
+    /// The linker of the toolchain, which lies beside its libraries. The programs of that name elsewhere are of other versions of LLVM.
+    fn linker(&self) -> Result<PathBuf, String> {
+        let way_out = "install Rust with rustup (https://rustup.rs), whose toolchains have it";
+        let folder = self.rustc(&["--print", "target-libdir"]).ok_or("`rustc --print target-libdir` failed")?;
+        let linker = Path::new(folder.trim()).with_file_name("bin").join(format!("rust-lld{}", std::env::consts::EXE_SUFFIX));
+        if !linker.is_file() {
+            return Err(format!("the Rust toolchain has no linker for WebAssembly, `{}`: {way_out}", linker.display()));
         }
-        Ok(Compiled { sources: sources(&wasm.with_extension("d")), wasm })
+        Ok(linker)
     }
 
     fn cargo(&self) -> Command {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo
             .current_dir(&self.workspace)
-            .args(["rustc", "--package", "laststream-filter", "--lib", "--crate-type", "cdylib", "--locked"])
+            .args(["rustc", "--package", "laststream-filter", "--lib", "--crate-type", "staticlib", "--locked"])
             .args(["--profile", "wasm", "--target", TARGET])
             .arg("--target-dir")
             .arg(&self.target_dir);
@@ -87,9 +115,10 @@ impl Compile {
         let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
         let own = [(self.workspace.clone(), "/laststream".to_owned())];
         let pairs = own.into_iter().chain(home.map(|home| (home, "/cargo".to_owned()))).chain(self.standard_library());
-        let mut flags = OsString::from(LINKER.map(|argument| format!("-Clink-arg={argument}")).join("\u{1f}"));
+        let mut flags = OsString::new();
         for (from, to) in pairs {
-            flags.push("\u{1f}--remap-path-prefix=");
+            flags.push(if flags.is_empty() { "" } else { "\u{1f}" });
+            flags.push("--remap-path-prefix=");
             flags.push(from);
             flags.push("=");
             flags.push(to);
@@ -137,6 +166,22 @@ impl Compile {
     }
 }
 
+fn link(linker: &Path, library: &Path, module: &Path) -> Command {
+    let mut link = Command::new(linker);
+    link.args(["-flavor", "wasm"]).args(LINKER).args(EXPORTS.map(|name| format!("--export={name}"))).arg(library).arg("-o").arg(module);
+    link
+}
+
+/// Runs a command to its end.
+fn finish(mut command: Command, failed: &str) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("cannot start `{}`: {error}", command.get_program().display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{failed} ({}):\n{}", output.status, said.trim_end()));
+    }
+    Ok(())
+}
+
 /// Of cargo's own variables, only those are for the module that say where things are and how they are fetched.
 fn is_outer(name: &OsString) -> bool {
     let Some(name) = name.to_str() else { return false };
@@ -152,17 +197,4 @@ fn sources(dep_info: &Path) -> Vec<PathBuf> {
     let Some((_, list)) = text.split_once(": ") else { return Vec::new() };
     let escaped = list.trim().replace("\\ ", "\0");
     escaped.split_whitespace().map(|path| PathBuf::from(path.replace('\0', " "))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::LINKER;
-
-    #[test]
-    fn the_alias_links_alike() {
-        let aliases = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../.cargo/config.toml")).expect("the aliases");
-        for argument in LINKER {
-            assert!(aliases.contains(&format!("'-Clink-arg={argument}'")), "`cargo module` lacks {argument}");
-        }
-    }
 }

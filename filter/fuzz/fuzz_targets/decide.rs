@@ -7,7 +7,7 @@
 use arbitrary::Unstructured;
 use laststream_filter::config::read_wire;
 use laststream_filter::config::wire::{Configuration, Fallback, ForwardedProto, Role, TextMatch};
-use laststream_filter::contexts::Contexts;
+use laststream_filter::lifecycle::{HttpStream, Root};
 use laststream_fuzz::host::{Edit, Memory};
 use laststream_fuzz::request::Request;
 use laststream_fuzz::{by_schema, ranges};
@@ -26,13 +26,12 @@ fuzz_target!(|data: &[u8]| {
     let configuration = configuration(sections.next().unwrap_or_default());
     let Ok(wire) = read_wire(&configuration) else { return };
     let host = Memory::new(peer_key(&wire));
-    let mut contexts = Contexts::default();
-    contexts.create(ROOT, 0);
-    if contexts.configure(ROOT, &host, &configuration) {
+    let mut root = Root::new(ROOT);
+    if root.on_configure(&host, &configuration) {
         let requests = sections.map(Request::read).collect();
         match wire.role {
-            Role::Stream => serve(&mut contexts, &host, &wire, requests),
-            Role::Gate => ask(&mut contexts, &host, requests),
+            Role::Stream => serve(&mut root, &host, &wire, requests),
+            Role::Gate => ask(&root, &host, requests),
         }
     }
 });
@@ -58,36 +57,37 @@ fn peer_key(wire: &Configuration) -> Vec<u8> {
 }
 
 /// A gate counts nothing; whatever it is asked, it must not panic.
-fn ask(contexts: &mut Contexts, host: &Memory, requests: Vec<Request>) {
-    for (stream, request) in (2..).zip(requests) {
+fn ask(root: &Root, host: &Memory, requests: Vec<Request>) {
+    for (id, request) in (2..).zip(requests) {
         host.serve(request);
-        contexts.create(stream, ROOT);
-        contexts.begin(stream, host);
-        contexts.tick(ROOT, host);
-        contexts.done(stream, host);
+        let mut stream = root.create_stream(id);
+        stream.on_request_headers(host);
+        root.on_tick(host);
+        stream.on_delete(host);
     }
     assert_eq!(host.sum(IN_FLIGHT), 0, "a gate counts streams");
 }
 
 /// Every other stream ends at once; the others outlive the configuration, and a new one.
-fn serve(contexts: &mut Contexts, host: &Memory, wire: &Configuration, requests: Vec<Request>) {
-    let streams = 2..2 + requests.len() as u32;
+fn serve(root: &mut Root, host: &Memory, wire: &Configuration, requests: Vec<Request>) {
+    let mut streams = Vec::new();
     let mut served = 0;
-    for (stream, request) in streams.clone().zip(requests) {
-        contexts.create(stream, ROOT);
-        begin(contexts, host, wire, stream, request);
+    for (id, request) in (2..).zip(requests) {
+        let mut stream = root.create_stream(id);
+        begin(&mut stream, host, wire, request);
         served += 1;
-        if stream % 2 == 0 {
-            contexts.done(stream, host);
+        if id % 2 == 0 {
+            stream.on_delete(host);
         }
+        streams.push(stream);
         assert_eq!(host.sum("laststream_streams_begun_") + host.sum("laststream_streams_excluded_"), served);
         assert!(host.sum(IN_FLIGHT) <= host.sum("laststream_streams_begun_"));
         assert!(host.sum("laststream_streams_long_lived_") <= host.sum(IN_FLIGHT));
     }
-    assert!(contexts.configure(ROOT, host, b""), "the empty configuration is refused");
-    for stream in streams.rev() {
-        contexts.done(stream, host);
-        contexts.done(stream, host);
+    assert!(root.on_configure(host, b""), "the empty configuration is refused");
+    for mut stream in streams.into_iter().rev() {
+        stream.on_delete(host);
+        stream.on_delete(host);
     }
     assert_eq!(host.sum(IN_FLIGHT), 0, "streams are left over");
     assert_eq!(host.sum("laststream_streams_long_lived_"), 0, "long-lived streams are left over");
@@ -95,11 +95,11 @@ fn serve(contexts: &mut Contexts, host: &Memory, wire: &Configuration, requests:
     assert_eq!(host.sum("laststream_forwarded_proto_"), expected, "requests without a verdict");
 }
 
-fn begin(contexts: &mut Contexts, host: &Memory, wire: &Configuration, stream: u32, request: Request) {
+fn begin(stream: &mut HttpStream, host: &Memory, wire: &Configuration, request: Request) {
     let before = Request { headers: request.headers.clone(), ..Request::default() };
     let distrusted = host.sum("laststream_forwarded_proto_untrusted_");
     host.serve(request);
-    contexts.begin(stream, host);
+    stream.on_request_headers(host);
     let (after, edits) = (host.request.borrow(), host.edits.borrow());
     let Some(policy) = &wire.forwarded_proto else {
         assert!(edits.is_empty(), "edits without a policy");

@@ -73,13 +73,13 @@ impl Host for Memory {
         self.metrics.borrow().get(metric.0 as usize).and_then(|(_, value)| u64::try_from(*value).ok())
     }
 
-    fn property(&self, path: &[u8]) -> Option<Vec<u8>> {
+    fn property(&self, path: &str) -> Option<Vec<u8>> {
         let request = self.request.borrow();
         match path {
-            b"connection\0subject_peer_certificate" => request.tls.then(Vec::new),
-            b"connection\0uri_san_peer_certificate" => request.identity.clone(),
-            b"xds\0route_name" => Some(b"route".to_vec()),
-            path => request.peer.clone().filter(|_| path.strip_prefix(b"filter_state\0") == Some(&self.peer_key)),
+            "connection\0tls_version" => request.tls.then(|| b"TLSv1.3".to_vec()),
+            "connection\0uri_san_peer_certificate" => request.identity.clone(),
+            "xds\0route_name" => Some(b"route".to_vec()),
+            path => request.peer.clone().filter(|_| path.strip_prefix("filter_state\0").map(str::as_bytes) == Some(&self.peer_key)),
         }
     }
 
@@ -87,7 +87,8 @@ impl Host for Memory {
         serialise(&self.request.borrow().headers)
     }
 
-    fn set_request_header(&self, name: &[u8], value: &[u8]) {
+    fn set_request_header(&self, name: &str, value: &[u8]) {
+        let name = name.as_bytes();
         self.edits.borrow_mut().push(Edit::Set(name.into(), value.into()));
         let headers = &mut self.request.borrow_mut().headers;
         headers.retain(|(other, _)| other != name);

@@ -60,8 +60,8 @@ pub(super) struct Surroundings {
 
 impl Surroundings {
     pub(super) fn read(host: &impl Host, policy: &Policy) -> Self {
-        let state = |key: &str| host.property(text!["filter_state\0", key].as_bytes());
-        let address = state(ADDRESS_KEY).filter(|address| !address.is_empty()).or_else(|| host.property(b"destination\0address"));
+        let state = |key: &str| host.property(&text!["filter_state\0", key]);
+        let address = state(ADDRESS_KEY).filter(|address| !address.is_empty()).or_else(|| host.property("destination\0address"));
         Self { address, secret: policy.secret_key.as_deref().and_then(state) }
     }
 

@@ -204,12 +204,17 @@ impl Census {
         self.queue
     }
 
-    /// Asks everybody, and tells them what the gate wants of their streams.
-    pub(crate) fn ask(&mut self, host: &impl Control, wishes: Wishes) {
+    /// The gate's own queue, which is made when it is first needed.
+    pub(crate) fn queue(&mut self, host: &impl Control) -> Option<u32> {
         if self.queue.is_none() {
             self.queue = own_queue(host);
         }
-        let Some(back) = self.queue else { return };
+        self.queue
+    }
+
+    /// Asks everybody, and tells them what the gate wants of their streams.
+    pub(crate) fn ask(&mut self, host: &impl Control, wishes: Wishes) {
+        let Some(back) = self.queue(host) else { return };
         self.round += 1;
         let now = host.now();
         self.asked = now;
@@ -238,21 +243,24 @@ impl Census {
         &mut self.known[index].1
     }
 
-    /// Takes the answers that have come.
-    pub(crate) fn hear(&mut self, host: &impl Control) {
-        let Some(queue) = self.queue else { return };
+    /// Takes the answers that have come, and says whether there were any.
+    pub(crate) fn hear(&mut self, host: &impl Control) -> bool {
+        let Some(queue) = self.queue else { return false };
         let now = host.now();
+        let mut is_answered = false;
         while let Some(message) = host.receive(queue) {
             if let Some((here, listing)) = Here::read(&message)
                 && let Some((_, known)) = self.known.iter_mut().find(|(queue, _)| *queue == here.queue)
             {
                 (known.owes, known.unread, known.written_off) = (None, 0, None);
                 (known.answered, known.here) = (now, here);
+                is_answered = true;
                 if let Some(listing) = listing {
                     known.listing = Some((here.round, listing.into()));
                 }
             }
         }
+        is_answered
     }
 
     /// What is known now of those who count.

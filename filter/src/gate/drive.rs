@@ -209,19 +209,20 @@ impl Gate {
         self.call_for(host, cluster, method, path, self.policy.patience)
     }
 
-    /// As the root: an answer to a call of a stream's would come to that stream, if it is still there.
+    /// As the root, which Envoy charges for the call; the SDK hands its answer to the root because each call is made in a callback of it.
     pub(super) fn call_for(&self, host: &impl Control, cluster: &str, method: &str, path: &str, patience: u64) -> Option<u32> {
         host.enter(self.root);
         host.call(cluster, method, path, patience)
     }
 
-    /// An answer to a call is here.
-    pub(crate) fn called(&mut self, host: &impl Control, number: u32, length: usize) -> bool {
+    /// An answer to a call is here. Without headers there was none, and they must not be read.
+    pub(crate) fn called(&mut self, host: &impl Control, number: u32, num_headers: usize, body_size: usize) -> bool {
         let Some(index) = self.calls.iter().position(|(other, _)| *other == number) else { return false };
         let (_, call) = self.calls.swap_remove(index);
-        let status = host.called_status();
+        let is_answered = num_headers > 0;
+        let status = if is_answered { host.called_status() } else { None };
         let well = status == Some(200);
-        let body = || lossy(&host.called_body(length));
+        let body = || lossy(&host.called_body(body_size));
         match call {
             Call::Begin => self.record_call_result(host, CallKind::Begin, well),
             Call::Finish => self.finished(host, status),
@@ -233,8 +234,8 @@ impl Gate {
                 self.on_envoy_stats(host, stats);
             }
             Call::App => {
-                let answered = host.called_header(app::FROM_THE_APP).is_some();
-                self.app = Some((self.app_asked, app::read(status, answered, &body())));
+                let is_from_app = is_answered && host.called_header(app::FROM_THE_APP).is_some();
+                self.app = Some((self.app_asked, app::read(status, is_from_app, &body())));
             }
         }
         self.evaluate_and_answer(host);

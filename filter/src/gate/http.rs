@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::words::{cut, line, number, words};
 
 /// A request that makes sense.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Command {
     /// How things are.
     Status,

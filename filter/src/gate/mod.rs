@@ -11,7 +11,7 @@
 //! | `witness` | what Envoy itself counts, and how far that goes |
 //! | `app` | what an answer says about the app |
 //! | `listing` | the oldest streams |
-//! | `waiting` | requests that are held |
+//! | `inbox`, `waiting` | commands that the root is to run; requests that are held |
 //! | `root` | one worker's gate; `requests`, `sight`, `drive` and `signals` are what it is asked, sees, does, and lets pass |
 
 /// What may be asked of the gate, as OpenAPI.
@@ -24,6 +24,7 @@ mod app;
 mod census;
 mod drive;
 pub mod http;
+mod inbox;
 pub(crate) mod latch;
 mod listing;
 pub mod machine;

@@ -89,7 +89,7 @@ impl SharedRecord {
         for scope in Scope::ALL.iter().filter(|scope| scopes.contains(scope)) {
             text![".", scope.name()].add(&mut key);
         }
-        for property in [&b"plugin_name"[..], b"plugin_root_id"] {
+        for property in ["plugin_name", "plugin_root_id"] {
             text![" ", lossy(&host.property(property).unwrap_or_default())].add(&mut key);
         }
         Self { key }

@@ -33,7 +33,7 @@ const READY: u64 = 400;
 const ALREADY_OPEN: &str = "no drain begins: the one before opened the gate; DELETE /drain closes it";
 
 impl Gate {
-    /// A request is here. It is answered now or held.
+    /// A request is here. It is refused now, while its headers and its connection are at hand, or its command waits for the root.
     pub(crate) fn request(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
         self.callers += 1;
         let headers = Headers::new(map);
@@ -52,9 +52,7 @@ impl Gate {
                 if let Some(why) = access::refusal(headers, path, &asked, &access) {
                     return host.answer(stream, 403, &[("content-type", "application/json")], &access::refusal_body(why));
                 }
-                self.run(host, stream, asked);
-                // The worker that ticked for the drain may be one whose VM has died.
-                self.set_tick_period(host);
+                self.admit(host, stream, asked);
             }
             Err(Wrong::Path) => self.respond_plainly(host, stream, 404, "there is no such path; see /status"),
             Err(Wrong::Query(why)) => self.respond_plainly(host, stream, 400, why),
@@ -164,6 +162,7 @@ impl Gate {
     /// The client of a held request has gone.
     pub(crate) fn gone(&mut self, host: &impl Control, stream: u32) {
         self.callers = self.callers.saturating_sub(1);
+        self.forget_command(stream);
         self.waiting.forget(stream);
         self.forget_passage(host, stream);
     }

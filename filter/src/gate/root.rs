@@ -1,10 +1,12 @@
 //! One worker's gate: what it has, and what makes it look. What it is asked is in `requests`, what it knows in `snapshot`, what it does in
 //! `drive` and `signals`. The record is shared with the other workers.
 
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::census::{Census, Wishes};
+use super::http::Command;
 use super::latch::{self, Latch};
 use super::machine::{App, Phase, Record, Trust};
 use super::policy::Policy;
@@ -86,6 +88,8 @@ pub(crate) struct Gate {
     pub(super) period: u32,
     /// Whether a gRPC request was cut, which the log hears once.
     pub(super) has_cut: bool,
+    /// Commands that the root is to run, with their streams, the oldest first.
+    pub(super) inbox: VecDeque<(u32, Command)>,
 }
 
 type NameIn = fn(Scope) -> String;
@@ -149,6 +153,7 @@ impl Gate {
             told_trust: None,
             period: 0,
             has_cut: false,
+            inbox: VecDeque::new(),
         };
         // A drain that began before this configuration goes on under it.
         host.set(gate.metrics.state, gate.record.read(host).phase as u64);
@@ -158,19 +163,23 @@ impl Gate {
 
     /// A tick: ask, look, act, answer.
     pub(crate) fn tick(&mut self, host: &impl Control) {
+        self.run_next_command(host);
         if self.period > 0 {
             self.ask(host);
         }
         self.evaluate_and_answer(host);
     }
 
-    /// Answers of the counters are here.
+    /// A message is here: a command's, or an answer of a counter. Envoy calls once for each, so a call that found a command need not look
+    /// at all who wait: the others will.
     pub(crate) fn heard(&mut self, host: &impl Control, queue: u32) {
-        if self.census.is_mine(queue) {
-            self.census.hear(host);
-            if self.period > 0 {
-                self.evaluate_and_answer(host);
-            }
+        if !self.census.is_mine(queue) {
+            return;
+        }
+        let has_run = self.run_next_command(host);
+        let is_answered = self.census.hear(host);
+        if self.period > 0 && (is_answered || !has_run) {
+            self.evaluate_and_answer(host);
         }
     }
 
@@ -222,7 +231,7 @@ impl Gate {
     pub(super) fn set_tick_period(&mut self, host: &impl Control) {
         let record = self.record.read(host);
         let works = !self.waiting.is_empty() || self.latch.is_mine() || self.is_healing();
-        let period = if self.waiting.presses() || self.passage.is_some() || self.is_telling_the_agent(&record) {
+        let period = if !self.inbox.is_empty() || self.waiting.presses() || self.passage.is_some() || self.is_telling_the_agent(&record) {
             SHORT_TICK
         } else if let Some(end) = self.quiet_ends(&record) {
             u32::try_from(end.saturating_sub(host.now())).unwrap_or(TICK).clamp(SHORT_TICK, TICK)

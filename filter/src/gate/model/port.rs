@@ -164,10 +164,10 @@ impl Host for Port<'_> {
         }))
     }
 
-    fn property(&self, path: &[u8]) -> Option<Vec<u8>> {
+    fn property(&self, path: &str) -> Option<Vec<u8>> {
         match path {
-            b"destination\0address" => Some(b"127.0.0.1:15099".to_vec()),
-            b"plugin_name" => Some(b"gate".to_vec()),
+            "destination\0address" => Some(b"127.0.0.1:15099".to_vec()),
+            "plugin_name" => Some(b"gate".to_vec()),
             _ => None,
         }
     }
@@ -176,7 +176,7 @@ impl Host for Port<'_> {
         self.caller.headers.clone()
     }
 
-    fn set_request_header(&self, _name: &[u8], _value: &[u8]) {}
+    fn set_request_header(&self, _name: &str, _value: &[u8]) {}
 
     fn remove_request_header(&self, _name: &[u8]) {}
 }
@@ -291,12 +291,12 @@ impl Host for Definitions {
     fn value(&self, _metric: Metric) -> Option<u64> {
         Some(1)
     }
-    fn property(&self, _path: &[u8]) -> Option<Vec<u8>> {
+    fn property(&self, _path: &str) -> Option<Vec<u8>> {
         None
     }
     fn request_headers(&self) -> Vec<u8> {
         Vec::new()
     }
-    fn set_request_header(&self, _name: &[u8], _value: &[u8]) {}
+    fn set_request_header(&self, _name: &str, _value: &[u8]) {}
     fn remove_request_header(&self, _name: &[u8]) {}
 }

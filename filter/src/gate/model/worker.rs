@@ -75,7 +75,7 @@ impl Hash for GateRoot {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let gate = &self.gate;
         (&gate.census, &gate.waiting, &gate.latch, &gate.passage, &gate.calls, &gate.witness).hash(state);
-        (gate.callers, gate.is_healing(), self.period, self.due).hash(state);
+        (&gate.inbox, gate.callers, gate.is_healing(), self.period, self.due).hash(state);
     }
 }
 
@@ -167,7 +167,7 @@ impl Worker {
             }
             Callback::Request { root, request, ref headers } => self.gate(port, root, now, |gate| gate.request(port, request, headers)),
             Callback::Called { root, number } => self.gate(port, root, now, |gate| {
-                gate.called(port, number, 0);
+                gate.called(port, number, 1, 0);
             }),
         }
         Outcome::Nothing

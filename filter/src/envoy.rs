@@ -1,0 +1,176 @@
+//! Host calls, as [`Host`] and [`Control`]. The only place that makes them, and always by `proxy_wasm::hostcalls`: the methods of the SDK's
+//! traits unwrap results, and clippy forbids them.
+//!
+//! The SDK panics on a status that it does not expect, and a panic ends the VM with the count of all its streams. So each call here must be
+//! one to which Envoy (1.36 to 1.40) gives no such status:
+//!
+//! | call | Envoy's statuses | SDK | why it cannot panic |
+//! |---|---|---|---|
+//! | `log` | Ok; BadArgument for an unknown level | panics unless Ok | levels are the SDK's enum |
+//! | `define_metric` | Ok; BadArgument for an unknown type | panics unless Ok | types are the SDK's enum |
+//! | `increment_metric` | Ok, NotFound, BadArgument | `Err` | all are expected |
+//! | `record_metric` | Ok, NotFound | `Err` | all are expected |
+//! | `get_metric` | Ok, NotFound, BadArgument | `Err` | all are expected |
+//! | `get_property` | Ok, NotFound, SerializationFailure, InternalFailure | `None`, `Err` | all are expected. An empty value is `None`: no caller may tell it from a missing one |
+//! | `proxy_get_header_map_pairs` | Ok | [`crate::raw`] | the SDK's reader unwraps UTF-8 of names, and other filters can add any bytes |
+//! | `set_map_value_bytes`, `remove_map_value` | Ok; BadArgument without request headers | panics unless Ok | called in `on_http_request_headers` alone, where the headers are there |
+//! | `get_map_value_bytes` of an answer | Ok, NotFound; BadArgument without an answer | panics on BadArgument | called only where `num_headers > 0`: a call that failed has none |
+//! | `get_buffer` | Ok, NotFound; BadArgument for `start` beyond the end | panics on BadArgument | `start` is 0 |
+//! | `dispatch_http_call` | Ok, BadArgument, InternalFailure | `Err` | all are expected. Numbers of calls are unique in a VM, and calls are made in callbacks of the root, which outlives them |
+//! | `get_shared_data`, `set_shared_data` | Ok, NotFound; Ok, CasMismatch | `None`; `Err` | all are expected |
+//! | `register_shared_queue` | Ok | panics unless Ok | |
+//! | `enqueue_shared_queue`, `dequeue_shared_queue` | Ok, NotFound, Empty | `None`, `Err` | all are expected |
+//! | `set_tick_period`, `get_current_time` | Ok | panics unless Ok | |
+//! | `set_effective_context` | Ok; BadArgument for one that is gone | `Err` | all are expected |
+//! | `send_http_response`, `reset_http_request` | Ok | panics unless Ok | |
+//! | any | InvalidMemoryAccess for pointers outside of the memory | undefined | pointers are Rust's |
+//!
+//! The dispatcher panics on the number of a context that it does not have. Envoy asks for such a one in `proxy_on_log` alone, which is not
+//! exported: for HTTP/3 it comes after the end of the stream.
+
+use core::time::Duration;
+use std::time::UNIX_EPOCH;
+
+use proxy_wasm::hostcalls;
+use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType};
+
+use crate::host::{Control, Host, Kind, Level, Metric};
+use crate::raw;
+use crate::words::number;
+
+/// Envoy, from inside the VM.
+pub(crate) struct Envoy;
+
+impl Envoy {
+    /// The plugin's configuration, while it is being configured.
+    pub(crate) fn configuration(&self, size: usize) -> Vec<u8> {
+        hostcalls::get_buffer(BufferType::PluginConfiguration, 0, size).ok().flatten().unwrap_or_default()
+    }
+}
+
+impl Host for Envoy {
+    fn log(&self, level: Level, line: &str) {
+        match level {
+            Level::Info => log::info!("{line}"),
+            Level::Warning => log::warn!("{line}"),
+            Level::Error => log::error!("{line}"),
+            // The crate `log` knows nothing above an error.
+            Level::Critical => drop(hostcalls::log(LogLevel::Critical, line)),
+        }
+    }
+
+    fn metric(&self, kind: Kind, name: &str) -> Option<Metric> {
+        let kind = match kind {
+            Kind::Counter => MetricType::Counter,
+            Kind::Gauge => MetricType::Gauge,
+        };
+        hostcalls::define_metric(kind, name).ok().map(Metric)
+    }
+
+    fn add(&self, metric: Metric, amount: i64) {
+        let _ = hostcalls::increment_metric(metric.0, amount);
+    }
+
+    fn show(&self, counter: Metric) {
+        let _ = hostcalls::record_metric(counter.0, 0);
+    }
+
+    fn value(&self, metric: Metric) -> Option<u64> {
+        hostcalls::get_metric(metric.0).ok()
+    }
+
+    /// The SDK joins the parts of a path with zero bytes. One part that has them already is the same path, and one allocation less.
+    fn property(&self, path: &str) -> Option<Vec<u8>> {
+        hostcalls::get_property(vec![path]).ok().flatten()
+    }
+
+    fn request_headers(&self) -> Vec<u8> {
+        raw::request_headers()
+    }
+
+    fn set_request_header(&self, name: &str, value: &[u8]) {
+        let _ = hostcalls::set_map_value_bytes(MapType::HttpRequestHeaders, name, Some(value));
+    }
+
+    fn remove_request_header(&self, name: &[u8]) {
+        if let Ok(name) = core::str::from_utf8(name) {
+            let _ = hostcalls::remove_map_value(MapType::HttpRequestHeaders, name);
+        }
+    }
+}
+
+impl Control for Envoy {
+    fn now(&self) -> u64 {
+        raw::monotonic_clock() / 1_000_000
+    }
+
+    fn wall_clock(&self) -> u64 {
+        let since = hostcalls::get_current_time().ok().and_then(|now| now.duration_since(UNIX_EPOCH).ok());
+        since.map_or(0, |since| since.as_millis() as u64)
+    }
+
+    fn set(&self, gauge: Metric, value: u64) {
+        let _ = hostcalls::record_metric(gauge.0, value);
+    }
+
+    fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)> {
+        let (value, generation) = hostcalls::get_shared_data(key).ok()?;
+        Some((value.unwrap_or_default(), generation?))
+    }
+
+    fn share(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
+        // Generation 0 would replace whatever is there. One that nobody has yet creates a missing key, and only that.
+        hostcalls::set_shared_data(key, Some(value), Some(generation.unwrap_or(u32::MAX))).is_ok()
+    }
+
+    fn queue(&self, name: &str) -> Option<u32> {
+        hostcalls::register_shared_queue(name).ok()
+    }
+
+    fn send(&self, queue: u32, message: &[u8]) -> bool {
+        hostcalls::enqueue_shared_queue(queue, Some(message)).is_ok()
+    }
+
+    fn receive(&self, queue: u32) -> Option<Vec<u8>> {
+        hostcalls::dequeue_shared_queue(queue).ok().flatten()
+    }
+
+    fn tick_every(&self, period: u32) {
+        let _ = hostcalls::set_tick_period(Duration::from_millis(period.into()));
+    }
+
+    fn call(&self, cluster: &str, method: &str, path: &str, patience: u64) -> Option<u32> {
+        let headers = vec![(":method", method), (":path", path), (":authority", cluster), ("content-length", "0")];
+        // The ABI has 32 bits for it, and Envoy refuses the upper half as negative.
+        let patience = Duration::from_millis(patience.min(i32::MAX as u64));
+        hostcalls::dispatch_http_call(cluster, headers, None, Vec::new(), patience).ok()
+    }
+
+    fn called_status(&self) -> Option<u16> {
+        u16::try_from(number(&self.called_header(":status")?)?).ok()
+    }
+
+    fn called_header(&self, name: &str) -> Option<Vec<u8>> {
+        hostcalls::get_map_value_bytes(MapType::HttpCallResponseHeaders, name).ok().flatten()
+    }
+
+    fn called_body(&self, length: usize) -> Vec<u8> {
+        hostcalls::get_buffer(BufferType::HttpCallResponseBody, 0, length).ok().flatten().unwrap_or_default()
+    }
+
+    fn answer(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str) {
+        if self.enter(stream) {
+            let _ = hostcalls::send_http_response(status.into(), headers.to_vec(), Some(body.as_bytes()));
+        }
+    }
+
+    fn cut(&self, stream: u32) {
+        if self.enter(stream) {
+            let _ = hostcalls::reset_http_request();
+        }
+    }
+
+    fn enter(&self, stream: u32) -> bool {
+        hostcalls::set_effective_context(stream).is_ok()
+    }
+}
