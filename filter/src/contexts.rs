@@ -1,6 +1,7 @@
 //! The contexts that Envoy talks about by number: one root for each configured plugin, one for each stream.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -8,7 +9,6 @@ use crate::config::{self, Refused};
 use crate::gate::root::Gate;
 use crate::host::{Control, Level};
 use crate::numbered::Numbered;
-use crate::pieces::text;
 use crate::plugin::Plugin;
 use crate::stream::Stream;
 
@@ -68,7 +68,7 @@ impl Contexts {
                 true
             }
             Err(refused) => {
-                host.log(Level::Error, &text!["configuration refused: ", refused.to_text()]);
+                host.log(Level::Error, &format!("configuration refused: {}", refused.to_text()));
                 false
             }
         }

@@ -8,7 +8,7 @@
 //! | [`rules`] | which streams are not counted, which are long-lived |
 //! | [`contexts`], `plugin`, `stream` | the life of a stream, of a configuration, of the VM |
 //! | [`host`] | what may be asked of Envoy |
-//! | `pieces`, `words`, `numbered` | texts put together and taken apart, and a table, with little code |
+//! | `parse`, `numbered` | texts taken apart, and a table |
 //! | [`identity`] | which laststream a module is |
 //! | `wasm` | the border to Envoy, the only part that is not plain Rust |
 
@@ -31,7 +31,7 @@ pub mod host;
 pub mod identity;
 pub mod metrics;
 mod numbered;
-pub(crate) mod pieces;
+mod parse;
 mod plugin;
 mod roll;
 pub mod rules;
@@ -39,4 +39,3 @@ mod stream;
 pub mod text;
 #[cfg(all(target_arch = "wasm32", not(test)))]
 mod wasm;
-mod words;

@@ -1,5 +1,6 @@
 //! A configured instance of the module: what all its streams share.
 
+use alloc::format;
 use alloc::vec::Vec;
 use core::cell::Cell;
 
@@ -8,7 +9,6 @@ use crate::config::{Config, Refused};
 use crate::forwarded::Policy;
 use crate::host::{Control, Host, Level};
 use crate::metrics::{Metrics, rejected};
-use crate::pieces::text;
 
 /// Envoy hands it to the streams that begin after it was configured; those that began before keep the one they have.
 #[derive(Debug)]
@@ -63,12 +63,10 @@ impl Plugin {
     /// Once: a line for each request would help nobody.
     fn say_peer_is_missed(&self, host: &impl Host, key: &str) {
         if !self.peer_missed.replace(true) {
-            let line = text![
-                "forwarded_proto: the direct peer's address is not in filter state `",
-                key,
-                "`, so no peer is trusted: put an envoy.filters.http.set_filter_state filter that writes \
+            let line = format!(
+                "forwarded_proto: the direct peer's address is not in filter state `{key}`, so no peer is trusted: put an envoy.filters.http.set_filter_state filter that writes \
                  %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% there in front of this filter"
-            ];
+            );
             host.log(Level::Warning, &line);
         }
     }

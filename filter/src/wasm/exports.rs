@@ -2,13 +2,13 @@
 //! responses or the log, and none of another protocol.
 
 use alloc::boxed::Box;
+use alloc::format;
 use core::cell::RefCell;
 use core::panic::{Location, PanicInfo};
 
 use super::imports::Envoy;
 use crate::contexts::{Contexts, Flow};
 use crate::host::{Host, Level};
-use crate::pieces::text;
 
 static CONTEXTS: OneThread<RefCell<Contexts>> = OneThread(RefCell::new(Contexts::new()));
 
@@ -42,7 +42,7 @@ fn panicked(panic: &PanicInfo<'_>) -> ! {
 #[inline(never)]
 fn die(place: Option<&Location<'_>>) -> ! {
     let (file, line) = place.map_or(("", 0), |place| (place.file(), place.line()));
-    Envoy.log(Level::Critical, &text!["panicked at ", file, ":", line]);
+    Envoy.log(Level::Critical, &format!("panicked at {file}:{line}"));
     core::arch::wasm32::unreachable()
 }
 

@@ -6,7 +6,7 @@ use core::ptr;
 
 use crate::headers::serialise;
 use crate::host::{Control, Host, Kind, Level, Metric};
-use crate::words::number;
+use crate::parse::digits;
 
 /// The statuses of the ABI are more than the module tells apart.
 const OK: u32 = 0;
@@ -219,7 +219,7 @@ impl Control for Envoy {
     }
 
     fn called_status(&self) -> Option<u16> {
-        u16::try_from(number(&self.called_header(":status")?)?).ok()
+        digits(&self.called_header(":status")?)
     }
 
     fn called_header(&self, name: &str) -> Option<Vec<u8>> {
