@@ -2,6 +2,7 @@
 //!
 //! A gauge alone does not tell whether anybody counts, nor whether a VM died with streams in its count. The answers do.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -9,9 +10,8 @@ use core::cell::Cell;
 use crate::config::wire::Scope;
 use crate::gate::latch;
 use crate::host::{Control, change};
-use crate::pieces::{self, Piece as _, text};
+use crate::parse::{self, digits};
 use crate::roll::{self, Clock, Each};
-use crate::words::{cut, number, words};
 
 /// How long a member minds the gate after it was asked to; milliseconds.
 const GUARD: u64 = 3_000;
@@ -35,13 +35,13 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn line(&self) -> String {
-        text![self.queue, " ", self.scope.name(), " ", self.since, " ", self.configuration, "\n"]
+        format!("{} {} {} {}\n", self.queue, self.scope, self.since, self.configuration)
     }
 
     fn read(line: &str) -> Option<Self> {
-        let mut words = words(line, b' ');
-        let (queue, scope) = (words.small()?, Scope::named(words.next()?)?);
-        Some(Self { queue, scope, since: words.number()?, configuration: words.small()? })
+        let mut words = line.split(' ');
+        let (queue, scope) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(Self { queue, scope, since: words.next()?.parse().ok()?, configuration: words.next()?.parse().ok()? })
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn index(host: &impl Control) -> Vec<Entry> {
 
 fn entries(text: &[u8]) -> Vec<Entry> {
     let mut entries = Vec::new();
-    for line in words(core::str::from_utf8(text).unwrap_or_default(), b'\n') {
+    for line in core::str::from_utf8(text).unwrap_or_default().lines() {
         if let Some(entry) = Entry::read(line) {
             entries.push(entry);
         }
@@ -67,7 +67,7 @@ pub(crate) fn strike(host: &impl Control, gone: &[u32]) {
             if gone.contains(&entry.queue) {
                 some_go = true;
             } else {
-                entry.line().add(&mut stay);
+                stay.push_str(&entry.line());
             }
         }
         some_go.then(|| stay.into_bytes())
@@ -76,7 +76,7 @@ pub(crate) fn strike(host: &impl Control, gone: &[u32]) {
 
 /// Makes known that a counter of this scope does not count; for good, since Envoy reads its stats matcher only once.
 pub(crate) fn reject(host: &impl Control, scope: Scope) {
-    let name = scope.name();
+    let name: &str = scope.into();
     change(host, REJECTED, &mut |text| {
         let text = text.unwrap_or_default();
         (!names(text, scope)).then(|| [text, name.as_bytes(), b"\n"].concat())
@@ -88,18 +88,19 @@ pub(crate) fn is_rejected(host: &impl Control, scope: Scope) -> bool {
 }
 
 fn names(text: &[u8], scope: Scope) -> bool {
-    words(core::str::from_utf8(text).unwrap_or_default(), b'\n').any(|name| name == scope.name())
+    let own: &str = scope.into();
+    core::str::from_utf8(text).unwrap_or_default().lines().any(|name| name == own)
 }
 
 /// A queue that nobody else has.
 pub(crate) fn own_queue(host: &impl Control) -> Option<u32> {
     let mut own = 0_u64;
     let numbered = change(host, NUMBERS, &mut |text| {
-        let last = text.and_then(number).unwrap_or_default();
+        let last = text.and_then(digits::<u64>).unwrap_or_default();
         own = last + 1;
-        Some(text![own].into_bytes())
+        Some(format!("{own}").into_bytes())
     });
-    numbered.then(|| host.queue(&text!["laststream.queue.", own])).flatten()
+    numbered.then(|| host.queue(&format!("laststream.queue.{own}"))).flatten()
 }
 
 /// For how long streams must ask whether the gate is closing.
@@ -190,7 +191,7 @@ impl Member {
                 let [live, long, excluded] = [&self.live, &self.long, &self.excluded].map(Cell::get);
                 let mut text = Here { queue, live, long, excluded, round: ask.round, asked: ask.at }.write();
                 if ask.list > 0 {
-                    text = text![text, "\n", roll::oldest(host, each, clock, ask.list, ask.plain_only)];
+                    text = format!("{text}\n{}", roll::oldest(host, each, clock, ask.list, ask.plain_only));
                 }
                 host.send(ask.back, text.as_bytes());
             }
@@ -251,7 +252,8 @@ pub(crate) struct Ask {
 impl Ask {
     pub(crate) fn write(self) -> String {
         let Self { back, round, guard, at, older, list, plain_only } = self;
-        pieces::numbers("ask", &[back.into(), round, guard as u64, at, older, list as u64, plain_only.into()])
+        let (guard, plain_only) = (guard as u8, u8::from(plain_only));
+        format!("ask {back} {round} {guard} {at} {older} {list} {plain_only}")
     }
 
     fn read(message: &[u8]) -> Option<Self> {
@@ -275,18 +277,18 @@ pub(crate) struct Here {
 impl Here {
     fn write(self) -> String {
         let Self { queue, live, long, excluded, round, asked } = self;
-        pieces::numbers("here", &[queue.into(), live, long, excluded, round, asked])
+        format!("here {queue} {live} {long} {excluded} {round} {asked}")
     }
 
     /// With the listing, where one was asked for.
     pub(crate) fn read(message: &[u8]) -> Option<(Self, Option<&str>)> {
         let message = core::str::from_utf8(message).ok()?;
-        let (first, listing) = cut(message, b'\n').map_or((message, None), |(first, listing)| (first, Some(listing)));
+        let (first, listing) = message.split_once('\n').map_or((message, None), |(first, listing)| (first, Some(listing)));
         let [queue, live, long, excluded, round, asked] = numbers("here ", first)?;
         Some((Self { queue: u32::try_from(queue).ok()?, live, long, excluded, round, asked }, listing))
     }
 }
 
 fn numbers<const N: usize>(kind: &str, message: &str) -> Option<[u64; N]> {
-    words(message.strip_prefix(kind)?, b' ').numbers()
+    parse::numbers(&mut message.strip_prefix(kind)?.split(' '))
 }

@@ -35,8 +35,8 @@ use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType};
 
 use crate::host::{Control, Host, Kind, Level, Metric};
+use crate::parse::digits;
 use crate::raw;
-use crate::words::number;
 
 /// Envoy, from inside the VM.
 pub(crate) struct Envoy;
@@ -147,7 +147,7 @@ impl Control for Envoy {
     }
 
     fn called_status(&self) -> Option<u16> {
-        u16::try_from(number(&self.called_header(":status")?)?).ok()
+        digits(&self.called_header(":status")?)
     }
 
     fn called_header(&self, name: &str) -> Option<Vec<u8>> {

@@ -8,7 +8,7 @@
 //! | [`rules`] | which streams are not counted, which are long-lived |
 //! | [`lifecycle`], `plugin`, `stream` | the life of contexts, of a configuration, of a stream |
 //! | [`host`] | what may be asked of Envoy |
-//! | `pieces`, `words` | texts put together and taken apart, with little code |
+//! | `parse` | texts taken apart |
 //! | [`identity`] | which laststream a module is |
 //! | `contexts`, `envoy`, `raw` | the border to Envoy by the SDK: callbacks, host calls, and the little that is not plain Rust |
 
@@ -31,7 +31,7 @@ pub mod host;
 pub mod identity;
 pub mod lifecycle;
 pub mod metrics;
-pub(crate) mod pieces;
+mod parse;
 mod plugin;
 #[cfg(all(target_arch = "wasm32", not(test)))]
 mod raw;
@@ -39,4 +39,3 @@ mod roll;
 pub mod rules;
 mod stream;
 pub mod text;
-mod words;

@@ -9,7 +9,6 @@ use slab::Slab;
 use crate::config::{self, Refused};
 use crate::gate::root::Gate;
 use crate::host::{Control, Level};
-use crate::pieces::text;
 use crate::plugin::Plugin;
 use crate::stream::Stream;
 
@@ -74,7 +73,7 @@ impl Root {
                 true
             }
             Err(refused) => {
-                host.log(Level::Error, &text!["configuration refused: ", refused.to_text()]);
+                host.log(Level::Error, &format!("configuration refused: {}", refused.to_text()));
                 false
             }
         }

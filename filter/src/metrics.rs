@@ -1,5 +1,6 @@
 //! The metrics, by their names in Envoy. Envoy puts `wasmcustom.` before them; Prometheus shows them as they are here.
 
+use alloc::format;
 use alloc::string::String;
 use core::cell::Cell;
 
@@ -8,7 +9,6 @@ use crate::config::{Fault, fault};
 use crate::forwarded::Verdict;
 use crate::gate::machine::Trust;
 use crate::host::{Host, Kind, Metric};
-use crate::pieces::text;
 
 /// Gauge: until when, in milliseconds of Envoy's monotonic clock, no new stream may begin because a signal passes. It runs out by itself.
 pub const CLOSING: &str = "laststream_gate_closing_until";
@@ -62,7 +62,7 @@ impl Metrics {
 }
 
 pub(crate) fn define(host: &impl Host, kind: Kind, name: String) -> Result<Metric, Fault> {
-    host.metric(kind, &name).ok_or_else(|| fault("", &text!["Envoy does not define the metric `", name, "`"]))
+    host.metric(kind, &name).ok_or_else(|| fault("", &format!("Envoy does not define the metric `{name}`")))
 }
 
 fn counter(host: &impl Host, name: String) -> Result<Metric, Fault> {
@@ -110,48 +110,39 @@ fn counts(host: &impl Host, gauge: Metric) -> bool {
 }
 
 pub(crate) fn rejected(name: &str) -> String {
-    text![
-        "the stats matcher of this Envoy rejects `wasmcustom.",
-        name,
-        "`, so nothing can be counted: add the inclusion prefix \
+    format!(
+        "the stats matcher of this Envoy rejects `wasmcustom.{name}`, so nothing can be counted: add the inclusion prefix \
          `wasmcustom.laststream_` to stats_config.stats_matcher (in Istio the annotation `sidecar.istio.io/statsInclusionPrefixes: \
          wasmcustom.laststream_`), or take the exclusion that matches it away"
-    ]
-}
-
-impl Scope {
-    /// The scope of that name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|scope| scope.name() == name)
-    }
+    )
 }
 
 /// Gauge: 1 while the count is worth that, else 0.
 pub fn count(trust: Trust) -> String {
-    text!["laststream_gate_count_", trust.name()]
+    format!("laststream_gate_count_{trust}")
 }
 
 /// Gauge: streams in flight, over all workers.
 pub fn in_flight(scope: Scope) -> String {
-    text!["laststream_streams_in_flight_", scope.name()]
+    format!("laststream_streams_in_flight_{scope}")
 }
 
 /// Gauge: those of them that are long-lived.
 pub fn long_lived(scope: Scope) -> String {
-    text!["laststream_streams_long_lived_", scope.name()]
+    format!("laststream_streams_long_lived_{scope}")
 }
 
 /// Counter: streams that were ever counted.
 pub fn begun(scope: Scope) -> String {
-    text!["laststream_streams_begun_", scope.name(), "_total"]
+    format!("laststream_streams_begun_{scope}_total")
 }
 
 /// Counter: streams that a rule excluded from counting.
 pub fn excluded(scope: Scope) -> String {
-    text!["laststream_streams_excluded_", scope.name(), "_total"]
+    format!("laststream_streams_excluded_{scope}_total")
 }
 
 /// Counter: requests by what became of their `x-forwarded-proto`.
 pub fn forwarded_proto(verdict: Verdict, scope: Scope) -> String {
-    text!["laststream_forwarded_proto_", verdict.name(), "_", scope.name(), "_total"]
+    format!("laststream_forwarded_proto_{}_{scope}_total", verdict.name())
 }

@@ -1,5 +1,6 @@
 //! A configured instance of the module: what all its streams share.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -9,8 +10,6 @@ use crate::config::{Config, Refused};
 use crate::forwarded::Policy;
 use crate::host::{Control, Host, Level};
 use crate::metrics::{Metrics, rejected};
-use crate::pieces::text;
-use crate::words::lossy;
 
 /// Envoy hands it to the streams that begin after it was configured; those that began before keep the one they have.
 #[derive(Debug)]
@@ -30,7 +29,11 @@ impl Plugin {
     /// What is wrong with this Envoy for the configuration.
     pub(crate) fn new(host: &impl Host, config: Config) -> Result<Self, Refused> {
         let metrics = Metrics::define(host, config.scope, config.forwarded_proto.is_some())?;
-        let peer_property = config.forwarded_proto.as_ref().map(|policy| lossy(&policy.trust.peer_property)).unwrap_or_default();
+        let peer_property = config
+            .forwarded_proto
+            .as_ref()
+            .map(|policy| String::from_utf8_lossy(&policy.trust.peer_property).into_owned())
+            .unwrap_or_default();
         Ok(Self { config, metrics, member: Member::default(), peer_property, peer_missed: Cell::new(false) })
     }
 
@@ -68,12 +71,10 @@ impl Plugin {
     /// Once: a line for each request would help nobody.
     fn say_peer_is_missed(&self, host: &impl Host, key: &str) {
         if !self.peer_missed.replace(true) {
-            let line = text![
-                "forwarded_proto: the direct peer's address is not in filter state `",
-                key,
-                "`, so no peer is trusted: put an envoy.filters.http.set_filter_state filter that writes \
+            let line = format!(
+                "forwarded_proto: the direct peer's address is not in filter state `{key}`, so no peer is trusted: put an envoy.filters.http.set_filter_state filter that writes \
                  %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% there in front of this filter"
-            ];
+            );
             host.log(Level::Warning, &line);
         }
     }

@@ -2,13 +2,13 @@
 //!
 //! Asked for between requests, where header maps must not be touched, and properties can be read in the stream's own context.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::host::Control;
-use crate::pieces::Piece as _;
+use crate::parse::{self, printable_line};
 use crate::stream::Stream;
-use crate::words::{line, words};
 
 /// Shows a root's streams one by one, with their contexts.
 pub(crate) type Each<'e> = &'e mut dyn FnMut(&mut dyn FnMut(u32, &mut Stream));
@@ -64,13 +64,10 @@ pub(crate) fn oldest(host: &impl Control, each: Each<'_>, clock: Clock, most: us
     for (context, long) in chosen {
         host.enter(context as u32);
         let began = began(host, clock).unwrap_or_default();
-        let numbers = [began, long as u64, number(host, "response\0code"), number(host, "response\0total_size")];
-        for number in numbers {
-            number.add(&mut lines);
-            lines.push('\t');
-        }
+        let (status, bytes) = (number(host, "response\0code"), number(host, "response\0total_size"));
+        lines.push_str(&format!("{began}\t{long}\t{status}\t{bytes}\t"));
         for property in TEXTS {
-            line(&host.property(property).unwrap_or_default(), LONGEST).add(&mut lines);
+            lines.push_str(&printable_line(&host.property(property).unwrap_or_default(), LONGEST));
             lines.push('\t');
         }
         lines.push('\n');
@@ -106,8 +103,8 @@ pub(crate) struct Line<'t> {
 
 impl<'t> Line<'t> {
     pub(crate) fn read(line: &'t str) -> Option<Self> {
-        let mut fields = words(line, b'\t');
-        let [began, long, status, bytes] = fields.numbers()?;
+        let mut fields = line.split('\t');
+        let [began, long, status, bytes] = parse::numbers(&mut fields)?;
         let mut texts = [""; 6];
         for text in &mut texts {
             *text = fields.next()?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use laststream_filter::config::Wire as _;
+use laststream_filter::config::schema;
 use laststream_filter::gate::answers::{Outcome as Answer, ScopeStatus, Status, StreamStatus, Streams};
 use serde_json::{Map, Value, json};
 
@@ -19,11 +19,11 @@ const WIDTH: usize = 140;
 /// The types of the bodies.
 fn bodies() -> [(&'static str, Value); 5] {
     [
-        ("Status", Status::schema()),
-        ("ScopeStatus", ScopeStatus::schema()),
-        ("Streams", Streams::schema()),
-        ("StreamStatus", StreamStatus::schema()),
-        ("Outcome", Answer::schema()),
+        ("Status", schema::answer::<Status>()),
+        ("ScopeStatus", schema::answer::<ScopeStatus>()),
+        ("Streams", schema::answer::<Streams>()),
+        ("StreamStatus", schema::answer::<StreamStatus>()),
+        ("Outcome", schema::answer::<Answer>()),
     ]
 }
 
@@ -45,7 +45,7 @@ pub(super) fn is_made_from_the_code() -> Outcome {
 
 /// Each schema, with references where one contains another.
 fn schemas() -> Value {
-    let mut schemas: Map<String, Value> = bodies().into_iter().map(|(name, schema)| (name.to_owned(), of_answer(schema))).collect();
+    let mut schemas: Map<String, Value> = bodies().into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
     let known = schemas.clone();
     for schema in schemas.values_mut() {
         for field in fields(schema) {
@@ -53,23 +53,6 @@ fn schemas() -> Value {
         }
     }
     schemas.into()
-}
-
-/// What may be left out of a configuration is always written in an answer, unless there is nothing to write.
-fn of_answer(mut schema: Value) -> Value {
-    let mut always: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
-    for (name, field) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
-        if field.as_object_mut().is_some_and(|field| field.shift_remove("default").is_some()) {
-            always.push(name.as_str().into());
-        }
-    }
-    if schema["properties"].is_object() {
-        schema["required"] = always.into();
-    }
-    for field in fields(&mut schema) {
-        *field = of_answer(field.take());
-    }
-    schema
 }
 
 /// The schemas of an object's members and of a list's items.

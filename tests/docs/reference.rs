@@ -7,6 +7,7 @@ use laststream_filter::gate::machine::Trust;
 use laststream_filter::host::Kind;
 use laststream_filter::metrics;
 use serde_json::Value;
+use strum::VariantArray as _;
 
 pub(crate) fn tables() -> Vec<(&'static str, String)> {
     vec![("configuration", configuration()), ("metrics", all_metrics()), ("gate metrics", gate_metrics())]
@@ -55,10 +56,15 @@ fn kind(field: &Value) -> (String, Option<(&'static str, &Value)>) {
             }
         }
         Some("object") => ("object".into(), Some(("", field))),
-        Some("integer") => (format!("number from {} to {}", field["minimum"], field["maximum"]), None),
+        Some("integer") => (number(field), None),
         Some(other) => (other.into(), None),
         None => ("?".into(), None),
     }
+}
+
+fn number(field: &Value) -> String {
+    let from = format!("number from {}", field["minimum"]);
+    if field["maximum"].is_null() { from } else { format!("{from} to {}", field["maximum"]) }
 }
 
 /// The two small objects that are everywhere.
@@ -113,11 +119,11 @@ fn gate_metrics() -> String {
         let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
         rows.push_str(&format!("| `{name}` | {kind} | {about} |\n"));
     }
-    for trust in Trust::ALL {
+    for trust in Trust::VARIANTS {
         rows.push_str(&format!(
             "| `{}` | gauge | 1 while the count is `{}`, else 0; as of the last look |\n",
             metrics::count(*trust),
-            trust.name()
+            trust
         ));
     }
     rows.push_str(&format!(

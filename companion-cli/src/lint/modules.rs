@@ -1,7 +1,7 @@
 //! Wasm filters in Envoy's configuration, and what laststream's own say.
 
 use laststream_filter::config::wire::{Configuration, Gate, Role, Scope};
-use laststream_filter::config::{self, Refused, Wire as _};
+use laststream_filter::config::{self, Refused};
 
 use super::envoy_filter::{Patch, patch_of};
 use super::given::{Given, is_string_value};
@@ -177,7 +177,7 @@ pub(super) fn ours(given: &Given) -> impl Iterator<Item = Module<'_>> {
 pub(super) fn gates(given: &Given) -> impl Iterator<Item = (Module<'_>, Gate)> {
     ours(given).filter_map(|module| {
         let wire = module.wire().filter(|wire| wire.role == Role::Gate)?;
-        Some((module, wire.gate.clone().unwrap_or_else(Gate::unwritten)))
+        Some((module, wire.gate.clone().unwrap_or_default()))
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use laststream_filter::config::{self, Wire as _, wire};
+use laststream_filter::config::{self, wire};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Policy as ForwardedPolicy};
 use serde_json::{Value, json};
 
@@ -225,8 +225,7 @@ impl Found {
             self.problem("forwarded_proto", "is about requests to the app, which `placement.sidecar.directions` leaves out: add `inbound`");
         }
         let text = json!({ "forwarded_proto": &json }).to_string();
-        let wire =
-            config::read_wire(text.as_bytes()).ok().and_then(|wire| wire.forwarded_proto).unwrap_or_else(wire::ForwardedProto::unwritten);
+        let wire = config::read_wire(text.as_bytes()).ok().and_then(|wire| wire.forwarded_proto).unwrap_or_default();
         let checked = config::parse(text.as_bytes()).ok();
         let checked = checked.as_ref().and_then(config::Config::forwarded_proto);
         let forgets = ![wire.fallback, wire.silent].contains(&wire::Fallback::Keep);

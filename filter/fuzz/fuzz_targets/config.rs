@@ -3,9 +3,9 @@
 #![no_main]
 
 use arbitrary::Unstructured;
-use laststream_filter::config::{Problem, Written as _, parse, read_wire};
+use laststream_filter::config::tree::{self, Value as Tree};
+use laststream_filter::config::{Problem, parse, read_wire};
 use laststream_fuzz::by_schema::{self, SCHEMA};
-use laststream_fuzz::tree::Tree;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ fn check(text: &[u8]) {
     match parse(text) {
         Ok(config) => {
             let Ok(wire) = read_wire(text) else { panic!("taken, but not read") };
-            let written = wire.to_text();
+            let Ok(written) = serde_json::to_string(&wire) else { panic!("not written") };
             assert_eq!(read_wire(written.as_bytes()).as_ref(), Ok(&wire), "{written}");
             let Ok(again) = parse(written.as_bytes()) else { panic!("not taken again: {written}") };
             assert_eq!(again.summary(), config.summary());
@@ -35,13 +35,13 @@ fn check(text: &[u8]) {
         }
         Err(refused) => {
             assert!(!refused.0.is_empty() && !refused.to_string().is_empty());
-            let tree = std::str::from_utf8(text).ok().and_then(Tree::read);
+            let tree = std::str::from_utf8(text).ok().and_then(|text| tree::parse(text).ok());
             refused.0.iter().for_each(|problem| check_problem(problem, tree.as_ref()));
         }
     }
 }
 
-fn check_problem(problem: &Problem, text: Option<&Tree>) {
+fn check_problem(problem: &Problem, text: Option<&Tree<'_>>) {
     assert!(!problem.message.trim().is_empty(), "no reason: {problem}");
     let (message, mut path) = (problem.message.as_str(), problem.path.as_str());
     if message.starts_with("not JSON") {
@@ -55,11 +55,11 @@ fn check_problem(problem: &Problem, text: Option<&Tree>) {
             return;
         };
         schema = &schema["properties"][field];
-        text = text.and_then(|text| text.member(field));
+        text = text.and_then(|text| member(text, field));
         path = rest;
         if let Some((index, rest)) = path.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             schema = &schema["items"];
-            text = text.map(|text| text.item(index).unwrap_or_else(|| panic!("no such item: {problem}")));
+            text = text.map(|text| item(text, index).unwrap_or_else(|| panic!("no such item: {problem}")));
             path = rest;
         }
         path = path.strip_prefix('.').unwrap_or(path);
@@ -70,4 +70,15 @@ fn check_problem(problem: &Problem, text: Option<&Tree>) {
 fn known_field<'p>(schema: &Value, path: &'p str) -> Option<(&'p str, &'p str)> {
     let (field, rest) = path.split_at(path.find(['.', '[']).unwrap_or(path.len()));
     schema["properties"].get(field).map(|_| (field, rest))
+}
+
+/// The first member of this name. Of the second nothing is read but that it is one.
+fn member<'t>(text: &'t Tree<'_>, name: &str) -> Option<&'t Tree<'t>> {
+    let Tree::Object(members) = text else { return None };
+    members.iter().find(|(other, _)| other == name).map(|(_, value)| value)
+}
+
+fn item<'t>(text: &'t Tree<'_>, index: &str) -> Option<&'t Tree<'t>> {
+    let Tree::List(items) = text else { return None };
+    items.get(index.parse::<usize>().ok()?)
 }

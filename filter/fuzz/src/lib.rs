@@ -5,4 +5,3 @@ pub mod host;
 pub mod map;
 pub mod ranges;
 pub mod request;
-pub mod tree;

@@ -1,21 +1,19 @@
 //! From what was written to what is meant. Every problem is found before any is reported.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Config;
 use super::error::{Problem, Refused};
-use super::object::Wire as _;
 use super::wire::{
     BeginCall, Configuration, Count, Element, Fallback, Form, ForwardedProto, Gate, HeaderMatch, Role, Scope, TextMatch, Trust as WireTrust,
 };
 use crate::forwarded::{FORWARDED_PROTO, Peers, Policy as ForwardedPolicy, Ports, Range, Source, Trust, form_of, headers_of, is_token};
 use crate::gate::access::SHORTEST_SECRET;
 use crate::gate::policy::Policy;
-use crate::pieces::text;
 use crate::rules::Rule;
 use crate::text::Text;
-use crate::words::{has, words};
 
 pub(super) fn check(mut wire: Configuration, fingerprint: u32) -> Result<Config, Refused> {
     let mut found = Found(Vec::new());
@@ -48,13 +46,13 @@ impl Found {
         if wire.forwarded_proto.is_some() {
             self.problem("forwarded_proto", "belongs to an instance with `\"role\": \"stream\"`");
         }
-        if wire.scope != Scope::unwritten() {
+        if wire.scope != Scope::default() {
             self.problem("scope", "is not the gate's: see `gate.scopes`");
         }
         if wire.count.is_some() {
             self.problem("count", "belongs to an instance with `\"role\": \"stream\"`");
         }
-        let gate = wire.gate.take().unwrap_or_else(Gate::unwritten);
+        let gate = wire.gate.take().unwrap_or_else(Gate::default);
         self.check_gate(&gate);
         Some(Policy::new(gate))
     }
@@ -93,7 +91,7 @@ impl Found {
         if gate.secret.as_ref().is_some_and(|secret| secret.len() < SHORTEST_SECRET || !is_visible(secret)) {
             self.problem("gate.secret", "is not 16 visible ASCII characters or more, without blanks");
         }
-        if gate.secret_key.as_ref().is_some_and(|key| key.is_empty() || has(key, 0)) {
+        if gate.secret_key.as_ref().is_some_and(|key| key.is_empty() || key.contains('\0')) {
             self.problem("gate.secret_key", "is not a filter state key");
         }
         if gate.secret.is_some() && gate.secret_key.is_some() {
@@ -101,7 +99,7 @@ impl Found {
         }
         for (index, name) in gate.hosts.iter().enumerate() {
             if !is_host_name(name) {
-                let message = text!["`", name, "` is not a host name: write it without scheme, port and `*`"];
+                let message = format!("`{name}` is not a host name: write it without scheme, port and `*`");
                 self.problem(&item("gate.hosts", index), &message);
             }
         }
@@ -112,7 +110,7 @@ impl Found {
         let (delay, zero) = (gate.begin.delay_ms, gate.quiet_ms.max(gate.linger_ms));
         let before = delay.saturating_add(zero);
         if gate.deadline_ms <= before {
-            let message = text!["comes before ", delay, " of delay and ", zero, " of quiet or linger are over: take more than ", before];
+            let message = format!("comes before {delay} of delay and {zero} of quiet or linger are over: take more than {before}");
             self.problem("gate.deadline_ms", &message);
         }
     }
@@ -174,7 +172,7 @@ impl Found {
     /// Envoy keeps names in lower case; a name that no request can have is a slip.
     fn header_name(&mut self, path: &str, field: &str, name: &str) -> String {
         if name.is_empty() || !name.bytes().all(is_token) {
-            self.problem(&text![path, ".", field], &text!["`", name, "` is not the name of a header"]);
+            self.problem(&format!("{path}.{field}"), &format!("`{name}` is not the name of a header"));
         }
         name.to_ascii_lowercase()
     }
@@ -201,12 +199,12 @@ impl Found {
             if fallback == Fallback::Keep && original == FORWARDED_PROTO {
                 const WHY: &str =
                     "`keep` keeps what any client claims where the peer's own `x-forwarded-proto` is the original header: take `";
-                self.problem(path, &text![WHY, safe, "`"]);
+                self.problem(path, &format!("{WHY}{safe}`"));
             }
         }
         let ports = &wire.ports;
         if let Some(port) = ports.https.iter().find(|port| ports.http.contains(port)) {
-            self.problem("forwarded_proto.ports", &text![*port, " stands for both https and http"]);
+            self.problem("forwarded_proto.ports", &format!("{port} stands for both https and http"));
         }
         if wire.write_port && (ports.https.is_empty() || ports.http.is_empty()) {
             self.problem("forwarded_proto.ports", "`write_port` needs at least one port for https and one for http");
@@ -232,7 +230,7 @@ impl Found {
         match sources.iter().find(|other| other.header == header) {
             None => sources.push(source),
             Some(other) if *other == source => {}
-            Some(_) => self.problem("forwarded_proto.sources", &text!["`", header, "` is there twice, read in two ways"]),
+            Some(_) => self.problem("forwarded_proto.sources", &format!("`{header}` is there twice, read in two ways")),
         }
     }
 
@@ -241,19 +239,19 @@ impl Found {
         if wire.peers.is_empty() && wire.identities.is_empty() {
             self.problem(HERE, "trusts nobody: add the address range of the load balancer to `peers`, or its identity to `identities`");
         }
-        if wire.peer_key.is_empty() || has(&wire.peer_key, 0) {
+        if wire.peer_key.is_empty() || wire.peer_key.contains('\0') {
             self.problem("forwarded_proto.trust.peer_key", "is not a filter state key: leave it out for the usual one");
         }
         let mut ranges: Vec<Range> = Vec::new();
         for (index, text) in wire.peers.iter().enumerate() {
             match text.parse() {
                 Ok(range) => ranges.push(range),
-                Err(error) => self.problem(&item("forwarded_proto.trust.peers", index), &text!["`", text, "` ", error.to_text()]),
+                Err(error) => self.problem(&item("forwarded_proto.trust.peers", index), &format!("`{text}` {}", error.to_text())),
             }
         }
         let mut identities = Vec::new();
         self.texts("forwarded_proto.trust.identities", &wire.identities, wrong_identity, &mut |text| identities.push(text));
-        Trust::new(Peers::new(ranges), identities, wire.peer_key.clone())
+        Trust::new(Peers::from_iter(ranges), identities, wire.peer_key.clone())
     }
 }
 
@@ -269,15 +267,15 @@ fn is_visible(text: &str) -> bool {
 
 fn is_host_name(name: &str) -> bool {
     let is_label = |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-    words(name.strip_suffix('.').unwrap_or(name), b'.').all(is_label)
+    name.strip_suffix('.').unwrap_or(name).split('.').all(is_label)
 }
 
 fn wrong_path(text: &Text) -> Option<String> {
     let (Text::Exact(path) | Text::Prefix(path)) = text;
     if !path.starts_with('/') {
-        Some(text!["`", path, "` never matches: a path begins with `/`"])
-    } else if has(path, b'?') || has(path, b'#') {
-        Some(text!["`", path, "` never matches: paths are compared without their query"])
+        Some(format!("`{path}` never matches: a path begins with `/`"))
+    } else if path.contains(['?', '#']) {
+        Some(format!("`{path}` never matches: paths are compared without their query"))
     } else {
         None
     }
@@ -286,14 +284,14 @@ fn wrong_path(text: &Text) -> Option<String> {
 fn wrong_identity(identity: &Text) -> Option<String> {
     match identity {
         Text::Prefix(prefix) if !prefix.ends_with('/') => {
-            Some(text!["`", prefix, "` also begins longer names: end it with `/`, or use `exact`"])
+            Some(format!("`{prefix}` also begins longer names: end it with `/`, or use `exact`"))
         }
         _ => None,
     }
 }
 
 fn item(path: &str, index: usize) -> String {
-    text![path, "[", index, "]"]
+    format!("{path}[{index}]")
 }
 
 #[cfg(test)]

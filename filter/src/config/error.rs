@@ -1,12 +1,11 @@
 //! What is wrong with a configuration: where, and what to do.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
-
-use crate::pieces::text;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,13 +33,13 @@ impl Problem {
     /// The same problem, seen from one level further out.
     pub(crate) fn within(&mut self, field: &str) {
         let joint = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = text![field, joint, self.path];
+        self.path = format!("{field}{joint}{}", self.path);
     }
 
     /// In one line.
     pub fn to_text(&self) -> String {
         let path = if self.path.is_empty() { "configuration" } else { &self.path };
-        text![path, ": ", self.message]
+        format!("{path}: {}", self.message)
     }
 }
 
@@ -49,6 +48,8 @@ impl fmt::Display for Problem {
         f.write_str(&self.to_text())
     }
 }
+
+impl core::error::Error for Problem {}
 
 /// A configuration that is not taken, with everything that is known to be wrong with it. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +67,7 @@ impl Refused {
         let mut text = String::new();
         for problem in &self.0 {
             let joint = if text.is_empty() { "" } else { "; " };
-            text = text![text, joint, problem.to_text()];
+            text = format!("{text}{joint}{}", problem.to_text());
         }
         text
     }

@@ -1,25 +1,25 @@
 //! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line checks what it renders with these very
 //! types, so what one accepts, the other accepts.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde::Deserialize as _;
+
 mod check;
 mod error;
-pub mod json;
-pub(crate) mod object;
-mod plain;
+mod read;
 #[cfg(feature = "schema")]
 pub mod schema;
+pub mod tree;
 pub mod wire;
 
 pub(crate) use error::fault;
 pub use error::{Fault, Problem, Refused};
 
 use crate::forwarded::Policy;
-use crate::pieces::text;
 use crate::rules::Rule;
-pub use object::{Bounds, Readable, Wire, Written};
 use wire::Scope;
 
 /// A checked configuration.
@@ -52,11 +52,11 @@ pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Fault> {
     if text.iter().any(|byte| *byte < b' ' && !byte.is_ascii_whitespace()) {
         return Err(fault("", "is not text: write it as JSON in a `google.protobuf.StringValue`, not as a Struct"));
     }
-    let text = core::str::from_utf8(text).map_err(|error| fault("", &text!["is not UTF-8 from byte ", error.valid_up_to(), " on"]))?;
+    let text = core::str::from_utf8(text).map_err(|error| fault("", &format!("is not UTF-8 from byte {} on", error.valid_up_to())))?;
     if text.trim_ascii().is_empty() {
-        return Ok(wire::Configuration::unwritten());
+        return Ok(wire::Configuration::default());
     }
-    wire::Configuration::of(&json::parse(text)?)
+    wire::Configuration::deserialize(read::Reader(&tree::parse(text)?))
 }
 
 const NAME: &str = concat!("laststream ", env!("CARGO_PKG_VERSION"));
@@ -87,18 +87,18 @@ impl Config {
     /// One line for the log.
     pub fn summary(&self) -> String {
         if let Some(gate) = &self.gate {
-            let mut summary = text![NAME, ": gate"];
+            let mut summary = format!("{NAME}: gate");
             for (index, scope) in gate.scopes.iter().enumerate() {
-                summary = text![summary, if index == 0 { " for " } else { " and " }, scope.name()];
+                summary = format!("{summary}{}{scope}", if index == 0 { " for " } else { " and " });
             }
             return summary;
         }
         let proto = match &self.forwarded_proto {
-            Some(policy) => text![policy.sources.len(), " sources for x-forwarded-proto"],
+            Some(policy) => format!("{} sources for x-forwarded-proto", policy.sources.len()),
             None => "x-forwarded-proto untouched".into(),
         };
-        let (scope, excluded, long) = (self.scope.name(), self.exclude.len(), self.long_lived.len());
-        text![NAME, ": counts streams as ", scope, ", ", excluded, " exclusions, ", long, " rules for long-lived ones, ", proto]
+        let (scope, excluded, long) = (self.scope, self.exclude.len(), self.long_lived.len());
+        format!("{NAME}: counts streams as {scope}, {excluded} exclusions, {long} rules for long-lived ones, {proto}")
     }
 }
 
@@ -190,7 +190,9 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn warns_of_trusting_everybody() {
-        for (peer, warns) in [("0.0.0.0/0", true), ("::/0", true), ("::ffff:0.0.0.0/96", true), ("10.0.0.0/8", false)] {
+        for (peer, warns) in
+            [("0.0.0.0/0", true), ("::/0", true), ("::ffff:0.0.0.0/96", true), ("10.0.0.0/8", false), ("0.0.0.0/1\", \"128.0.0.0/1", true)]
+        {
             let text = format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["{peer}"]}}}}}}"#);
             assert_eq!(parse(text.as_bytes()).expect(peer).warnings().len(), usize::from(warns), "{peer}");
         }

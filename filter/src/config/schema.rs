@@ -1,62 +1,63 @@
-//! The JSON schema of the configuration, from the types themselves.
+//! JSON schemas, from the types themselves.
 
-use alloc::borrow::ToOwned as _;
-use alloc::string::String;
 use alloc::vec::Vec;
-use core::ops::RangeInclusive;
 
-use serde_json::{Value, json};
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
+use serde_json::Value;
 
-use super::object::Wire as _;
 use super::wire::Configuration;
 
 /// The schema of a whole configuration (JSON Schema, draft 2020-12).
 pub fn schema() -> Value {
-    let mut schema = Configuration::schema();
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    let mut schema = of::<Configuration>(SchemaSettings::draft2020_12());
     schema["title"] = "laststream module configuration".into();
     schema
 }
 
-/// A field of an object.
-pub(crate) struct Field {
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static [&'static str],
-    pub(crate) schema: Value,
-    pub(crate) required: bool,
-    /// What it is where it is left out, as JSON.
-    pub(crate) default: String,
-}
-
-pub(crate) fn object(about: &[&str], fields: Vec<Field>) -> Value {
-    let required: Vec<_> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
-    let property = |mut field: Field| {
-        field.schema["description"] = text(field.about).into();
-        if let Ok(default) = serde_json::from_str::<Value>(&field.default)
-            && !field.required
-            && !default.is_null()
-        {
-            field.schema["default"] = default;
-        }
-        (field.name.to_owned(), field.schema)
-    };
-    let properties: serde_json::Map<_, _> = fields.into_iter().map(property).collect();
-    let mut schema = json!({ "type": "object", "description": text(about), "properties": properties, "additionalProperties": false });
-    if !required.is_empty() {
-        schema["required"] = required.into();
+/// The schema of an answer.
+pub fn answer<T: JsonSchema>() -> Value {
+    let mut schema = of::<T>(SchemaSettings::draft2020_12().for_serialize());
+    if let Some(schema) = schema.as_object_mut() {
+        schema.shift_remove("$schema");
+        schema.shift_remove("title");
     }
     schema
 }
 
-pub(crate) fn words(about: &[&str], words: &[(&str, &[&str])]) -> Value {
-    let word = |(word, about): &(&str, &[&str])| json!({ "const": word, "description": text(about) });
-    json!({ "description": text(about), "oneOf": words.iter().map(word).collect::<Vec<_>>() })
+fn of<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let settings = settings.with(|settings| settings.inline_subschemas = true).with_transform(Plain);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-pub(crate) fn whole(bounds: RangeInclusive<u64>) -> Value {
-    json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() })
-}
+/// What may be left out may be `null` as well, but need not be offered; and descriptions are one line each.
+#[derive(Debug, Clone)]
+struct Plain;
 
-fn text(lines: &[&str]) -> String {
-    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+impl Transform for Plain {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(parts) = schema.as_object_mut() else { return };
+        if let Some(Value::String(text)) = parts.get_mut("description") {
+            *text = text.lines().collect::<Vec<_>>().join(" ");
+        }
+        if parts.get("default").is_some_and(Value::is_null) {
+            parts.shift_remove("default");
+        }
+        let without_null = |kinds: &Value| kinds.as_array()?.iter().find(|kind| *kind != "null").cloned();
+        if let Some(kind) = parts.get("type").and_then(without_null) {
+            parts.insert("type".into(), kind);
+        }
+        let is_null = |schema: &Value| schema["type"] == "null";
+        if let Some(Value::Array(either)) = parts.get("anyOf")
+            && either.iter().any(is_null)
+            && let Some(Value::Object(inner)) = either.iter().find(|schema| !is_null(schema)).cloned()
+        {
+            parts.shift_remove("anyOf");
+            for (name, part) in inner {
+                parts.entry(name).or_insert(part);
+            }
+        }
+    }
 }

@@ -1,11 +1,8 @@
 //! Which headers are written. Each write makes Envoy choose the route again, so nothing is written that is already there.
 
-use alloc::string::String;
-
 use super::known::{FORWARDED_PORT, FORWARDED_PROTO, tells_scheme};
 use super::{Finding, Policy, Ports, Scheme, Verdict};
 use crate::headers::Headers;
-use crate::words::has;
 
 /// A change to the request's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,13 +78,10 @@ impl Policy {
         if name == FORWARDED_PROTO || name == FORWARDED_PORT {
             return false;
         }
-        if is_source(name) || !has(name, b'_') {
+        if is_source(name) || !name.contains('_') {
             return all && (is_source(name) || tells_scheme(name));
         }
-        let mut plain = String::new();
-        for letter in name.chars() {
-            plain.push(if letter == '_' { '-' } else { letter });
-        }
+        let plain = name.replace('_', "-");
         is_source(&plain) || tells_scheme(&plain)
     }
 }

@@ -3,7 +3,6 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-mod address;
 mod cf_visitor;
 mod decide;
 mod edits;

@@ -1,13 +1,12 @@
 //! One header that tells the original scheme.
 
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use super::{Scheme, cf_visitor, rfc7239};
 use crate::config::wire::{Element, Form};
 use crate::headers::Headers;
-use crate::pieces::text;
-use crate::words::number;
+use crate::parse::digits;
 
 /// Which scheme a port stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +21,7 @@ pub struct Ports {
 
 impl Ports {
     pub(crate) fn new(https: Vec<u16>, http: Vec<u16>) -> Self {
-        let text = |ports: &[u16]| ports.first().map_or_else(String::new, |port| text![*port]);
+        let text = |ports: &[u16]| ports.first().map_or_else(String::new, |port| port.to_string());
         Self { written: [text(&https), text(&http)], https, http }
     }
 
@@ -47,7 +46,7 @@ impl Ports {
     /// Only the canonical decimal form is a port. A load balancer writes no other; back ends read the others in different ways.
     pub(crate) fn read(word: &[u8]) -> Option<u16> {
         let has_leading_zero = word.len() > 1 && word.starts_with(b"0");
-        if has_leading_zero { None } else { u16::try_from(number(word)?).ok() }
+        if has_leading_zero { None } else { digits(word) }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Three checks, each for another kind of stranger: a page in a browser, a client on the network, and a client in the pod that does not
 //! have the secret. docs/threat-model.md says what each of them can do.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -12,7 +13,6 @@ use super::policy::Policy;
 use super::requests::SECRET_HEADER;
 use crate::headers::Headers;
 use crate::host::Host;
-use crate::pieces::text;
 
 /// The filter state key of the connection's local address, from Envoy itself: `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`. The property
 /// `destination.address` is what a PROXY protocol header claims, where the listener takes such headers; it counts only where nothing
@@ -60,7 +60,7 @@ pub(super) struct Surroundings {
 
 impl Surroundings {
     pub(super) fn read(host: &impl Host, policy: &Policy) -> Self {
-        let state = |key: &str| host.property(&text!["filter_state\0", key]);
+        let state = |key: &str| host.property(&format!("filter_state\0{key}"));
         let address = state(ADDRESS_KEY).filter(|address| !address.is_empty()).or_else(|| host.property("destination\0address"));
         Self { address, secret: policy.secret_key.as_deref().and_then(state) }
     }
@@ -132,7 +132,7 @@ fn is_own(host: &str, hosts: &[String]) -> bool {
 
 /// The body of a refusal. It tells nothing of the gate's state.
 pub(super) fn refusal_body(reason: &str) -> String {
-    text![r#"{"reason": ""#, reason, r#""}"#]
+    format!(r#"{{"reason":"{reason}"}}"#)
 }
 
 #[cfg(test)]

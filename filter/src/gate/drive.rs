@@ -1,5 +1,9 @@
 //! What the gate does: begins the drain, looks, takes it back, calls Envoy and the agent, puts leaked counts right.
 
+use alloc::format;
+use alloc::string::String;
+use strum::VariantArray as _;
+
 use super::answers::sentence;
 use super::app;
 use super::census::Survey;
@@ -10,8 +14,7 @@ use super::snapshot::Snapshot;
 use super::stats::{Managers, Stats};
 use crate::config::wire::BeginCall;
 use crate::host::{Control, Level, change};
-use crate::pieces::text;
-use crate::words::{lossy, number};
+use crate::parse::digits;
 
 /// How often a leaked count was put right, in shared data: by one gate only, whatever gates there are.
 const HEALS: &str = "laststream.heals";
@@ -35,7 +38,7 @@ impl Gate {
         if began {
             host.log(
                 Level::Warning,
-                &text!["the drain begins: deadline in ", self.policy.deadline, " ms, quiet for ", self.policy.quiet, " ms"],
+                &format!("the drain begins: deadline in {} ms, quiet for {} ms", self.policy.deadline, self.policy.quiet),
             );
             host.set(self.metrics.state, Phase::Draining as u64);
             // The quiet period begins now, not with the first tick.
@@ -64,10 +67,10 @@ impl Gate {
     fn serve_again(&mut self, host: &impl Control, stream: u32, but: &str) {
         self.record.update(host, &mut |record| *record = Record::default());
         host.set(self.metrics.state, Phase::Serving as u64);
-        host.log(Level::Warning, &text!["the drain was taken back", but]);
+        host.log(Level::Warning, &format!("the drain was taken back{but}"));
         self.ask(host);
         let sealed = if super::latch::is_sealed(host) { STAYS_SEALED } else { "" };
-        self.respond_plainly(host, stream, 200, &text!["the drain was taken back", but, sealed]);
+        self.respond_plainly(host, stream, 200, &format!("the drain was taken back{but}{sealed}"));
     }
 
     /// Looks once, and does what follows.
@@ -90,7 +93,7 @@ impl Gate {
             after.clone_from(record);
         });
         if speaks {
-            host.log(Level::Info, &text!["draining: ", sentence(&reason, &after, now, self.policy.quiet)]);
+            host.log(Level::Info, &format!("draining: {}", sentence(&reason, &after, now, self.policy.quiet)));
         }
         let snapshot = Snapshot { now, survey, stats: self.witness.stats(now), sight, record: after, reason };
         self.tell(host, before, &snapshot);
@@ -122,8 +125,8 @@ impl Gate {
         }
         let line = match record.phase {
             Phase::Serving => "the drain is over, and Envoy is still alive: the gate serves again".into(),
-            Phase::Draining => text!["the drain goes on: ", sentence(&snapshot.reason, record, now, self.policy.quiet)],
-            open => text!["the drain ends: ", open.name(), " after ", record.lasted(now), " ms; ", late, " streams came late"],
+            Phase::Draining => format!("the drain goes on: {}", sentence(&snapshot.reason, record, now, self.policy.quiet)),
+            open => format!("the drain ends: {open} after {} ms; {late} streams came late", record.lasted(now)),
         };
         host.log(Level::Warning, &line);
     }
@@ -135,11 +138,11 @@ impl Gate {
             return;
         }
         self.told_trust = Some(trust);
-        for (other, gauge) in Trust::ALL.iter().zip(&self.metrics.count) {
+        for (other, gauge) in Trust::VARIANTS.iter().zip(&self.metrics.count) {
             host.set(*gauge, (*other == trust).into());
         }
         if trust == Trust::Assumed {
-            host.log(Level::Warning, &text!["the count is assumed: ", super::answers::ADVICE]);
+            host.log(Level::Warning, &format!("the count is assumed: {}", super::answers::ADVICE));
         }
     }
 
@@ -182,7 +185,7 @@ impl Gate {
 
     /// How often a leaked count was put right.
     pub(super) fn heals(&self, host: &impl Control) -> u64 {
-        host.shared(HEALS).and_then(|(text, _)| number(&text)).unwrap_or_default()
+        host.shared(HEALS).and_then(|(text, _)| digits(&text)).unwrap_or_default()
     }
 
     /// No living counter has a stream and Envoy has no request: what the gauges said then are streams of the dead. Exactly that is taken
@@ -200,7 +203,7 @@ impl Gate {
                 host.add(*gauge, i64::try_from(*leaked).unwrap_or_default().wrapping_neg());
             }
             host.add(self.metrics.heals, 1);
-            host.log(Level::Warning, &text!["healed: ", streams, " streams were counted by workers' VMs that have died; Envoy has none"]);
+            host.log(Level::Warning, &format!("healed: {streams} streams were counted by workers' VMs that have died; Envoy has none"));
         }
         self.census.write_off(host, &survey.lost, &survey.replaced);
     }
@@ -222,7 +225,7 @@ impl Gate {
         let is_answered = num_headers > 0;
         let status = if is_answered { host.called_status() } else { None };
         let well = status == Some(200);
-        let body = || lossy(&host.called_body(body_size));
+        let body = || String::from_utf8_lossy(&host.called_body(body_size)).into_owned();
         match call {
             Call::Begin => self.record_call_result(host, CallKind::Begin, well),
             Call::Finish => self.finished(host, status),
@@ -252,8 +255,8 @@ const STAYS_SEALED: &str = "; the signal to end was sent and cannot be taken bac
 fn claim_heal(host: &impl Control, heals: u64) -> bool {
     let mut is_mine = false;
     let changed = change(host, HEALS, &mut |text| {
-        is_mine = text.and_then(number).unwrap_or_default() == heals;
-        is_mine.then(|| text![heals + 1].into_bytes())
+        is_mine = text.and_then(digits::<u64>).unwrap_or_default() == heals;
+        is_mine.then(|| format!("{}", heals + 1).into_bytes())
     });
     is_mine && changed
 }

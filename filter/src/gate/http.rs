@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::words::{cut, line, number, words};
+use crate::parse::{digits, printable_line};
 
 /// A request that makes sense.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
     if path.len() > LONGEST {
         return Err(Wrong::Path);
     }
-    let (plain, query) = cut(path, b'?').unwrap_or((path, ""));
+    let (plain, query) = path.split_once('?').unwrap_or((path, ""));
     let allow = match plain {
         "/status" | "/streams" | "/ready" => "GET, HEAD",
         "/prestop" => "GET, HEAD, POST",
@@ -74,7 +74,7 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
         "/force" | "/quitquitquit" | "/drain_listeners" => "POST",
         _ => return Err(Wrong::Path),
     };
-    if !words(allow, b',').any(|allowed| allowed.trim_ascii() == method) {
+    if !allow.split(", ").any(|allowed| allowed == method) {
         return Err(Wrong::Method(allow));
     }
     // Envoy's admin interface must not see it, and where a client can send a header, nothing should log it.
@@ -103,41 +103,37 @@ fn hold(query: &str) -> Result<u64, Wrong> {
         None => Ok(0),
         Some("") => Ok(UNTIL_OPEN),
         Some(time) => {
-            let digits = time.bytes().take_while(u8::is_ascii_digit).count();
-            let (digits, unit) = time.split_at_checked(digits).unwrap_or_default();
+            let (number, unit) = time.split_at(time.find(|character: char| !character.is_ascii_digit()).unwrap_or(time.len()));
             let milliseconds = match unit {
                 "ms" => 1,
                 "" | "s" => 1_000,
                 "m" => 60_000,
                 _ => return Err(HELP),
             };
-            number(digits.as_bytes()).and_then(|number| number.checked_mul(milliseconds)).ok_or(HELP)
+            number.parse().ok().and_then(|number: u64| number.checked_mul(milliseconds)).ok_or(HELP)
         }
     }
 }
 
 fn limit(query: &str) -> Result<usize, Wrong> {
     parameter(query, "limit").map_or(Ok(20), |limit| {
-        number(limit.as_bytes())
-            .and_then(|limit| usize::try_from(limit).ok())
-            .filter(|limit| (1..=MOST).contains(limit))
-            .ok_or(Wrong::Query("`limit` is a number from 1 to 100"))
+        digits(limit.as_bytes()).filter(|limit| (1..=MOST).contains(limit)).ok_or(Wrong::Query("`limit` is a number from 1 to 100"))
     })
 }
 
 fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
-    words(query, b'&').map(|pair| cut(pair, b'=').unwrap_or((pair, ""))).find(|(key, _)| *key == name).map(|(_, value)| value)
+    query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
 /// The secret in the query of this path.
 pub(super) fn secret_in_query(path: &[u8]) -> Option<Vec<u8>> {
-    let (_, query) = cut(core::str::from_utf8(path).ok()?, b'?')?;
+    let (_, query) = core::str::from_utf8(path).ok()?.split_once('?')?;
     parameter(query, "secret").map(percent_decoded)
 }
 
 /// As one line for people.
 fn decoded(text: &str) -> String {
-    line(&percent_decoded(text), 200)
+    printable_line(&percent_decoded(text), 200)
 }
 
 /// Percent signs and plus signs.

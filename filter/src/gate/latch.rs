@@ -2,8 +2,7 @@
 //! itself when that one has died. Sealed, it stays closed for good: a signal was sent that cannot be taken back.
 
 use crate::host::{Control, Metric, change};
-use crate::pieces::text;
-use crate::words::words;
+use alloc::format;
 
 /// Who has it, and until when.
 const HOLDER: &str = "laststream.passing";
@@ -50,7 +49,7 @@ impl Latch {
         let mut free = false;
         let changed = change(host, HOLDER, &mut |text| {
             free = text.and_then(read).is_none_or(|(_, until)| until <= now);
-            free.then(|| text![me, " ", until].into_bytes())
+            free.then(|| format!("{me} {until}").into_bytes())
         });
         let closed = free && changed;
         if closed {
@@ -85,14 +84,14 @@ impl Latch {
     /// Refuses new streams for good.
     pub(crate) fn seal(&mut self, host: &impl Control) {
         self.held_by_me = false;
-        change(host, HOLDER, &mut |_| Some(text!["0 ", SEALED].into_bytes()));
+        change(host, HOLDER, &mut |_| Some(format!("0 {SEALED}").into_bytes()));
         host.set(self.closing, SEALED);
     }
 }
 
 fn read(text: &[u8]) -> Option<(u32, u64)> {
-    let mut words = words(core::str::from_utf8(text).ok()?, b' ');
-    Some((words.small()?, words.number()?))
+    let mut words = core::str::from_utf8(text).ok()?.split(' ');
+    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
 #[cfg(test)]

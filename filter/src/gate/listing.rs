@@ -3,16 +3,14 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::answers::{StreamStatus, Streams};
+use super::answers::{StreamStatus, Streams, json};
 use super::machine::Trust;
 use super::root::Gate;
 use super::snapshot::Snapshot;
 use super::waiting::Waiter;
-use crate::config::object::Written as _;
 use crate::config::wire::Scope;
 use crate::host::Control;
 use crate::roll::{Line, keep_lowest};
-use crate::words::words;
 
 impl Gate {
     pub(super) fn tell_streams(&self, host: &impl Control, snapshot: &Snapshot, waiter: &Waiter, length: usize) {
@@ -20,7 +18,7 @@ impl Gate {
         let mut lines = Vec::new();
         let mut oldest = Vec::new();
         let all = self.census.listings(host, &self.policy.scopes, waiter.needs.round, self.policy.exempts, &mut |scope, listing| {
-            for line in words(listing, b'\n') {
+            for line in listing.lines() {
                 if let Some(line) = Line::read(line) {
                     keep_lowest(&mut oldest, length, line.began, lines.len());
                     lines.push((scope, line));
@@ -37,7 +35,7 @@ impl Gate {
             complete: all && matches!(sight.trust, Trust::Exact | Trust::Assumed) && sight.holding <= streams.len() as u64,
             streams,
         };
-        host.answer(waiter.stream, 200, &[("content-type", "application/json")], &answer.to_text());
+        host.answer(waiter.stream, 200, &[("content-type", "application/json")], &json(&answer));
     }
 }
 

@@ -13,24 +13,30 @@
 
 use alloc::string::String;
 
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+use strum::{Display, VariantArray};
+
 use super::policy::Policy;
-use crate::config::object::words;
 use crate::config::wire::Finish;
 
-words! {
-    /// How far the drain is. The order is that of the numbers in the metric.
-    Phase, optional => {
-        /// No drain was asked for.
-        Serving = "serving",
-        /// A drain was asked for, and streams are, or may be, in flight.
-        Draining = "draining",
-        /// The last stream has ended and stayed ended.
-        Drained = "drained",
-        /// The deadline came first.
-        Expired = "expired",
-        /// An operator opened the gate.
-        Forced = "forced",
-    }
+/// How far the drain is. The order is that of the numbers in the metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Display, VariantArray)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Phase {
+    /// No drain was asked for.
+    Serving,
+    /// A drain was asked for, and streams are, or may be, in flight.
+    Draining,
+    /// The last stream has ended and stayed ended.
+    Drained,
+    /// The deadline came first.
+    Expired,
+    /// An operator opened the gate.
+    Forced,
 }
 
 impl Phase {
@@ -113,24 +119,26 @@ impl Default for Record {
     }
 }
 
-words! {
-    /// How far a count can be believed.
-    Trust, optional => {
-        /// Every counter has answered, and Envoy's own count agrees.
-        Exact = "exact",
-        /// The counters, or Envoy, have not all answered yet.
-        Asking = "asking",
-        /// Every counter has answered; Envoy does not export its own count.
-        Assumed = "assumed",
-        /// No counter is known.
-        Unknown = "unknown",
-        /// Requests are, or may be, in flight that no counter knows.
-        Partial = "partial",
-        /// Envoy's stats matcher rejects a counter that tells what began in between.
-        Rejected = "rejected",
-        /// A VM that counted has died: its streams are counted for ever, or run uncounted.
-        Leaking = "leaking",
-    }
+/// How far a count can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Display, VariantArray)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Trust {
+    /// Every counter has answered, and Envoy's own count agrees.
+    Exact,
+    /// The counters, or Envoy, have not all answered yet.
+    Asking,
+    /// Every counter has answered; Envoy does not export its own count.
+    Assumed,
+    /// No counter is known.
+    Unknown,
+    /// Requests are, or may be, in flight that no counter knows.
+    Partial,
+    /// Envoy's stats matcher rejects a counter that tells what began in between.
+    Rejected,
+    /// A VM that counted has died: its streams are counted for ever, or run uncounted.
+    Leaking,
 }
 
 /// Whether the app is still there.

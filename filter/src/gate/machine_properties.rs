@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::{Act, App, EnvoyCount, Phase, Reason, Record, Sight, Step, TRIES, Trust, believe};
-use crate::config::object::Wire as _;
 use crate::config::wire::{BeginCall, Finish, Gate};
 use crate::gate::policy::Policy;
 use crate::gate::record;
@@ -69,7 +68,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     let begin = prop_oneof![Just(BeginCall::DrainListeners), Just(BeginCall::Nothing)];
     let finish = prop_oneof![Just(Finish::Nothing), Just(Finish::DrainAgent)];
     (200..900_u64, 0..600_u64, 1_000..6_000_u64, 0..500_u64, begin, finish).prop_map(|(quiet, linger, deadline, delay, begin, finish)| {
-        let mut policy = Policy::new(Gate::unwritten());
+        let mut policy = Policy::new(Gate::default());
         (policy.quiet, policy.linger, policy.deadline, policy.delay) = (quiet, linger, deadline, delay);
         (policy.begin, policy.finish, policy.patience, policy.open_for) = (begin, finish, 100, 2_000);
         policy

@@ -1,11 +1,11 @@
 //! How often Envoy is asked for its own count. An answer keeps Envoy's main thread busy, with many clusters for seconds, so the gates of
 //! all workers ask one after the other, and no sooner than some times what the last answer took.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use crate::host::{Control, change};
-use crate::pieces;
-use crate::words::words;
+use crate::parse;
 
 /// Where all gates share it.
 const KEY: &str = "laststream.questions";
@@ -34,14 +34,13 @@ impl Questions {
     }
 
     fn of(text: Option<&[u8]>) -> Self {
-        let numbers = || words(core::str::from_utf8(text?).ok()?, b' ').numbers();
+        let numbers = || parse::numbers(&mut core::str::from_utf8(text?).ok()?.split(' '));
         numbers().map_or_else(Self::default, |[asked, answered, took, busy]| Self { asked, answered, took, busy })
     }
 
     fn write(self) -> Vec<u8> {
         let Self { asked, answered, took, busy } = self;
-        let text = pieces::numbers("", &[asked, answered, took, busy]);
-        text.trim_ascii().as_bytes().to_vec()
+        format!("{asked} {answered} {took} {busy}").into_bytes()
     }
 
     /// Whether one is on its way.

@@ -2,13 +2,15 @@
 //!
 //! Each gate has a record of its own: two gates on one Envoy wait for different streams, and neither may open the other.
 
+use alloc::format;
 use alloc::string::String;
+
+use strum::VariantArray as _;
 
 use super::machine::{Phase, Record, Step};
 use crate::config::wire::Scope;
 use crate::host::{Control, change};
-use crate::pieces::{self, Piece as _, text};
-use crate::words::{lossy, words};
+use crate::parse;
 
 const VERSION: &str = "2";
 
@@ -31,18 +33,22 @@ pub(crate) fn write(record: &Record) -> String {
         finish.2,
         record.said,
     ];
-    text![pieces::numbers(VERSION, &numbers), " ", record.why]
+    let mut text = String::from(VERSION);
+    for number in numbers {
+        text.push_str(&format!(" {number}"));
+    }
+    text + " " + &record.why
 }
 
 pub(crate) fn read(text: &[u8]) -> Option<Record> {
     let text = core::str::from_utf8(text).ok()?;
-    let mut words = words(text, b' ');
+    let mut words = text.splitn(16, ' ');
     if words.next() != Some(VERSION) {
         return None;
     }
-    let [phase, began, deadline, ended, begun_before, begun_last, quiet_since, b0, b1, b2, f0, f1, f2, said] = words.numbers()?;
+    let [phase, began, deadline, ended, begun_before, begun_last, quiet_since, b0, b1, b2, f0, f1, f2, said] = parse::numbers(&mut words)?;
     Some(Record {
-        phase: *Phase::ALL.get(usize::try_from(phase).ok()?)?,
+        phase: *Phase::VARIANTS.get(usize::try_from(phase).ok()?)?,
         began,
         deadline,
         ended,
@@ -52,7 +58,7 @@ pub(crate) fn read(text: &[u8]) -> Option<Record> {
         begin: step(b0, b1, b2)?,
         finish: step(f0, f1, f2)?,
         said,
-        why: words.rest().into(),
+        why: words.next().unwrap_or_default().into(),
     })
 }
 
@@ -86,11 +92,11 @@ impl SharedRecord {
     /// versions of the module, so a drain goes on; another filter is another gate.
     pub(super) fn of_this_filter(host: &impl Control, scopes: &[Scope]) -> Self {
         let mut key = String::from("laststream.gate");
-        for scope in Scope::ALL.iter().filter(|scope| scopes.contains(scope)) {
-            text![".", scope.name()].add(&mut key);
+        for scope in Scope::VARIANTS.iter().filter(|scope| scopes.contains(scope)) {
+            key.push_str(&format!(".{scope}"));
         }
         for property in ["plugin_name", "plugin_root_id"] {
-            text![" ", lossy(&host.property(property).unwrap_or_default())].add(&mut key);
+            key.push_str(&format!(" {}", String::from_utf8_lossy(&host.property(property).unwrap_or_default())));
         }
         Self { key }
     }

@@ -1,9 +1,10 @@
 //! What the gate is asked, and what it answers.
 
+use alloc::format;
 use alloc::string::String;
 
 use super::access::{self, Surroundings};
-use super::answers::{ADVICE, Outcome, ScopeStatus, Status, sentence};
+use super::answers::{ADVICE, Outcome, ScopeStatus, Status, json, sentence};
 use super::http::{Command, Wrong, command};
 use super::latch;
 use super::machine::{EnvoyCount, Phase};
@@ -12,13 +13,10 @@ use super::root::Gate;
 use super::signals::{IN_FLIGHT, refusal};
 use super::snapshot::Snapshot;
 use super::waiting::{AT_ONCE, For, Needs, Waiter};
-use crate::config::object::{Wire as _, Written as _};
 use crate::config::wire::Scope;
 use crate::headers::Headers;
 use crate::host::{Control, Level, Metric};
-use crate::pieces::text;
 use crate::rules::is_grpc;
-use crate::words::lossy;
 
 pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
 /// How long a status waits for the counters; where Envoy has to be asked, it waits for as long as the answer whether the gate is open.
@@ -40,7 +38,7 @@ impl Gate {
         if is_grpc(headers) {
             return self.cut_grpc(host, stream);
         }
-        let text = |name| lossy(headers.first(name).unwrap_or_default());
+        let text = |name| String::from_utf8_lossy(headers.first(name).unwrap_or_default());
         let surroundings = Surroundings::read(host, &self.policy);
         let access = surroundings.access(&self.policy);
         if let Some(why) = access::foreign(headers, &access) {
@@ -58,7 +56,7 @@ impl Gate {
             Err(Wrong::Query(why)) => self.respond_plainly(host, stream, 400, why),
             Err(Wrong::Method(allow)) => {
                 let reason = "this path takes other methods".into();
-                let body = Outcome { state: self.record.read(host).phase, reason, holding: None }.to_text();
+                let body = json(&Outcome { state: self.record.read(host).phase, reason, holding: None });
                 host.answer(stream, 405, &[("content-type", "application/json"), ("allow", allow)], &body);
             }
         }
@@ -103,7 +101,7 @@ impl Gate {
                 self.record.update(host, &mut |record| record.force(now, begun, &why));
                 host.add(self.metrics.forced, 1);
                 host.set(self.metrics.state, Phase::Forced as u64);
-                host.log(Level::Critical, &text!["the gate was forced open: ", why]);
+                host.log(Level::Critical, &format!("the gate was forced open: {why}"));
                 self.respond_plainly(host, stream, 200, "the gate is open");
             }
             Command::Pass { path, gracefully } => {
@@ -207,13 +205,13 @@ impl Gate {
     /// Answers with the state and the counts of that moment.
     pub(super) fn respond(&self, host: &impl Control, stream: u32, status: u16, snapshot: &Snapshot, why: &str) {
         let outcome = Outcome { state: snapshot.record.phase, reason: why.into(), holding: Some(snapshot.sight.holding) };
-        respond_json(host, stream, status, &outcome.to_text());
+        respond_json(host, stream, status, &json(&outcome));
     }
 
     /// The same where no look was needed.
     pub(super) fn respond_plainly(&self, host: &impl Control, stream: u32, status: u16, why: &str) {
         let outcome = Outcome { state: self.record.read(host).phase, reason: why.into(), holding: Some(self.holding(host)) };
-        respond_json(host, stream, status, &outcome.to_text());
+        respond_json(host, stream, status, &json(&outcome));
     }
 
     fn status(&self, host: &impl Control, snapshot: &Snapshot) -> String {
@@ -223,7 +221,7 @@ impl Gate {
             let [in_flight, long_lived, begun] = metrics.map(|metric| host.value(metric).unwrap_or_default());
             ScopeStatus { scope: *scope, in_flight, long_lived, begun }
         };
-        let status = Status {
+        json(&Status {
             state: record.phase,
             reason: sentence(reason, record, *now, self.policy.quiet),
             count: sight.trust,
@@ -244,9 +242,8 @@ impl Gate {
             sealed: latch::is_sealed(host).then_some(true),
             refused: host.value(self.metrics.refused).unwrap_or_default(),
             heals: self.heals(host),
-            ..Status::unwritten()
-        };
-        status.to_text()
+            version: env!("CARGO_PKG_VERSION"),
+        })
     }
 }
 

@@ -5,6 +5,8 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use strum::VariantArray as _;
+
 use super::census::{Census, Wishes};
 use super::http::Command;
 use super::latch::{self, Latch};
@@ -109,12 +111,12 @@ impl Metrics {
         }
         let [state, seconds, late, refused, heals, expired, forced, _evictions] = own; // nothing is evicted yet
         let (mut scopes, mut gauges, mut everywhere) = (Vec::new(), Vec::new(), Vec::new());
-        for scope in Scope::ALL {
+        for scope in Scope::VARIANTS {
             for name in &[metrics::begun, metrics::excluded] {
                 everywhere.push((*scope, define(host, Kind::Counter, name(*scope))?));
             }
         }
-        let count = Trust::ALL.iter().map(|trust| define(host, Kind::Gauge, metrics::count(*trust))).collect::<Result<_, _>>()?;
+        let count = Trust::VARIANTS.iter().map(|trust| define(host, Kind::Gauge, metrics::count(*trust))).collect::<Result<_, _>>()?;
         for scope in wanted {
             let mut three = [Metric(0); 3];
             for (metric, (kind, name)) in three.iter_mut().zip(&OF_A_SCOPE) {

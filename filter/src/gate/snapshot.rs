@@ -1,5 +1,7 @@
 //! What one worker's gate knows at one moment, and whom it asks to know more: the counters, Envoy, the app. Decides nothing.
 
+use strum::VariantArray as _;
+
 use super::census::{Survey, Wanted};
 use super::machine::{App, EnvoyCount, Phase, Reason, Record, Sight, Step, Trust, believe};
 use super::questions::Questions;
@@ -112,7 +114,7 @@ impl Gate {
         let stats = self.witness.stats(now);
         let is_complete = survey.completed >= self.witness.round();
         // Where a counter stands still it cannot be told whether a stream that is idle now was there before.
-        let can_tell = !Scope::ALL.iter().any(|scope| is_rejected(host, *scope));
+        let can_tell = !Scope::VARIANTS.iter().any(|scope| is_rejected(host, *scope));
         let idle = Idle { idle: if can_tell { survey.idle } else { [0; 2] }, moved: self.moved(host), is_complete };
         let envoy = self.witness.count(now, idle, is_blind(survey.trust));
         let totals = if is_blind(survey.trust) { self.witness.total() } else { 0 };

@@ -3,7 +3,6 @@
 use alloc::string::String;
 
 use crate::config::wire::Scope;
-use crate::words::{cut_last, number, words};
 
 /// Gauges alone: a few of many statistics. Enough where the filter knows itself whether a stream began in between.
 pub(crate) const GAUGES: &str = concat!(
@@ -73,8 +72,8 @@ impl Stats {
     /// Reads `name: value` lines.
     pub(crate) fn read(text: &str, managers: Managers<'_>) -> Self {
         let mut stats = Self::default();
-        for (name, value) in words(text, b'\n').filter_map(|line| cut_last(line, b':')) {
-            if let Some(value) = number(value.trim_ascii().as_bytes()) {
+        for (name, value) in text.lines().filter_map(|line| line.rsplit_once(':')) {
+            if let Ok(value) = value.trim_ascii().parse() {
                 stats.take(name, value, managers);
             }
         }
@@ -87,7 +86,7 @@ impl Stats {
             "server.total_connections" => self.connections = Some(value),
             _ if name.starts_with("listener_manager.total_") && name.ends_with("_draining") => add(&mut self.draining, value),
             _ => {
-                if let Some((prefix, what)) = name.strip_prefix("http.").and_then(|name| cut_last(name, b'.')) {
+                if let Some((prefix, what)) = name.strip_prefix("http.").and_then(|name| name.rsplit_once('.')) {
                     self.take_manager(managers.place(prefix), what, value);
                 }
             }

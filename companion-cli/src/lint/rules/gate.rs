@@ -192,10 +192,7 @@ fn inbound_only<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, gate) in gates(given).filter(|(_, gate)| gate.begin.inbound_only && gate.scopes.contains(&Scope::Gateway)) {
         found.at(
             in_begin(module),
-            format!(
-                "the gate waits for {} streams, and drains inbound listeners only",
-                gate.scopes.first().map_or("gateway", |scope| scope.name())
-            ),
+            format!("the gate waits for {} streams, and drains inbound listeners only", gate.scopes.first().map_or("gateway", Into::into)),
         );
     }
     for hook in stop_hooks(given).filter(|hook| hook.pod().is_some_and(crate::lint::pods::Pod::is_gateway)) {
@@ -215,7 +212,7 @@ fn in_begin(module: Module<'_>) -> Node<'_> {
 fn uncounted_scope<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, gate) in gates(given) {
         let counted: Vec<_> = counters(given).filter(|(counter, _)| module.may_meet(*counter)).map(|(_, scope)| scope).collect();
-        let missing: Vec<_> = gate.scopes.iter().filter(|scope| !counted.contains(scope)).map(|scope| scope.name()).collect();
+        let missing: Vec<_> = gate.scopes.iter().filter(|scope| !counted.contains(scope)).map(Into::<&str>::into).collect();
         if !missing.is_empty() {
             let text = module.text().unwrap_or(module.plugin);
             let place = text.embedded().and_then(|root| root.get("gate")).and_then(|gate| gate.get("scopes")).unwrap_or(text);

@@ -176,7 +176,7 @@ fn scope_and_context<'g>(given: &'g Given, found: &mut Found<'g>) {
             };
             if !fits {
                 let place = patch.context_node().unwrap_or(patch.node);
-                found.at(place, format!("`{}` counts as {}, and {} is not that", module.name(), scope.name(), patch.context()));
+                found.at(place, format!("`{}` counts as {}, and {} is not that", module.name(), scope, patch.context()));
             }
         }
     }

@@ -162,7 +162,7 @@ impl Setup {
         format!(
             r#"{{"role": "gate", "gate": {{"scopes": ["{}"], "quiet_ms": {QUIET}, "linger_ms": 0, "deadline_ms": {DEADLINE},
             "open_ms": {OPEN_FOR}, "long_lived": "{}", "begin": {{"call": "nothing"}}, "finish": "{}", "admin": {{"timeout_ms": 100}}}}}}"#,
-            self.gates[gate].name(),
+            self.gates[gate],
             if self.exempts { "exempt" } else { "wait" },
             self.finish,
         )
@@ -171,7 +171,7 @@ impl Setup {
     pub(super) fn counter_text(scope: Scope) -> String {
         format!(
             r#"{{"scope": "{}", "count": {{"exclude": {{"headers": [{{"name": "x-excluded"}}]}}, "long_lived": {{"headers": [{{"name": "x-long"}}]}}}}}}"#,
-            scope.name()
+            scope
         )
     }
 

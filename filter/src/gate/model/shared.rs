@@ -3,22 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use strum::VariantArray as _;
+
 use crate::config::wire::Scope;
 use crate::gate::machine::Trust;
 use crate::host::Metric;
 use crate::metrics;
 
 /// So many metrics decide something; the others only tell people.
-pub(super) const TRACKED: usize = 1 + 4 * Scope::ALL.len();
+pub(super) const TRACKED: usize = 1 + 4 * Scope::VARIANTS.len();
 
 /// The tracked ones first: closing, then in flight, long-lived, begun and excluded of each scope.
 static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut names = vec![metrics::CLOSING.to_string()];
     for of_scope in [metrics::in_flight, metrics::long_lived, metrics::begun, metrics::excluded] {
-        names.extend(Scope::ALL.iter().map(|scope| of_scope(*scope)));
+        names.extend(Scope::VARIANTS.iter().map(|scope| of_scope(*scope)));
     }
     names.extend(metrics::GATE.iter().map(|(_, name)| (*name).to_string()));
-    names.extend(Trust::ALL.iter().map(|trust| metrics::count(*trust)));
+    names.extend(Trust::VARIANTS.iter().map(|trust| metrics::count(*trust)));
     names
 });
 
@@ -28,11 +30,11 @@ pub(super) fn metric_index(name: &str) -> Option<Metric> {
 
 /// The scope whose streams in flight this gauge counts.
 pub(super) fn scope_of_in_flight(metric: Metric) -> Option<usize> {
-    (metric.0 as usize).checked_sub(1).filter(|scope| *scope < Scope::ALL.len())
+    (metric.0 as usize).checked_sub(1).filter(|scope| *scope < Scope::VARIANTS.len())
 }
 
 pub(super) fn is_excluded(metric: Metric) -> bool {
-    (metric.0 as usize) > 3 * Scope::ALL.len()
+    (metric.0 as usize) > 3 * Scope::VARIANTS.len()
 }
 
 /// Whether nothing can be in flight when Envoy gets it.
@@ -80,7 +82,7 @@ pub(super) struct Shared {
     pub(super) calls: Vec<Call>,
     pub(super) calls_made: u32,
     /// The truth: streams of each scope that the filter counts, that hold the drain, and that have not ended.
-    pub(super) holding: [u64; Scope::ALL.len()],
+    pub(super) holding: [u64; Scope::VARIANTS.len()],
     /// Of the step that runs; empty in between.
     pub(super) events: Vec<Event>,
 }

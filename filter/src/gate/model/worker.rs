@@ -110,7 +110,7 @@ fn plugin(scope: Scope) -> Rc<Plugin> {
         plugin.metrics.excluded.count(&Definitions);
         Rc::new(plugin)
     };
-    PLUGINS.with_borrow_mut(|plugins| Rc::clone(plugins.entry(scope.name()).or_insert_with(make)))
+    PLUGINS.with_borrow_mut(|plugins| Rc::clone(plugins.entry(scope.into()).or_insert_with(make)))
 }
 
 pub(super) fn headers(lines: &[(&str, &str)]) -> Vec<u8> {

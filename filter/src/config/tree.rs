@@ -1,0 +1,116 @@
+//! JSON as a tree that borrows from its text. `serde_json` reads it; `serde_json::Value` would drop members that come twice.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use super::error::{Fault, fault};
+
+/// A JSON value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value<'t> {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number, in digits alone.
+    Number(u64),
+    /// The same with a minus sign.
+    Negative(i64),
+    /// Any other number: the configuration knows none.
+    Fraction,
+    /// A string.
+    Text(Cow<'t, str>),
+    /// An array.
+    List(Vec<Value<'t>>),
+    /// An object, in the order of the text.
+    Object(Vec<(Cow<'t, str>, Value<'t>)>),
+}
+
+/// Parses a whole text. `serde_json` bounds how deeply it may be nested.
+///
+/// # Errors
+/// Where it stops being JSON, as line and column.
+pub fn parse(text: &str) -> Result<Value<'_>, Fault> {
+    serde_json::from_str(text).map_err(|error| {
+        let (line, column, message) = (error.line(), error.column(), alloc::format!("{error}"));
+        let message = message.split(" at line ").next().unwrap_or_default(); // the place is the path
+        fault(&alloc::format!("line {line}, column {column}"), &alloc::format!("not JSON: {message}"))
+    })
+}
+
+impl<'de> Deserialize<'de> for Value<'de> {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_any(Any)
+    }
+}
+
+struct Any;
+
+/// Every kind of value is taken here: the messages for a kind that is not format floating-point numbers, which takes 12 kB.
+impl<'de> Visitor<'de> for Any {
+    type Value = Value<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value<'de>, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value<'de>, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value<'de>, E> {
+        Ok(Value::Negative(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value<'de>, E> {
+        Ok(Value::Number(value))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Value<'de>, E> {
+        Ok(Value::Fraction)
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Value<'de>, E> {
+        Ok(Value::Text(Cow::Borrowed(value)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value<'de>, E> {
+        Ok(Value::Text(Cow::Owned(String::from(value))))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value<'de>, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value<'de>, A::Error> {
+        let mut object = Vec::new();
+        while let Some((name, value)) = members.next_entry::<Name<'de>, _>()? {
+            object.push((name.0, value));
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+/// Borrowed where it can be; serde's own `Cow` never is.
+struct Name<'t>(Cow<'t, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        match Value::deserialize(reader)? {
+            Value::Text(name) => Ok(Self(name)),
+            _ => Err(D::Error::custom("a name is expected")),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Texts taken apart in ways for which the standard library has no name.
+
+use alloc::string::String;
+use core::str::FromStr;
+
+/// A number in digits, and nothing but digits: `str::parse` also takes a plus sign in front.
+pub(crate) fn digits<N: FromStr>(text: &[u8]) -> Option<N> {
+    core::str::from_utf8(text).ok().filter(|text| !text.starts_with('+'))?.parse().ok()
+}
+
+/// The next words, if they are as many numbers.
+pub(crate) fn numbers<'t, const N: usize>(words: &mut dyn Iterator<Item = &'t str>) -> Option<[u64; N]> {
+    let mut numbers = [0; N];
+    for number in &mut numbers {
+        *number = words.next()?.parse().ok()?;
+    }
+    Some(numbers)
+}
+
+/// In one line and not too long, for people: control characters would break the log's line, and lists.
+pub(crate) fn printable_line(bytes: &[u8], longest: usize) -> String {
+    let printable = |character: char| if character.is_control() { ' ' } else { character };
+    String::from_utf8_lossy(bytes).chars().take(longest).map(printable).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{digits, numbers, printable_line};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn reads_digits_and_nothing_else() {
+        for (text, number) in [("0", 0), ("007", 7), ("18446744073709551615", u64::MAX)] {
+            assert_eq!(digits(text.as_bytes()), Some(number), "{text}");
+        }
+        for text in ["", "+1", "-1", "-0", " 1", "1 ", "1a", "٣", "18446744073709551616", "184467440737095516150"] {
+            assert_eq!(digits::<u64>(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!((digits::<u16>(b"65536"), digits::<u64>(b"\xff")), (None, None));
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn reads_as_many_numbers_as_wanted() {
+        let mut words = "7 8 x y z".splitn(3, ' ');
+        assert_eq!((numbers(&mut words), words.next()), (Some([7, 8]), Some("x y z")));
+        assert_eq!(numbers::<2>(&mut "7".split(' ')), None);
+        assert_eq!(numbers::<1>(&mut "x".split(' ')), None);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn lines_hold_no_controls() {
+        assert_eq!(printable_line(b"a\r\nb\xff\tc", 5), "a  b\u{fffd}");
+    }
+}
