@@ -30,7 +30,6 @@ pub(crate) mod version;
 pub(crate) mod wait;
 
 pub(crate) use exit::Exit;
-pub(crate) use output::Output;
 
 use clap::CommandFactory as _;
 

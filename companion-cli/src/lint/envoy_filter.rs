@@ -1,8 +1,8 @@
 //! EnvoyFilters and their patches.
 
-use super::given::Given;
 use super::node::Node;
 use super::objects::{Object, of_kind};
+use super::texts::Texts;
 
 /// A patch of an EnvoyFilter.
 #[derive(Clone, Copy)]
@@ -63,21 +63,21 @@ impl<'g> Patch<'g> {
     }
 }
 
-pub(super) fn envoy_filters(given: &Given) -> impl Iterator<Item = Object<'_>> {
-    of_kind(given, "EnvoyFilter")
+pub(super) fn envoy_filters(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
+    of_kind(texts, "EnvoyFilter")
 }
 
 /// The patches of all EnvoyFilters.
-pub(super) fn patches(given: &Given) -> impl Iterator<Item = Patch<'_>> {
-    envoy_filters(given).flat_map(|filter| {
+pub(super) fn patches(texts: &Texts) -> impl Iterator<Item = Patch<'_>> {
+    envoy_filters(texts).flat_map(|filter| {
         let list = filter.spec().and_then(|spec| spec.get("configPatches"));
         list.into_iter().flat_map(Node::items).map(move |node| Patch { filter, node })
     })
 }
 
 /// The patches for one kind of thing.
-pub(super) fn patches_of<'g>(given: &'g Given, apply_to: &'static str) -> impl Iterator<Item = Patch<'g>> {
-    patches(given).filter(move |patch| patch.apply_to() == apply_to)
+pub(super) fn patches_of<'g>(texts: &'g Texts, apply_to: &'static str) -> impl Iterator<Item = Patch<'g>> {
+    patches(texts).filter(move |patch| patch.apply_to() == apply_to)
 }
 
 /// The patch that a node is in.

@@ -117,7 +117,7 @@ impl<'g> Found<'g> {
     }
 
     fn push(&mut self, place: Node<'g>, (position, width): (Position, u32), path: String, message: String) {
-        let outermost = std::iter::successors(Some(place), |node| self.given.carrier(node.tree)).last().unwrap_or(place);
+        let outermost = place.outermost();
         let carrier_line = outermost.key().unwrap_or(outermost).position().line;
         self.add(self.given.file_of(place.tree), position, width, path, message, carrier_line);
         if is_secret(place)

@@ -22,6 +22,8 @@ mod pods;
 mod reach;
 mod rules;
 mod sources;
+mod texts;
+mod wasm_filter;
 
 pub use finding::Rule;
 pub use finding::{Finding, Severity};

@@ -1,7 +1,7 @@
 //! Looking at nodes: by key, by index, upwards, and where they are. Aliases and merge keys are followed on the way.
 
-use super::given::Given;
 use super::plain::Meaning;
+use super::texts::{Texts, number};
 use crate::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
 /// Merge keys within merge keys.
@@ -12,7 +12,7 @@ const MOST_MERGED: usize = 8;
 /// A node of one of the given texts.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'g> {
-    pub(super) given: &'g Given,
+    pub(super) texts: &'g Texts,
     pub(super) tree: u32,
     pub(super) id: u32,
 }
@@ -25,7 +25,7 @@ impl PartialEq for Node<'_> {
 
 impl<'g> Node<'g> {
     pub(super) fn of_tree(self) -> &'g Tree {
-        self.given.tree(self.tree)
+        self.texts.tree(self.tree)
     }
 
     fn with(self, id: u32) -> Option<Self> {
@@ -166,9 +166,20 @@ impl<'g> Node<'g> {
     /// The root of the text that this scalar holds, where that is YAML or JSON.
     pub(super) fn embedded(self) -> Option<Self> {
         let id = self.of_tree().resolve(self.id);
-        let tree = self.given.embedded_in(self.tree, id)?;
-        let root = self.given.tree(tree).roots.first()?;
-        Some(Self { given: self.given, tree, id: *root })
+        let tree = self.texts.embedded_in(self.tree, id)?;
+        let root = self.texts.tree(tree).roots.first()?;
+        Some(Self { tree, id: *root, ..self })
+    }
+
+    /// The scalar that holds the text that it is in.
+    pub(super) fn carrier(self) -> Option<Self> {
+        let (tree, id) = self.texts.carrier_of(self.tree)?;
+        Some(Self { tree, id, ..self })
+    }
+
+    /// The same in the file's own text: the scalar around all others.
+    pub(super) fn outermost(self) -> Self {
+        std::iter::successors(Some(self), |node| node.carrier()).last().unwrap_or(self)
     }
 
     /// Where people look for it: a map or list at its key, a scalar at itself.
@@ -182,12 +193,12 @@ impl<'g> Node<'g> {
     /// Its position in the file, also from within an embedded text.
     pub(super) fn position(self) -> Position {
         let start = self.raw().map_or(Position { line: 1, column: 1 }, |raw| raw.start);
-        self.given.in_file(self.tree, start)
+        self.texts.in_file(self.tree, start)
     }
 
     /// Such as `spec.configPatches[0].patch`.
     pub(super) fn path(self) -> String {
-        let mut parts: Vec<String> = self.given.carrier(self.tree).map(Self::path).into_iter().collect();
+        let mut parts: Vec<String> = self.carrier().map(Self::path).into_iter().collect();
         let mut own = Vec::new();
         for node in self.upwards() {
             match (node.key_text(), node.raw()) {
@@ -204,13 +215,50 @@ impl<'g> Node<'g> {
     /// Where a part of a scalar's text is, and how wide it is, where its lines are lines of the file.
     pub(super) fn position_of(self, part: &str) -> Option<(Position, u32)> {
         let id = self.of_tree().resolve(self.id);
-        let first = self.given.text_start(self.tree, id)?;
+        let first = self.texts.text_start(self.tree, id)?;
         let part = part.trim();
         let (before, line) = (0..).zip(self.text()?.lines()).find(|(_, line)| line.contains(part))?;
         let indent = line.get(..line.find(part)?)?.chars().count();
         let column = first.column + u32::try_from(indent).unwrap_or(0);
         Some((Position { line: first.line + before, column }, u32::try_from(part.chars().count()).unwrap_or(1)))
     }
+}
+
+/// What is looked up in texts, as nodes.
+impl Texts {
+    /// The documents of all texts.
+    pub(super) fn documents(&self) -> impl Iterator<Item = Node<'_>> {
+        self.trees().flat_map(move |tree| self.tree(tree).roots.iter().map(move |&id| Node { texts: self, tree, id }))
+    }
+
+    /// All values with this very key.
+    pub(super) fn keyed<'g>(&'g self, key: &str) -> impl Iterator<Item = Node<'g>> {
+        self.places_of(key).iter().map(move |&(tree, id)| Node { texts: self, tree, id })
+    }
+
+    /// All values of a protobuf field, in either spelling.
+    pub(super) fn keyed_field<'g>(&'g self, snake: &str, camel: &str) -> impl Iterator<Item = Node<'g>> {
+        let mut nodes: Vec<Node<'g>> = self.keyed(snake).chain(self.keyed(camel)).collect();
+        nodes.sort_by_key(|node| (node.tree, node.id));
+        nodes.into_iter()
+    }
+
+    /// Every scalar of every file that is not itself read as a text.
+    pub(super) fn scalars(&self) -> impl Iterator<Item = (Node<'_>, &str)> {
+        self.trees().flat_map(move |tree| {
+            self.tree(tree).nodes.iter().enumerate().filter_map(move |(id, raw)| match &raw.kind {
+                Kind::Scalar(text, _) if self.embedded_in(tree, number(id)).is_none() => {
+                    Some((Node { texts: self, tree, id: number(id) }, text.as_ref()))
+                }
+                _ => None,
+            })
+        })
+    }
+}
+
+/// Whether a map is a `google.protobuf.StringValue`.
+pub(super) fn is_string_value(any: Node<'_>) -> bool {
+    any.get("@type").and_then(Node::text).is_some_and(|name| name.ends_with("google.protobuf.StringValue"))
 }
 
 /// Keys with dots in them are put in brackets.

@@ -1,7 +1,7 @@
 //! Kubernetes objects among the documents: alone, in Lists, in ConfigMaps; and which of them meet on one proxy.
 
-use super::given::Given;
 use super::node::Node;
+use super::texts::Texts;
 
 /// The namespace whose resources are for the whole mesh, unless it was renamed.
 pub(super) const ROOT_NAMESPACE: &str = "istio-system";
@@ -48,8 +48,8 @@ impl<'g> Object<'g> {
 }
 
 /// The objects of all files.
-pub(super) fn objects(given: &Given) -> impl Iterator<Item = Object<'_>> {
-    given
+pub(super) fn objects(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
+    texts
         .documents()
         .flat_map(|document| {
             let is_list = document.get("kind").and_then(Node::text).is_some_and(|kind| kind.ends_with("List"));
@@ -60,8 +60,8 @@ pub(super) fn objects(given: &Given) -> impl Iterator<Item = Object<'_>> {
 }
 
 /// The objects of a kind.
-pub(super) fn of_kind<'g>(given: &'g Given, kind: &'static str) -> impl Iterator<Item = Object<'g>> {
-    objects(given).filter(move |object| object.kind == kind)
+pub(super) fn of_kind<'g>(texts: &'g Texts, kind: &'static str) -> impl Iterator<Item = Object<'g>> {
+    objects(texts).filter(move |object| object.kind == kind)
 }
 
 /// The object that a node is in.

@@ -1,8 +1,8 @@
 //! Pods and what makes them, their proxies' settings, and the hooks of containers.
 
-use super::given::Given;
 use super::node::Node;
 use super::objects::{Object, objects};
+use super::texts::Texts;
 
 /// What Kubernetes takes when a pod does not say.
 pub(super) const DEFAULT_GRACE: u64 = 30;
@@ -77,8 +77,8 @@ impl<'g> Pod<'g> {
 }
 
 /// The pods of all files.
-pub(super) fn pods(given: &Given) -> impl Iterator<Item = Pod<'_>> {
-    objects(given).filter_map(Pod::of)
+pub(super) fn pods(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
+    objects(texts).filter_map(Pod::of)
 }
 
 /// A hook of a container.
@@ -143,11 +143,11 @@ impl<'g> Hook<'g> {
 }
 
 /// The stop hooks of all containers, wherever they are written.
-pub(super) fn stop_hooks(given: &Given) -> impl Iterator<Item = Hook<'_>> {
-    given.keyed("preStop").map(|node| Hook { node })
+pub(super) fn stop_hooks(texts: &Texts) -> impl Iterator<Item = Hook<'_>> {
+    texts.keyed("preStop").map(|node| Hook { node })
 }
 
 /// The hooks of all containers, wherever they are written.
-pub(super) fn hooks(given: &Given) -> impl Iterator<Item = Hook<'_>> {
-    stop_hooks(given).chain(given.keyed("postStart").map(|node| Hook { node }))
+pub(super) fn hooks(texts: &Texts) -> impl Iterator<Item = Hook<'_>> {
+    stop_hooks(texts).chain(texts.keyed("postStart").map(|node| Hook { node }))
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
 use super::{File, other};
@@ -30,8 +31,7 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     if let Some(port) = policy.gate_port {
         let role = gate_role(policy);
         let filter = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
-        listeners =
-            listeners.note(format!("The gate: curl 127.0.0.1:{port}/status")).item(parts::gate_listener("gate", port, policy, filter));
+        listeners = listeners.note(format!("The gate: curl 127.0.0.1:{port}/status")).item(gate::listener("gate", port, policy, filter));
     }
     let mut clusters = List::new();
     if policy.gate_port.is_some() {

@@ -1,5 +1,6 @@
 //! One EnvoyFilter with all parts: the counters, the gate, and what restores the scheme.
 
+use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
 use super::{File, metadata, objects, pods, target_refs};
@@ -126,7 +127,7 @@ fn gate(policy: &Policy) -> Vec<Patch> {
     let Some(port) = policy.gate_port else { return Vec::new() };
     let context = if matches!(policy.placement, Placement::Sidecar(_)) { "SIDECAR_OUTBOUND" } else { "GATEWAY" };
     let name = name_of(policy, "gate");
-    let listener = parts::gate_listener(&name, port, policy, parts::discovered(&name));
+    let listener = gate::listener(&name, port, policy, parts::discovered(&name));
     vec![(GATE, patch("LISTENER", Some(Map::new().with("context", context)), "ADD", listener))]
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: 
     // The policy may change while this listener stays.
     let mut lasting = policy.clone();
     lasting.sizing.deadline = lasting.sizing.deadline.max(LONG);
-    let gate = parts::gate_listener("gate", ports.gate, &lasting, discovered("laststream-gate", Watched::Gate, folder));
+    let gate = super::gate::listener("gate", ports.gate, &lasting, discovered("laststream-gate", Watched::Gate, folder));
     let eds = Map::new().with("service_name", ADMIN_CLUSTER).with("eds_config", Watched::Admin.source(folder));
     let admin = Map::new().with("name", ADMIN_CLUSTER).with("connect_timeout", "1s").with("type", "EDS").with("eds_cluster_config", eds);
     let document = Map::new()

@@ -5,7 +5,7 @@
 mod envoy;
 mod envoy_gateway;
 mod envoyfilter;
-mod gate_access;
+mod gate;
 mod hook;
 mod job;
 mod kustomization;

@@ -3,11 +3,9 @@
 use laststream_filter::forwarded::FORWARDED_PROTO;
 use serde_json::Value;
 
-use super::gate_access;
 use crate::policy::file::FailurePolicy;
 use crate::policy::module_json;
 use crate::policy::{Policy, Source, Told};
-use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map, Node};
 
 pub(super) const HCM: &str = "envoy.filters.network.http_connection_manager";
@@ -199,37 +197,6 @@ pub(super) const WHY_EARLY: &str =
     "What the peer sent is saved before Envoy writes its own x-forwarded-proto, which it does before any filter runs.";
 /// Why the saved header is removed again.
 pub(super) const WHY_REMOVED: &str = "The saved header is for this Envoy only: no app and no Envoy behind it may believe it.";
-
-/// What Envoy waits beyond the gate's deadline before it ends a request that is held; the gate itself answers within 5 s.
-const AFTER_THE_DEADLINE: TimeSpan = TimeSpan::seconds(10);
-
-/// The gate's listener around its filter.
-pub(super) fn gate_listener(name: &str, port: u16, policy: &Policy, filter: Map) -> Map {
-    let nobody = Map::new().with("status", 503_u16).with("body", Map::new().with("inline_string", "the gate is not there\n"));
-    let route = Map::new().with("match", Map::new().with("prefix", "/")).with("direct_response", nobody);
-    let host = Map::new()
-        .with("name", "gate")
-        .with("domains", List::new().item("*"))
-        .note("Nobody comes here while the gate works; if it does not, nothing says that one may go.")
-        .with("routes", List::new().item(route));
-    let manager = Map::new()
-        .with("@type", HCM_TYPE)
-        .note("Requests to the gate do not hold the drain: the gate leaves this name out.")
-        .with("stat_prefix", "laststream")
-        .note("A living gate answers every hook before. One that is held by a VM that has died gets Envoy's 504 then, and must ask again.")
-        .with("stream_idle_timeout", (policy.sizing.deadline + AFTER_THE_DEADLINE).rounded_up().to_string())
-        .with_some("early_header_mutation_extensions", gate_access::early_mutation(policy))
-        .with("http_filters", gate_access::filters(policy).chain([filter, router()]).collect::<List>())
-        .with("route_config", Map::new().with("name", name).with("virtual_hosts", List::new().item(host)));
-    let chain = Map::new().with("filters", List::new().item(Map::new().with("name", HCM).with("typed_config", manager)));
-    Map::new()
-        .with("name", name)
-        .note("The loopback interface: nobody from outside may ask.")
-        .with("address", address("127.0.0.1", port))
-        .note("So that draining inbound listeners spares it.")
-        .with("traffic_direction", "OUTBOUND")
-        .with("filter_chains", List::new().item(chain))
-}
 
 pub(super) fn router() -> Map {
     Map::new().with("name", "envoy.filters.http.router").with("typed_config", Map::new().with("@type", ROUTER_TYPE))

@@ -2,8 +2,8 @@
 
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity, is_secret};
-use crate::lint::given::{Given, is_string_value};
-use crate::lint::node::Node;
+use crate::lint::given::Given;
+use crate::lint::node::{Node, is_string_value};
 use crate::lint::objects::object_of;
 use crate::lint::plain::Meaning;
 use crate::yaml::tree::Position;
@@ -67,7 +67,7 @@ fn unreadable<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn key_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
     for tree in given.trees() {
         for &(again, first) in &given.tree(tree).twice {
-            let key = |id| Node { given, tree, id };
+            let key = |id| Node { texts: given, tree, id };
             let line = key(first).position().line;
             found.at(key(again), format!("`{}` stands already in line {line}", key(again).text().unwrap_or_default()));
         }
@@ -129,7 +129,7 @@ fn in_object(node: Node<'_>) -> bool {
 fn inflated<'g>(given: &'g Given, found: &mut Found<'g>) {
     for tree in given.trees() {
         for &id in &given.tree(tree).inflated {
-            found.at(Node { given, tree, id }, "the document is more than ten times as large as it looks");
+            found.at(Node { texts: given, tree, id }, "the document is more than ten times as large as it looks");
         }
     }
 }

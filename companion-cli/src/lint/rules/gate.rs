@@ -131,7 +131,7 @@ pub(super) const RULES: &[Rule] = &[
 
 fn open_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, _) in gates(given).filter(|(_, gate)| !has_secret(gate)) {
-        for listener in uses(module).into_iter().filter_map(listener) {
+        for listener in uses(given, module).into_iter().filter_map(listener) {
             if let Some((address, _)) = address(listener).filter(|(address, _)| !is_loopback(*address)) {
                 found.at(address, format!("the gate `{}` listens on `{}`", module.name(), address.text().unwrap_or_default()));
             }
@@ -176,7 +176,7 @@ fn fails_open<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn open_route<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, _) in gates(given) {
-        for manager in uses(module).into_iter().filter_map(connection_manager) {
+        for manager in uses(given, module).into_iter().filter_map(connection_manager) {
             let hosts = manager.fields("route_config.virtual_hosts");
             for route in hosts.into_iter().flat_map(Node::items).filter_map(|host| host.field("routes")).flat_map(Node::items) {
                 let status = route.fields("direct_response.status");
@@ -228,7 +228,7 @@ const LAST_ANSWER: u64 = 5_000;
 
 fn idle_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, gate) in gates(given) {
-        for manager in uses(module).into_iter().filter_map(connection_manager) {
+        for manager in uses(given, module).into_iter().filter_map(connection_manager) {
             let node = manager.field("stream_idle_timeout");
             let idle = node.and_then(Node::text).and_then(milliseconds).unwrap_or(IDLE);
             let deadline = gate.deadline_ms / 1000;
@@ -244,7 +244,7 @@ fn idle_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn inbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, _) in gates(given) {
-        for listener in uses(module).into_iter().filter_map(listener) {
+        for listener in uses(given, module).into_iter().filter_map(listener) {
             if let Some(node) = listener.field("traffic_direction").filter(|node| node.text() == Some("INBOUND")) {
                 found.at(node, format!("the listener of `{}` is an inbound one", module.name()));
             }
@@ -254,7 +254,7 @@ fn inbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn unbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, _) in gates(given) {
-        for listener in uses(module).into_iter().filter_map(listener) {
+        for listener in uses(given, module).into_iter().filter_map(listener) {
             if let Some(node) = listener.field("bind_to_port").filter(|node| node.text() == Some("false")) {
                 found.at(node, format!("the listener of `{}` is not bound", module.name()));
             }
@@ -266,7 +266,7 @@ fn two_gates<'g>(given: &'g Given, found: &mut Found<'g>) {
     let mut earlier: Vec<(Module<'g>, Option<Patch<'g>>)> = Vec::new();
     for (module, _) in gates(given) {
         // An extension configuration goes to every proxy that is selected; the listener that waits for it does not.
-        let place = uses(module).into_iter().find_map(patch_of);
+        let place = uses(given, module).into_iter().find_map(patch_of);
         let meets = |(other, there): &&(Module<'g>, Option<Patch<'g>>)| {
             let contexts = place.zip(*there).is_none_or(|(one, two)| one.contexts_meet(two));
             let same = module.patch().zip(other.patch()).is_some_and(|(one, two)| is_same_resource(one.filter, two.filter));
@@ -295,7 +295,7 @@ fn secret_in_clear_text<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn untold_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, gate) in gates(given).filter(|(_, gate)| gate.secret.is_none()) {
         let key = gate.secret_key.as_deref().unwrap_or(ADDRESS_KEY);
-        for filter in uses(module) {
+        for filter in uses(given, module) {
             let Some(filters) = filter.parent().filter(|list| list.key_text().is_some_and(|key| key.starts_with("http"))) else { continue };
             let in_front = filters.items().take_while(|other| *other != filter);
             let mut states = in_front.filter_map(|other| other.fields("typed_config.on_request_headers")).flat_map(Node::items);
@@ -308,7 +308,7 @@ fn untold_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn counts_itself<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, gate) in gates(given) {
-        for manager in uses(module).into_iter().filter_map(connection_manager) {
+        for manager in uses(given, module).into_iter().filter_map(connection_manager) {
             let Some(node) = manager.field("stat_prefix") else { continue };
             let Some(prefix) = node.text().filter(|prefix| !gate.admin.ignore.iter().any(|ignored| ignored == prefix)) else { continue };
             found.at(node, format!("`{prefix}` is not in `gate.admin.ignore`, which is {}", gate.admin.ignore.join(", ")));

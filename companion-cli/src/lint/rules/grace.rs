@@ -125,7 +125,7 @@ fn grace_below_hook<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn hook_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
     let mut by_port: HashMap<u64, (Module<'g>, u64)> = HashMap::new();
     for (module, gate) in gates(given) {
-        for (_, port) in uses(module).into_iter().filter_map(listener).filter_map(address) {
+        for (_, port) in uses(given, module).into_iter().filter_map(listener).filter_map(address) {
             let longest = by_port.entry(port).or_insert((module, gate.deadline_ms));
             if longest.1 < gate.deadline_ms {
                 *longest = (module, gate.deadline_ms);
@@ -159,8 +159,7 @@ fn settings<'g>(given: &'g Given, name: &'static str) -> impl Iterator<Item = No
 }
 
 fn pod_of<'g>(node: Node<'g>) -> Option<Pod<'g>> {
-    let outermost = std::iter::successors(Some(node), |node| node.given.carrier(node.tree)).last()?;
-    Hook { node: outermost }.pod()
+    Hook { node: node.outermost() }.pod()
 }
 
 fn exit_on_zero<'g>(given: &'g Given, found: &mut Found<'g>) {

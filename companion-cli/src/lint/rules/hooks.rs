@@ -106,7 +106,7 @@ fn drains_the_agent<'g>(given: &'g Given, found: &mut Found<'g>) {
 }
 
 fn unreachable<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let own = gates(given).flat_map(|(module, _)| uses(module)).filter_map(listener).filter_map(address);
+    let own = gates(given).flat_map(|(module, _)| uses(given, module)).filter_map(listener).filter_map(address);
     let loopback: Vec<u64> = own.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
     for http in stop_hooks(given).filter_map(Hook::http) {
         let Some(port) = http.get("port") else { continue };

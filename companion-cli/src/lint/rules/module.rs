@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
-use crate::lint::given::{Given, is_string_value};
+use crate::lint::given::Given;
 use crate::lint::listeners::uses;
 use crate::lint::modules::{counters, ours};
-use crate::lint::node::Node;
+use crate::lint::node::{Node, is_string_value};
 use crate::lint::objects::of_kind;
 use crate::lint::plain::Meaning;
 
@@ -168,7 +168,7 @@ fn warned<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn scope_and_context<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, scope) in counters(given) {
-        for patch in uses(module).into_iter().filter_map(patch_of).filter(|patch| patch.apply_to() == "HTTP_FILTER") {
+        for patch in uses(given, module).into_iter().filter_map(patch_of).filter(|patch| patch.apply_to() == "HTTP_FILTER") {
             let fits = match (scope, patch.context()) {
                 (Scope::Gateway, context) => matches!(context, "GATEWAY" | "WAYPOINT" | "ANY"),
                 (Scope::Inbound, context) => matches!(context, "SIDECAR_INBOUND" | "WAYPOINT"),

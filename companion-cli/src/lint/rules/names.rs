@@ -96,7 +96,7 @@ fn report_twice<'g>(added: impl Iterator<Item = Patch<'g>>, meet: fn(Patch<'g>, 
 }
 
 fn given_name(node: Node<'_>) -> &str {
-    node.given.source(node.tree).map_or("", |source| source.name.as_str())
+    node.texts.source(node.tree).map_or("", |source| source.name.as_str())
 }
 
 fn listener_without_name<'g>(given: &'g Given, found: &mut Found<'g>) {

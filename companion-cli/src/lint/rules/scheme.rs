@@ -203,7 +203,7 @@ fn no_peer<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn peer_too_late<'g>(given: &'g Given, found: &mut Found<'g>) {
     let tellers = tellers(given);
     for (module, proto) in restorers(given).filter(|(_, proto)| wants_peer(proto)) {
-        let late = |teller: Node<'g>| comes_after(teller, module).unwrap_or(false);
+        let late = |teller: Node<'g>| comes_after(given, teller, module).unwrap_or(false);
         let mut own = own_tellers(&tellers, module, proto).peekable();
         let Some(first) = own.peek().copied() else { continue };
         if own.all(late) {
@@ -213,11 +213,11 @@ fn peer_too_late<'g>(given: &'g Given, found: &mut Found<'g>) {
 }
 
 /// Whether the module runs before the teller; none where that is not to be seen.
-fn comes_after(teller: Node<'_>, module: Module<'_>) -> Option<bool> {
+fn comes_after<'g>(given: &'g Given, teller: Node<'g>, module: Module<'g>) -> Option<bool> {
     let Some(own) = patch_of(teller) else {
         return Some(index_in_chain(teller)? > index_in_chain(module.typed)?);
     };
-    let mut patches = uses(module).into_iter().filter_map(patch_of);
+    let mut patches = uses(given, module).into_iter().filter_map(patch_of);
     let puts = patches.find(|patch| patch.apply_to() == "HTTP_FILTER" && patch.filter.node == own.filter.node)?;
     let later = own.node.raw()?.index > puts.node.raw()?.index;
     match (own.operation(), puts.operation()) {

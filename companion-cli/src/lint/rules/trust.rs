@@ -121,7 +121,8 @@ fn may_be_kept(given: &Given, module: Module<'_>, proto: &ForwardedProto) -> boo
     let says_so = proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO);
     let is_inbound = module.wire().is_some_and(|wire| wire.scope == Scope::Inbound);
     let in_manager = connection_manager(module.typed).is_some_and(keeps);
-    let in_mesh = matches!(module.reach(), Reach::Mesh(_)) && uses(module).into_iter().any(|filter| stands_where_kept(given, filter));
+    let in_mesh =
+        matches!(module.reach(), Reach::Mesh(_)) && uses(given, module).into_iter().any(|filter| stands_where_kept(given, filter));
     says_so || is_inbound || in_manager || in_mesh
 }
 

@@ -98,6 +98,10 @@ async fn opens_by_force(lab: &Lab) -> Outcome {
     same(&forced.json()?[0], "state", "forced")?;
     same(&bench.status().await?, "reason", "forced: the app & its 50% ☕ are gone")?;
     operator.runs(&["ready"]).await?.expect(0)?;
+    // The gate stays open until that drain is taken back, and the exit code says so.
+    shows(&operator.runs(&["drain"]).await?.expect(1)?, "forced: no drain begins")?;
+    operator.runs(&["drain", "--cancel"]).await?.expect(0)?;
+    operator.runs(&["drain"]).await?.expect(0)?;
     drop(held);
     Ok(())
 }

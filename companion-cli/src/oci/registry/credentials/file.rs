@@ -9,7 +9,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 
-use super::{Error, Found, Login, Secret, Sources, helper, key};
+use super::{Error, Found, Login, Sources, helper, key};
 use crate::foreign;
 use crate::oci::image::is_docker_hub;
 
@@ -19,9 +19,6 @@ const LARGEST: u64 = 4 << 20;
 /// docker pads its base64, others do not.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent));
-
-/// A helper writes this instead of a name when the secret is an identity token.
-pub(super) const TOKEN_USER: &str = "<token>";
 
 pub(super) struct File {
     path: PathBuf,
@@ -112,19 +109,7 @@ impl File {
             let (name, word) = text.split_once(':').ok_or_else(|| wrong("has no colon between name and password"))?;
             (username, password) = (name.to_owned(), word.trim_end_matches('\0').to_owned());
         }
-        Ok(login(username, password, entry.identitytoken.clone()))
-    }
-}
-
-/// An identity token goes before a password.
-pub(super) fn login(username: String, password: String, token: Option<String>) -> Option<Login> {
-    if let Some(token) = token.filter(|token| !token.is_empty()) {
-        return Some(Login::IdentityToken { username, token: Secret::new(token) });
-    }
-    match (username.as_str(), password.as_str()) {
-        ("", _) | (_, "") => None,
-        (TOKEN_USER, _) => Some(Login::IdentityToken { username: String::new(), token: Secret::new(password) }),
-        _ => Some(Login::Password { username, password: Secret::new(password) }),
+        Ok(super::login(username, password, entry.identitytoken.clone()))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::{Login, Sources, file};
+use super::{Login, Sources, login};
 use crate::env_vars;
 
 /// More of what a helper says is not read.
@@ -36,7 +36,7 @@ pub(super) fn ask(helper: &str, registry: &str, sources: &Sources) -> Result<Opt
     }
     // The words of the parser may quote the secret.
     let answer: Answer = serde_json::from_str(&said).map_err(|_| "did not answer with `Username` and `Secret` as JSON".to_owned())?;
-    Ok(file::login(answer.username, answer.secret, None))
+    Ok(login(answer.username, answer.secret, None))
 }
 
 fn program(helper: &str, sources: &Sources) -> Option<PathBuf> {

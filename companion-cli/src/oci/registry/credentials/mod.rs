@@ -142,6 +142,21 @@ impl Sources {
     }
 }
 
+/// A helper writes this instead of a name when the secret is an identity token.
+const TOKEN_USER: &str = "<token>";
+
+/// An identity token goes before a password.
+fn login(username: String, password: String, token: Option<String>) -> Option<Login> {
+    if let Some(token) = token.filter(|token| !token.is_empty()) {
+        return Some(Login::IdentityToken { username, token: Secret::new(token) });
+    }
+    match (username.as_str(), password.as_str()) {
+        ("", _) | (_, "") => None,
+        (TOKEN_USER, _) => Some(Login::IdentityToken { username: String::new(), token: Secret::new(password) }),
+        _ => Some(Login::Password { username, password: Secret::new(password) }),
+    }
+}
+
 fn given(username: Option<String>, password: Option<Secret>, in_environment: Option<String>) -> Result<Option<Found>, Error> {
     let (password, source) = match (password, in_environment) {
         (Some(password), _) => (Some(password), "the options"),

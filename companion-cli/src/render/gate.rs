@@ -1,12 +1,44 @@
-//! What stands in front of the gate: the address that its connection came in on, and its secret, from Envoy itself.
+//! The gate's listener, and what stands in front of the gate: the address that its connection came in on, and its secret, from Envoy itself.
 
 use laststream_filter::gate::access::ADDRESS_KEY;
 
-use super::parts::{FILTER_STATE_TYPE, early_mutations};
+use super::parts::{FILTER_STATE_TYPE, HCM, HCM_TYPE, address, early_mutations, router};
 use crate::policy::Policy;
 use crate::policy::file::GateSecret;
 use crate::policy::module_json::SECRET_KEY;
+use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
+
+/// What Envoy waits beyond the gate's deadline before it ends a request that is held; the gate itself answers within 5 s.
+const AFTER_THE_DEADLINE: TimeSpan = TimeSpan::seconds(10);
+
+/// The gate's listener around its filter.
+pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> Map {
+    let nobody = Map::new().with("status", 503_u16).with("body", Map::new().with("inline_string", "the gate is not there\n"));
+    let route = Map::new().with("match", Map::new().with("prefix", "/")).with("direct_response", nobody);
+    let host = Map::new()
+        .with("name", "gate")
+        .with("domains", List::new().item("*"))
+        .note("Nobody comes here while the gate works; if it does not, nothing says that one may go.")
+        .with("routes", List::new().item(route));
+    let manager = Map::new()
+        .with("@type", HCM_TYPE)
+        .note("Requests to the gate do not hold the drain: the gate leaves this name out.")
+        .with("stat_prefix", "laststream")
+        .note("A living gate answers every hook before. One that is held by a VM that has died gets Envoy's 504 then, and must ask again.")
+        .with("stream_idle_timeout", (policy.sizing.deadline + AFTER_THE_DEADLINE).rounded_up().to_string())
+        .with_some("early_header_mutation_extensions", early_mutation(policy))
+        .with("http_filters", filters(policy).chain([filter, router()]).collect::<List>())
+        .with("route_config", Map::new().with("name", name).with("virtual_hosts", List::new().item(host)));
+    let chain = Map::new().with("filters", List::new().item(Map::new().with("name", HCM).with("typed_config", manager)));
+    Map::new()
+        .with("name", name)
+        .note("The loopback interface: nobody from outside may ask.")
+        .with("address", address("127.0.0.1", port))
+        .note("So that draining inbound listeners spares it.")
+        .with("traffic_direction", "OUTBOUND")
+        .with("filter_chains", List::new().item(chain))
+}
 
 const INJECTOR_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.credential_injector.v3.CredentialInjector";
 const CREDENTIAL_TYPE: &str = "type.googleapis.com/envoy.extensions.http.injected_credentials.generic.v3.Generic";
@@ -17,7 +49,7 @@ const EXPECTED: &str = "x-laststream-expected-secret";
 const RESOURCE: &str = "laststream-gate";
 
 /// The filters in front of the module.
-pub(super) fn filters(policy: &Policy) -> impl Iterator<Item = Map> {
+fn filters(policy: &Policy) -> impl Iterator<Item = Map> {
     let injector = match &policy.gate_secret {
         Some(GateSecret::Sds(path)) => Some(injector(path)),
         _ => None,
@@ -26,7 +58,7 @@ pub(super) fn filters(policy: &Policy) -> impl Iterator<Item = Map> {
 }
 
 /// Takes away what a client sent under the name of the header that holds the expected secret.
-pub(super) fn early_mutation(policy: &Policy) -> Option<List> {
+fn early_mutation(policy: &Policy) -> Option<List> {
     matches!(policy.gate_secret, Some(GateSecret::Sds(_))).then(|| {
         let removal = Map::new().with("remove", EXPECTED);
         early_mutations(

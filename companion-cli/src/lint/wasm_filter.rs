@@ -1,0 +1,165 @@
+//! Wasm filters in Envoy's configuration, and what laststream's own say.
+
+use laststream_filter::config::wire::{Configuration, Role};
+use laststream_filter::config::{self, Refused};
+
+use super::envoy_filter::{Patch, patch_of};
+use super::node::{Node, is_string_value};
+use super::reach::Reach;
+use super::texts::Texts;
+
+const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
+
+/// What is found out once about a Wasm filter.
+#[derive(Debug)]
+pub(super) struct Known {
+    tree: u32,
+    typed: u32,
+    plugin: u32,
+    reach: Reach,
+    is_ours: bool,
+    wire: Option<Configuration>,
+}
+
+impl Known {
+    /// Of all files.
+    pub(super) fn all(texts: &Texts) -> Vec<Self> {
+        texts.keyed("@type").filter_map(|name| Self::of(name.parent()?, name.text()?)).collect()
+    }
+
+    fn of(typed: Node<'_>, name: &str) -> Option<Self> {
+        let plugin = if name.ends_with(WASM) {
+            typed.field("config")?
+        } else {
+            typed.text_of("type_url").filter(|name| name.ends_with(WASM))?;
+            typed.fields("value.config")?
+        };
+        let mut known = Self { tree: typed.tree, typed: typed.id, plugin: plugin.id, reach: Reach::of(typed), is_ours: false, wire: None };
+        let module = Module { typed, plugin, known: &known };
+        let (is_ours, wire) = (module.names_us(), module.read());
+        (known.is_ours, known.wire) = (is_ours, wire);
+        Some(known)
+    }
+}
+
+/// A Wasm filter.
+#[derive(Clone, Copy)]
+pub(super) struct Module<'g> {
+    /// The map with the type.
+    pub(super) typed: Node<'g>,
+    /// `config` within: Envoy's plugin configuration.
+    pub(super) plugin: Node<'g>,
+    known: &'g Known,
+}
+
+impl<'g> Module<'g> {
+    pub(super) fn of(texts: &'g Texts, known: &'g Known) -> Self {
+        let node = |id| Node { texts, tree: known.tree, id };
+        Self { typed: node(known.typed), plugin: node(known.plugin), known }
+    }
+
+    /// The map that has the filter's name.
+    pub(super) fn filter(self) -> Node<'g> {
+        self.typed.parent().unwrap_or(self.typed)
+    }
+
+    pub(super) fn name(self) -> &'g str {
+        self.filter().text_of("name").unwrap_or_default()
+    }
+
+    pub(super) fn patch(self) -> Option<Patch<'g>> {
+        patch_of(self.typed)
+    }
+
+    /// The patch, when the filter reaches Envoy by extension discovery, which Istio's agent rewrites.
+    pub(super) fn extension(self) -> Option<Patch<'g>> {
+        self.patch().filter(|patch| patch.apply_to() == "EXTENSION_CONFIG")
+    }
+
+    pub(super) fn vm(self) -> Option<Node<'g>> {
+        self.plugin.field("vm_config")
+    }
+
+    pub(super) fn vm_id(self) -> &'g str {
+        self.vm().and_then(|vm| vm.text_of("vm_id")).unwrap_or_default()
+    }
+
+    /// Where the code is fetched from.
+    pub(super) fn remote(self) -> Option<Node<'g>> {
+        self.vm()?.fields("code.remote")
+    }
+
+    pub(super) fn uri(self) -> Option<Node<'g>> {
+        self.remote()?.fields("http_uri.uri")
+    }
+
+    pub(super) fn uri_text(self) -> &'g str {
+        self.uri().and_then(Node::text).unwrap_or_default()
+    }
+
+    /// What the code is, wherever it comes from.
+    fn code(self) -> &'g str {
+        let local = self.vm().and_then(|vm| vm.fields("code.local.filename")).and_then(Node::text);
+        local.unwrap_or_else(|| self.uri_text())
+    }
+
+    pub(super) fn is_ours(self) -> bool {
+        self.known.is_ours
+    }
+
+    /// Whether it calls itself laststream.
+    fn names_us(self) -> bool {
+        let plugin = ["name", "root_id"].iter().filter_map(|field| self.plugin.text_of(field));
+        plugin.chain([self.name(), self.vm_id(), self.code()]).any(|text| text.contains("laststream"))
+    }
+
+    /// The Any that holds the module's configuration.
+    pub(super) fn configuration(self) -> Option<Node<'g>> {
+        self.plugin.field("configuration")
+    }
+
+    /// The scalar with the module's configuration, where it is written as the module wants it.
+    pub(super) fn text(self) -> Option<Node<'g>> {
+        self.configuration().filter(|any| is_string_value(*any))?.get("value")
+    }
+
+    /// The configuration as the module reads it, when its shape is right.
+    pub(super) fn wire(self) -> Option<&'g Configuration> {
+        self.known.wire.as_ref()
+    }
+
+    fn read(self) -> Option<Configuration> {
+        let text = match self.configuration() {
+            Some(_) => self.text()?.text()?,
+            None => "",
+        };
+        config::read_wire(text.as_bytes()).ok()
+    }
+
+    /// What the module says of its configuration.
+    pub(super) fn verdict(self) -> Option<Result<config::Config, Refused>> {
+        Some(config::parse(self.text()?.text()?.as_bytes()))
+    }
+
+    pub(super) fn is_gate(self) -> bool {
+        self.wire().is_some_and(|wire| wire.role == Role::Gate)
+    }
+
+    /// What the VM's own configuration says.
+    pub(super) fn vm_configuration(self) -> &'g str {
+        self.vm().and_then(|vm| vm.fields("configuration.value")).and_then(Node::text).unwrap_or_default()
+    }
+
+    pub(super) fn shares_code(self, other: Self) -> bool {
+        self.code() == other.code()
+    }
+
+    pub(super) fn reach(self) -> &'g Reach {
+        &self.known.reach
+    }
+
+    /// Whether one Envoy may have both.
+    pub(super) fn may_meet(self, other: Self) -> bool {
+        self.known.reach.may_meet(&other.known.reach)
+    }
+}
