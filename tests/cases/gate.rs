@@ -5,7 +5,7 @@ mod access_agent;
 mod access_rendered;
 mod adversary;
 mod app;
-mod bench;
+pub(crate) mod bench;
 mod clock;
 mod commands;
 mod deaths;

@@ -5,6 +5,7 @@ mod configuration;
 mod counting;
 mod forwarded_proto;
 mod gate;
+mod guards;
 mod hostile;
 mod load;
 mod manifests;
@@ -21,6 +22,7 @@ pub(crate) fn all() -> Vec<Case> {
         counting::cases(),
         forwarded_proto::cases(),
         gate::cases(),
+        guards::cases(),
         hostile::cases(),
         load::cases(),
         manifests::cases(),
