@@ -121,7 +121,8 @@ async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     for _ in 0..3 {
         client.get("/echo").await?.expect(200)?;
     }
-    let abandoned = client.open(crate::support::h2::request("GET", "https", "/hold/a")).await?;
+    let mut abandoned = client.open(crate::support::h2::request("GET", "https", "/hold/a")).await?;
+    abandoned.finish().await?;
     stage.upstream.wait_held("a", 1, Duration::from_secs(20)).await?;
     abandoned.reset();
     client.close().await?;
