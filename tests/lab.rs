@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use laststream::local::envoy::{self, SUPPORTED, Version, Wanted};
 use laststream::progress::Progress;
 use libtest_mimic::Trial;
+use tempfile::TempDir;
 
 use crate::support::bootstrap::filters::Wasm;
 use crate::support::failure::{Context as _, Failure, Outcome, completion, fail};
@@ -124,7 +125,7 @@ pub(crate) fn module() -> Outcome<PathBuf> {
         let write = || {
             let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR"))?;
             file.write_all(bytes)?;
-            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laststream.wasm");
+            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(MODULE);
             file.persist(&path)?;
             Ok(path)
         };
@@ -132,6 +133,19 @@ pub(crate) fn module() -> Outcome<PathBuf> {
     });
     FILE.clone().map_err(Failure::new)
 }
+
+/// The last module that called the ABI itself, without the SDK; tests/modules says where it comes from.
+pub(crate) fn module_before_the_sdk() -> Outcome<TempDir> {
+    let compressed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/before-the-sdk.wasm.gz");
+    let folder = TempDir::new().context("a folder for the earlier module")?;
+    let mut module = std::fs::File::create(folder.path().join(MODULE)).context("the earlier module")?;
+    let compressed = std::fs::File::open(compressed).context("the compressed earlier module")?;
+    std::io::copy(&mut flate2::read::GzDecoder::new(compressed), &mut module).context("unpacking the earlier module")?;
+    Ok(folder)
+}
+
+/// The name of a module's file.
+pub(crate) const MODULE: &str = "laststream.wasm";
 
 /// The same with the feature `test-deaths`: a request with `x-laststream-die` makes its VM die.
 pub(crate) fn mortal_module() -> Outcome<PathBuf> {

@@ -61,6 +61,8 @@ pub(crate) struct Fake {
     pub(crate) looks: Cell<usize>,
     shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
     queues: RefCell<BTreeMap<u32, VecDeque<Vec<u8>>>>,
+    /// Queues cannot be had.
+    pub(crate) has_no_queues: Cell<bool>,
     pub(crate) period: Cell<u32>,
     pub(crate) calls: RefCell<Vec<String>>,
     pub(crate) answers: RefCell<Vec<(u32, u16, String)>>,
@@ -180,6 +182,9 @@ impl Control for Fake {
     }
 
     fn queue(&self, _name: &str) -> Option<u32> {
+        if self.has_no_queues.get() {
+            return None;
+        }
         let mut queues = self.queues.borrow_mut();
         let queue = queues.len() as u32 + 1;
         queues.insert(queue, VecDeque::new());
@@ -204,12 +209,13 @@ impl Control for Fake {
         Some(calls.len() as u32)
     }
 
+    /// No call is ever answered here, and the SDK panics where headers are read of an answer that there is not.
     fn called_status(&self) -> Option<u16> {
-        Some(200)
+        panic!("there is no answer")
     }
 
     fn called_header(&self, _name: &str) -> Option<Vec<u8>> {
-        None
+        panic!("there is no answer")
     }
 
     fn called_body(&self, _length: usize) -> Vec<u8> {

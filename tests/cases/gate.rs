@@ -5,7 +5,7 @@ mod access_agent;
 mod access_rendered;
 mod adversary;
 mod app;
-mod bench;
+pub(crate) mod bench;
 mod clock;
 mod commands;
 mod deaths;
@@ -25,6 +25,7 @@ mod traffic;
 mod true_zero;
 mod truth;
 mod two_gates;
+mod upgrade;
 mod waiters;
 mod watch;
 
@@ -46,6 +47,7 @@ pub(crate) fn cases() -> Vec<Case> {
         grpc::cases(),
         truth::cases(),
         two_gates::cases(),
+        upgrade::cases(),
         hooks::cases(),
         interface::cases(),
         listing::cases(),

@@ -1,11 +1,13 @@
-//! Twenty thousand operations of every kind over both workers: afterwards nothing is counted that is not there, and nothing was missed.
+//! Thousands of operations of every kind over both workers: afterwards nothing is counted that is not there, and nothing was missed.
 
+use std::cell::Cell;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, LONG_LIVED};
-use crate::lab::{Case, Lab, case};
+use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
+use crate::support::bootstrap::filters::Wasm;
 use crate::support::bootstrap::{Hcm, extension, filters};
 use crate::support::certificates::Authority;
 use crate::support::envoy::{Envoy, Options};
@@ -13,12 +15,17 @@ use crate::support::failure::{Outcome, ensure, ensure_eq};
 use crate::support::load::{self, bed};
 use crate::support::trial::wait_for;
 use crate::support::upstream::Upstream;
+use crate::support::xds::{Verdict, Xds};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(counts_every_kind_of_stream, 300)]
+    vec![case!(counts_every_kind_of_stream, 300), case!(counts_through_upgrades_from_before_the_sdk, 300)]
 }
 
 const OPERATIONS: usize = 20_000;
+/// While the module is replaced.
+const OPERATIONS_OF_AN_UPGRADE: usize = 6_000;
+/// There and back, so often.
+const UPGRADES: usize = 3;
 const PARALLEL: usize = 16;
 const SEED: u64 = 11;
 const LISTENERS: [&str; 2] = ["load", "load-quic"];
@@ -30,24 +37,52 @@ const POLICY: &str = r#"{
 }"#;
 
 async fn counts_every_kind_of_stream(lab: &Lab) -> Outcome {
+    counts(lab, &lab.stream(POLICY).filter(), OPERATIONS, async |_| Ok(())).await
+}
+
+/// Each module counts to their end the streams that began with it, whichever counts the next.
+async fn counts_through_upgrades_from_before_the_sdk(lab: &Lab) -> Outcome {
+    let earlier = module_before_the_sdk()?;
+    let xds = Xds::new()?;
+    let now = lab.stream(POLICY);
+    let before = Wasm { module: &earlier.path().join(MODULE), ..now.clone() };
+    xds.write_filter("laststream", &before.typed_config())?;
+    let upgrade = async |envoy: &Envoy| {
+        for round in 1..=UPGRADES {
+            for (module, direction) in [(&now, "upgrade"), (&before, "downgrade")] {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let verdict = xds.replace_filter(envoy, "laststream", &module.typed_config()).await?;
+                ensure_eq!(verdict, Verdict::Accepted, "{direction} {round}");
+            }
+        }
+        Ok(())
+    };
+    counts(lab, &filters::discovered("laststream", &xds), OPERATIONS_OF_AN_UPGRADE, upgrade).await
+}
+
+/// Runs so many operations through this filter, and something else meanwhile, which must end first.
+async fn counts(lab: &Lab, filter: &Value, operations: usize, meanwhile: impl AsyncFnOnce(&Envoy) -> Outcome) -> Outcome {
     let authority = Authority::new()?;
     let upstream = Upstream::start().await?;
-    let hcm = |prefix: &str| {
-        let hcm = Hcm::new(prefix).filter(filters::direct_peer()).filter(lab.stream(POLICY).filter()).filter(witness(prefix));
-        bed::routes(hcm)
-    };
+    let hcm = |prefix: &str| bed::routes(Hcm::new(prefix).filter(filters::direct_peer()).filter(filter.clone()).filter(witness(prefix)));
     let [tcp, quic] = LISTENERS.map(hcm);
     let envoy = Envoy::start(&lab.envoy, bed::bootstrap(&upstream, tcp, quic, &authority)?.build(), Options::default()).await?;
-    let watched = watch(&envoy);
     let targets = bed::targets(&envoy, &authority).await?;
+    let has_ended = Cell::new(false);
+    let meanwhile = async {
+        meanwhile(&envoy).await?;
+        has_ended.set(true);
+        watch(&envoy).await
+    };
     let report = tokio::select! {
-        report = load::run(OPERATIONS, PARALLEL, SEED, targets) => report,
-        outcome = watched => return outcome,
+        report = load::run(operations, PARALLEL, SEED, targets) => report,
+        outcome = meanwhile => return outcome,
     };
     report.check()?;
-    ensure!(report.operations >= OPERATIONS as u64, "{} operations", report.operations);
+    ensure!(has_ended.get(), "the load ended first: {report}");
+    ensure!(report.operations >= operations as u64, "{} operations", report.operations);
     wait_for(Duration::from_secs(30), "every stream to be gone", async || gone(&envoy).await).await?;
-    missed_none(&envoy).await
+    missed_none(&envoy, operations).await
 }
 
 /// A native filter behind the module that counts the requests that come by.
@@ -77,7 +112,7 @@ async fn gone(envoy: &Envoy) -> Outcome {
     Ok(())
 }
 
-async fn missed_none(envoy: &Envoy) -> Outcome {
+async fn missed_none(envoy: &Envoy, operations: usize) -> Outcome {
     let stats = envoy.stats().await?;
     let sum = |end: &str| {
         stats.iter().filter(|(name, _)| name.starts_with("http.load") && name.ends_with(end)).map(|(_, value)| value).sum::<u64>()
@@ -85,7 +120,7 @@ async fn missed_none(envoy: &Envoy) -> Outcome {
     let begun = stats.get(BEGUN).copied().unwrap_or_default();
     ensure_eq!(begun, sum(".allowed"), "begun, by the module and by the filter behind it: {stats:#?}");
     let all = sum(".downstream_rq_total");
-    ensure!(begun > OPERATIONS as u64 && begun <= all, "{begun} begun of {all} that Envoy saw");
+    ensure!(begun > operations as u64 && begun <= all, "{begun} begun of {all} that Envoy saw");
     let verdicts: u64 = stats.iter().filter(|(name, _)| name.contains("laststream_forwarded_proto_")).map(|(_, value)| value).sum();
     ensure_eq!(verdicts, begun, "verdicts on x-forwarded-proto");
     Ok(())

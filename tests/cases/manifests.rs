@@ -33,7 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-const MODULE: &str = "target/wasm32-unknown-unknown/wasm/laststream_filter.wasm";
+const MODULE: &str = "laststream.wasm";
 
 /// 10.0.0.0/16, as a matcher sees it.
 const TRUSTED: &str = "prefix: \"10.0.\"";

@@ -6,6 +6,7 @@ mod counting;
 mod demo_page;
 mod forwarded_proto;
 mod gate;
+mod guards;
 mod hostile;
 mod kubectl;
 mod load;
@@ -23,6 +24,7 @@ pub(crate) fn all() -> Vec<Case> {
         counting::cases(),
         forwarded_proto::cases(),
         gate::cases(),
+        guards::cases(),
         hostile::cases(),
         load::cases(),
         manifests::cases(),

@@ -18,35 +18,35 @@ use crate::support::h1::{Client, Request, Response, once};
 use crate::support::trial::wait_for;
 use crate::support::upstream::Upstream;
 
-pub(super) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Requests to the gate that are in flight.
-pub(super) const WAITING: &str = "http.laststream.downstream_rq_active";
+pub(crate) const WAITING: &str = "http.laststream.downstream_rq_active";
 
-pub(super) struct Bench {
-    pub(super) upstream: Upstream,
-    pub(super) envoy: Envoy,
-    pub(super) main: SocketAddr,
-    pub(super) gate: SocketAddr,
+pub(crate) struct Bench {
+    pub(crate) upstream: Upstream,
+    pub(crate) envoy: Envoy,
+    pub(crate) main: SocketAddr,
+    pub(crate) gate: SocketAddr,
 }
 
 impl Bench {
     /// The module on `main`, a gate with this configuration beside it.
-    pub(super) async fn set(lab: &Lab, gate: &str) -> Outcome<Self> {
+    pub(crate) async fn set(lab: &Lab, gate: &str) -> Outcome<Self> {
         Self::with(lab, gate, routes(Hcm::new("main").filter(lab.stream("{}").filter()))).await
     }
 
-    pub(super) async fn with(lab: &Lab, gate: &str, main: Hcm) -> Outcome<Self> {
+    pub(crate) async fn with(lab: &Lab, gate: &str, main: Hcm) -> Outcome<Self> {
         Self::upon(Bootstrap::new(), lab, gate, main).await
     }
 
     /// With more around it than there usually is.
-    pub(super) async fn upon(bootstrap: Bootstrap, lab: &Lab, gate: &str, main: Hcm) -> Outcome<Self> {
+    pub(crate) async fn upon(bootstrap: Bootstrap, lab: &Lab, gate: &str, main: Hcm) -> Outcome<Self> {
         Self::behind(Listener::new("main", main), bootstrap, lab, gate).await
     }
 
     /// With another listener.
-    pub(super) async fn behind(main: Listener, bootstrap: Bootstrap, lab: &Lab, gate: &str) -> Outcome<Self> {
+    pub(crate) async fn behind(main: Listener, bootstrap: Bootstrap, lab: &Lab, gate: &str) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let bootstrap = clusters(bootstrap, &upstream)
             .cluster(admin_cluster("prometheus_stats"))
@@ -56,26 +56,26 @@ impl Bench {
     }
 
     /// Any Envoy that has the listeners `main` and `gate`.
-    pub(super) async fn start(lab: &Lab, upstream: Upstream, bootstrap: Bootstrap, options: Options) -> Outcome<Self> {
+    pub(crate) async fn start(lab: &Lab, upstream: Upstream, bootstrap: Bootstrap, options: Options) -> Outcome<Self> {
         let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
         let (main, gate) = (envoy.address("main").await?, envoy.address("gate").await?);
         Ok(Self { upstream, envoy, main, gate })
     }
 
-    pub(super) async fn get(&self, path: &str) -> Outcome<Response> {
+    pub(crate) async fn get(&self, path: &str) -> Outcome<Response> {
         once(self.gate, &Request::get(path)).await
     }
 
-    pub(super) async fn post(&self, path: &str) -> Outcome<Response> {
+    pub(crate) async fn post(&self, path: &str) -> Outcome<Response> {
         once(self.gate, &Request::post(path, "")).await
     }
 
-    pub(super) async fn status(&self) -> Outcome<Value> {
+    pub(crate) async fn status(&self) -> Outcome<Value> {
         self.get("/status").await?.expect(200)?.json()
     }
 
     /// A request that is in flight until the key is released.
-    pub(super) async fn held(&self, key: &str) -> Outcome<Client> {
+    pub(crate) async fn held(&self, key: &str) -> Outcome<Client> {
         let mut client = Client::connect(self.main).await?;
         client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
         self.upstream.wait_held(key, 1, SOON).await?;
@@ -83,7 +83,7 @@ impl Bench {
     }
 
     /// Waits until a field of the status has this value.
-    pub(super) async fn until(&self, field: &str, expected: impl Into<Value>) -> Outcome<Value> {
+    pub(crate) async fn until(&self, field: &str, expected: impl Into<Value>) -> Outcome<Value> {
         let expected = expected.into();
         wait_for(SOON, &format!("{field} to be {expected}"), async || {
             let status = self.status().await?;
@@ -94,23 +94,23 @@ impl Bench {
 }
 
 /// Envoy closes no connection of a listener that drains, and tells all clients at once to leave.
-pub(super) fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options { drain_time_s: Some(600), extra: vec!["--drain-strategy".into(), "immediate".into()], ..Options::default() }
 }
 
 /// A gate in a VM of its own, with 503 behind it: whatever goes wrong there does not say that one may go.
-pub(super) fn gate_listener(lab: &Lab, gate: &str) -> Listener {
+pub(crate) fn gate_listener(lab: &Lab, gate: &str) -> Listener {
     let hcm = Hcm::new("laststream").filter(gate_address()).filter(gate_filter(lab, gate));
     Listener::new("gate", hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s")).direction("OUTBOUND")
 }
 
 /// What proves to the gate that a connection came in on the loopback interface.
-pub(super) fn gate_address() -> Value {
+pub(crate) fn gate_address() -> Value {
     filter_state(ADDRESS_KEY, "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%")
 }
 
 /// The gate as a filter. The tests' clients ask for `test.local`, unless the configuration has other names.
-pub(super) fn gate_filter(lab: &Lab, gate: &str) -> Value {
+pub(crate) fn gate_filter(lab: &Lab, gate: &str) -> Value {
     let gate = match gate.strip_prefix('{').map(str::trim_start) {
         Some(rest) if !gate.contains(r#""hosts""#) => format!(r#"{{"hosts": ["test.local"]{}{rest}"#, if rest == "}" { "" } else { ", " }),
         _ => gate.to_owned(),
@@ -120,11 +120,11 @@ pub(super) fn gate_filter(lab: &Lab, gate: &str) -> Value {
 }
 
 /// Figures for who reads the run's output.
-pub(super) fn say(what: &str) {
+pub(crate) fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}"); // nobody to tell when standard error is closed
 }
 
-pub(super) fn same(status: &Value, field: &str, expected: impl Into<Value>) -> Outcome {
+pub(crate) fn same(status: &Value, field: &str, expected: impl Into<Value>) -> Outcome {
     let expected = expected.into();
     ensure_eq!(status[field], expected, "{field} in {status}");
     Ok(())

@@ -67,10 +67,22 @@ async fn streams_of_the_dead_are_taken_off(lab: &Lab) -> Outcome {
     Ok(())
 }
 
+/// In one line.
+fn says_where_and_why(bench: &Bench) -> Outcome {
+    let log = bench.envoy.log();
+    let line = log.lines().find(|line| line.contains("panicked at"));
+    let says = |line: &str| ["[critical]", "filter/src/death.rs:", "asked to"].iter().all(|part| line.contains(part));
+    ensure!(line.is_some_and(says), "{line:?}");
+    Ok(())
+}
+
 async fn dies_by(lab: &Lab, how: &str) -> Outcome {
     let bench = bench(lab, "FAIL_RELOAD").await?;
     let held = hold(&bench, "a", 12).await?;
     kill(&bench, how).await?;
+    if how == "panic" {
+        says_where_and_why(&bench)?;
+    }
     bench.post("/drain").await?.expect(202)?;
     let status = bench.until("count", "leaking").await?;
     ensure!(status["lost_counters"].as_u64() > Some(0), "{how}: {status}");

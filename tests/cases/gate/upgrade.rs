@@ -1,0 +1,85 @@
+//! A drain that began under the module before the SDK goes on under this one, and the other way round.
+
+use std::path::Path;
+
+use super::bench::{Bench, gate_address, gate_filter, options, same};
+use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, routes};
+use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
+use crate::support::admin_cluster::admin_cluster;
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, filters};
+use crate::support::failure::{Outcome, ensure_eq};
+use crate::support::upstream::Upstream;
+use crate::support::xds::{Verdict, Xds};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(a_drain_goes_on_through_an_upgrade), case!(a_drain_goes_on_through_a_downgrade)]
+}
+
+const GATE: &str = r#"{"quiet_ms": 300}"#;
+
+async fn a_drain_goes_on_through_an_upgrade(lab: &Lab) -> Outcome {
+    let earlier = module_before_the_sdk()?;
+    a_drain_goes_on(lab, &earlier.path().join(MODULE), &lab.module).await
+}
+
+async fn a_drain_goes_on_through_a_downgrade(lab: &Lab) -> Outcome {
+    let earlier = module_before_the_sdk()?;
+    a_drain_goes_on(lab, &lab.module, &earlier.path().join(MODULE)).await
+}
+
+/// The filters of the streams and of the gate are replaced one after the other, with a stream of each module in flight.
+async fn a_drain_goes_on(lab: &Lab, before: &Path, after: &Path) -> Outcome {
+    let xds = Xds::new()?;
+    write(&xds, &of(lab, before))?;
+    let bench = bench(lab, &xds).await?;
+    let mut first = bench.held("first").await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "done").await?;
+    let after = of(lab, after);
+    for (name, config) in filters_of(&after) {
+        ensure_eq!(xds.replace_filter(&bench.envoy, name, &config).await?, Verdict::Accepted, "{name}");
+        same(&bench.until("holding", 1).await?, "state", "draining")?;
+        bench.get("/prestop").await?.expect(503)?;
+    }
+    let mut second = bench.held("second").await?;
+    same(&bench.until("holding", 2).await?, "state", "draining")?;
+    for (key, client) in [("first", &mut first), ("second", &mut second)] {
+        bench.post("/quitquitquit").await?.expect(503)?;
+        bench.upstream.release(key);
+        client.response("GET").await?.expect(200)?;
+    }
+    let status = bench.until("state", "drained").await?;
+    same(&status, "late", 1)?;
+    same(&status, "begin", "done")?;
+    bench.get("/prestop").await?.expect(200)?;
+    bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
+    ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
+    ensure_eq!(bench.envoy.stat(BEGUN).await?, Some(2), "begun");
+    Ok(())
+}
+
+/// The same Envoy with another module.
+fn of(lab: &Lab, module: &Path) -> Lab {
+    Lab { envoy: lab.envoy.clone(), module: module.to_owned() }
+}
+
+fn filters_of(lab: &Lab) -> [(&'static str, serde_json::Value); 2] {
+    [("laststream", lab.stream("{}").typed_config()), ("gate", gate_filter(lab, GATE)["typed_config"].take())]
+}
+
+fn write(xds: &Xds, lab: &Lab) -> Outcome {
+    filters_of(lab).iter().try_for_each(|(name, config)| xds.write_filter(name, config))
+}
+
+/// Both filters are discovered.
+async fn bench(lab: &Lab, xds: &Xds) -> Outcome<Bench> {
+    let upstream = Upstream::start().await?;
+    let main = routes(Hcm::new("main").filter(filters::discovered("laststream", xds)));
+    let gate = Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", xds));
+    let gate = gate.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
+    let bootstrap = clusters(Bootstrap::new(), &upstream)
+        .cluster(admin_cluster("prometheus_stats"))
+        .listener(Listener::new("main", main).direction("INBOUND"))
+        .listener(Listener::new("gate", gate).direction("OUTBOUND"));
+    Bench::start(lab, upstream, bootstrap, options()).await
+}

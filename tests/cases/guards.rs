@@ -1,0 +1,155 @@
+//! The SDK panics where Envoy answers a host call in a way that it does not expect. `filter/src/envoy.rs` lists the calls; here each way
+//! is brought about that an Envoy, its neighbours or its clients have.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+
+use crate::cases::gate::bench::{Bench, gate_address, gate_filter, options};
+use crate::cases::stage::{BEGUN, IN_FLIGHT, Stage, clusters, routes};
+use crate::lab::{Case, Lab, case};
+use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, extension, filters};
+use crate::support::certificates::Authority;
+use crate::support::envoy::{Envoy, Options};
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::h1::{Request, once};
+use crate::support::h3;
+use crate::support::upstream::Upstream;
+use crate::support::wire::{Framing, Io, Wire, local};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(an_answer_that_breaks_off_ends_no_vm),
+        case!(names_that_are_not_utf8_end_no_vm),
+        case!(an_http3_stream_ends_once),
+        case!(empty_properties_are_missing_ones),
+    ]
+}
+
+fn lives(envoy: &Envoy) -> Outcome {
+    for trouble in ["panicked", "Wasm VM failed", "Function: proxy_on"] {
+        ensure!(!envoy.log_contains(trouble), "the log has `{trouble}`: {}", envoy.tail());
+    }
+    Ok(())
+}
+
+/// Answers half of what it promises, and hangs up: then Envoy tells the module that the call has failed, and there is no header to read.
+async fn breaking_off() -> Outcome<SocketAddr> {
+    let listener = TcpListener::bind(local(0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((tcp, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut wire = Wire::new(Io::Plain(tcp));
+                if let Some(head) = wire.head().await? {
+                    wire.body(Framing::of_request(&head)).await?;
+                    wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf").await?;
+                }
+                Outcome::Ok(())
+            });
+        }
+    });
+    Ok(address)
+}
+
+/// Of the admin interface and of the app: both the status and a header of an answer are read.
+async fn an_answer_that_breaks_off_ends_no_vm(lab: &Lab) -> Outcome {
+    let gate = r#"{"quiet_ms": 300, "deadline_ms": 3000, "admin": {"cluster": "broken"}, "app": {"cluster": "broken"}}"#;
+    let upstream = Upstream::start().await?;
+    let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let hcm = Hcm::new("laststream").filter(gate_address()).filter(gate_filter(lab, gate));
+    let hcm = hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
+    let bootstrap = clusters(Bootstrap::new(), &upstream)
+        .cluster(cluster::h1("broken", breaking_off().await?))
+        .listener(Listener::new("main", main).direction("INBOUND"))
+        .listener(Listener::new("gate", hcm).direction("OUTBOUND"));
+    let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
+    bench.post("/drain").await?.expect(202)?;
+    bench.until("begin", "failed").await?;
+    bench.until("state", "expired").await?;
+    bench.post("/quitquitquit").await?.expect(502)?;
+    ensure!(bench.envoy.log_contains("the call that makes traffic leave failed"), "the calls have failed: {}", bench.envoy.tail());
+    lives(&bench.envoy)
+}
+
+const READS_ALL: &str = r#"{
+    "count": {"exclude": {"headers": [{"name": "x-never"}]}, "long_lived": {"headers": [{"name": "x-never"}]}},
+    "forwarded_proto": {"trust": {"peers": ["127.0.0.0/8"]}, "sources": [{"header": "x-odd"}], "strip": {"untrusted": true, "twins": true}}
+}"#;
+
+/// Clients cannot send such names, but a filter can write them.
+async fn names_that_are_not_utf8_end_no_vm(lab: &Lab) -> Outcome {
+    let adds = r#"function envoy_on_request(handle) handle:headers():add("x-\255\254", "1") handle:headers():add("\192", "\255") end"#;
+    let lua = extension(
+        "envoy.filters.http.lua",
+        "envoy.extensions.filters.http.lua.v3.Lua",
+        json!({ "default_source_code": { "inline_string": adds } }),
+    );
+    let counts = r#"function envoy_on_request(handle) local odd = 0
+        for name in pairs(handle:headers()) do if name:find("[\128-\255]") then odd = odd + 1 end end
+        handle:respond({[":status"] = "200", ["x-odd-names"] = tostring(odd),
+            ["x-proto"] = handle:headers():get("x-forwarded-proto")}, "seen") end"#;
+    let mut witness = lua.clone();
+    witness["name"] = json!("witness");
+    witness["typed_config"]["default_source_code"]["inline_string"] = json!(counts);
+    let hcm = Hcm::new("main").filter(filters::direct_peer()).filter(lua).filter(lab.stream(READS_ALL).filter()).filter(witness);
+    let stage = Stage::with(lab, routes(hcm)).await?;
+    for _ in 0..10 {
+        let answer = once(stage.main, &Request::get("/echo").header("x-odd", "https")).await?.expect(200)?;
+        ensure_eq!(answer.header("x-odd-names"), Some("2".into()), "names that are not UTF-8");
+        ensure_eq!(answer.header("x-proto"), Some("https".into()), "the filter reads what comes before and after");
+    }
+    stage.wait_until_idle().await?;
+    ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(10), "begun");
+    lives(&stage.envoy)
+}
+
+/// Envoy writes the access log of an HTTP/3 stream after the module has heard of its end: `proxy_on_log` would ask for a context that has
+/// gone, so it must not be there.
+async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
+    let authority = Authority::new()?;
+    let upstream = Upstream::start().await?;
+    let hcm = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    let bootstrap = clusters(Bootstrap::new(), &upstream).listener(Listener::quic("main", hcm, &authority.server()?));
+    let options = Options { component_log_level: "wasm:trace".into(), ..Options::default() };
+    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
+    let stage = Stage { main: envoy.address("main").await?, upstream, envoy };
+    let mut client = h3::Client::connect(stage.main, &authority.client_config(&["h3"], None)?).await?;
+    for _ in 0..3 {
+        client.get("/echo").await?.expect(200)?;
+    }
+    let mut abandoned = client.open(crate::support::h2::request("GET", "https", "/hold/a")).await?;
+    abandoned.finish().await?;
+    stage.upstream.wait_held("a", 1, Duration::from_secs(20)).await?;
+    abandoned.reset();
+    client.close().await?;
+    stage.wait_until_idle().await?;
+    ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(4), "begun");
+    let log = stage.envoy.log();
+    let entered = |callback: &str| log.lines().filter(|line| line.contains("[host->vm]") && line.contains(callback)).count();
+    ensure_eq!((entered("proxy_on_request_headers("), entered("proxy_on_log(")), (4, 0), "calls");
+    lives(&stage.envoy)
+}
+
+/// To the SDK an empty property is none. A peer that is empty is trusted as little as one that is missing.
+async fn empty_properties_are_missing_ones(lab: &Lab) -> Outcome {
+    let policy = r#"{"forwarded_proto": {
+        "trust": {"peers": ["0.0.0.0/0", "::/0"], "identities": [{"prefix": "spiffe://"}]}, "sources": [{"header": "x-odd"}]
+    }}"#;
+    let mut nothing = filters::filter_state("laststream.direct_peer", "%REQ(x-nothing)%");
+    nothing["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] = json!(true);
+    let stage = Stage::with(lab, routes(Hcm::new("main").filter(nothing).filter(lab.stream(policy).filter()))).await?;
+    for _ in 0..3 {
+        let request = Request::get("/echo").header("x-odd", "https").header("x-forwarded-proto", "https");
+        once(stage.main, &request).await?.expect(200)?;
+        ensure_eq!(stage.upstream.last()?.header("x-forwarded-proto"), Some("http".into()), "the connection's own scheme");
+    }
+    sleep(Duration::from_millis(50)).await;
+    let untrusted = "wasmcustom.laststream_forwarded_proto_untrusted_gateway_total";
+    ensure_eq!(stage.envoy.stat(untrusted).await?, Some(3), "untrusted");
+    ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
+    lives(&stage.envoy)
+}
