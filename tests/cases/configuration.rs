@@ -24,7 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// The path of what is wrong and what to do, in the log.
 const BAD: [(&str, &str); 4] = [
     (r#"{"scope": "gatway"}"#, "configuration refused: scope: `gatway` is not known; did you mean `gateway`?"),
-    ("{", "configuration refused: line 1, column 2: not JSON"),
+    ("{", "configuration refused: line 1, column 1: not JSON: EOF while parsing an object"),
     (
         r#"{"forwarded_proto": {"presets": ["gcp"], "trust": {"peers": ["10.0.0.0/8", "10.0.0.1/8"]}}}"#,
         "forwarded_proto.trust.peers[1]: `10.0.0.1/8` has bits set behind its prefix: write `10.0.0.0/8`",

@@ -58,7 +58,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         if *self.0 == Value::Null { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    #[inline(never)] // Envoy's compiler takes memory by the size of the largest function
+    #[inline(never)] // V8 takes more memory to compile one large function than to compile its parts
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let Value::List(items) = self.0 else { return Err(unfit(self.0, &"a list")) };
         visitor.visit_seq(Items { items: items.iter(), index: 0 })

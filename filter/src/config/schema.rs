@@ -42,6 +42,12 @@ impl Transform for Plain {
         if let Some(Value::String(text)) = parts.get_mut("description") {
             *text = text.lines().collect::<Vec<_>>().join(" ");
         }
+        if parts.contains_key("properties") {
+            parts.insert("additionalProperties".into(), false.into()); // schemars says so only where serde reads
+        }
+        if parts.get("format").is_some_and(|format| format == "uint64") {
+            parts.insert("format".into(), "int64".into()); // what clients are generated from takes an unknown format for 32 bits
+        }
         if parts.get("default").is_some_and(Value::is_null) {
             parts.shift_remove("default");
         }
