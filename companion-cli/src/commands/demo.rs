@@ -89,7 +89,7 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
     let written = demo.report.as_ref().map(|file| (file, report::write(file, outcome)));
     match demo.output {
         Output::Json => printer.json(&serde_json::to_string_pretty(outcome).unwrap_or_default()),
-        Output::Text => printer.data(&table(outcome)),
+        Output::Text => printer.coloured(&table(outcome)),
     }
     match written {
         Some((_, Err(error))) => {

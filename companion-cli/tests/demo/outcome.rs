@@ -7,7 +7,7 @@ use laststream::local::envoy::{NEWEST, OLDEST, Wanted, find_or_get};
 use laststream::progress::Silent;
 use serde_json::{Value, json};
 
-use crate::support::{Place, ended};
+use crate::support::Place;
 
 fn lane<'a>(outcome: &'a Value, name: &str) -> &'a Value {
     outcome["lanes"].as_array().unwrap().iter().find(|lane| lane["lane"] == name).unwrap_or_else(|| panic!("no {name} in {outcome}"))
@@ -83,7 +83,10 @@ fn a_lane_that_comes_out_differently_is_told() {
     );
     fs::write(&script, text).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let (code, people) = ended(place.demo(&["--quick"]).env("LASTSTREAM_ENVOY", &script).spawn().unwrap());
-    assert_eq!(code, Some(1), "{people}");
+    let output = place.demo(&["--quick"]).env("LASTSTREAM_ENVOY", &script).spawn().unwrap().wait_with_output().unwrap();
+    let [table, people] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert_eq!(output.status.code(), Some(1), "{people}");
+    // Colours are for terminals, and this is none.
+    assert!(table.contains("stopped by") && !table.contains("u{1b}") && !table.contains('\u{1b}'), "{table}");
     assert!(people.contains("not as expected: laststream: the proxy was to be ended by its agent, for the gate had opened"), "{people}");
 }
