@@ -27,6 +27,7 @@ impl Plugin {
     ///
     /// # Errors
     /// What is wrong with this Envoy for the configuration.
+    #[inline(never)]
     pub(crate) fn new(host: &impl Host, config: Config) -> Result<Self, Refused> {
         let metrics = Metrics::define(host, config.scope, config.forwarded_proto.is_some())?;
         let peer_property = config

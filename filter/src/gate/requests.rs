@@ -32,6 +32,7 @@ const ALREADY_OPEN: &str = "no drain begins: the one before opened the gate; DEL
 
 impl Gate {
     /// A request is here. It is refused now, while its headers and its connection are at hand, or its command waits for the root.
+    #[inline(never)]
     pub(crate) fn request(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
         self.callers += 1;
         let headers = Headers::new(map);
