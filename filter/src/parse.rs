@@ -9,7 +9,7 @@ pub(crate) fn digits<N: FromStr>(text: &[u8]) -> Option<N> {
 }
 
 /// The next words, if they are as many numbers.
-pub(crate) fn numbers<'t, const N: usize>(words: &mut dyn Iterator<Item = &'t str>) -> Option<[u64; N]> {
+pub(crate) fn numbers<const N: usize>(words: &mut dyn Iterator<Item = &str>) -> Option<[u64; N]> {
     let mut numbers = [0; N];
     for number in &mut numbers {
         *number = words.next()?.parse().ok()?;

@@ -53,7 +53,7 @@ impl Found {
         if wire.count.is_some() {
             self.problem("count", "belongs to an instance with `\"role\": \"stream\"`");
         }
-        let gate = wire.gate.take().unwrap_or_else(Gate::default);
+        let gate = wire.gate.take().unwrap_or_default();
         self.check_gate(&gate);
         Some(Policy::new(gate))
     }
