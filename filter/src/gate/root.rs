@@ -132,6 +132,7 @@ impl Metrics {
 impl Gate {
     /// # Errors
     /// Which metric Envoy does not define.
+    #[inline(never)]
     pub(crate) fn new(host: &impl Control, root: u32, policy: Policy) -> Result<Self, Fault> {
         let metrics = Metrics::define(host, &policy.scopes)?;
         let latch = Latch::new(define(host, Kind::Gauge, metrics::CLOSING.into())?);
