@@ -11,8 +11,8 @@
 //! | `increment_metric` | Ok, NotFound, BadArgument | `Err` | all are expected |
 //! | `record_metric` | Ok, NotFound | `Err` | all are expected |
 //! | `get_metric` | Ok, NotFound, BadArgument | `Err` | all are expected |
-//! | `get_property` | Ok, NotFound, SerializationFailure, InternalFailure | `None`, `Err` | all are expected. An empty value is `None`: no caller may tell it from a missing one |
-//! | `proxy_get_header_map_pairs` | Ok | [`crate::raw`] | the SDK's reader unwraps UTF-8 of names, and other filters can add any bytes |
+//! | `proxy_get_property` | Ok, NotFound, SerializationFailure, InternalFailure | not asked: [`crate::raw`] | statuses are numbers |
+//! | `proxy_get_header_map_pairs` | Ok | not asked: [`crate::raw`] | the SDK unwraps UTF-8 of names, and other filters can add any bytes |
 //! | `set_map_value_bytes`, `remove_map_value` | Ok; BadArgument without request headers | panics unless Ok | called in `on_http_request_headers` alone, where the headers are there |
 //! | `get_map_value_bytes` of an answer | Ok, NotFound; BadArgument without an answer | panics on BadArgument | called only where `num_headers > 0`: a call that failed has none |
 //! | `get_buffer` | Ok, NotFound; BadArgument for `start` beyond the end | panics on BadArgument | `start` is 0 |
@@ -79,9 +79,8 @@ impl Host for Envoy {
         hostcalls::get_metric(metric.0).ok()
     }
 
-    /// The SDK joins the parts of a path with zero bytes. One part that has them already is the same path, and one allocation less.
     fn property(&self, path: &str) -> Option<Vec<u8>> {
-        hostcalls::get_property(vec![path]).ok().flatten()
+        raw::property(path)
     }
 
     fn request_headers(&self) -> Vec<u8> {

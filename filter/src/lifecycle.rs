@@ -1,4 +1,4 @@
-//! The life of a root context and of an HTTP context, apart from the SDK: [`crate::contexts`] hands each callback on to these types, and
+//! The life of a root context and of an HTTP context, apart from the SDK: `crate::contexts` hands each callback on to these types, and
 //! tests and fuzz targets drive them without Envoy.
 
 use alloc::rc::Rc;

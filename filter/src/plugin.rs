@@ -27,7 +27,6 @@ impl Plugin {
     ///
     /// # Errors
     /// What is wrong with this Envoy for the configuration.
-    #[inline(never)]
     pub(crate) fn new(host: &impl Host, config: Config) -> Result<Self, Refused> {
         let metrics = Metrics::define(host, config.scope, config.forwarded_proto.is_some())?;
         let peer_property = config
@@ -64,12 +63,14 @@ impl Plugin {
     }
 
     /// A counter does not count. The gate must know, for it would read quiet off it.
+    #[cold]
     pub(crate) fn say_rejected(&self, host: &impl Control, name: &str) {
         host.log(Level::Error, &rejected(name));
         census::reject(host, self.config.scope);
     }
 
     /// Once: a line for each request would help nobody.
+    #[cold]
     fn say_peer_is_missed(&self, host: &impl Host, key: &str) {
         if !self.peer_missed.replace(true) {
             let line = format!(

@@ -133,6 +133,7 @@ impl Stream {
         Counted::Plain
     }
 
+    #[inline(never)] // streams that are only counted do not pay for its registers
     fn restore_scheme<H: Host>(&self, policy: &Policy, host: &H, headers: &mut Lazy<H>) {
         let told = self.plugin.told(policy, host);
         let told = Told::new(&told);
@@ -176,7 +177,7 @@ fn is_redirected(host: &impl Host) -> bool {
     host.property("filter_state\0num_internal_redirects").is_some()
 }
 
-/// Only a TLS connection has a version of TLS. A property that can be empty would not do: the SDK does not tell an empty one from none.
+/// Only a TLS connection has a version of TLS, and none is empty: the SDK, for one, takes an empty property for a missing one.
 fn connection_scheme(host: &impl Host) -> Scheme {
     match host.property("connection\0tls_version") {
         Some(_) => Scheme::Https,

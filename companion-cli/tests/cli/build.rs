@@ -113,6 +113,17 @@ fn the_target_is_added_where_that_is_allowed() {
     assert!(elsewhere.path("a project/filter/src/made.wasm").is_file());
 }
 
+/// As a distribution's Rust, which has the target in a package and no linker of its own.
+#[test]
+fn without_a_linker_the_way_out_is_named() {
+    let elsewhere = Elsewhere::new();
+    let real = which("rustc");
+    let text = format!("case \"$*\" in '--print target-libdir') echo /nowhere/lib; exit ;; esac\nexec '{}' \"$@\"", real.display());
+    script(&elsewhere.path("bin/rustc"), &text);
+    let failed = elsewhere.build(&[]).expect(2);
+    failed.says("has no linker for WebAssembly, `/nowhere/bin/rust-lld`").says("install Rust with rustup");
+}
+
 #[test]
 fn what_does_not_compile_leaves_the_old_file() {
     let elsewhere = Elsewhere::new();

@@ -15,7 +15,6 @@ use crate::gate::policy::Policy;
 use crate::rules::Rule;
 use crate::text::Text;
 
-#[inline(never)]
 pub(super) fn check(mut wire: Configuration, fingerprint: u32) -> Result<Config, Refused> {
     let mut found = Found(Vec::new());
     let gate = found.gate(&mut wire);

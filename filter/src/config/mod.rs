@@ -38,7 +38,6 @@ pub struct Config {
 ///
 /// # Errors
 /// The first thing that is wrong with the shape; or everything that is wrong with the values.
-#[inline(never)]
 pub fn parse(text: &[u8]) -> Result<Config, Refused> {
     let fingerprint = text.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     check::check(read_wire(text)?, fingerprint)

@@ -32,7 +32,7 @@ const ALREADY_OPEN: &str = "no drain begins: the one before opened the gate; DEL
 
 impl Gate {
     /// A request is here. It is refused now, while its headers and its connection are at hand, or its command waits for the root.
-    #[inline(never)]
+    #[inline(never)] // not a part of what every stream passes through
     pub(crate) fn request(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
         self.callers += 1;
         let headers = Headers::new(map);
@@ -159,6 +159,7 @@ impl Gate {
     }
 
     /// The client of a held request has gone.
+    #[inline(never)]
     pub(crate) fn gone(&mut self, host: &impl Control, stream: u32) {
         self.callers = self.callers.saturating_sub(1);
         self.forget_command(stream);

@@ -101,7 +101,6 @@ const OF_A_SCOPE: [(Kind, NameIn); 3] =
     [(Kind::Gauge, metrics::in_flight), (Kind::Gauge, metrics::long_lived), (Kind::Counter, metrics::begun)];
 
 impl Metrics {
-    #[inline(never)]
     fn define(host: &impl Control, wanted: &[Scope]) -> Result<Self, Fault> {
         let mut own = [Metric(0); metrics::GATE.len()];
         for (metric, (kind, name)) in own.iter_mut().zip(&metrics::GATE) {
@@ -135,7 +134,6 @@ impl Metrics {
 impl Gate {
     /// # Errors
     /// Which metric Envoy does not define.
-    #[inline(never)]
     pub(crate) fn new(host: &impl Control, root: u32, policy: Policy) -> Result<Self, Fault> {
         let metrics = Metrics::define(host, &policy.scopes)?;
         let latch = Latch::new(define(host, Kind::Gauge, metrics::CLOSING.into())?);
