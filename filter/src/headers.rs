@@ -74,12 +74,14 @@ impl<'m> Iterator for Iter<'m> {
     }
 }
 
+#[inline(always)] // four times for each header of a request
 fn take_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = bytes.split_first_chunk::<4>()?;
     Some((u32::from_le_bytes(*number), rest))
 }
 
 /// A text and the zero byte behind it.
+#[inline(always)] // as above
 fn take_text(bytes: &[u8], length: u32) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(length).ok()?;
     let text = bytes.get(..length)?;
