@@ -2,6 +2,8 @@
 
 mod cli;
 mod commands;
+#[cfg(test)]
+mod documents;
 mod printer;
 
 use std::process::ExitCode;
