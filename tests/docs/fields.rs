@@ -148,7 +148,7 @@ fn kind(field: &Value) -> String {
             let items = plain(&field["items"]);
             matcher(&items).map_or_else(|| format!("list of {}", kind(&items)), |matcher| format!("list of {matcher}"))
         }
-        Some("object") => "names and texts".into(),
+        Some("object") => "map of strings".into(),
         Some("integer") => number(field),
         Some(_) if field["pattern"].is_string() => "a time with its unit: `500ms`, `60s`".into(),
         Some(other) => other.into(),

@@ -2,7 +2,7 @@
 
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, schema};
-use laststream_filter::forwarded::Verdict;
+use laststream_filter::forwarded::{FORWARDED_PROTO, Verdict};
 use laststream_filter::gate::machine::Trust;
 use laststream_filter::host::Kind;
 use laststream_filter::metrics;
@@ -13,12 +13,12 @@ use crate::support::failure::{Context as _, Outcome};
 pub(super) fn all_metrics() -> String {
     let scope = Scope::Gateway;
     let shown = |name: String| name.replace("gateway", "SCOPE");
-    let mut rows = String::from("| metric | type | counts |\n|---|---|---|\n");
+    let mut rows = String::from("| metric | type | meaning |\n|---|---|---|\n");
     let mut row = |name: String, kind: &str, about: &str| rows.push_str(&format!("| `{}` | {kind} | {about} |\n", shown(name)));
     row(metrics::in_flight(scope), "gauge", "streams in flight, over all workers");
-    row(metrics::long_lived(scope), "gauge", "those of them that are long-lived");
-    row(metrics::begun(scope), "counter", "streams that were ever counted");
-    row(metrics::excluded(scope), "counter", "streams that a rule under `count.exclude` left out");
+    row(metrics::long_lived(scope), "gauge", "long-lived streams in flight");
+    row(metrics::begun(scope), "counter", "streams counted so far");
+    row(metrics::excluded(scope), "counter", "streams that a rule under `count.exclude` left uncounted");
     for verdict in Verdict::ALL {
         row(metrics::forwarded_proto(verdict, scope), "counter", about(verdict));
     }
@@ -28,28 +28,28 @@ pub(super) fn all_metrics() -> String {
 pub(super) fn gate_metrics() -> String {
     let about: [&str; metrics::GATE.len()] = [
         "0 serving, 1 draining, 2 drained, 3 expired, 4 forced",
-        "how long the drain has gone on, or took",
-        "streams that began after the drain did",
-        "signals that were refused because of streams in flight, or because it is not known that there are none",
-        "how often a leaked count was put right",
+        "duration of the drain so far, or of the last one",
+        "streams that began after the drain",
+        "signals that were refused because streams were, or may have been, in flight",
+        "how often leaked streams were subtracted from the count",
         "drains that the deadline ended",
         "how often the gate was forced open",
-        "streams that the gate ended: reserved, it ends none yet and this stays 0",
+        "reserved for streams that the gate ends; it ends none, so this stays 0",
     ];
-    let mut rows = String::from("| metric | type | tells |\n|---|---|---|\n");
+    let mut rows = String::from("| metric | type | meaning |\n|---|---|---|\n");
     for ((kind, name), about) in metrics::GATE.into_iter().zip(about) {
         let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
         rows.push_str(&format!("| `{name}` | {kind} | {about} |\n"));
     }
     for trust in Trust::ALL {
         rows.push_str(&format!(
-            "| `{}` | gauge | 1 while the count is `{}`, else 0; as of the last look |\n",
+            "| `{}` | gauge | 1 while the count is `{}`, else 0; at the last evaluation |\n",
             metrics::count(*trust),
             trust.name()
         ));
     }
     rows.push_str(&format!(
-        "| `{}` | gauge | until when no new stream may begin because a signal passes, in milliseconds of Envoy's monotonic clock; else 0 |\n",
+        "| `{}` | gauge | while a signal passes: when the latch opens, in milliseconds of Envoy's monotonic clock; else 0 |\n",
         metrics::CLOSING
     ));
     rows
@@ -59,7 +59,7 @@ fn about(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Overridden => "trusted peer, `x-forwarded-proto` was something else and was set",
         Verdict::Kept => "trusted peer, `x-forwarded-proto` was already right",
-        Verdict::Conflicting => "trusted peer whose headers contradict each other or make no sense",
+        Verdict::Conflicting => "trusted peer whose headers contradict each other or have unknown values",
         Verdict::Silent => "trusted peer that sent none of the headers",
         Verdict::Untrusted => "untrusted peer",
     }
@@ -72,7 +72,9 @@ pub(super) fn presets() -> Outcome<String> {
     let mut rows = String::from("| preset | load balancer | headers that are believed |\n|---|---|---|\n");
     for preset in presets.context("the schema has no presets")? {
         let (name, about) = preset["const"].as_str().zip(preset["description"].as_str()).context("a preset has no name")?;
-        let configuration = json!({ "forwarded_proto": { "trust": { "peers": ["192.0.2.1"] }, "presets": [name] } });
+        // By the name that the load balancer knows, not the one under which it is saved.
+        let sources = json!({ "trust": { "peers": ["192.0.2.1"] }, "presets": [name], "original_header": FORWARDED_PROTO });
+        let configuration = json!({ "forwarded_proto": sources });
         let configuration = config::parse(configuration.to_string().as_bytes()).context(name)?;
         let sources = configuration.forwarded_proto().into_iter().flat_map(|policy| &policy.sources);
         let headers: Vec<String> = sources.map(|source| format!("`{}`", source.header)).collect();
