@@ -59,7 +59,7 @@ impl Reference {
         let mut sections = Vec::new();
         self.collect("", &plain(schema), &mut sections);
         let known = |path: &&str| sections.iter().flat_map(|section| &section.fields).any(|field| field.path == *path);
-        ensure!(self.rare.iter().all(|path| known(&path)), "a field of {:?} is not there", self.rare);
+        ensure!(self.rare.iter().all(known), "a field of {:?} is not there", self.rare);
         Ok(sections.iter().map(|section| self.section(section)).collect())
     }
 
