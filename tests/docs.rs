@@ -1,15 +1,20 @@
 //! What the documents say is what the code does: tables are made from the types, examples are run.
 
 mod cost;
+mod fields;
+mod links;
 mod numbers;
 mod openapi;
 mod reference;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use laststream::lint;
+use laststream::policy::{Overrides, Policy};
 use laststream_filter::config;
 use libtest_mimic::Trial;
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use crate::cases;
 use crate::support::failure::{Context as _, Outcome, completion, ensure, ensure_eq, fail};
@@ -27,7 +32,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("configurations_are_taken_by_the_module", configurations_are_taken_by_the_module),
         trial("named_cases_are_there", named_cases_are_there),
         trial("the_threat_model_names_tests_that_are_there", the_threat_model_names_tests_that_are_there),
-        trial("links_lead_somewhere", links_lead_somewhere),
+        trial("policies_are_taken_by_render", policies_are_taken_by_render),
+        trial("links_lead_somewhere", links::lead_somewhere),
+        trial("the_readme_is_short_and_counts_the_rules", the_readme_is_short_and_counts_the_rules),
     ]
 }
 
@@ -48,35 +55,107 @@ fn write(file: &str, text: &str) -> Outcome {
 
 /// Between `<!-- table: NAME -->` and `<!-- end -->` stands what the code says.
 fn tables_are_made_from_the_code() -> Outcome {
-    let mut text = read("README.md")?;
-    for (name, table) in reference::tables().into_iter().chain([("cost", cost::table()?)]) {
+    for (file, name, table) in tables()? {
+        let mut text = read(file)?;
         let opening = format!("<!-- table: {name} -->\n");
-        let start = text.find(&opening).with_context(|| format!("README.md has no {opening}"))? + opening.len();
-        let length = text[start..].find("<!-- end -->").with_context(|| format!("the table {name} has no end"))?;
+        let start = text.find(&opening).with_context(|| format!("{file} has no {opening}"))? + opening.len();
+        let length = text[start..].find("<!-- end -->").with_context(|| format!("{file}: the table {name} has no end"))?;
         if text[start..start + length] != table {
             if std::env::var_os(BLESS).is_none() {
-                fail!("README.md: the table {name} is not what the code says; {BLESS}=1 writes it anew. It should be\n{table}");
+                fail!("{file}: the table {name} is not what the code says; {BLESS}=1 writes it anew. It should be\n{table}");
             }
             text.replace_range(start..start + length, &table);
-            write("README.md", &text)?;
+            write(file, &text)?;
         }
     }
     Ok(())
 }
 
-/// Every block of JSON in the README is a configuration.
-fn configurations_are_taken_by_the_module() -> Outcome {
+/// The file and the name of each, with its text.
+fn tables() -> Outcome<Vec<(&'static str, &'static str, String)>> {
+    Ok(vec![
+        ("README.md", "cost", cost::table()?),
+        ("docs/configuration.md", "configuration", fields::configuration()?),
+        ("docs/policy.md", "policy", fields::policy()?),
+        ("docs/metrics.md", "metrics", reference::all_metrics()),
+        ("docs/metrics.md", "gate metrics", reference::gate_metrics()),
+        ("docs/trusting-headers.md", "presets", reference::presets()?),
+    ])
+}
+
+/// A stranger reads it to its end.
+const LONGEST_README: usize = 170;
+
+fn the_readme_is_short_and_counts_the_rules() -> Outcome {
     let text = read("README.md")?;
-    let mut blocks = 0;
-    for block in text.split("```json\n").skip(1) {
-        let json = block.split("```").next().unwrap_or_default();
-        config::parse(json.as_bytes()).with_context(|| json.to_owned())?;
-        blocks += 1;
-    }
-    if blocks == 0 {
-        fail!("README.md shows no configuration");
-    }
+    let lines = text.lines().count();
+    ensure!(lines <= LONGEST_README, "README.md has {lines} lines, more than {LONGEST_README}: move something to docs/");
+    let rules = lint::rules().count();
+    ensure!(text.contains(&format!("[{rules} rules]")), "README.md does not say that there are {rules} rules");
     Ok(())
+}
+
+/// Where users are told what to write.
+fn is_for_users(file: &str) -> bool {
+    file == "README.md" || (file.starts_with("docs/") && !file.starts_with("docs/cost/"))
+}
+
+/// Every block of JSON in the documents is a configuration.
+fn configurations_are_taken_by_the_module() -> Outcome {
+    let mut blocks = 0;
+    for file in links::files()?.iter().filter(|file| is_for_users(file)) {
+        for json in blocks_of(&read(file)?, "json") {
+            config::parse(json.as_bytes()).with_context(|| format!("{file}: {json}"))?;
+            blocks += 1;
+        }
+    }
+    ensure!(blocks > 3, "the documents show {blocks} configurations");
+    Ok(())
+}
+
+/// Every policy in the documents is taken, without a warning: blocks of YAML with a `module`, and what commands write into a policy.yaml.
+fn policies_are_taken_by_render() -> Outcome {
+    let mut policies = 0;
+    for file in links::files()?.iter().filter(|file| is_for_users(file)) {
+        let text = read(file)?;
+        let shown = blocks_of(&text, "yaml").into_iter().filter(|block| block.lines().any(|line| line.starts_with("module: ")));
+        let written = blocks_of(&text, "sh").into_iter().filter_map(|block| {
+            let (_, from) = block.split_once("> policy.yaml <<'E'\n")?;
+            Some(from.split_once("\nE\n")?.0.to_owned())
+        });
+        for policy in shown.chain(written) {
+            let read = match Policy::read(policy.as_bytes(), &Overrides::default()) {
+                Ok(read) => read,
+                Err(refused) => fail!("{file}: {policy}: {:?}", refused.0),
+            };
+            ensure!(read.warnings.is_empty(), "{file}: {policy}: {:?}", read.warnings);
+            policies += 1;
+        }
+    }
+    ensure!(policies > 3, "the documents show {policies} policies");
+    Ok(())
+}
+
+fn markdown_options() -> Options {
+    Options::ENABLE_TABLES
+}
+
+/// The blocks of code in one language.
+fn blocks_of(text: &str, language: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut inside = false;
+    for event in Parser::new_ext(text, markdown_options()) {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(name))) if *name == *language => {
+                inside = true;
+                blocks.push(String::new());
+            }
+            Event::End(TagEnd::CodeBlock) => inside = false,
+            Event::Text(part) if inside => blocks.iter_mut().last().into_iter().for_each(|block| block.push_str(&part)),
+            _ => {}
+        }
+    }
+    blocks
 }
 
 /// Each row of the gate's table that says yes names cases, and those exist.
@@ -110,19 +189,6 @@ fn the_threat_model_names_tests_that_are_there() -> Outcome {
             _ => cases.iter().any(|case| case.ends_with(&format!("gate::{name}"))),
         };
         ensure!(is_there, "docs/threat-model.md names `{name}`, which is not there");
-    }
-    Ok(())
-}
-
-/// Relative links of all documents at the top.
-fn links_lead_somewhere() -> Outcome {
-    for document in ["README.md", "RATIONALE.md", "CHANGELOG.md", "tests/cases/gate/README.md"] {
-        for link in read(document)?.split("](").skip(1) {
-            let target = link.split(')').next().unwrap_or_default().split('#').next().unwrap_or_default();
-            if !target.is_empty() && !target.contains("://") && !Path::new(&root()).join(target).exists() {
-                fail!("{document} links to {target}, which is not there");
-            }
-        }
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! The `laststream` command line: reads the arguments, runs one command, prints what it says.
 
 mod commands;
+#[cfg(test)]
+mod documents;
 
 use std::process::ExitCode;
 

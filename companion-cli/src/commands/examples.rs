@@ -27,8 +27,8 @@ fn examples(command: &Command) -> Vec<String> {
     lines.take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_owned()).collect()
 }
 
-/// What the program is called with where a shell runs this line, and nothing else can be started.
-fn calls(line: &str) -> Vec<Vec<String>> {
+/// What the program is called with where a shell runs these lines, and nothing else can be started.
+pub(crate) fn calls(line: &str) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let stub = folder.path().join(env!("CARGO_BIN_NAME"));
     fs::write(&stub, STUB).unwrap();

@@ -8,7 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod drain;
 pub(crate) mod envoy;
 #[cfg(test)]
-mod examples;
+pub(crate) mod examples;
 pub(crate) mod exec;
 mod exit;
 mod gate_args;

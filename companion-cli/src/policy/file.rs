@@ -9,23 +9,25 @@ use serde_json::Value;
 
 use crate::time_span::TimeSpan;
 
-/// Where laststream goes, what it does there, and how long a drain may take. Only `module` is required.
+/// The policy: where the module goes, what it does there, and how long a drain may take. Only `module` is required.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
-    /// The name of the rendered resources, `laststream` if there is none; names inside Envoy are made of it.
+    /// The name of the rendered resources, by default `laststream`. Names inside Envoy are derived from it.
     pub name: Option<String>,
-    /// Their namespace: the proxies'. `istio-system` for an Istio gateway if there is none, with a warning: that is Istio's root namespace.
+    /// The namespace of the proxies and of the rendered resources. For an Istio gateway the default is `istio-system`, with a warning, because
+    /// that is Istio's root namespace.
     pub namespace: Option<String>,
-    /// Their labels.
+    /// Labels of the rendered resources.
     pub labels: BTreeMap<String, String>,
-    /// Which proxies; an Istio gateway with the label `istio: ingressgateway` if there is none.
+    /// The kind of proxy. The default is an Istio gateway with the label `istio: ingressgateway`.
     pub placement: Option<Placement>,
-    /// The module: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that the proxy can read, such as `/etc/laststream.wasm`.
+    /// Required. The module: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that the proxy can read, such as `/etc/laststream.wasm`.
     pub module: Option<String>,
-    /// What the module must be: `sha256:` and the image's manifest digest for `oci://`, the file's own checksum for `https://`.
+    /// `sha256:` and the digest of the image's manifest for `oci://`, or the checksum of the file for `https://`. Without it, `render` asks the
+    /// registry.
     pub digest: Option<String>,
-    /// The secret with the registry's credentials, in the proxies' namespace. Only WasmPlugin and Envoy Gateway know pull secrets.
+    /// The secret with the registry's credentials, in the proxies' namespace. Only WasmPlugin and Envoy Gateway have pull secrets.
     pub pull_secret: Option<String>,
     /// What happens to requests when the module cannot be fetched or fails.
     pub failure_policy: Option<FailurePolicy>,
@@ -35,11 +37,11 @@ pub struct File {
     /// How `x-forwarded-proto` is restored: `forwarded_proto` of the module's configuration.
     #[schemars(schema_with = "module_forwarded_proto")]
     pub forwarded_proto: Option<Value>,
-    /// Who restores `x-forwarded-proto`; `auto` if nothing is said. Streams are counted by the module in any case.
+    /// The part of Envoy that restores `x-forwarded-proto`, by default `auto`. The module counts streams in any case.
     pub engine: Option<Engine>,
     /// The gate's listener.
     pub gate: Gate,
-    /// How a drain goes, and how long it may take. What is left out is computed from what is there.
+    /// How a drain goes, and how long it may take. Times that are not given are computed from the others.
     pub drain: Drain,
     /// Retries at the caller's side, as a second line; for `render virtualservice`.
     pub retries: Option<Retries>,
@@ -47,7 +49,7 @@ pub struct File {
     pub job: Option<Job>,
 }
 
-/// Which proxies.
+/// The kind of proxy.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Placement {
@@ -67,11 +69,11 @@ pub enum Placement {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateways {
-    /// The name of a Gateway of the Gateway API, in the policy's namespace. Its proxies get the resources by `targetRefs` (Istio 1.28 and
-    /// newer), and no other proxies do.
+    /// The name of a Gateway of the Gateway API, in the policy's namespace. `targetRefs` hands the resources to its proxies only (Istio 1.28 and
+    /// newer).
     pub name: Option<String>,
-    /// Labels of its pods; `istio: ingressgateway` if there are none and no `name`. In Istio's root namespace they select gateways of all
-    /// namespaces.
+    /// Labels of the gateway's pods, by default `istio: ingressgateway` if there is no `name`. In Istio's root namespace they select gateways of
+    /// all namespaces.
     pub selector: BTreeMap<String, String>,
 }
 
@@ -79,13 +81,13 @@ pub struct Gateways {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sidecars {
-    /// Labels of the pods; without any, all sidecars of the namespace (of the mesh, in Istio's root namespace).
+    /// Labels of the pods. The default is all sidecars of the namespace; in Istio's root namespace, all of the mesh.
     pub selector: BTreeMap<String, String>,
-    /// Which streams are counted; both directions if nothing is said.
+    /// The streams that are counted, by default both directions.
     pub directions: Vec<Direction>,
     /// The sidecars are init containers with `restartPolicy: Always`.
     pub native: bool,
-    /// The name of the Deployment that `render lifecycle` and `render proxy-config` patch; the policy's name if there is none.
+    /// The name of the Deployment that `render lifecycle` and `render proxy-config` patch, by default the policy's name.
     pub workload: Option<String>,
 }
 
@@ -103,7 +105,7 @@ pub enum Direction {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Waypoint {
-    /// The name of its Gateway.
+    /// The name of the waypoint's Gateway.
     pub gateway: String,
 }
 
@@ -113,7 +115,7 @@ pub struct Waypoint {
 pub struct EnvoyGateway {
     /// The name of the Gateway.
     pub gateway: String,
-    /// Names of its plain HTTP listeners, for what only a patch can do; `http` if there are none.
+    /// Names of the Gateway's plain HTTP listeners, by default `http`. They are patched, because a policy cannot restore the header.
     #[serde(default)]
     pub listeners: Vec<String>,
 }
@@ -122,11 +124,11 @@ pub struct EnvoyGateway {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlainEnvoy {
-    /// Where it listens; `127.0.0.1:10000` if nothing is said.
+    /// Where Envoy listens, by default `127.0.0.1:10000`.
     pub listen: Option<String>,
-    /// Where the app listens; `127.0.0.1:8080` if nothing is said.
+    /// Where the app listens, by default `127.0.0.1:8080`.
     pub app: Option<String>,
-    /// Where its admin interface listens; `127.0.0.1:9901` if nothing is said.
+    /// Where Envoy's admin interface listens, by default `127.0.0.1:9901`.
     pub admin: Option<String>,
 }
 
@@ -134,21 +136,21 @@ pub struct PlainEnvoy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailurePolicy {
-    /// They pass, uncounted. The default in Istio: a registry that is out of order takes no gateway down.
+    /// Requests pass, uncounted. The default in Istio, so that a registry that is away takes no gateway down.
     Open,
-    /// They are refused.
+    /// Requests are refused.
     Closed,
     /// A module that fails is loaded again; one that cannot be fetched refuses requests. The default for a local file.
     Reload,
 }
 
-/// Who restores `x-forwarded-proto`.
+/// The part of Envoy that restores `x-forwarded-proto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
-    /// Envoy's own matchers where they come to the same and are sure to be there, else the module.
+    /// Envoy's native matchers where they are equivalent and known to exist; otherwise the module.
     Auto,
-    /// Envoy's own matchers: cheaper, without counters of what was decided. A policy that they cannot express is refused.
+    /// Envoy's native matchers: cheaper, without counters of the decisions. A policy that they cannot express is rejected.
     Native,
     /// The module.
     Wasm,
@@ -158,13 +160,13 @@ pub enum Engine {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gate {
-    /// `false`: there is none, streams are only counted.
+    /// `false`: there is no gate, streams are only counted.
     pub enabled: Option<bool>,
-    /// Its port on the loopback interface; 15091 if nothing is said.
+    /// The gate's port on the loopback interface, by default 15091.
     pub port: Option<u16>,
     /// Where the proxy has the gate's secret from. Without one, any client in the pod may begin a drain, force the gate and end Envoy.
     pub secret: Option<GateSecret>,
-    /// Names under which the gate may be asked, besides IP addresses and `localhost`.
+    /// Host names that requests to the gate may carry, besides IP addresses and `localhost`.
     pub hosts: Vec<String>,
 }
 
@@ -186,19 +188,19 @@ pub struct Drain {
     pub longest_request: Option<TimeSpan>,
     /// The pod's `terminationGracePeriodSeconds`.
     pub grace_period: Option<TimeSpan>,
-    /// When the gate lets go whatever happens, from the beginning of the drain.
+    /// When the gate opens whatever is in flight, from the beginning of the drain.
     pub deadline: Option<TimeSpan>,
-    /// How long nothing may be in flight before it is believed; 1s if nothing is said.
+    /// The quiet period: how long nothing may be in flight before the drain is over, by default 1s.
     pub quiet: Option<TimeSpan>,
-    /// How long to wait before the drain begins, while the endpoint's removal spreads; not at all if nothing is said.
+    /// How long to wait before the drain begins, while the removal of the endpoint spreads; by default 0s.
     pub delay: Option<TimeSpan>,
-    /// What Istio's agent takes after SIGTERM when the deadline was reached: its `terminationDrainDuration`, 5s if nothing is said.
+    /// How long Istio's agent drains after SIGTERM when the deadline was reached: its `terminationDrainDuration`, by default 5s.
     pub agent: Option<TimeSpan>,
-    /// How traffic is made to leave; `drain_listeners` if nothing is said.
+    /// How clients are told to leave, by default `drain_listeners`.
     pub begin: Option<Begin>,
-    /// The last call, at zero; `drain_agent` in Istio, `nothing` elsewhere, if nothing is said.
+    /// The last call of the gate, at zero. The default is `drain_agent` in Istio and `nothing` elsewhere.
     pub finish: Option<Finish>,
-    /// What long-lived streams do to the drain; they hold it if nothing is said.
+    /// Whether long-lived streams hold the drain, by default `wait`.
     pub long_lived: Option<LongLived>,
     /// Streams that are older than this when the drain begins are long-lived, too.
     pub long_lived_after: Option<TimeSpan>,
@@ -208,15 +210,15 @@ pub struct Drain {
     pub exit_on_zero: bool,
 }
 
-/// How traffic is made to leave.
+/// How clients are told to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Begin {
-    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. It cannot be taken back.
+    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. Envoy cannot undo it.
     DrainListeners,
-    /// `/healthcheck/fail`: the same for both directions; it can be taken back.
+    /// `/healthcheck/fail`: the same for both directions. Envoy can undo it.
     FailHealthChecks,
-    /// Nothing; somebody else sees to it.
+    /// No call: something else tells clients to leave.
     Nothing,
 }
 
@@ -224,21 +226,21 @@ pub enum Begin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// None.
+    /// No call.
     Nothing,
-    /// `POST /drain` to Istio's agent: at SIGTERM it then ends at once.
+    /// `POST /drain` to Istio's agent, which then ends at once at SIGTERM.
     DrainAgent,
     /// `POST /quitquitquit` to Envoy.
     Quit,
 }
 
-/// What long-lived streams do to the drain.
+/// Whether long-lived streams hold the drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LongLived {
-    /// They hold it like all others.
+    /// They hold the drain like all others.
     Wait,
-    /// They do not hold it, and are reported apart.
+    /// They do not hold the drain, and are reported separately.
     Exempt,
 }
 
@@ -246,9 +248,9 @@ pub enum LongLived {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct App {
-    /// Envoy's cluster of it, without TLS, such as `inbound|8080||`.
+    /// Envoy's cluster for the app, without TLS, such as `inbound|8080||`.
     pub cluster: String,
-    /// What is asked of it; `/` if nothing is said. It has gone when its port refuses connections.
+    /// The path that is asked, by default `/`. The app has gone when its port refuses connections.
     pub path: Option<String>,
 }
 
@@ -258,11 +260,11 @@ pub struct App {
 pub struct Retries {
     /// The service that is called.
     pub host: String,
-    /// How often it is tried again; 2 if nothing is said.
+    /// The number of retries, by default 2.
     pub attempts: Option<u16>,
-    /// How long each try may take; the longest request if nothing is said.
+    /// How long each try may take, by default as long as the longest request.
     pub per_try_timeout: Option<TimeSpan>,
-    /// What is tried again: `connect-failure,refused-stream` if nothing is said, which the app has never seen.
+    /// The conditions for a retry, by default `connect-failure,refused-stream`: requests that the app has never seen.
     pub retry_on: Option<String>,
 }
 
@@ -270,18 +272,18 @@ pub struct Retries {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// Its name; the policy's if there is none.
+    /// The Job's name, by default the policy's.
     pub name: Option<String>,
-    /// It is a CronJob.
+    /// `true`: it is a CronJob.
     #[serde(default)]
     pub cron: bool,
-    /// The container with the work.
+    /// The name of the container that does the work.
     pub container: String,
-    /// That container's command and arguments, all of them: a patch cannot know them.
+    /// The container's whole command with all arguments, because a patch cannot read them.
     pub command: Vec<String>,
     /// An image with laststream's static program in it.
     pub program_image: String,
-    /// Where the program is in that image; `/laststream` if nothing is said.
+    /// Where the program is in that image, by default `/laststream`.
     pub program: Option<String>,
 }
 
