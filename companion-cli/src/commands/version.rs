@@ -1,7 +1,7 @@
 //! `laststream version`
 
 use clap::Args;
-use laststream::image::{Digest, Image};
+use laststream::image::{Digest, Image, standard_annotations};
 use laststream::module::analysis::{Module, analyse};
 use laststream::module::builtin;
 use laststream_filter::identity::CONFIGURATION;
@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::cli::Output;
 use crate::commands::Exit;
-use crate::commands::push::standard_annotations;
 use crate::printer::Printer;
 
 /// Tells the versions of this program and of the module inside it, with its checksums.

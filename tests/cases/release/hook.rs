@@ -1,0 +1,137 @@
+//! `.pre-commit-hooks.yaml`, run by the real pre-commit in a repository of a user.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::{BAD, BROKEN_RULE, GOOD, run};
+use crate::lab::{EnvoylessCase, envoyless};
+use crate::support::command_line;
+use crate::support::failure::{Outcome, ensure, ensure_eq};
+use crate::support::process::guarded;
+use crate::support::programs::program;
+
+pub(super) fn cases() -> Vec<EnvoylessCase> {
+    vec![
+        envoyless!(the_manifest_is_valid),
+        envoyless!(lint_looks_at_all_files_of_the_folder),
+        envoyless!(stale_files_are_found),
+        envoyless!(other_files_run_no_hook),
+    ]
+}
+
+const HOOKS: &str = ".pre-commit-hooks.yaml";
+const TAG: &str = "v0";
+
+fn the_manifest_is_valid() -> Outcome {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(HOOKS);
+    run(guarded(program("pre-commit")?).arg("validate-manifest").arg(manifest)).map(drop)
+}
+
+/// Only the second file changes, and both are needed to see that it is wrong.
+fn lint_looks_at_all_files_of_the_folder() -> Outcome {
+    let user = User::new("laststream-lint", &["mesh"])?;
+    user.file("mesh/one.yaml", GOOD)?;
+    user.file("elsewhere/bad.yaml", BAD)?;
+    ensure_eq!(user.pre_commit()?, (true, String::new()), "good files");
+    user.git(&["commit", "--quiet", "--message", "one"])?;
+    user.file("mesh/two.yaml", BAD)?;
+    let (is_success, log) = user.pre_commit()?;
+    ensure!(!is_success && log.contains(&format!("error[{BROKEN_RULE}]")), "the second file: {log}");
+    Ok(())
+}
+
+fn stale_files_are_found() -> Outcome {
+    let user = User::new("laststream-render-check", &["--policy", "policy.yaml", "--check", "deploy"])?;
+    let digest = "0123456789abcdef".repeat(4);
+    user.file("policy.yaml", &format!("module: oci://registry.example.com/laststream:1\ndigest: sha256:{digest}\n"))?;
+    run(user.command(command_line::binary()?).args(["render", "all", "--policy", "policy.yaml", "--output", "deploy"]))?;
+    user.git(&["add", "."])?;
+    ensure_eq!(user.pre_commit()?, (true, String::new()), "as rendered");
+    user.file("deploy/envoyfilter.yaml", GOOD)?;
+    let (is_success, log) = user.pre_commit()?;
+    ensure!(!is_success && log.contains("envoyfilter.yaml"), "an edited file: {log}");
+    Ok(())
+}
+
+fn other_files_run_no_hook() -> Outcome {
+    let user = User::new("laststream-lint", &["."])?;
+    user.git(&["commit", "--quiet", "--message", "one"])?;
+    user.file("notes.txt", "hello\n")?;
+    let output = user.run_pre_commit(&[])?;
+    let log = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success() && log.contains("Skipped"), "{log}");
+    Ok(())
+}
+
+/// A user's repository, beside one with the hooks.
+struct User {
+    folder: TempDir,
+}
+
+impl User {
+    fn new(hook: &str, arguments: &[&str]) -> Outcome<Self> {
+        let user = Self { folder: tempfile::tempdir()? };
+        for folder in ["bin", "hooks", "work"] {
+            fs::create_dir(user.folder.path().join(folder))?;
+        }
+        symlink(command_line::binary()?, user.folder.path().join("bin/laststream"))?;
+        user.publish_hooks()?;
+        user.git(&["init", "--quiet"])?;
+        let hooks = json!({
+            "repos": [{ "repo": user.folder.path().join("hooks"), "rev": TAG, "hooks": [{ "id": hook, "args": arguments }] }],
+        });
+        user.file(".pre-commit-config.yaml", &hooks.to_string())?; // JSON is YAML
+        Ok(user)
+    }
+
+    /// A repository that has the hooks under a tag.
+    fn publish_hooks(&self) -> Outcome {
+        let hooks = self.folder.path().join("hooks");
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(HOOKS), hooks.join(HOOKS))?;
+        for arguments in [&["init", "--quiet"][..], &["add", "."], &["commit", "--quiet", "--message", "hooks"], &["tag", TAG]] {
+            run(self.command(Path::new("git")).current_dir(&hooks).args(arguments))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file, and adds it to what will be committed.
+    fn file(&self, name: &str, text: &str) -> Outcome {
+        let path = self.folder.path().join("work").join(name);
+        fs::create_dir_all(path.parent().unwrap_or(&path))?;
+        fs::write(path, text)?;
+        self.git(&["add", name])
+    }
+
+    fn git(&self, arguments: &[&str]) -> Outcome {
+        run(self.command(Path::new("git")).args(arguments)).map(drop)
+    }
+
+    /// Runs the hook; what it prints is empty where it passes.
+    fn pre_commit(&self) -> Outcome<(bool, String)> {
+        let output = self.run_pre_commit(&["--all-files"])?;
+        let is_success = output.status.success();
+        let log = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        ensure!(!log.contains("Skipped"), "the hook did not run: {log}");
+        Ok((is_success, if is_success { String::new() } else { log }))
+    }
+
+    fn run_pre_commit(&self, options: &[&str]) -> Outcome<std::process::Output> {
+        Ok(self.command(&program("pre-commit")?).arg("run").args(options).output()?)
+    }
+
+    /// In the user's repository, with nothing of this machine's settings.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = guarded(program);
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.folder.path().join("bin").display());
+        command.env_clear().current_dir(self.folder.path().join("work")).env("PATH", path).env("HOME", self.folder.path());
+        for role in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{role}_NAME"), "user").env(format!("GIT_{role}_EMAIL"), "user@example.com");
+        }
+        command
+    }
+}
