@@ -33,15 +33,25 @@ install_pypi() {
     fi
 }
 
-# write_python_runners FOLDER: scripts that start the package's own, wherever the folder is then.
+# write_python_runners FOLDER: scripts that start the package's own, wherever the folder is then. They name the Python that pip ran in,
+# because compiled parts of packages fit only that one.
 write_python_runners() {
-    local script
+    local python script
+    python=$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')
     mkdir "$1/run"
     for script in "$1"/bin/*; do
         if [[ -f $script ]]; then
-            # shellcheck disable=SC2016
-            printf '#!/bin/sh\nroot=${0%%/run/*}\nPYTHONPATH=$root exec python3 "$root/bin/%s" "$@"\n' "${script##*/}" >"$1/run/${script##*/}"
+            write_python_runner "$python" "${script##*/}" >"$1/run/${script##*/}"
             chmod 755 "$1/run/${script##*/}"
         fi
     done
+}
+
+# write_python_runner PYTHON SCRIPT
+write_python_runner() {
+    cat <<END
+#!/bin/sh
+root=\${0%/run/*}
+PYTHONPATH=\$root exec "$1" "\$root/bin/$2" "\$@"
+END
 }
