@@ -98,6 +98,12 @@ fn run(command: &mut Command) -> Outcome<Output> {
     Ok(output)
 }
 
+/// A policy that asks no registry, in a namespace about which lint has nothing to say.
+const POLICY: &str = "module: oci://registry.example.com/laststream:1
+digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+namespace: ingress
+";
+
 /// A manifest that lint accepts, and one in which it finds an error.
 const GOOD: &str = include_str!("../../companion-cli/tests/lint/good/one-envoyfilter.yaml");
 const BAD: &str = include_str!("../../companion-cli/tests/lint/rules/LS101.bad.yaml");

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use laststream_release::{Platform, VERSION, program_archive};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{BAD, BROKEN_RULE, GOOD, Release, run};
+use super::{BAD, BROKEN_RULE, GOOD, POLICY, Release, run};
 use crate::lab::{EnvoylessCase, envoyless};
 use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq, fail};
 use crate::support::process::guarded;
@@ -83,8 +83,7 @@ fn missing_paths_fail_without_findings() -> Outcome {
 /// Also where lint has failed already.
 fn stale_files_fail_the_action() -> Outcome {
     let runner = Runner::new()?;
-    let digest = "0123456789abcdef".repeat(4);
-    runner.file("policy.yaml", &format!("module: oci://registry.example.com/laststream:1\ndigest: sha256:{digest}\n"))?;
+    runner.file("policy.yaml", POLICY)?;
     let inputs = [("paths", "deploy"), ("policy", "policy.yaml"), ("rendered", "deploy")];
     runner.laststream(&["render", "all", "--policy", "policy.yaml", "--output", "deploy"])?;
     let ended = runner.run(&inputs)?;
@@ -93,7 +92,8 @@ fn stale_files_fail_the_action() -> Outcome {
     let file = runner.workspace.path().join("deploy/envoyfilter.yaml");
     fs::write(&file, fs::read_to_string(&file)? + "# edited\n")?;
     let ended = runner.run(&inputs)?;
-    ensure!(!ended.is_success && ended.log.contains("# edited"), "{}", ended.log);
+    ensure!(!ended.is_success && ended.log.contains(&format!("error[{BROKEN_RULE}]")), "the findings: {}", ended.log);
+    ensure!(ended.log.contains("# edited"), "the difference: {}", ended.log);
     Ok(())
 }
 
@@ -122,7 +122,9 @@ struct Runner {
 struct Ended {
     is_success: bool,
     log: String,
-    sarif: Option<std::path::PathBuf>,
+    sarif: Option<PathBuf>,
+    /// The runner's temporary folder.
+    temp: TempDir,
 }
 
 impl Runner {
@@ -144,28 +146,20 @@ impl Runner {
 
     /// Runs the steps. After one that failed, only those run that say so.
     fn run(&self, given: &[(&str, &str)]) -> Outcome<Ended> {
-        let (action, temp) = (action()?, tempfile::tempdir()?);
+        let action = action()?;
         let inputs = self.inputs(&action, given)?;
-        let mut ended = Ended { is_success: true, log: String::new(), sarif: None };
+        let mut ended = Ended { is_success: true, log: String::new(), sarif: None, temp: tempfile::tempdir()? };
         for step in steps(&action)? {
             if is_due(step, &inputs, ended.is_success)? {
-                let output = self.command(step, &inputs, temp.path())?.output()?;
+                let output = self.command(step, &inputs, ended.temp.path())?.output()?;
                 ended.is_success &= output.status.success();
                 ended.log.push_str(&String::from_utf8_lossy(&output.stdout));
                 ended.log.push_str(&String::from_utf8_lossy(&output.stderr));
             }
         }
         ensure_eq!(action["outputs"]["sarif"]["value"], "${{ steps.lint.outputs.sarif }}", "the output");
-        let outputs = fs::read_to_string(temp.path().join("output")).unwrap_or_default();
+        let outputs = fs::read_to_string(ended.temp.path().join("output")).unwrap_or_default();
         ended.sarif = outputs.lines().find_map(|line| line.strip_prefix("sarif=")).map(|file| self.workspace.path().join(file));
-        if let Some(sarif) = &ended.sarif {
-            fs::copy(sarif, self.workspace.path().join("copy.sarif"))?; // the runner's folder goes
-            ensure!(sarif.starts_with(self.workspace.path()) || sarif.starts_with(temp.path()), "the output is {sarif:?}");
-        }
-        ended.sarif = ended
-            .sarif
-            .filter(|sarif| sarif.is_file())
-            .map(|sarif| if sarif.starts_with(temp.path()) { self.workspace.path().join("copy.sarif") } else { sarif });
         Ok(ended)
     }
 
