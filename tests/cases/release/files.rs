@@ -52,6 +52,7 @@ fn programs_run_from_their_archives() -> Outcome {
         ensure_eq!(names(folder.path())?, ["LICENSE", "laststream"], "files of {}", platform.target());
         let program = folder.path().join("laststream");
         ensure_eq!(fs::metadata(&program)?.permissions().mode() & 0o777, 0o755, "permissions of {}", platform.target());
+        ensure!(is_for(platform, &fs::read(&program)?), "the program is not for {}", platform.target());
         if platform.target().starts_with(std::env::consts::ARCH) {
             let output = run(guarded(&program).arg("version"))?;
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -59,6 +60,18 @@ fn programs_run_from_their_archives() -> Outcome {
         }
     }
     Ok(())
+}
+
+/// By the machine in the head of an ELF file; the scripts that stand for programs name their target.
+fn is_for(platform: Platform, program: &[u8]) -> bool {
+    let machine: u16 = match platform {
+        Platform::Amd64 => 62,
+        Platform::Arm64 => 183,
+    };
+    if program.starts_with(b"\x7fELF") {
+        return program.get(18..20) == Some(&machine.to_le_bytes());
+    }
+    String::from_utf8_lossy(program).contains(platform.target())
 }
 
 fn completions_and_manual_pages_are_complete() -> Outcome {
