@@ -74,8 +74,8 @@ prepare_oldest_rust() {
 }
 
 prepare_release() {
-    need musl-gcc musl-tools 'C compiler for static programs, for cryptography'
-    rustup target add x86_64-unknown-linux-musl
+    need_pip
+    rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 }
 
 # in_root FOLDER COMMAND...: runs a command with the folder as the root of the file system.

@@ -62,23 +62,27 @@ cost() {
     cargo bench --bench cost --profile dev --locked -- --check
 }
 
-# What operators get. Not one of the steps of a whole run: it takes minutes and finds little else; `.ci/run release` asks for it.
+# What operators get, in target/release-files. Not one of the steps of a whole run, because it takes minutes and finds little else.
 release() {
-    prepare_release
-    cargo static
-    local program=$CARGO_TARGET_DIR/x86_64-unknown-linux-musl/release/laststream root size most=20000000
-    size=$(stat --format %s "$program")
-    echo "$program: $size bytes"
-    if [[ $size -ge $most ]]; then
-        echo "that is more than $most bytes" >&2
-        return 1
-    fi
-    # Where nothing else is, it can only run by itself.
-    root=$(mktemp -d)
-    cp "$program" "$root"
-    in_root "$root" /laststream version
-    rm -r "$root"
+    local files=$PWD/target/release-files
+    make_release "$files"
+    check_programs
+    LASTSTREAM_RELEASE_FILES=$files counted cargo test --test envoy --locked -- release::
+    cat "$files/SHA256SUMS"
 }
+
+# The same from a clone in another folder, with other names for everything: the checksums must be those that `release` left.
+release_again() (
+    place=$(mktemp -d)
+    trap 'rm -rf "$place"' EXIT
+    files=$PWD/target/release-files
+    git clone --quiet . "$place/clone"
+    ln -s "${CARGO_HOME:-$HOME/.cargo}" "$place/cargo"
+    export CARGO_HOME=$place/cargo CARGO_TARGET_DIR=$place/target
+    cd "$place/clone" || exit
+    make_release "$place/files"
+    diff "$files/SHA256SUMS" "$place/files/SHA256SUMS"
+)
 
 fuzz() {
     .ci/fuzz 8

@@ -18,6 +18,7 @@ tool() {
 # The versions that the project is known to get on with.
 cargo_deny() { tool cargo-deny 0.20.2; }
 cargo_fuzz() { tool cargo-fuzz 0.13.2; }
+cargo_cyclonedx() { tool cargo-cyclonedx 0.5.9; }
 
 # The folder appears under its name only when it is complete. Where `flock` exists, a second run waits instead of compiling, too.
 install_tool() (

@@ -12,6 +12,7 @@ mod kubectl;
 mod load;
 mod manifests;
 mod registry;
+mod release;
 mod reloading;
 mod stage;
 
@@ -37,5 +38,5 @@ pub(crate) fn all() -> Vec<Case> {
 
 /// Those that are run once.
 pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
-    [demo_page::cases(), kubectl::cases(), registry::cases()].into_iter().flatten().collect()
+    [demo_page::cases(), kubectl::cases(), registry::cases(), release::cases()].into_iter().flatten().collect()
 }

@@ -10,7 +10,7 @@ use laststream::env_vars;
 use laststream::module::analysis::analyse;
 use laststream::module::builtin;
 use laststream::module::verdict::{Obstacle, obstacles};
-use laststream::oci::image::{Image, Reference, VARIANT};
+use laststream::oci::image::{Image, Reference, VARIANT, standard_annotations};
 use laststream::oci::registry::{self, Options};
 use laststream::oci::sign;
 use serde::Serialize;
@@ -99,17 +99,6 @@ fn refuse_unloadable(module: &[u8]) -> Result<(), String> {
     }
 }
 
-/// What is the same for every machine and moment; what is said on the command line goes before it.
-pub(super) fn standard_annotations() -> BTreeMap<String, String> {
-    let standard = [
-        ("org.opencontainers.image.title", "laststream"),
-        ("org.opencontainers.image.description", "Counts the HTTP streams in flight in Envoy, and restores the original scheme"),
-        ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
-        ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY")),
-    ];
-    standard.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
-}
-
 /// What was published, in the words of other tools that publish.
 #[derive(Serialize)]
 struct Published<'a> {
@@ -179,6 +168,7 @@ impl Push {
         Ok(module)
     }
 
+    /// What is said on the command line goes before the standard.
     fn annotations(&self) -> BTreeMap<String, String> {
         let mut annotations = standard_annotations();
         annotations.extend(self.annotations.iter().map(|Annotation(key, value)| (key.clone(), value.clone())));

@@ -4,14 +4,13 @@ use clap::Args;
 use laststream::digest::Digest;
 use laststream::module::analysis::{Module, analyse};
 use laststream::module::builtin;
-use laststream::oci::image::Image;
+use laststream::oci::image::{Image, standard_annotations};
 use laststream_filter::identity::CONFIGURATION;
 use serde_json::{Value, json};
 
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
-use crate::commands::push::standard_annotations;
 
 /// Tells the versions of this program and of the module inside it, with its checksums.
 #[derive(Debug, Args)]

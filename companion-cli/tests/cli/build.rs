@@ -18,7 +18,16 @@ impl Elsewhere {
         let folder = tempfile::tempdir().unwrap();
         let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let copy = folder.path().join("a project");
-        for path in ["Cargo.toml", "Cargo.lock", "filter/Cargo.toml", "filter/src", "companion-cli/Cargo.toml", "companion-cli/src"] {
+        for path in [
+            "Cargo.toml",
+            "Cargo.lock",
+            "filter/Cargo.toml",
+            "filter/src",
+            "companion-cli/Cargo.toml",
+            "companion-cli/src",
+            "release/Cargo.toml",
+            "release/src",
+        ] {
             copy_all(&project.join(path), &copy.join(path));
         }
         // Cargo wants to see that there is something to every package.

@@ -1,4 +1,4 @@
-//! The one layer: a gzipped tar archive with the module in it. The same module gives the same bytes, whoever makes it, and when.
+//! Layers: gzipped tar archives. The same files give the same bytes, whoever packs them, and when.
 
 use std::io::{self, Write as _};
 
@@ -11,23 +11,48 @@ pub const FILE: &str = "plugin.wasm";
 /// RFC 1952: nobody knows which system made it.
 const UNKNOWN_SYSTEM: u8 = 255;
 
-/// The archive as it is before compression. Owner, mode and time are not those of any file.
-pub(super) fn archive(module: &[u8]) -> io::Result<Vec<u8>> {
+/// A file to pack.
+#[derive(Debug, Clone, Copy)]
+pub struct Packed<'a> {
+    /// Where it goes, without a leading slash.
+    pub path: &'a str,
+    /// Its permissions.
+    pub mode: u32,
+    /// What it holds.
+    pub bytes: &'a [u8],
+}
+
+/// An archive with these files. Owner and time are not those of any file.
+///
+/// # Errors
+/// A path is longer than tar can name, or a file larger than 8 GiB.
+pub fn archive(files: &[Packed<'_>]) -> io::Result<Vec<u8>> {
+    let size: usize = files.iter().map(|file| file.bytes.len() + 1024).sum();
+    let mut builder = Builder::new(Vec::with_capacity(size + 1024));
+    for file in files {
+        builder.append(&header(file)?, file.bytes)?;
+    }
+    builder.into_inner()
+}
+
+fn header(file: &Packed<'_>) -> io::Result<Header> {
     let mut header = Header::new_ustar();
     header.set_entry_type(EntryType::Regular);
-    header.set_path(FILE)?;
-    header.set_size(module.len() as u64);
-    header.set_mode(0o644);
+    header.set_path(file.path)?;
+    header.set_size(file.bytes.len() as u64);
+    header.set_mode(file.mode);
     header.set_uid(0);
     header.set_gid(0);
     header.set_mtime(0);
     header.set_cksum();
-    let mut builder = Builder::new(Vec::with_capacity(module.len() + 2048));
-    builder.append(&header, module)?;
-    builder.into_inner()
+    Ok(header)
 }
 
-pub(super) fn compress(archive: &[u8]) -> io::Result<Vec<u8>> {
+/// The archive, compressed.
+///
+/// # Errors
+/// There is no memory left.
+pub fn compress(archive: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzBuilder::new().mtime(0).operating_system(UNKNOWN_SYSTEM).write(Vec::new(), Compression::best());
     encoder.write_all(archive)?;
     encoder.finish()

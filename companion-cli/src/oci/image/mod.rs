@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::digest::Digest;
-pub use layer::FILE;
+pub use layer::{FILE, Packed, archive, compress};
 pub use manifest::{CONFIG, DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, LAYER, MANIFEST, Manifest, VARIANT};
 pub use reference::{DOCKER_HUB, NotAReference, Reference, is_docker_hub};
 
@@ -26,14 +26,26 @@ pub struct Image {
     pub digest: Digest,
 }
 
+/// What every image of this project says of itself: the same for every machine and moment.
+#[must_use]
+pub fn standard_annotations() -> BTreeMap<String, String> {
+    let standard = [
+        ("org.opencontainers.image.title", "laststream"),
+        ("org.opencontainers.image.description", "Counts the HTTP streams in flight in Envoy, and restores the original scheme"),
+        ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
+        ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY")),
+    ];
+    standard.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
 impl Image {
     /// Packs a module. Nothing else but the annotations decides on the bytes: no clock, no user, no machine.
     ///
     /// # Errors
     /// The archive cannot hold the module: it has more than 8 GiB.
     pub fn of(module: &[u8], mut annotations: BTreeMap<String, String>) -> io::Result<Self> {
-        let archive = layer::archive(module)?;
-        let layer = layer::compress(&archive)?;
+        let archive = archive(&[Packed { path: FILE, mode: 0o644, bytes: module }])?;
+        let layer = compress(&archive)?;
         let config = serde_json::to_vec(&manifest::Config::of(&archive))?;
         annotations.insert(VARIANT.to_owned(), "compat".to_owned());
         let manifest = Manifest {

@@ -1,0 +1,84 @@
+# shellcheck shell=bash
+# The files of a release. The static programs are compiled here; the crate `release` puts everything else together.
+
+# make_release FOLDER: writes all files into the folder.
+make_release() {
+    local programs=$CARGO_TARGET_DIR work
+    prepare_release
+    compile_static
+    work=$(mktemp -d)
+    bill_of_materials "$work/sbom.json"
+    rm -rf "$1"
+    cargo run --quiet --locked --package laststream-release -- --x86-64 "$programs/x86_64-unknown-linux-musl/release/laststream" \
+        --aarch64 "$programs/aarch64-unknown-linux-musl/release/laststream" --sbom "$work/sbom.json" "$1"
+    rm -r "$work"
+}
+
+# Both static programs. Zig compiles the C parts of the cryptography, because it is one file for all targets and brings its own headers;
+# Rust's own linker links. No path of this machine gets into a program, and no setting of the user.
+compile_static() (
+    zig=$(tests/tools/program zig)
+    unset "${!CARGO_PROFILE_@}" "${!CFLAGS@}" "${!CC@}" "${!AR@}" RUSTFLAGS
+    export CRATE_CC_NO_DEFAULTS=1 # zig does not know Rust's names of targets
+    export CFLAGS='-O3 -fPIC -ffunction-sections -fdata-sections -fno-sanitize=undefined'
+    export ZIG_GLOBAL_CACHE_DIR=$CARGO_TARGET_DIR/zig ZIG_LOCAL_CACHE_DIR=$CARGO_TARGET_DIR/zig
+    for machine in x86_64 aarch64; do
+        export "CC_${machine}_unknown_linux_musl=$zig cc -target $machine-linux-musl" "AR_${machine}_unknown_linux_musl=$zig ar"
+    done
+    mapfile -t flags < <(static_flags)
+    CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\037' && printf '%s' "${flags[*]}")
+    export CARGO_ENCODED_RUSTFLAGS
+    cargo build --release --package laststream --locked --target x86_64-unknown-linux-musl --target aarch64-unknown-linux-musl
+)
+
+# One to a line. Of two prefixes that fit, the compiler takes the later one.
+static_flags() {
+    local sysroot commit
+    sysroot=$(rustc --print sysroot)
+    commit=$(rustc --version --verbose | sed -n 's/^commit-hash: //p')
+    printf -- '-C%s\n' linker=rust-lld linker-flavor=ld.lld link-self-contained=yes
+    printf -- '--remap-path-prefix=%s\n' "${CARGO_HOME:-$HOME/.cargo}=/cargo" "$sysroot/lib/rustlib/src/rust=/rustc/$commit" "$PWD=/laststream" \
+        "$CARGO_TARGET_DIR=/target"
+}
+
+# bill_of_materials FILE. The tool writes beside the manifests, so it gets a copy of the sources.
+bill_of_materials() (
+    programs=$(cargo_cyclonedx)
+    cargo fetch --locked
+    copy=$(mktemp -d)
+    trap 'rm -rf "$copy"' EXIT
+    git ls-files -z | xargs --null cp --parents --target-directory "$copy"
+    CARGO_NET_OFFLINE=true "$programs/cargo-cyclonedx" cyclonedx --quiet --manifest-path "$copy/companion-cli/Cargo.toml" --format json --all \
+        --target x86_64-unknown-linux-musl --spec-version 1.5 --override-filename sbom
+    cp "$copy/companion-cli/sbom.json" "$1"
+)
+
+# check_programs: each is small enough, and runs where nothing else is.
+check_programs() {
+    local machine program size most=20000000
+    for machine in x86_64 aarch64; do
+        program=$CARGO_TARGET_DIR/$machine-unknown-linux-musl/release/laststream
+        size=$(stat --format %s "$program")
+        echo "$machine: $size bytes"
+        if [[ $size -ge $most ]]; then
+            echo "that is more than $most bytes" >&2
+            return 1
+        fi
+        run_alone "$machine" "$program" version
+    done
+}
+
+# run_alone MACHINE PROGRAM ARGUMENT...: runs a program with nothing else in the file system, on an emulator where it is for another machine.
+run_alone() (
+    machine=$1 program=$2
+    shift 2
+    root=$(mktemp -d)
+    trap 'rm -r "$root"' EXIT
+    cp "$program" "$root/program"
+    emulator=()
+    if [[ $machine != "$(uname -m)" ]]; then
+        cp "$(tests/tools/program "qemu-$machine-static")" "$root/emulator"
+        emulator=(/emulator)
+    fi
+    in_root "$root" "${emulator[@]}" /program "$@"
+)

@@ -1,0 +1,94 @@
+//! The names of the files, and the folder with their checksums.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::error::In as _;
+use crate::{Digest, Platform, ReleaseError, VERSION};
+
+/// The checksums of all other files, as `sha256sum --check` reads them.
+pub const CHECKSUMS: &str = "SHA256SUMS";
+/// The manifest of the kubectl plugin; krew wants the plugin's name.
+pub const PLUGIN: &str = "laststream.yaml";
+
+/// The program of a platform.
+#[must_use]
+pub fn program_archive(platform: Platform) -> String {
+    format!("laststream-{VERSION}-{}.tar.gz", platform.target())
+}
+
+/// The command line as an image, as an OCI layout in an archive.
+#[must_use]
+pub fn command_image() -> String {
+    format!("laststream-{VERSION}-image.tar")
+}
+
+/// The module as an image, as an OCI layout in an archive.
+#[must_use]
+pub fn module_image() -> String {
+    format!("laststream-{VERSION}-module-image.tar")
+}
+
+/// Completions and manual pages.
+#[must_use]
+pub fn shell_archive() -> String {
+    format!("laststream-{VERSION}-completions-and-man.tar.gz")
+}
+
+/// The bill of materials.
+#[must_use]
+pub fn sbom_file() -> String {
+    format!("laststream-{VERSION}.cdx.json")
+}
+
+/// Files by name.
+#[derive(Debug, Default)]
+pub(crate) struct Files(BTreeMap<String, Vec<u8>>);
+
+impl Files {
+    pub(crate) fn add(&mut self, name: String, bytes: Vec<u8>) {
+        self.0.insert(name, bytes);
+    }
+
+    pub(crate) fn digest(&self, name: &str) -> Option<Digest> {
+        self.0.get(name).map(|bytes| Digest::of(bytes))
+    }
+
+    /// Writes the files, and the checksums last.
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), ReleaseError> {
+        let what = |name: &str| format!("cannot write `{}`", folder.join(name).display());
+        fs::create_dir_all(folder).in_(what(""))?;
+        if fs::read_dir(folder).in_(what(""))?.next().is_some() {
+            return Err(ReleaseError::NotEmpty(folder.to_owned()));
+        }
+        for (name, bytes) in &self.0 {
+            fs::write(folder.join(name), bytes).in_(what(name))?;
+        }
+        fs::write(folder.join(CHECKSUMS), self.checksums()).in_(what(CHECKSUMS))
+    }
+
+    fn checksums(&self) -> String {
+        self.0.iter().map(|(name, bytes)| format!("{}  {name}\n", Digest::of(bytes).hex())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_written_and_a_used_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Files::default();
+        files.add("b".to_owned(), Vec::new());
+        files.add("a".to_owned(), b"abc".to_vec());
+        files.write(folder.path()).unwrap();
+        assert_eq!(
+            fs::read_to_string(folder.path().join(CHECKSUMS)).unwrap(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a\n\
+             e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  b\n"
+        );
+        assert!(matches!(files.write(folder.path()), Err(ReleaseError::NotEmpty(_))));
+    }
+}

@@ -1,0 +1,42 @@
+//! The manifest with which krew, the package manager of kubectl's plugins, installs the program as `kubectl laststream`.
+
+use serde_json::{Value, json};
+
+use crate::files::Files;
+use crate::{Platform, ReleaseError, VERSION, program_archive, yaml};
+
+/// `VERSION` and file name come after it.
+const DOWNLOADS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/releases/download");
+
+pub(crate) fn manifest(files: &Files) -> Result<String, ReleaseError> {
+    let platforms: Vec<Value> = Platform::ALL.into_iter().filter_map(|platform| entry(platform, files)).collect();
+    let plugin = json!({
+        "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
+        "kind": "Plugin",
+        "metadata": { "name": "laststream" },
+        "spec": {
+            "version": format!("v{VERSION}"),
+            "homepage": env!("CARGO_PKG_REPOSITORY"),
+            "shortDescription": "Drain Istio and Envoy without losing requests",
+            "description": "Renders and checks the manifests of laststream, the Envoy filter that counts streams in flight,\n\
+                and asks its gate: `kubectl laststream render`, `lint`, `status`, `wait`.\n",
+            "platforms": platforms,
+        },
+    });
+    let yaml::Node::Map(plugin) = yaml::Node::from(&plugin) else {
+        return Err(ReleaseError::Json { what: "the manifest of the plugin".to_owned(), problem: "it is no object".to_owned() });
+    };
+    Ok(yaml::write_map(&plugin))
+}
+
+fn entry(platform: Platform, files: &Files) -> Option<Value> {
+    let archive = program_archive(platform);
+    let digest = files.digest(&archive)?;
+    Some(json!({
+        "selector": { "matchLabels": { "os": "linux", "arch": platform.architecture() } },
+        "uri": format!("{DOWNLOADS}/v{VERSION}/{archive}"),
+        "sha256": digest.hex(),
+        "files": [{ "from": "laststream", "to": "." }, { "from": "LICENSE", "to": "." }],
+        "bin": "laststream",
+    }))
+}

@@ -1,0 +1,57 @@
+//! The files of a release, made from programs that are compiled already. Only the inputs decide on the bytes: no clock, no user, no
+//! machine. Compiling, and checking the result with other tools, is not done here.
+
+mod certificates;
+mod error;
+mod files;
+mod image;
+mod inputs;
+mod krew;
+mod layout;
+mod platform;
+mod sbom;
+mod shell;
+
+use std::path::Path;
+
+// All that is taken from the product.
+pub(crate) use laststream::digest::Digest;
+pub(crate) use laststream::oci::image::{
+    CONFIG, Descriptor, INDEX, Image, LAYER, MANIFEST, Manifest, Packed, archive, compress, standard_annotations,
+};
+pub(crate) use laststream::{module, yaml};
+
+pub use error::ReleaseError;
+pub use files::{CHECKSUMS, PLUGIN, command_image, module_image, program_archive, sbom_file, shell_archive};
+pub use inputs::Inputs;
+pub use platform::Platform;
+
+use crate::error::In as _;
+use crate::files::Files;
+
+/// The version of everything in the release.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+const LICENCE: &str = include_str!("../../LICENSE");
+
+/// Writes all files of a release into the folder, which must be empty or missing.
+///
+/// # Errors
+/// Says what failed. The folder may then hold some of the files, but no checksums.
+pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), ReleaseError> {
+    let mut files = Files::default();
+    for platform in Platform::ALL {
+        files.add(program_archive(platform), packed_program(inputs.program(platform))?);
+    }
+    files.add(command_image(), image::of_command(inputs)?);
+    files.add(module_image(), image::of_module(inputs)?);
+    files.add(shell_archive(), shell::archive(inputs)?);
+    files.add(sbom_file(), sbom::reproducible(&inputs.sbom)?);
+    files.add(PLUGIN.to_owned(), krew::manifest(&files)?.into_bytes());
+    files.write(folder)
+}
+
+fn packed_program(program: &[u8]) -> Result<Vec<u8>, ReleaseError> {
+    let program = Packed { path: "laststream", mode: 0o755, bytes: program };
+    let licence = Packed { path: "LICENSE", mode: 0o644, bytes: LICENCE.as_bytes() };
+    archive(&[program, licence]).and_then(|archive| compress(&archive)).in_("the archive of the program")
+}

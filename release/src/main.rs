@@ -1,0 +1,41 @@
+//! `laststream-release`: writes the files of a release into a folder. `.ci/run release` compiles what it needs.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use laststream_release::{Inputs, ReleaseError, write};
+
+/// Puts the files of a release together from programs that are compiled already.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// The static program for x86_64.
+    #[arg(long = "x86-64", value_name = "PROGRAM")]
+    x86_64: PathBuf,
+    /// The static program for aarch64.
+    #[arg(long, value_name = "PROGRAM")]
+    aarch64: PathBuf,
+    /// The bill of materials that cargo-cyclonedx wrote.
+    #[arg(long, value_name = "JSON")]
+    sbom: PathBuf,
+    /// The folder for the files; it must be empty or missing.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            writeln!(std::io::stderr(), "error: {error}").ok(); // there is no other place to say it
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), ReleaseError> {
+    let inputs = Inputs::read(&arguments.x86_64, &arguments.aarch64, &arguments.sbom)?;
+    write(&inputs, &arguments.folder)
+}

@@ -1,0 +1,39 @@
+//! Completions and manual pages, which the released program writes itself.
+
+use std::fs;
+
+use crate::error::In as _;
+use crate::{Inputs, Packed, ReleaseError, archive as tar, compress};
+
+/// Shells, and the file names under which they look for completions.
+const SHELLS: [(&str, &str); 5] = [
+    ("bash", "laststream.bash"),
+    ("elvish", "laststream.elv"),
+    ("fish", "laststream.fish"),
+    ("powershell", "_laststream.ps1"),
+    ("zsh", "_laststream"),
+];
+
+pub(crate) fn archive(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
+    let mut files = Vec::new();
+    for (shell, name) in SHELLS {
+        files.push((format!("completions/{name}"), inputs.run(&["completions", shell])?));
+    }
+    files.extend(manual_pages(inputs)?);
+    let packed: Vec<_> = files.iter().map(|(path, bytes)| Packed { path, mode: 0o644, bytes }).collect();
+    tar(&packed).and_then(|archive| compress(&archive)).in_("the archive of completions and manual pages")
+}
+
+/// By name, because folders have no order of their own.
+fn manual_pages(inputs: &Inputs) -> Result<Vec<(String, Vec<u8>)>, ReleaseError> {
+    let what = || "the manual pages";
+    let folder = tempfile::tempdir().in_(what())?;
+    inputs.run(&["man", &folder.path().to_string_lossy()])?;
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(folder.path()).in_(what())? {
+        let entry = entry.in_(what())?;
+        pages.push((format!("man/man1/{}", entry.file_name().to_string_lossy()), fs::read(entry.path()).in_(what())?));
+    }
+    pages.sort();
+    Ok(pages)
+}

@@ -1,0 +1,111 @@
+//! The files of a release, read by other tools, and what runs them elsewhere: kubectl, GitHub, pre-commit.
+//!
+//! Without `LASTSTREAM_RELEASE_FILES` the cases make a release of their own, in which scripts that call the tested program stand for the
+//! static programs. `.ci/run release` names the real files.
+
+mod action;
+mod files;
+mod hook;
+mod images;
+mod plugin;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use laststream_release::{Inputs, Platform};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::lab::EnvoylessCase;
+use crate::support::command_line;
+use crate::support::failure::{Context as _, Outcome, ensure};
+use crate::support::process::guarded;
+
+pub(crate) fn cases() -> Vec<EnvoylessCase> {
+    [action::cases(), files::cases(), hook::cases(), images::cases(), plugin::cases()].into_iter().flatten().collect()
+}
+
+/// Names a folder with the files of a real release.
+const FILES: &str = "LASTSTREAM_RELEASE_FILES";
+
+/// The folder with the files.
+enum Release {
+    Given(PathBuf),
+    Made(TempDir),
+}
+
+impl Release {
+    fn get() -> Outcome<Self> {
+        match std::env::var_os(FILES) {
+            Some(folder) => Ok(Self::Given(folder.into())),
+            None => Self::make(),
+        }
+    }
+
+    fn make() -> Outcome<Self> {
+        let (inputs, folder) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        let [amd64, arm64] = Platform::ALL.map(|platform| script(inputs.path(), platform));
+        let sbom = inputs.path().join("sbom.json");
+        fs::write(&sbom, json!({ "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": [] }).to_string())?;
+        let inputs = Inputs::read(&amd64?, &arm64?, &sbom)?;
+        laststream_release::write(&inputs, folder.path())?;
+        Ok(Self::Made(folder))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Given(folder) => folder,
+            Self::Made(folder) => folder.path(),
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> Outcome<Vec<u8>> {
+        fs::read(self.file(name)).with_context(|| name.to_owned())
+    }
+}
+
+/// The tested program, under a name for each platform.
+fn script(folder: &Path, platform: Platform) -> Outcome<PathBuf> {
+    let path = folder.join(platform.target());
+    fs::write(&path, format!("#!/bin/sh\n# {}\nexec '{}' \"$@\"\n", platform.target(), command_line::binary()?.display()))?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(path)
+}
+
+/// A folder with what is in the archive.
+fn unpacked(archive: &Path) -> Outcome<TempDir> {
+    let folder = tempfile::tempdir()?;
+    run(guarded("tar").arg("--extract").arg("--file").arg(archive).arg("--directory").arg(folder.path()))?;
+    Ok(folder)
+}
+
+/// Runs a command that must succeed.
+fn run(command: &mut Command) -> Outcome<Output> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output)
+}
+
+/// A policy that asks no registry, in a namespace about which lint has nothing to say.
+const POLICY: &str = "module: oci://registry.example.com/laststream:1
+digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+namespace: ingress
+";
+
+/// A manifest that lint accepts, and one in which it finds an error.
+const GOOD: &str = include_str!("../../companion-cli/tests/lint/good/one-envoyfilter.yaml");
+const BAD: &str = include_str!("../../companion-cli/tests/lint/rules/LS101.bad.yaml");
+/// The rule that [`BAD`] breaks.
+const BROKEN_RULE: &str = "LS101";

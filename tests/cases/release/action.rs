@@ -1,0 +1,232 @@
+//! `action.yml`, as GitHub's runner would run it: the steps' scripts in bash, with a release in a folder instead of the web.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use laststream_release::{Platform, VERSION, program_archive};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{BAD, BROKEN_RULE, GOOD, POLICY, Release, run};
+use crate::lab::{EnvoylessCase, envoyless};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq, fail};
+use crate::support::process::guarded;
+use crate::support::programs::program;
+
+pub(super) fn cases() -> Vec<EnvoylessCase> {
+    vec![
+        envoyless!(the_action_fits_githubs_schema),
+        envoyless!(good_manifests_pass),
+        envoyless!(findings_are_written_and_fail_the_action),
+        envoyless!(every_line_of_paths_is_a_path),
+        envoyless!(missing_paths_fail_without_findings),
+        envoyless!(stale_files_fail_the_action),
+        envoyless!(another_archive_is_not_run),
+    ]
+}
+
+const ACTION: &str = include_str!("../../../action.yml");
+
+/// And no input is a part of a script, where it would be run as code.
+fn the_action_fits_githubs_schema() -> Outcome {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("action.yml");
+    run(guarded(program("check-jsonschema")?).args(["--builtin-schema", "vendor.github-actions"]).arg(file))?;
+    let action = action()?;
+    ensure_eq!(action["inputs"]["version"]["default"], VERSION, "the version that the action fetches");
+    for step in steps(&action)? {
+        ensure!(!script(step)?.contains("${{"), "an expression is in the script of {step:#}");
+    }
+    Ok(())
+}
+
+fn good_manifests_pass() -> Outcome {
+    let runner = Runner::new()?;
+    runner.file("mesh/good.yaml", GOOD)?;
+    let ended = runner.run(&[("paths", "mesh")])?;
+    ensure!(ended.is_success, "{}", ended.log);
+    ensure_eq!(ended.rules()?, Vec::<String>::new(), "findings");
+    Ok(())
+}
+
+fn findings_are_written_and_fail_the_action() -> Outcome {
+    let runner = Runner::new()?;
+    runner.file("bad.yaml", BAD)?;
+    let ended = runner.run(&[("sarif", "found.sarif")])?;
+    ensure!(!ended.is_success, "findings of the severity error: {}", ended.log);
+    ensure!(ended.log.contains(&format!("error[{BROKEN_RULE}]")), "the log shows them: {}", ended.log);
+    ensure_eq!(ended.sarif, Some(runner.workspace.path().join("found.sarif")), "the output");
+    ensure!(ended.rules()?.contains(&BROKEN_RULE.to_owned()), "the findings are {:?}", ended.rules()?);
+    Ok(())
+}
+
+fn every_line_of_paths_is_a_path() -> Outcome {
+    let runner = Runner::new()?;
+    runner.file("one folder/good.yaml", GOOD)?;
+    runner.file("two/bad.yaml", BAD)?;
+    let ended = runner.run(&[("paths", "one folder\n"), ("istio", "1.29")])?;
+    ensure!(ended.is_success, "{}", ended.log);
+    let ended = runner.run(&[("paths", "one folder\ntwo\n")])?;
+    ensure!(!ended.is_success && ended.rules()?.contains(&BROKEN_RULE.to_owned()), "{}", ended.log);
+    Ok(())
+}
+
+fn missing_paths_fail_without_findings() -> Outcome {
+    let ended = Runner::new()?.run(&[("paths", "not-there")])?;
+    ensure!(!ended.is_success && ended.log.contains("not-there"), "{}", ended.log);
+    ensure!(ended.sarif.is_none(), "there is nothing to upload");
+    Ok(())
+}
+
+/// Also where lint has failed already.
+fn stale_files_fail_the_action() -> Outcome {
+    let runner = Runner::new()?;
+    runner.file("policy.yaml", POLICY)?;
+    let inputs = [("paths", "deploy"), ("policy", "policy.yaml"), ("rendered", "deploy")];
+    runner.laststream(&["render", "all", "--policy", "policy.yaml", "--output", "deploy"])?;
+    let ended = runner.run(&inputs)?;
+    ensure!(ended.is_success, "{}", ended.log);
+    runner.file("deploy/bad.yaml", BAD)?;
+    let file = runner.workspace.path().join("deploy/envoyfilter.yaml");
+    fs::write(&file, fs::read_to_string(&file)? + "# edited\n")?;
+    let ended = runner.run(&inputs)?;
+    ensure!(!ended.is_success && ended.log.contains(&format!("error[{BROKEN_RULE}]")), "the findings: {}", ended.log);
+    ensure!(ended.log.contains("# edited"), "the difference: {}", ended.log);
+    Ok(())
+}
+
+fn another_archive_is_not_run() -> Outcome {
+    let runner = Runner::new()?;
+    let archive = runner.release.file(&program_archive(Platform::Amd64));
+    let copy = runner.releases.path().join(format!("v{VERSION}"));
+    fs::remove_file(&copy)?;
+    fs::create_dir(&copy)?;
+    fs::copy(runner.release.file("SHA256SUMS"), copy.join("SHA256SUMS"))?;
+    fs::write(copy.join(program_archive(Platform::Amd64)), [fs::read(archive)?, vec![0]].concat())?;
+    let ended = runner.run(&[])?;
+    ensure!(!ended.is_success && ended.log.contains("FAILED"), "{}", ended.log);
+    ensure!(ended.sarif.is_none(), "lint has run");
+    Ok(())
+}
+
+/// A job on a runner: the user's checkout, and a place with the release.
+struct Runner {
+    release: Release,
+    releases: TempDir,
+    workspace: TempDir,
+}
+
+/// How the action ended.
+struct Ended {
+    is_success: bool,
+    log: String,
+    sarif: Option<PathBuf>,
+    /// The runner's temporary folder.
+    temp: TempDir,
+}
+
+impl Runner {
+    fn new() -> Outcome<Self> {
+        let (release, releases) = (Release::get()?, tempfile::tempdir()?);
+        symlink(fs::canonicalize(release.path())?, releases.path().join(format!("v{VERSION}")))?;
+        Ok(Self { release, releases, workspace: tempfile::tempdir()? })
+    }
+
+    fn file(&self, name: &str, text: &str) -> Outcome {
+        let path = self.workspace.path().join(name);
+        fs::create_dir_all(path.parent().context("a folder")?)?;
+        fs::write(path, text).with_context(|| name.to_owned())
+    }
+
+    fn laststream(&self, arguments: &[&str]) -> Outcome {
+        run(guarded(crate::support::command_line::binary()?).args(arguments).current_dir(self.workspace.path())).map(drop)
+    }
+
+    /// Runs the steps. After one that failed, only those run that say so.
+    fn run(&self, given: &[(&str, &str)]) -> Outcome<Ended> {
+        let action = action()?;
+        let inputs = self.inputs(&action, given)?;
+        let mut ended = Ended { is_success: true, log: String::new(), sarif: None, temp: tempfile::tempdir()? };
+        for step in steps(&action)? {
+            if is_due(step, &inputs, ended.is_success)? {
+                let output = self.command(step, &inputs, ended.temp.path())?.output()?;
+                ended.is_success &= output.status.success();
+                ended.log.push_str(&String::from_utf8_lossy(&output.stdout));
+                ended.log.push_str(&String::from_utf8_lossy(&output.stderr));
+            }
+        }
+        ensure_eq!(action["outputs"]["sarif"]["value"], "${{ steps.lint.outputs.sarif }}", "the output");
+        let outputs = fs::read_to_string(ended.temp.path().join("output")).unwrap_or_default();
+        ended.sarif = outputs.lines().find_map(|line| line.strip_prefix("sarif=")).map(|file| self.workspace.path().join(file));
+        Ok(ended)
+    }
+
+    fn inputs(&self, action: &Value, given: &[(&str, &str)]) -> Outcome<HashMap<String, String>> {
+        let declared = action["inputs"].as_object().context("inputs")?;
+        let defaults = declared.iter().map(|(name, input)| (name.clone(), input["default"].as_str().unwrap_or_default().to_owned()));
+        let mut inputs: HashMap<String, String> = defaults.collect();
+        inputs.insert("releases".to_owned(), format!("file://{}", self.releases.path().display()));
+        for (name, value) in given {
+            ensure!(inputs.insert((*name).to_owned(), (*value).to_owned()).is_some(), "the action has no input {name}");
+        }
+        Ok(inputs)
+    }
+
+    /// As the runner starts bash. A proxy that is not there keeps everything from the web.
+    fn command(&self, step: &Value, inputs: &HashMap<String, String>, temp: &Path) -> Outcome<Command> {
+        ensure_eq!(step["shell"], "bash", "the shell");
+        let file = temp.join("script.sh");
+        fs::write(&file, script(step)?)?;
+        let found = fs::read_to_string(temp.join("path")).unwrap_or_default();
+        let curl = program("curl")?.parent().context("a folder")?.display().to_string();
+        let path: Vec<&str> = found.lines().chain([curl.as_str(), "/usr/bin", "/bin"]).collect();
+        let mut command = guarded("bash");
+        command.args(["--noprofile", "--norc", "-e", "-o", "pipefail"]).arg(file).env_clear().current_dir(self.workspace.path());
+        command.env("PATH", path.join(":")).env("HOME", temp).env("RUNNER_TEMP", temp).env("https_proxy", "http://127.0.0.1:9");
+        command.env("GITHUB_PATH", temp.join("path")).env("GITHUB_OUTPUT", temp.join("output"));
+        for (name, value) in step["env"].as_object().into_iter().flatten() {
+            command.env(name, evaluated(value.as_str().context("text")?, inputs)?);
+        }
+        Ok(command)
+    }
+}
+
+impl Ended {
+    /// The rules of the findings.
+    fn rules(&self) -> Outcome<Vec<String>> {
+        let sarif: Value = serde_json::from_slice(&fs::read(self.sarif.as_ref().context("a file with findings")?)?)?;
+        ensure_eq!(sarif["version"], "2.1.0", "the version of SARIF");
+        let results = sarif["runs"][0]["results"].as_array().context("results")?;
+        Ok(results.iter().filter_map(|result| result["ruleId"].as_str().map(str::to_owned)).collect())
+    }
+}
+
+fn action() -> Outcome<Value> {
+    Ok(serde_saphyr::from_str(ACTION)?)
+}
+
+fn steps(action: &Value) -> Outcome<&Vec<Value>> {
+    ensure_eq!(action["runs"]["using"], "composite", "the kind of action");
+    action["runs"]["steps"].as_array().context("steps")
+}
+
+fn script(step: &Value) -> Outcome<&str> {
+    step["run"].as_str().context("a script")
+}
+
+/// The only expression that the steps' environment may have is an input.
+fn evaluated<'a>(expression: &str, inputs: &'a HashMap<String, String>) -> Outcome<&'a str> {
+    let name = expression.strip_prefix("${{ inputs.").and_then(|rest| rest.strip_suffix(" }}"));
+    let value = name.and_then(|name| inputs.get(name));
+    value.map(String::as_str).with_context(|| format!("`{expression}` is not an input of the action"))
+}
+
+fn is_due(step: &Value, inputs: &HashMap<String, String>, is_success: bool) -> Outcome<bool> {
+    match step["if"].as_str() {
+        None => Ok(is_success),
+        Some("${{ !cancelled() && inputs.rendered != '' }}") => Ok(!inputs["rendered"].is_empty()),
+        Some(other) => fail!("this test does not know the condition `{other}`"),
+    }
+}

@@ -1,0 +1,74 @@
+//! The plugin for kubectl: its manifest by krew's own rules, and the program under kubectl.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+
+use laststream_release::{PLUGIN, Platform, VERSION, program_archive};
+use serde_json::{Value, json};
+
+use super::{Release, run, unpacked};
+use crate::lab::{EnvoylessCase, envoyless};
+use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use crate::support::process::guarded;
+use crate::support::programs::program;
+use crate::support::registry::sha256;
+
+pub(super) fn cases() -> Vec<EnvoylessCase> {
+    vec![envoyless!(the_manifest_keeps_krews_rules), envoyless!(kubectl_runs_the_plugin)]
+}
+
+/// The rules of krew's `ValidatePlugin`, and its naming guide's limit for short descriptions.
+/// <https://github.com/kubernetes-sigs/krew/blob/master/internal/index/validation/validate.go>
+fn the_manifest_keeps_krews_rules() -> Outcome {
+    let release = Release::get()?;
+    let plugin: Value = serde_saphyr::from_slice(&release.read(PLUGIN)?)?;
+    ensure_eq!(plugin["apiVersion"], "krew.googlecontainertools.github.com/v1alpha2", "apiVersion");
+    ensure_eq!(plugin["kind"], "Plugin", "kind");
+    ensure_eq!(plugin["metadata"]["name"], "laststream", "the name, which is also the file's");
+    let spec = &plugin["spec"];
+    let short = spec["shortDescription"].as_str().context("a short description")?;
+    ensure!(!short.is_empty() && short.len() < 50 && !short.contains('\n'), "the short description is `{short}`");
+    ensure_eq!(spec["version"], format!("v{VERSION}"), "the version, with a v");
+    let known = ["version", "homepage", "shortDescription", "description", "caveats", "platforms"];
+    let unknown = spec.as_object().context("a spec")?.keys().find(|key| !known.contains(&key.as_str()));
+    ensure!(unknown.is_none(), "krew does not know {unknown:?}");
+    let platforms = spec["platforms"].as_array().context("platforms")?;
+    ensure_eq!(platforms.len(), Platform::ALL.len(), "platforms");
+    for (platform, entry) in Platform::ALL.into_iter().zip(platforms) {
+        check_platform(&release, platform, entry)?;
+    }
+    Ok(())
+}
+
+/// An archive that is in the release, with its checksum, and files that are in the archive.
+fn check_platform(release: &Release, platform: Platform, entry: &Value) -> Outcome {
+    let labels = json!({ "matchLabels": { "os": "linux", "arch": platform.architecture() } });
+    ensure_eq!(entry["selector"], labels, "the selector");
+    let uri = entry["uri"].as_str().context("a uri")?;
+    let archive = program_archive(platform);
+    ensure!(uri.starts_with("https://") && uri.ends_with(&format!("/v{VERSION}/{archive}")), "the uri is {uri}");
+    let digest = sha256(&release.read(&archive)?);
+    ensure_eq!(entry["sha256"].as_str(), digest.strip_prefix("sha256:"), "the checksum");
+    let folder = unpacked(&release.file(&archive))?;
+    let files = entry["files"].as_array().context("files")?;
+    let mut installed = BTreeSet::new();
+    for file in files {
+        let from = file["from"].as_str().context("from")?;
+        ensure!(folder.path().join(from).is_file(), "`{from}` is not in {archive}");
+        ensure_eq!(file["to"], ".", "to");
+        installed.insert(from);
+    }
+    ensure!(entry["bin"].as_str().is_some_and(|bin| installed.contains(bin)), "`bin` is not among {installed:?}");
+    Ok(())
+}
+
+/// As krew links it.
+fn kubectl_runs_the_plugin() -> Outcome {
+    let release = Release::get()?;
+    let folder = unpacked(&release.file(&program_archive(Platform::Amd64)))?;
+    symlink(folder.path().join("laststream"), folder.path().join("kubectl-laststream"))?;
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH")?);
+    let output = run(guarded(program("kubectl")?).args(["laststream", "version"]).env("PATH", path))?;
+    ensure!(String::from_utf8_lossy(&output.stdout).contains(VERSION), "kubectl laststream version: {output:?}");
+    Ok(())
+}
