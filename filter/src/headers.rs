@@ -55,6 +55,7 @@ pub struct Iter<'m>(Rest<'m>);
 impl<'m> Iterator for Iter<'m> {
     type Item = (&'m [u8], &'m [u8]);
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         match self.0 {
             Rest::Map { lengths, texts } => {

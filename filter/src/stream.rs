@@ -149,8 +149,7 @@ impl Stream {
             let finding = if trusted { policy.find(headers, || is_redirected(host)) } else { Finding::Untrusted };
             let target = policy.target(finding, || connection_scheme(host));
             policy.edit(finding, target, headers, |edit| match edit {
-                // The names are the module's own.
-                Edit::Set(name, value) => host.set_request_header(core::str::from_utf8(name).unwrap_or_default(), value),
+                Edit::Set(name, value) => host.set_request_header(name, value),
                 Edit::Remove(name) => host.remove_request_header(name),
             })
         };

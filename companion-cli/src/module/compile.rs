@@ -118,7 +118,7 @@ impl Compile {
         let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
         let own = [(self.workspace.clone(), "/laststream".to_owned())];
         let pairs = own.into_iter().chain(home.map(|home| (home, "/cargo".to_owned()))).chain(self.standard_library());
-        let mut flags = OsString::from("-Cllvm-args=-inline-instr-cost=100");
+        let mut flags = OsString::from("-Cllvm-args=-inline-instr-cost=200");
         for (from, to) in pairs {
             flags.push("\u{1f}--remap-path-prefix=");
             flags.push(from);

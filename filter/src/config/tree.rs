@@ -37,7 +37,8 @@ pub enum Value<'t> {
 pub fn parse(text: &str) -> Result<Value<'_>, Fault> {
     serde_json::from_str(text).map_err(|error| {
         let (line, column, message) = (error.line(), error.column(), alloc::format!("{error}"));
-        let message = message.split(" at line ").next().unwrap_or_default(); // the place is the path
+        // The place is the path.
+        let message = message.strip_suffix(&alloc::format!(" at line {line} column {column}")).unwrap_or(&message);
         fault(&alloc::format!("line {line}, column {column}"), &alloc::format!("not JSON: {message}"))
     })
 }

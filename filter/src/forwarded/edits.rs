@@ -8,7 +8,7 @@ use crate::headers::Headers;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edit<'e> {
     /// The header has this value, and only this.
-    Set(&'e [u8], &'e [u8]),
+    Set(&'static str, &'e [u8]),
     /// The header is not there.
     Remove(&'e [u8]),
 }
@@ -26,15 +26,15 @@ impl Policy {
         if let Some(scheme) = target {
             changed = !holds(headers, FORWARDED_PROTO, scheme.name());
             if changed {
-                write(Edit::Set(FORWARDED_PROTO.as_bytes(), scheme.name().as_bytes()));
+                write(Edit::Set(FORWARDED_PROTO, scheme.name().as_bytes()));
             }
         }
         if let Some(scheme) = target.or_else(|| kept_http(headers)) {
             if self.write_scheme && !holds(headers, ":scheme", scheme.name()) {
-                write(Edit::Set(b":scheme", scheme.name().as_bytes()));
+                write(Edit::Set(":scheme", scheme.name().as_bytes()));
             }
             if self.write_port && self.port_is_wrong(scheme, headers) {
-                write(Edit::Set(FORWARDED_PORT.as_bytes(), self.ports.written(scheme)));
+                write(Edit::Set(FORWARDED_PORT, self.ports.written(scheme)));
             }
         }
         self.strip(finding, headers, write);

@@ -88,7 +88,7 @@ mod tests {
             let finding = if trusted { policy.find(headers, || redirected) } else { Finding::Untrusted };
             let mut written = Vec::new();
             let verdict = policy.edit(finding, policy.target(finding, || Scheme::Http), headers, |edit| match edit {
-                Edit::Set(name, value) => written.push((name.to_vec(), value.to_vec())),
+                Edit::Set(name, value) => written.push((name.as_bytes().to_vec(), value.to_vec())),
                 Edit::Remove(name) => written.push((name.to_vec(), Vec::new())),
             });
             (finding, verdict, written)

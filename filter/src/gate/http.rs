@@ -74,7 +74,7 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
         "/force" | "/quitquitquit" | "/drain_listeners" => "POST",
         _ => return Err(Wrong::Path),
     };
-    if !allow.split(", ").any(|allowed| allowed == method) {
+    if !allow.split(',').any(|allowed| allowed.trim_start() == method) {
         return Err(Wrong::Method(allow));
     }
     // Envoy's admin interface must not see it, and where a client can send a header, nothing should log it.
