@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,9 @@ impl Proxy {
 
     /// The program beside it.
     pub(crate) fn exec<A: AsRef<OsStr>>(&self, options: &[&str], command: impl IntoIterator<Item = A>) -> Command {
-        let mut program = Command::new(PROGRAM);
+        // Whoever started the tests may ignore signals, as a shell does for what runs in the background.
+        let mut program = Command::new("env");
+        program.args(["--default-signal=INT,QUIT", PROGRAM]);
         program.env_remove("LASTSTREAM_GATE").env_remove("LASTSTREAM_SECRET");
         // Nobody's agent is told to end by a test.
         let nobody = ["--quit-url", "http://127.0.0.1:1/quit"].into_iter().filter(|_| !options.contains(&"--quit-url"));
@@ -109,14 +111,22 @@ impl Running {
         signal(self.0.id(), name);
     }
 
-    /// Reads a line of its output.
+    /// Reads a line of its output. A program that says nothing for long is ended, and its line is cut off there.
     pub(crate) fn line(&mut self) -> String {
+        let pid = self.0.id();
+        let (read, is_read) = mpsc::channel::<()>();
+        thread::spawn(move || {
+            if is_read.recv_timeout(SOON) == Err(mpsc::RecvTimeoutError::Timeout) {
+                signal(pid, "KILL");
+            }
+        });
         let mut line = Vec::new();
         let out = self.0.stdout.as_mut().unwrap();
         let mut byte = [0];
         while out.read(&mut byte).unwrap() == 1 && byte != [b'\n'] {
             line.push(byte[0]);
         }
+        drop(read);
         String::from_utf8(line).unwrap()
     }
 
