@@ -11,9 +11,8 @@ use crate::support::{Run, module, put, unwilling};
 fn checkout() -> TempDir {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    for path in
-        ["Cargo.toml", "Cargo.lock", "filter/Cargo.toml", "filter/src", "companion-cli/Cargo.toml", "companion-cli/src", "tests/main.rs"]
-    {
+    let members = ["filter/Cargo.toml", "filter/src", "companion-cli/Cargo.toml", "companion-cli/src", "release/Cargo.toml", "release/src"];
+    for path in ["Cargo.toml", "Cargo.lock", "tests/main.rs"].into_iter().chain(members) {
         copy_all(&project.join(path), &folder.path().join(path));
     }
     folder
