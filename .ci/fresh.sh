@@ -42,7 +42,7 @@ as_a_stranger() (
     while read -r name; do
         unset "$name"
     done < <(compgen -e | grep -E '^(CARGO|RUST|LASTSTREAM)')
-    env RUSTUP_HOME="$rustup" CARGO_HOME="$1/cargo" LASTSTREAM_CACHE="$1/cache" PATH="$1/path" bash -c "$2"
+    env --default-signal=INT,QUIT RUSTUP_HOME="$rustup" CARGO_HOME="$1/cargo" LASTSTREAM_CACHE="$1/cache" PATH="$1/path" bash -c "$2"
 )
 
 # hide_programs FOLDER: links to all programs but the hidden ones, to be used as PATH.
