@@ -67,7 +67,7 @@ release() {
     local files=$PWD/target/release-files
     make_release "$files"
     check_programs
-    LASTSTREAM_RELEASE_FILES=$files counted cargo test --test envoy --locked -- release::
+    LASTSTREAM_RELEASE_FILES=$files counted cargo test --package laststream-workspace --test envoy --locked -- release::
     cat "$files/SHA256SUMS"
 }
 
