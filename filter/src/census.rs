@@ -2,9 +2,6 @@
 //!
 //! A gauge alone does not tell whether anybody counts, nor whether a VM died with streams in its count. The answers do.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::cell::Cell;
 
 use crate::config::wire::Scope;

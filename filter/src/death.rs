@@ -1,7 +1,5 @@
 //! Deaths on demand, so that tests can see what becomes of a count whose VM dies. Never in the module that is shipped.
 
-use alloc::vec::Vec;
-
 use crate::headers::Headers;
 use crate::host::Host;
 

@@ -4,9 +4,6 @@
 //! One call for all headers costs hardly more than one call for one header, shows repeated headers (a single get shows only the first
 //! value), and cannot fail on bytes that are not UTF-8.
 
-#[cfg(test)]
-use alloc::vec::Vec;
-
 /// A view of headers. Names are in lower case, as Envoy keeps them.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'m>(Rest<'m>);

@@ -1,7 +1,5 @@
 //! What the module may ask of Envoy. Everything that decides is written against this trait; only `crate::envoy` knows host calls.
 
-use alloc::vec::Vec;
-
 /// A metric, by the number that this VM knows it under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Metric(pub u32);

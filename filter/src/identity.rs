@@ -1,8 +1,5 @@
 //! Which laststream a module is: a few words in a custom section of it, for whoever has the file alone.
 
-use alloc::borrow::ToOwned as _;
-use alloc::string::String;
-
 /// The custom section with [`TEXT`] in it.
 pub const SECTION: &str = "laststream";
 

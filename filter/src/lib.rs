@@ -12,8 +12,6 @@
 //! | [`identity`] | which laststream a module is |
 //! | `contexts`, `envoy`, `raw` | the border to Envoy by the SDK: callbacks, host calls, and the little that is not plain Rust |
 
-extern crate alloc;
-
 mod census;
 pub mod config;
 #[cfg(all(target_arch = "wasm32", not(test)))]

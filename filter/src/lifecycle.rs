@@ -1,8 +1,8 @@
 //! The life of a root context and of an HTTP context, apart from the SDK: `crate::contexts` hands each callback on to these types, and
 //! tests and fuzz targets drive them without Envoy.
 
-use alloc::rc::Rc;
 use core::cell::RefCell;
+use std::rc::Rc;
 
 use slab::Slab;
 

@@ -1,7 +1,5 @@
 //! The metrics, by their names in Envoy. Envoy puts `wasmcustom.` before them; Prometheus shows them as they are here.
 
-use alloc::format;
-use alloc::string::String;
 use core::cell::Cell;
 
 use crate::config::wire::Scope;

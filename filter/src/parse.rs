@@ -1,6 +1,5 @@
 //! Texts taken apart in ways for which the standard library has no name.
 
-use alloc::string::String;
 use core::str::FromStr;
 
 /// A number in digits, and nothing but digits: `str::parse` also takes a plus sign in front.

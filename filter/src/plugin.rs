@@ -1,8 +1,5 @@
 //! A configured instance of the module: what all its streams share.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::cell::Cell;
 
 use crate::census::{self, Member};

@@ -2,10 +2,6 @@
 //!
 //! Asked for between requests, where header maps must not be touched, and properties can be read in the stream's own context.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use crate::host::Control;
 use crate::parse::{self, printable_line};
 use crate::stream::Stream;

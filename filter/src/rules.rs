@@ -1,8 +1,5 @@
 //! Which streams are not counted, and which are long-lived: lists of rules, any of which is enough.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use crate::headers::Headers;
 use crate::text::Text;
 

@@ -1,7 +1,6 @@
 //! One HTTP stream, from its request headers to its end.
 
-use alloc::rc::Rc;
-use alloc::vec::Vec;
+use std::rc::Rc;
 
 use crate::forwarded::{Edit, Finding, Policy, Scheme, Told};
 use crate::headers::Headers;

@@ -1,7 +1,5 @@
 //! A text to compare with.
 
-use alloc::string::String;
-
 /// The whole of it, or its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Text {

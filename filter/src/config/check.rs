@@ -1,9 +1,5 @@
 //! From what was written to what is meant. Every problem is found before any is reported.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::Config;
 use super::error::{Problem, Refused};
 use super::wire::{

@@ -1,10 +1,5 @@
 //! What is wrong with a configuration: where, and what to do.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt;
 
 /// One thing that is wrong.

@@ -1,10 +1,6 @@
 //! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line checks what it renders with these very
 //! types, so what one accepts, the other accepts.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use serde::Deserialize as _;
 
 mod check;

@@ -2,12 +2,9 @@
 //!
 //! `serde_path_to_error` around `serde_json`'s own reader makes the module larger, and cannot guess. See RATIONALE.md.
 
-use alloc::borrow::Cow;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 use core::slice::Iter;
+use std::borrow::Cow;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, Expected, IntoDeserializer as _, MapAccess, SeqAccess, Unexpected, Visitor};

@@ -1,7 +1,5 @@
 //! JSON schemas, from the types themselves.
 
-use alloc::vec::Vec;
-
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};

@@ -1,9 +1,7 @@
 //! JSON as a tree that borrows from its text. `serde_json` reads it; `serde_json::Value` would drop members that come twice.
 
-use alloc::borrow::Cow;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
+use std::borrow::Cow;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
@@ -36,10 +34,10 @@ pub enum Value<'t> {
 /// Where it stops being JSON, as line and column.
 pub fn parse(text: &str) -> Result<Value<'_>, Fault> {
     serde_json::from_str(text).map_err(|error| {
-        let (line, column, message) = (error.line(), error.column(), alloc::format!("{error}"));
+        let (line, column, message) = (error.line(), error.column(), format!("{error}"));
         // The place is the path.
-        let message = message.strip_suffix(&alloc::format!(" at line {line} column {column}")).unwrap_or(&message);
-        fault(&alloc::format!("line {line}, column {column}"), &alloc::format!("not JSON: {message}"))
+        let message = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
+        fault(&format!("line {line}, column {column}"), &format!("not JSON: {message}"))
     })
 }
 

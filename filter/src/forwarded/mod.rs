@@ -1,8 +1,5 @@
 //! Restoring `x-forwarded-proto`: what is believed, what follows from it, and which headers are written. Nothing here asks Envoy.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 mod cf_visitor;
 mod decide;
 mod edits;

@@ -1,8 +1,5 @@
 //! Address ranges, and whether an address is in any of them: in logarithmic time, however many there are.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::str::FromStr;
 

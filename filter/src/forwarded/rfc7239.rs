@@ -4,8 +4,6 @@
 //! Forwarded: for=192.0.2.60;proto=http;by=203.0.113.43, for="[2001:db8::1]:80";proto=https
 //! ```
 
-use alloc::vec::Vec;
-
 /// A header that does not follow the RFC. Nothing of it is believed then: what follows a broken quote may be the client's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;

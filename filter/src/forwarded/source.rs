@@ -1,8 +1,5 @@
 //! One header that tells the original scheme.
 
-use alloc::string::{String, ToString as _};
-use alloc::vec::Vec;
-
 use super::{Scheme, cf_visitor, rfc7239};
 use crate::config::wire::{Element, Form};
 use crate::headers::Headers;

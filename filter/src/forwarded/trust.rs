@@ -1,8 +1,5 @@
 //! Whose headers are believed.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::Peers;
 use crate::text::Text;
 

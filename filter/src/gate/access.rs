@@ -3,9 +3,6 @@
 //! Three checks, each for another kind of stranger: a page in a browser, a client on the network, and a client in the pod that does not
 //! have the secret. docs/threat-model.md says what each of them can do.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::http::{Command, same_secret, secret_in_query};

@@ -1,9 +1,5 @@
 //! The bodies of the gate's answers, and the sentence that says why it waits.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;

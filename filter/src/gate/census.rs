@@ -1,8 +1,5 @@
 //! The gate's side of the census: rounds of asking, and what the answers are worth.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use crate::census::{Ask, Entry, Guard, Here, index, is_rejected, own_queue, strike};
 use crate::config::wire::Scope;
 use crate::host::Control;

@@ -1,7 +1,5 @@
 //! What the gate does: begins the drain, looks, takes it back, calls Envoy and the agent, puts leaked counts right.
 
-use alloc::format;
-use alloc::string::String;
 use strum::VariantArray as _;
 
 use super::answers::sentence;

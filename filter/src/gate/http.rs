@@ -1,8 +1,5 @@
 //! What may be asked of the gate: from method and path to a command.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use crate::parse::{digits, printable_line};
 
 /// A request that makes sense.

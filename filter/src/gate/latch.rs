@@ -2,7 +2,6 @@
 //! itself when that one has died. Sealed, it stays closed for good: a signal was sent that cannot be taken back.
 
 use crate::host::{Control, Metric, change};
-use alloc::format;
 
 /// Who has it, and until when.
 const HOLDER: &str = "laststream.passing";

@@ -1,8 +1,5 @@
 //! The listing of streams: what the counters tell of theirs, put together for people.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::answers::{StreamStatus, Streams, json};
 use super::machine::Trust;
 use super::root::Gate;

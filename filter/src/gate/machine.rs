@@ -11,8 +11,6 @@
 //! `drained` is an observation, not a promise: it holds for the moment of the look. An open gate that Envoy outlives serves again:
 //! after a drain that reached zero when its deadline passes, else [`Policy::open_for`] after it opened.
 
-use alloc::string::String;
-
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,8 +1,5 @@
 //! The checked configuration of a gate. Times are milliseconds.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use crate::config::wire::{App, BeginCall, Finish, Gate, LongLivedPolicy, Scope};
 
 /// See the configuration's own descriptions.

@@ -1,9 +1,6 @@
 //! How often Envoy is asked for its own count. An answer keeps Envoy's main thread busy, with many clusters for seconds, so the gates of
 //! all workers ask one after the other, and no sooner than some times what the last answer took.
 
-use alloc::format;
-use alloc::vec::Vec;
-
 use crate::host::{Control, change};
 use crate::parse;
 

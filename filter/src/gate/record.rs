@@ -2,9 +2,6 @@
 //!
 //! Each gate has a record of its own: two gates on one Envoy wait for different streams, and neither may open the other.
 
-use alloc::format;
-use alloc::string::String;
-
 use strum::VariantArray as _;
 
 use super::machine::{Phase, Record, Step};

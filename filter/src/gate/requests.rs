@@ -1,8 +1,5 @@
 //! What the gate is asked, and what it answers.
 
-use alloc::format;
-use alloc::string::String;
-
 use super::access::{self, Surroundings};
 use super::answers::{ADVICE, Outcome, ScopeStatus, Status, json, sentence};
 use super::http::{Command, Wrong, command};

@@ -1,9 +1,7 @@
 //! One worker's gate: what it has, and what makes it look. What it is asked is in `requests`, what it knows in `snapshot`, what it does in
 //! `drive` and `signals`. The record is shared with the other workers.
 
-use alloc::collections::VecDeque;
-use alloc::string::String;
-use alloc::vec::Vec;
+use std::collections::VecDeque;
 
 use strum::VariantArray as _;
 

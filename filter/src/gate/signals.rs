@@ -1,8 +1,6 @@
 //! What cannot be taken back: signals to Envoy and to its agent. They pass at zero only, behind a latch that lets no new stream begin
 //! meanwhile, and the latch stays closed for good when one has passed.
 
-use alloc::string::String;
-
 use super::machine::{Phase, Reason, Trust};
 use super::questions::Questions;
 use super::root::{Call, Gate};

@@ -1,7 +1,5 @@
 //! What Envoy itself counts, from its admin interface: the second source.
 
-use alloc::string::String;
-
 use crate::config::wire::Scope;
 
 /// Gauges alone: a few of many statistics. Enough where the filter knows itself whether a stream began in between.

@@ -1,8 +1,5 @@
 //! Requests that are held until there is something to say.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 /// What a held request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum For {

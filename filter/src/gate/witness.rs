@@ -1,7 +1,5 @@
 //! Envoy's own count as the second witness: what it was at a moment, beside what the gate knew just before.
 
-use alloc::vec::Vec;
-
 use super::machine::EnvoyCount;
 use super::stats::Stats;
 

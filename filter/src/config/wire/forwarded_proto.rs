@@ -1,9 +1,5 @@
 //! How `x-forwarded-proto` is restored.
 
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
-
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,5 @@
 //! What the gate waits for, and how it makes traffic leave.
 
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
-
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

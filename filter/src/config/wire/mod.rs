@@ -3,9 +3,6 @@
 //! The doc comments here are the descriptions in the JSON schema and in the README's table. What the values must be like is said in
 //! [`super::check`].
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
