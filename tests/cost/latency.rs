@@ -129,7 +129,7 @@ pub(crate) async fn measure_gate(site: &Site) -> Outcome<Gate> {
     let variants = [variants::named(GATE_NO_FILTER)?, variants::named(GATE_COUNTING)?];
     let envoy = Envoy::start(&site.envoy, bed::bootstrap(site, &variants)?.build(), quietly(1)).await?;
     bed::prove(&envoy, &variants[1]).await?;
-    let status = Request::get("/status").bytes();
+    let status = Request::get("/status").host("localhost").bytes();
     let gate = Ask { to: envoy.address("gate").await?, request: status, end: b"}" };
     let [plain, load] = variants.map(|variant| (variant.name, variant.request("/").bytes()));
     let plain = Ask { to: envoy.address(plain.0).await?, request: plain.1, end: b"\r\n\r\nok" };
