@@ -12,7 +12,7 @@
 //! | `app` | what an answer says about the app |
 //! | `listing` | the oldest streams |
 //! | `inbox`, `waiting` | commands that the root is to run; requests that are held |
-//! | `root` | one worker's gate; `requests`, `sight`, `drive` and `signals` are what it is asked, sees, does, and lets pass |
+//! | `root` | one worker's gate; `requests`, `snapshot`, `drive` and `signals` are what it is asked, knows, does, and lets pass |
 
 /// What may be asked of the gate, as OpenAPI.
 #[cfg(feature = "schema")]
