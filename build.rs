@@ -1,6 +1,7 @@
-//! Compiles a module for the tests that the command line does not carry: with the feature `test-deaths`. They read its path from
-//! `LASTSTREAM_MORTAL`, or the reason why there is none from `LASTSTREAM_MORTAL_ERROR`, so that a missing toolchain is a clear test
-//! failure and not a broken build. The module that is shipped comes with the library `laststream`.
+//! Compiles a module for the tests that the command line does not carry: with the feature
+//! `test-deaths`. They read its path from `LASTSTREAM_MORTAL`, or the reason why there is none from
+//! `LASTSTREAM_MORTAL_ERROR`, so that a missing toolchain is a clear test failure and not a broken
+//! build. The module that is shipped comes with the library `laststream`.
 
 use std::path::Path;
 
@@ -8,7 +9,8 @@ use std::path::Path;
 mod nested;
 
 fn main() {
-    let mortal = nested::variable("CARGO_MANIFEST_DIR").and_then(|root| nested::module(Path::new(&root), "mortal", &["test-deaths"]));
+    let mortal = nested::variable("CARGO_MANIFEST_DIR")
+        .and_then(|root| nested::module(Path::new(&root), "mortal", &["test-deaths"]));
     let (path, error) = match mortal {
         Ok(wasm) => (wasm.display().to_string(), String::new()),
         Err(error) => (String::new(), error),

@@ -1,8 +1,8 @@
 //! Compiles the module and puts it into the library, with which it is tested and shipped.
 //!
-//! Without a module a debug build goes on, and whoever asks for the module hears the reason. A release build does not: what operators
-//! get has the module inside. `SKIP_WASM_BUILD=1` compiles nothing, whatever the build; `CARGO_NET_OFFLINE=true` never reaches for the
-//! network.
+//! Without a module a debug build goes on, and whoever asks for the module hears the reason. A
+//! release build does not: what operators get has the module inside. `SKIP_WASM_BUILD=1` compiles
+//! nothing, whatever the build; `CARGO_NET_OFFLINE=true` never reaches for the network.
 #![allow(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
 
 use std::fs;
@@ -24,11 +24,14 @@ fn main() -> ExitCode {
 
 fn embed() -> Result<(), String> {
     let package = nested::variable("CARGO_MANIFEST_DIR")?;
-    let workspace = Path::new(&package).parent().ok_or("the package is at the root of the file system")?;
+    let workspace =
+        Path::new(&package).parent().ok_or("the package is at the root of the file system")?;
     let module = nested::module(workspace, "module", &[]);
     let value = match &module {
         Ok(wasm) => format!("Ok(include_bytes!({:?}))", wasm.display().to_string()),
-        Err(reason) if nested::variable("PROFILE")? == "release" && !nested::is_skipped() => return Err(reason.clone()),
+        Err(reason) if nested::variable("PROFILE")? == "release" && !nested::is_skipped() => {
+            return Err(reason.clone());
+        }
         Err(reason) => format!("Err({reason:?})"),
     };
     if let Ok(wasm) = &module {

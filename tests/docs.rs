@@ -23,7 +23,9 @@ use crate::support::failure::{Context as _, Outcome, completion, ensure, ensure_
 const BLESS: &str = "LASTSTREAM_BLESS";
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let trial = |name: &str, check: fn() -> Outcome| Trial::ignorable_test(format!("docs::{name}"), move || completion(check()));
+    let trial = |name: &str, check: fn() -> Outcome| {
+        Trial::ignorable_test(format!("docs::{name}"), move || completion(check()))
+    };
     vec![
         trial("tables_are_made_from_the_code", tables_are_made_from_the_code),
         trial("openapi_is_made_from_the_code", openapi::is_made_from_the_code),
@@ -31,7 +33,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("schema_and_module_take_the_same_numbers", numbers::schema_and_module_take_the_same),
         trial("configurations_are_taken_by_the_module", configurations_are_taken_by_the_module),
         trial("named_cases_are_there", named_cases_are_there),
-        trial("the_threat_model_names_tests_that_are_there", the_threat_model_names_tests_that_are_there),
+        trial(
+            "the_threat_model_names_tests_that_are_there",
+            the_threat_model_names_tests_that_are_there,
+        ),
         trial("policies_are_taken_by_render", policies_are_taken_by_render),
         trial("links_lead_somewhere", links::lead_somewhere),
         trial("the_readme_is_short_and_counts_the_rules", the_readme_is_short_and_counts_the_rules),
@@ -58,11 +63,17 @@ fn tables_are_made_from_the_code() -> Outcome {
     for (file, name, table) in tables()? {
         let mut text = read(file)?;
         let opening = format!("<!-- table: {name} -->\n");
-        let start = text.find(&opening).with_context(|| format!("{file} has no {opening}"))? + opening.len();
-        let length = text[start..].find("<!-- end -->").with_context(|| format!("{file}: the table {name} has no end"))?;
+        let start = text.find(&opening).with_context(|| format!("{file} has no {opening}"))?
+            + opening.len();
+        let length = text[start..]
+            .find("<!-- end -->")
+            .with_context(|| format!("{file}: the table {name} has no end"))?;
         if text[start..start + length] != table {
             if std::env::var_os(BLESS).is_none() {
-                fail!("{file}: the table {name} is not what the code says; {BLESS}=1 writes it anew. It should be\n{table}");
+                fail!(
+                    "{file}: the table {name} is not what the code says; {BLESS}=1 writes it anew. \
+                        It should be\n{table}"
+                );
             }
             text.replace_range(start..start + length, &table);
             write(file, &text)?;
@@ -89,9 +100,15 @@ const LONGEST_README: usize = 170;
 fn the_readme_is_short_and_counts_the_rules() -> Outcome {
     let text = read("README.md")?;
     let lines = text.lines().count();
-    ensure!(lines <= LONGEST_README, "README.md has {lines} lines, more than {LONGEST_README}: move something to docs/");
+    ensure!(
+        lines <= LONGEST_README,
+        "README.md has {lines} lines, more than {LONGEST_README}: move something to docs/"
+    );
     let rules = lint::rules().count();
-    ensure!(text.contains(&format!("[{rules} rules]")), "README.md does not say that there are {rules} rules");
+    ensure!(
+        text.contains(&format!("[{rules} rules]")),
+        "README.md does not say that there are {rules} rules"
+    );
     Ok(())
 }
 
@@ -113,12 +130,15 @@ fn configurations_are_taken_by_the_module() -> Outcome {
     Ok(())
 }
 
-/// Every policy in the documents is taken, without a warning: blocks of YAML with a `module`, and what commands write into a policy.yaml.
+/// Every policy in the documents is taken, without a warning: blocks of YAML with a `module`, and
+/// what commands write into a policy.yaml.
 fn policies_are_taken_by_render() -> Outcome {
     let mut policies = 0;
     for file in links::files()?.iter().filter(|file| is_for_users(file)) {
         let text = read(file)?;
-        let shown = blocks_of(&text, "yaml").into_iter().filter(|block| block.lines().any(|line| line.starts_with("module: ")));
+        let shown = blocks_of(&text, "yaml")
+            .into_iter()
+            .filter(|block| block.lines().any(|line| line.starts_with("module: ")));
         let written = blocks_of(&text, "sh").into_iter().filter_map(|block| {
             let (_, from) = block.split_once("> policy.yaml <<'E'\n")?;
             Some(from.split_once("\nE\n")?.0.to_owned())
@@ -151,7 +171,9 @@ fn blocks_of(text: &str, language: &str) -> Vec<String> {
                 blocks.push(String::new());
             }
             Event::End(TagEnd::CodeBlock) => inside = false,
-            Event::Text(part) if inside => blocks.iter_mut().last().into_iter().for_each(|block| block.push_str(&part)),
+            Event::Text(part) if inside => {
+                blocks.iter_mut().last().into_iter().for_each(|block| block.push_str(&part))
+            }
             _ => {}
         }
     }
@@ -162,14 +184,22 @@ fn blocks_of(text: &str, language: &str) -> Vec<String> {
 fn named_cases_are_there() -> Outcome {
     let text = read("tests/cases/gate/README.md")?;
     let known: Vec<&str> = cases::all().into_iter().map(|case| case.name).collect();
-    let rows: Vec<Vec<&str>> = text.lines().filter(|line| line.starts_with("| ")).skip(1).map(|line| line.split(" | ").collect()).collect();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .skip(1)
+        .map(|line| line.split(" | ").collect())
+        .collect();
     for (number, row) in (1..).zip(&rows) {
         let [first, .., proof] = row.as_slice() else { fail!("row {number} has no columns") };
         ensure_eq!(*first, format!("| {number}"), "the number of a row");
         let named: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
         ensure!(!named.is_empty(), "row {number} names no case");
         for name in named {
-            ensure!(known.iter().any(|known| known.ends_with(&format!("gate::{name}"))), "row {number} names {name}, which is not there");
+            ensure!(
+                known.iter().any(|known| known.ends_with(&format!("gate::{name}"))),
+                "row {number} names {name}, which is not there"
+            );
         }
     }
     ensure_eq!(rows.len(), 39, "rows");
@@ -180,12 +210,19 @@ fn named_cases_are_there() -> Outcome {
 fn the_threat_model_names_tests_that_are_there() -> Outcome {
     let text = read("docs/threat-model.md")?;
     let cases: Vec<&str> = cases::all().into_iter().map(|case| case.name).collect();
-    let rows = text.lines().filter(|line| line.starts_with("| ")).filter_map(|line| line.trim_end_matches(" |").rsplit_once(" | "));
-    let named: Vec<&str> = rows.flat_map(|(_, proof)| proof.split('`').skip(1).step_by(2)).filter(|name| name.contains("::")).collect();
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .filter_map(|line| line.trim_end_matches(" |").rsplit_once(" | "));
+    let named: Vec<&str> = rows
+        .flat_map(|(_, proof)| proof.split('`').skip(1).step_by(2))
+        .filter(|name| name.contains("::"))
+        .collect();
     ensure!(named.len() > 15, "docs/threat-model.md names {named:?} only");
     for name in named {
         let is_there = match name.split("::").collect::<Vec<_>>().as_slice() {
-            [folder, file, test] => read(&format!("companion-cli/tests/{folder}/{file}.rs"))?.contains(&format!("fn {test}()")),
+            [folder, file, test] => read(&format!("companion-cli/tests/{folder}/{file}.rs"))?
+                .contains(&format!("fn {test}()")),
             _ => cases.iter().any(|case| case.ends_with(&format!("gate::{name}"))),
         };
         ensure!(is_there, "docs/threat-model.md names `{name}`, which is not there");

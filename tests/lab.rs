@@ -14,7 +14,8 @@ use crate::support::bootstrap::filters::Wasm;
 use crate::support::failure::{Context as _, Failure, Outcome, completion, fail};
 use crate::support::trial::block_on;
 
-/// Chooses the Envoys to test on: `all`, or versions with commas between them. Without it the oldest and the newest supported one.
+/// Chooses the Envoys to test on: `all`, or versions with commas between them. Without it the
+/// oldest and the newest supported one.
 const VERSIONS: &str = "LASTSTREAM_TEST_ENVOYS";
 
 /// The versions that this run is about.
@@ -22,7 +23,10 @@ pub(crate) fn versions() -> Outcome<Vec<Version>> {
     match std::env::var(VERSIONS).ok().as_deref().map(str::trim) {
         None | Some("") => Ok(vec![envoy::OLDEST, envoy::NEWEST]),
         Some("all") => Ok(SUPPORTED.to_vec()),
-        Some(list) => list.split(',').map(|version| version.trim().parse().with_context(|| format!("{VERSIONS}={list}"))).collect(),
+        Some(list) => list
+            .split(',')
+            .map(|version| version.trim().parse().with_context(|| format!("{VERSIONS}={list}")))
+            .collect(),
     }
 }
 
@@ -46,7 +50,12 @@ macro_rules! case {
     ($case:path, $seconds:expr) => {
         $crate::lab::Case {
             name: concat!(module_path!(), "::", stringify!($case)),
-            run: |lab| $crate::support::trial::block_on(std::time::Duration::from_secs($seconds), $case(lab)),
+            run: |lab| {
+                $crate::support::trial::block_on(
+                    std::time::Duration::from_secs($seconds),
+                    $case(lab),
+                )
+            },
         }
     };
 }
@@ -61,7 +70,10 @@ pub(crate) struct EnvoylessCase {
 /// Makes an [`EnvoylessCase`] of a function.
 macro_rules! envoyless {
     ($case:path) => {
-        $crate::lab::EnvoylessCase { name: concat!(module_path!(), "::", stringify!($case)), run: $case }
+        $crate::lab::EnvoylessCase {
+            name: concat!(module_path!(), "::", stringify!($case)),
+            run: $case,
+        }
     };
 }
 pub(crate) use envoyless;
@@ -69,8 +81,12 @@ pub(crate) use envoyless;
 pub(crate) fn trials_without_envoy(cases: Vec<EnvoylessCase>) -> impl Iterator<Item = Trial> {
     cases.into_iter().map(|case| {
         let name = case.name.rsplit("cases::").next().unwrap_or(case.name);
-        let run = async move { tokio::task::spawn_blocking(case.run).await.context("a thread for the case")? };
-        Trial::ignorable_test(name, move || completion(block_on(std::time::Duration::from_secs(120), run)))
+        let run = async move {
+            tokio::task::spawn_blocking(case.run).await.context("a thread for the case")?
+        };
+        Trial::ignorable_test(name, move || {
+            completion(block_on(std::time::Duration::from_secs(120), run))
+        })
     })
 }
 
@@ -84,7 +100,8 @@ impl Envoys {
         if let Some(binary) = known.get(&version) {
             return Ok(binary.clone());
         }
-        let found = envoy::find_or_get(&Wanted { path: None, ..Wanted::version(version) }, &Spoken).map_err(Failure::new)?;
+        let found = envoy::find_or_get(&Wanted { path: None, ..Wanted::version(version) }, &Spoken)
+            .map_err(Failure::new)?;
         known.insert(version, found.binary.clone());
         Ok(found.binary)
     }
@@ -120,7 +137,8 @@ impl Lab {
 /// The module that the command line carries, as a file.
 pub(crate) fn module() -> Outcome<PathBuf> {
     static FILE: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
-        let bytes = laststream::module::builtin().map_err(|reason| format!("there is no module to test: {reason}"))?;
+        let bytes = laststream::module::builtin()
+            .map_err(|reason| format!("there is no module to test: {reason}"))?;
         // Another run may be reading the one of this name.
         let write = || {
             let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR"))?;
@@ -134,13 +152,17 @@ pub(crate) fn module() -> Outcome<PathBuf> {
     FILE.clone().map_err(Failure::new)
 }
 
-/// The last module that called the ABI itself, without the SDK; tests/modules says where it comes from.
+/// The last module that called the ABI itself, without the SDK; tests/modules says where it comes
+/// from.
 pub(crate) fn module_before_the_sdk() -> Outcome<TempDir> {
-    let compressed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/before-the-sdk.wasm.gz");
+    let compressed =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/before-the-sdk.wasm.gz");
     let folder = TempDir::new().context("a folder for the earlier module")?;
-    let mut module = std::fs::File::create(folder.path().join(MODULE)).context("the earlier module")?;
+    let mut module =
+        std::fs::File::create(folder.path().join(MODULE)).context("the earlier module")?;
     let compressed = std::fs::File::open(compressed).context("the compressed earlier module")?;
-    std::io::copy(&mut flate2::read::GzDecoder::new(compressed), &mut module).context("unpacking the earlier module")?;
+    std::io::copy(&mut flate2::read::GzDecoder::new(compressed), &mut module)
+        .context("unpacking the earlier module")?;
     Ok(folder)
 }
 
@@ -160,7 +182,8 @@ struct Spoken;
 
 impl Spoken {
     fn say(what: &str) {
-        let _ = writeln!(std::io::stderr(), "{what}"); // nobody to tell when standard error is closed
+        // nobody to tell when standard error is closed
+        let _ = writeln!(std::io::stderr(), "{what}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! End to end: the real module in real Envoys, and the command line. One trial for each case that has to do with Envoy and each version; `cargo test --test envoy -- --list` shows them.
+//! End to end: the real module in real Envoys, and the command line. One trial for each case that
+//! has to do with Envoy and each version; `cargo test --test envoy -- --list` shows them.
 //!
 //! `LASTSTREAM_TEST_ENVOYS=all` runs every supported version instead of the oldest and the newest.
 
@@ -33,9 +34,17 @@ fn trials() -> Vec<Trial> {
     let envoys = Envoys::default();
     let of_version = |version| {
         let getter = envoys.clone();
-        let mut trials = support::self_check::trials(&format!("{version}"), &(Arc::new(move || getter.get(version)) as _));
+        let mut trials = support::self_check::trials(
+            &format!("{version}"),
+            &(Arc::new(move || getter.get(version)) as _),
+        );
         trials.extend(envoys.trials(version, cases::all()));
         trials
     };
-    versions.into_iter().flat_map(of_version).chain(docs::trials()).chain(lab::trials_without_envoy(cases::without_envoy())).collect()
+    versions
+        .into_iter()
+        .flat_map(of_version)
+        .chain(docs::trials())
+        .chain(lab::trials_without_envoy(cases::without_envoy()))
+        .collect()
 }

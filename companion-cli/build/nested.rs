@@ -1,4 +1,5 @@
-//! What the build scripts of the workspace share: the module is compiled as a part of a cargo build, and again when its sources change.
+//! What the build scripts of the workspace share: the module is compiled as a part of a cargo
+//! build, and again when its sources change.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,13 @@ pub(crate) fn module(workspace: &Path, folder: &str, features: &[&str]) -> Resul
     for variable in [SKIP, OFFLINE] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
-    for file in ["Cargo.toml", "Cargo.lock", "filter/Cargo.toml", "companion-cli/src/module/compile.rs", "companion-cli/build"] {
+    for file in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "filter/Cargo.toml",
+        "companion-cli/src/module/compile.rs",
+        "companion-cli/build",
+    ] {
         rerun_if_changed(&workspace.join(file));
     }
     rerun_if_changed(Path::new("build.rs"));

@@ -50,7 +50,8 @@ impl Hasher {
     }
 
     pub(crate) fn finish(self) -> Digest {
-        let hex: String = self.0.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String =
+            self.0.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         Digest(format!("{ALGORITHM}{hex}"))
     }
 }
@@ -111,7 +112,14 @@ mod tests {
         assert_eq!(Digest::of(b"").as_str(), empty);
         assert_eq!(empty.parse(), Ok(Digest::of(b"")));
         assert_eq!(Digest::of(b"").hex(), &empty[7..]);
-        for wrong in ["", "sha256:", &empty[7..], &empty[..70], &empty.to_uppercase(), &empty.replace("sha256", "sha512")] {
+        for wrong in [
+            "",
+            "sha256:",
+            &empty[7..],
+            &empty[..70],
+            &empty.to_uppercase(),
+            &empty.replace("sha256", "sha512"),
+        ] {
             assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
         }
     }

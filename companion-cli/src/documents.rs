@@ -1,4 +1,5 @@
-//! The documents and the arguments say the same: docs/cli.md is made from them, and every command that a document shows is one.
+//! The documents and the arguments say the same: docs/cli.md is made from them, and every command
+//! that a document shows is one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,11 +18,15 @@ fn cli_md_is_made_from_the_arguments() {
     let path = root().join("docs/cli.md");
     let options = MarkdownOptions::new().title("The command line".into()).show_footer(false);
     let made = help_markdown_command_custom(&with_code_blocks(Arguments::command()), &options);
-    let made = format!("{}\n", made.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end());
+    let made =
+        format!("{}\n", made.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end());
     if std::env::var_os(BLESS).is_some() {
         fs::write(&path, &made).expect("docs/cli.md");
     }
-    assert!(fs::read_to_string(&path).expect("docs/cli.md") == made, "docs/cli.md is not what the arguments say; {BLESS}=1 writes it anew");
+    assert!(
+        fs::read_to_string(&path).expect("docs/cli.md") == made,
+        "docs/cli.md is not what the arguments say; {BLESS}=1 writes it anew"
+    );
 }
 
 /// Examples and exit codes are text with line breaks of its own.
@@ -30,7 +35,8 @@ fn with_code_blocks(mut command: clap::Command) -> clap::Command {
         let block = format!("```text\n{}\n```", help.to_string().trim_end());
         command = command.after_help(block);
     }
-    let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+    let names: Vec<String> =
+        command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_code_blocks))
 }
 
@@ -49,8 +55,10 @@ fn commands_in_the_documents_are_commands() {
             shown += 1;
         }
         for mention in text.split("`laststream ").skip(1) {
-            let name = mention.split(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default();
-            let is_command = name.is_empty() || Arguments::command().find_subcommand(name).is_some();
+            let name =
+                mention.split(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default();
+            let is_command =
+                name.is_empty() || Arguments::command().find_subcommand(name).is_some();
             assert!(is_command, "{}: there is no `laststream {name}`", file.display());
         }
     }
@@ -64,7 +72,9 @@ fn root() -> PathBuf {
 /// The documents at the top, in docs/, and beside the rendered manifests.
 fn documents(root: &Path) -> Vec<PathBuf> {
     let manifests = folder(&root.join("envoyfilter-manifests"));
-    let folders = [root.to_owned(), root.join("docs"), root.join("envoyfilter-manifests")].into_iter().chain(manifests);
+    let folders = [root.to_owned(), root.join("docs"), root.join("envoyfilter-manifests")]
+        .into_iter()
+        .chain(manifests);
     let files = folders.filter(|path| path.is_dir()).flat_map(|path| folder(&path));
     files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }

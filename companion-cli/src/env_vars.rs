@@ -1,8 +1,9 @@
-//! The names of the environment variables that this program reads, and the one place that reads them.
+//! The names of the environment variables that this program reads, and the one place that reads
+//! them.
 //!
-//! Everything else gets a [`Lookup`], so that tests give values of their own. What a tool that is started here reads
-//! (pip's `PIP_INDEX_URL`, cargo's `CARGO_HOME`) is not listed; nor are `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, which
-//! the HTTP client reads.
+//! Everything else gets a [`Lookup`], so that tests give values of their own. What a tool that is
+//! started here reads (pip's `PIP_INDEX_URL`, cargo's `CARGO_HOME`) is not listed; nor are
+//! `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, which the HTTP client reads.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
@@ -11,7 +12,8 @@ use std::process::Command;
 pub const LASTSTREAM_ENVOY: &str = "LASTSTREAM_ENVOY";
 /// The folder for downloaded files, instead of `laststream` in the user's cache folder.
 pub const LASTSTREAM_CACHE: &str = "LASTSTREAM_CACHE";
-/// Where releases of Envoy are fetched from, instead of `https://github.com/envoyproxy/envoy/releases/download`.
+/// Where releases of Envoy are fetched from, instead of
+/// `https://github.com/envoyproxy/envoy/releases/download`.
 pub const LASTSTREAM_ENVOY_MIRROR: &str = "LASTSTREAM_ENVOY_MIRROR";
 /// Anything but empty, `0` or `false`: nothing is fetched, only what is there already is used.
 pub const LASTSTREAM_OFFLINE: &str = "LASTSTREAM_OFFLINE";
@@ -33,8 +35,10 @@ pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 pub const LASTSTREAM_GATE: &str = "LASTSTREAM_GATE";
 /// What the gate wants to see in `x-laststream-secret`.
 pub const LASTSTREAM_SECRET: &str = "LASTSTREAM_SECRET";
-/// Secrets of this program. The command of `exec`, Envoy, pip, cosign and credential helpers do not inherit them.
-pub const SECRETS: [&str; 3] = [LASTSTREAM_SECRET, LASTSTREAM_REGISTRY_USERNAME, LASTSTREAM_REGISTRY_PASSWORD];
+/// Secrets of this program. The command of `exec`, Envoy, pip, cosign and credential helpers do not
+/// inherit them.
+pub const SECRETS: [&str; 3] =
+    [LASTSTREAM_SECRET, LASTSTREAM_REGISTRY_USERNAME, LASTSTREAM_REGISTRY_PASSWORD];
 /// Where programs are searched.
 pub const PATH: &str = "PATH";
 
@@ -47,7 +51,8 @@ pub fn of_process(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// A command that inherits the environment without our secrets. It keeps what it needs itself, such as `DOCKER_CONFIG`.
+/// A command that inherits the environment without our secrets. It keeps what it needs itself, such
+/// as `DOCKER_CONFIG`.
 #[must_use]
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
@@ -55,7 +60,8 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
         command.env_remove(name);
     }
     // A mirror's URL may hold a user and a password.
-    if of_process(LASTSTREAM_ENVOY_MIRROR).is_some_and(|url| url.as_encoded_bytes().contains(&b'@')) {
+    if of_process(LASTSTREAM_ENVOY_MIRROR).is_some_and(|url| url.as_encoded_bytes().contains(&b'@'))
+    {
         command.env_remove(LASTSTREAM_ENVOY_MIRROR);
     }
     command
@@ -64,5 +70,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 /// Whether a variable says yes.
 #[must_use]
 pub fn is_on(name: &str, lookup: Lookup<'_>) -> bool {
-    lookup(name).is_some_and(|value| !value.is_empty() && value != "0" && !value.eq_ignore_ascii_case("false"))
+    lookup(name).is_some_and(|value| {
+        !value.is_empty() && value != "0" && !value.eq_ignore_ascii_case("false")
+    })
 }

@@ -1,4 +1,5 @@
-//! Reads files that come from others: regular files only, up to a limit. A pipe could block for ever, and a device has no end.
+//! Reads files that come from others: regular files only, up to a limit. A pipe could block for
+//! ever, and a device has no end.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,9 +9,11 @@ use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 
 /// Does not block on a pipe without a writer, and does not make a terminal the controlling one.
-const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+const FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
-/// Opens a file that the user named. Follows links. A pipe is read only if it is a descriptor of this process, as with `<(…)`.
+/// Opens a file that the user named. Follows links. A pipe is read only if it is a descriptor of
+/// this process, as with `<(…)`.
 ///
 /// # Errors
 /// It cannot be opened, or is not a regular file.
@@ -29,14 +32,17 @@ pub fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_to(open_named(path)?, most)
 }
 
-/// Reads a file below a folder whose content comes from others. No part of the path below the folder may be a symbolic link.
+/// Reads a file below a folder whose content comes from others. No part of the path below the
+/// folder may be a symbolic link.
 ///
 /// # Errors
 /// It cannot be read, is not a regular file, is or lies behind a link, or is larger than this.
 pub fn read_below(folder: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut at: File = open(folder, FLAGS | OFlags::DIRECTORY, Mode::empty())?.into();
     for part in path.components() {
-        let Component::Normal(name) = part else { return Err(io::Error::other("the path leads out of the folder")) };
+        let Component::Normal(name) = part else {
+            return Err(io::Error::other("the path leads out of the folder"));
+        };
         at = openat(&at, name, FLAGS | OFlags::NOFOLLOW, Mode::empty()).map_err(not_a_link)?.into();
     }
     read_to(regular(at)?, most)
@@ -49,22 +55,39 @@ pub fn read_below(folder: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>> 
 pub fn read_to(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most { Err(io::Error::other(format!("it is larger than {most} bytes"))) } else { Ok(bytes) }
+    if bytes.len() as u64 > most {
+        Err(io::Error::other(format!("it is larger than {most} bytes")))
+    } else {
+        Ok(bytes)
+    }
 }
 
 /// A name for a descriptor that this process was started with, or for nothing at all.
 fn is_own_descriptor(path: &Path) -> bool {
-    let number = |folder: &str| path.strip_prefix(folder).is_ok_and(|rest| rest.to_str().is_some_and(|rest| rest.parse::<u32>().is_ok()));
-    [Path::new("/dev/stdin"), Path::new("/dev/null")].contains(&path) || number("/dev/fd") || number("/proc/self/fd")
+    let number = |folder: &str| {
+        path.strip_prefix(folder)
+            .is_ok_and(|rest| rest.to_str().is_some_and(|rest| rest.parse::<u32>().is_ok()))
+    };
+    [Path::new("/dev/stdin"), Path::new("/dev/null")].contains(&path)
+        || number("/dev/fd")
+        || number("/proc/self/fd")
 }
 
 fn regular(file: File) -> io::Result<File> {
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
+    }
 }
 
 /// The kernel says "too many links" of one that must not be followed.
 fn not_a_link(error: Errno) -> io::Error {
-    if error == Errno::LOOP { io::Error::other("it is a symbolic link, and could lead anywhere") } else { error.into() }
+    if error == Errno::LOOP {
+        io::Error::other("it is a symbolic link, and could lead anywhere")
+    } else {
+        error.into()
+    }
 }
 
 #[cfg(test)]
@@ -80,8 +103,13 @@ mod tests {
         assert_eq!(read_named(&file, 5).unwrap(), b"12345");
         assert_eq!(read_named(&file, 4).unwrap_err().to_string(), "it is larger than 4 bytes");
         assert_eq!(read_below(folder.path(), Path::new("file"), 5).unwrap(), b"12345");
-        assert!(read_named(folder.path(), 5).unwrap_err().to_string().contains("not a regular file"));
-        assert_eq!(read_named(&folder.path().join("none"), 5).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(
+            read_named(folder.path(), 5).unwrap_err().to_string().contains("not a regular file")
+        );
+        assert_eq!(
+            read_named(&folder.path().join("none"), 5).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! The parts of the `laststream` command line that do the work. They return data and report progress through [`progress::Progress`];
-//! printing is left to the binary, in `commands`.
+//! The parts of the `laststream` command line that do the work. They return data and report
+//! progress through [`progress::Progress`]; printing is left to the binary, in `commands`.
 //!
-//! Each room serves some commands: [`module`] build, version and inspect of files; [`oci`] push and inspect of images; [`policy`] and
-//! [`render`] render; [`lint`] lint; [`gate`] status, streams, drain, wait, exec and install; [`local`] envoy, run and demo.
+//! Each room serves some commands: [`module`] build, version and inspect of files; [`oci`] push and
+//! inspect of images; [`policy`] and [`render`] render; [`lint`] lint; [`gate`] status, streams,
+//! drain, wait, exec and install; [`local`] envoy, run and demo.
 
 mod causes;
 pub mod digest;

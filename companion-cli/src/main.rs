@@ -31,7 +31,8 @@ fn usage(error: &clap::Error, printer: &Printer) -> Exit {
             Exit::Fine
         }
         _ => {
-            printer.stderr_verbatim(visible::coloured(&error.render().ansi().to_string()).trim_end());
+            printer
+                .stderr_verbatim(visible::coloured(&error.render().ansi().to_string()).trim_end());
             Exit::Usage
         }
     }

@@ -1,4 +1,5 @@
-//! Times as Go, Kubernetes, Envoy and Istio write them: `60s`, `500ms`, `1m30s`, `1.5h`. The only place that reads them.
+//! Times as Go, Kubernetes, Envoy and Istio write them: `60s`, `500ms`, `1m30s`, `1.5h`. The only
+//! place that reads them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -49,7 +50,8 @@ impl TimeSpan {
     }
 }
 
-/// A duration of any length in whole milliseconds, as manifests hold them. A number alone is seconds, as `sleep` reads it.
+/// A duration of any length in whole milliseconds, as manifests hold them. A number alone is
+/// seconds, as `sleep` reads it.
 pub(crate) fn milliseconds(text: &str) -> Option<u64> {
     let text = text.trim();
     let duration = parse(text).or_else(|| parse(&format!("{text}s")))?;
@@ -61,11 +63,13 @@ pub(crate) fn is_time(text: &str) -> bool {
     parse(text).is_some()
 }
 
-/// humantime also reads spaces, words, days and months (`2M`). Go does not, and a file that passes here must pass there: of its units,
-/// `h`, `m`, `s` and `ms` are those that these characters can write.
+/// humantime also reads spaces, words, days and months (`2M`). Go does not, and a file that passes
+/// here must pass there: of its units, `h`, `m`, `s` and `ms` are those that these characters can
+/// write.
 fn parse(text: &str) -> Option<Duration> {
     let is_ours = text.ends_with('s') || text.ends_with('m') || text.ends_with('h');
-    let is_go = is_ours && text.bytes().all(|byte| byte.is_ascii_digit() || b".hms".contains(&byte));
+    let is_go =
+        is_ours && text.bytes().all(|byte| byte.is_ascii_digit() || b".hms".contains(&byte));
     is_go.then(|| humantime::parse_duration(text).ok()).flatten()
 }
 
@@ -88,7 +92,11 @@ impl Sub for TimeSpan {
 
 impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_multiple_of(1000) { write!(f, "{}s", self.0 / 1000) } else { write!(f, "{}ms", self.0) }
+        if self.0.is_multiple_of(1000) {
+            write!(f, "{}s", self.0 / 1000)
+        } else {
+            write!(f, "{}ms", self.0)
+        }
     }
 }
 
@@ -97,7 +105,9 @@ impl FromStr for TimeSpan {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_whole = |duration: &Duration| duration.subsec_nanos().is_multiple_of(1_000_000);
-        let millis = parse(text).filter(is_whole).and_then(|duration| u64::try_from(duration.as_millis()).ok());
+        let millis = parse(text)
+            .filter(is_whole)
+            .and_then(|duration| u64::try_from(duration.as_millis()).ok());
         millis.filter(|millis| *millis <= LONGEST).map(Self).ok_or(WANTED)
     }
 }
@@ -116,7 +126,8 @@ impl JsonSchema for TimeSpan {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$";
-        json_schema!({ "type": "string", "description": "A length of time with its unit.", "pattern": pattern })
+        json_schema!({ "type": "string", "description": "A length of time with its \
+            unit.", "pattern": pattern })
     }
 }
 
@@ -146,9 +157,22 @@ mod tests {
 
     #[test]
     fn what_go_does_not_read_is_no_time() {
-        for text in
-            ["", "s", "-1s", "1 s", "10 s", "1S", "never", "2M", "1d", "2 weeks", "99999999999999999999s", "1_000s", "1s ago", "1..5s"]
-        {
+        for text in [
+            "",
+            "s",
+            "-1s",
+            "1 s",
+            "10 s",
+            "1S",
+            "never",
+            "2M",
+            "1d",
+            "2 weeks",
+            "99999999999999999999s",
+            "1_000s",
+            "1s ago",
+            "1..5s",
+        ] {
             assert!(text.parse::<TimeSpan>().is_err(), "{text}");
             assert_eq!(milliseconds(text), None, "{text}");
         }

@@ -1,5 +1,6 @@
-//! Replaces the characters that steer a terminal, or change the order in which text is shown, by visible escapes. The printer applies it to
-//! everything that it prints; a field that must stay on one line is escaped where it is inserted.
+//! Replaces the characters that steer a terminal, or change the order in which text is shown, by
+//! visible escapes. The printer applies it to everything that it prints; a field that must stay on
+//! one line is escaped where it is inserted.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -60,17 +61,24 @@ pub fn coloured(coloured: &str) -> String {
 
 /// `[1;31`
 fn is_colour(sequence: &str) -> bool {
-    sequence.strip_prefix('[').is_some_and(|codes| codes.bytes().all(|byte| byte.is_ascii_digit() || byte == b';'))
+    sequence
+        .strip_prefix('[')
+        .is_some_and(|codes| codes.bytes().all(|byte| byte.is_ascii_digit() || byte == b';'))
 }
 
-/// Whether a character moves the cursor, begins a command for the terminal, breaks the line, or changes the direction of writing.
+/// Whether a character moves the cursor, begins a command for the terminal, breaks the line, or
+/// changes the direction of writing.
 #[must_use]
 pub fn steers(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-fn escaped<'a>(text: &'a str, is_wrong: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'a, str> {
+fn escaped<'a>(
+    text: &'a str,
+    is_wrong: impl Fn(char) -> bool,
+    escape: impl Fn(char, &mut String),
+) -> Cow<'a, str> {
     if !text.contains(&is_wrong) {
         return Cow::Borrowed(text);
     }
@@ -97,9 +105,15 @@ mod tests {
     #[test]
     fn what_steers_is_shown_and_the_rest_stays() {
         assert_eq!(text("a\tb\nc é 日本 👍🏽 \u{200d}"), "a\tb\nc é 日本 👍🏽 \u{200d}");
-        assert_eq!(text("\r\u{1b}[2K\u{7f}\u{9b}\u{202e}\u{2028}"), "\\r\\u{1b}[2K\\u{7f}\\u{9b}\\u{202e}\\u{2028}");
+        assert_eq!(
+            text("\r\u{1b}[2K\u{7f}\u{9b}\u{202e}\u{2028}"),
+            "\\r\\u{1b}[2K\\u{7f}\\u{9b}\\u{202e}\\u{2028}"
+        );
         assert_eq!(line("a\nb\tc"), "a\\nb\\tc");
-        assert_eq!(coloured("\u{1b}[1;31merror\u{1b}[0m\u{1b}[2J\u{1b}"), "\u{1b}[1;31merror\u{1b}[0m\\u{1b}[2J\\u{1b}");
+        assert_eq!(
+            coloured("\u{1b}[1;31merror\u{1b}[0m\u{1b}[2J\u{1b}"),
+            "\u{1b}[1;31merror\u{1b}[0m\\u{1b}[2J\\u{1b}"
+        );
     }
 
     proptest! {

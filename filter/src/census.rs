@@ -1,6 +1,8 @@
-//! Who counts: every counting VM has a queue and stands in an index; whoever wants to know asks them all, and the living answer.
+//! Who counts: every counting VM has a queue and stands in an index; whoever wants to know asks
+//! them all, and the living answer.
 //!
-//! A gauge alone does not tell whether anybody counts, nor whether a VM died with streams in its count. The answers do.
+//! A gauge alone does not tell whether anybody counts, nor whether a VM died with streams in its
+//! count. The answers do.
 
 use core::cell::Cell;
 
@@ -24,7 +26,8 @@ const NUMBERS: &str = "laststream.number";
 pub(crate) struct Entry {
     pub(crate) queue: u32,
     pub(crate) scope: Scope,
-    /// Since when it counts. Streams that began before may be counted by nobody, whoever else counted then.
+    /// Since when it counts. Streams that began before may be counted by nobody, whoever else
+    /// counted then.
     pub(crate) since: u64,
     /// Of which configuration it is: a worker whose VM died comes back with the same.
     pub(crate) configuration: u32,
@@ -38,7 +41,12 @@ impl Entry {
     fn read(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let (queue, scope) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Self { queue, scope, since: words.next()?.parse().ok()?, configuration: words.next()?.parse().ok()? })
+        Some(Self {
+            queue,
+            scope,
+            since: words.next()?.parse().ok()?,
+            configuration: words.next()?.parse().ok()?,
+        })
     }
 }
 
@@ -71,7 +79,8 @@ pub(crate) fn strike(host: &impl Control, gone: &[u32]) {
     });
 }
 
-/// Makes known that a counter of this scope does not count; for good, since Envoy reads its stats matcher only once.
+/// Makes known that a counter of this scope does not count; for good, since Envoy reads its stats
+/// matcher only once.
 pub(crate) fn reject(host: &impl Control, scope: Scope) {
     let name: &str = scope.into();
     change(host, REJECTED, &mut |text| {
@@ -121,8 +130,8 @@ pub(crate) struct Member {
     pub(crate) long: Cell<u64>,
     /// Streams that are not counted, by rule, and that have not ended.
     pub(crate) excluded: Cell<u64>,
-    /// Until when each stream must ask whether the gate is closing; 0 when none need. It runs out by itself: a gate that dies must not
-    /// refuse for ever.
+    /// Until when each stream must ask whether the gate is closing; 0 when none need. It runs out
+    /// by itself: a gate that dies must not refuse for ever.
     pub(crate) guards_until: Cell<u64>,
     /// Streams that began before this are long-lived by now.
     aged: Cell<u64>,
@@ -131,8 +140,8 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Enters the index, once. Called from the first tick, because a VM that Envoy makes only to try a configuration never ticks; and
-    /// from the first stream, which may come before that.
+    /// Enters the index, once. Called from the first tick, because a VM that Envoy makes only to
+    /// try a configuration never ticks; and from the first stream, which may come before that.
     pub(crate) fn enter(&self, host: &impl Control, scope: Scope, configuration: u32) {
         if self.queue.get().is_some() {
             return;
@@ -185,10 +194,15 @@ impl Member {
                     self.aged.set(ask.older);
                     roll::mark_older(host, each, clock, ask.older);
                 }
-                let [live, long, excluded] = [&self.live, &self.long, &self.excluded].map(Cell::get);
-                let mut text = Here { queue, live, long, excluded, round: ask.round, asked: ask.at }.write();
+                let [live, long, excluded] =
+                    [&self.live, &self.long, &self.excluded].map(Cell::get);
+                let mut text =
+                    Here { queue, live, long, excluded, round: ask.round, asked: ask.at }.write();
                 if ask.list > 0 {
-                    text = format!("{text}\n{}", roll::oldest(host, each, clock, ask.list, ask.plain_only));
+                    text = format!(
+                        "{text}\n{}",
+                        roll::oldest(host, each, clock, ask.list, ask.plain_only)
+                    );
                 }
                 host.send(ask.back, text.as_bytes());
             }
@@ -208,7 +222,8 @@ pub(crate) struct MemberState {
 #[cfg(all(test, not(target_arch = "wasm32")))]
 impl Member {
     pub(crate) fn state(&self) -> MemberState {
-        let numbers = [&self.live, &self.long, &self.excluded, &self.guards_until, &self.aged].map(Cell::get);
+        let numbers =
+            [&self.live, &self.long, &self.excluded, &self.guards_until, &self.aged].map(Cell::get);
         MemberState { queue: self.queue.get(), numbers, behind: self.behind.get() }
     }
 
@@ -254,9 +269,18 @@ impl Ask {
     }
 
     fn read(message: &[u8]) -> Option<Self> {
-        let [back, round, guard, at, older, list, plain_only] = numbers("ask ", core::str::from_utf8(message).ok()?)?;
+        let [back, round, guard, at, older, list, plain_only] =
+            numbers("ask ", core::str::from_utf8(message).ok()?)?;
         let (back, list) = (u32::try_from(back).ok()?, usize::try_from(list).ok()?);
-        Some(Self { back, round, guard: Guard::of(guard), at, older, list, plain_only: plain_only == 1 })
+        Some(Self {
+            back,
+            round,
+            guard: Guard::of(guard),
+            at,
+            older,
+            list,
+            plain_only: plain_only == 1,
+        })
     }
 }
 
@@ -280,9 +304,14 @@ impl Here {
     /// With the listing, where one was asked for.
     pub(crate) fn read(message: &[u8]) -> Option<(Self, Option<&str>)> {
         let message = core::str::from_utf8(message).ok()?;
-        let (first, listing) = message.split_once('\n').map_or((message, None), |(first, listing)| (first, Some(listing)));
+        let (first, listing) = message
+            .split_once('\n')
+            .map_or((message, None), |(first, listing)| (first, Some(listing)));
         let [queue, live, long, excluded, round, asked] = numbers("here ", first)?;
-        Some((Self { queue: u32::try_from(queue).ok()?, live, long, excluded, round, asked }, listing))
+        Some((
+            Self { queue: u32::try_from(queue).ok()?, live, long, excluded, round, asked },
+            listing,
+        ))
     }
 }
 

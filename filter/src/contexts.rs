@@ -1,7 +1,10 @@
-//! The module's contexts, as the SDK wants them. They only hand on: what they do is in [`crate::lifecycle`].
+//! The module's contexts, as the SDK wants them. They only hand on: what they do is in
+//! [`crate::lifecycle`].
 //!
-//! The SDK exports every callback there is; the linker keeps those that `companion-cli/src/module/compile.rs` names. `proxy_on_done` is not
-//! among them, so the end of a context is its `Drop`, in `proxy_on_delete`. A callback that is added here must be added there, too.
+//! The SDK exports every callback there is; the linker keeps those that
+//! `companion-cli/src/module/compile.rs` names. `proxy_on_done` is not among them, so the end of a
+//! context is its `Drop`, in `proxy_on_delete`. A callback that is added here must be added there,
+//! too.
 
 use std::panic::PanicHookInfo;
 
@@ -22,7 +25,8 @@ proxy_wasm::main! {{
     proxy_wasm::set_root_context(|id| Box::new(PluginRoot(Root::new(id))));
 }}
 
-/// Message and place in one line: the SDK's own hook writes two, and the second has no prefix in Envoy's log.
+/// Message and place in one line: the SDK's own hook writes two, and the second has no prefix in
+/// Envoy's log.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let line = panic.to_string().replace('\n', " ");
     let _ = hostcalls::log(LogLevel::Critical, &line); // it has no other result than `Ok`
@@ -31,7 +35,13 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 struct PluginRoot(Root);
 
 impl Context for PluginRoot {
-    fn on_http_call_response(&mut self, call: u32, num_headers: usize, body_size: usize, _num_trailers: usize) {
+    fn on_http_call_response(
+        &mut self,
+        call: u32,
+        num_headers: usize,
+        body_size: usize,
+        _num_trailers: usize,
+    ) {
         self.0.on_http_call_response(&Envoy, call, num_headers, body_size);
     }
 }

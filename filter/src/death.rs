@@ -1,4 +1,5 @@
-//! Deaths on demand, so that tests can see what becomes of a count whose VM dies. Never in the module that is shipped.
+//! Deaths on demand, so that tests can see what becomes of a count whose VM dies. Never in the
+//! module that is shipped.
 
 use crate::headers::Headers;
 use crate::host::Host;

@@ -1,8 +1,10 @@
-//! Host calls, as [`Host`] and [`Control`]. The only place that makes them, and always by `proxy_wasm::hostcalls`: the methods of the SDK's
-//! traits unwrap results, and clippy forbids them.
+//! Host calls, as [`Host`] and [`Control`]. The only place that makes them, and always by
+//! `proxy_wasm::hostcalls`: the methods of the SDK's traits unwrap results, and clippy forbids
+//! them.
 //!
-//! The SDK panics on a status that it does not expect, and a panic ends the VM with the count of all its streams. So each call here must be
-//! one to which Envoy (1.36 to 1.40) gives no such status:
+//! The SDK panics on a status that it does not expect, and a panic ends the VM with the count of
+//! all its streams. So each call here must be one to which Envoy (1.36 to 1.40) gives no such
+//! status:
 //!
 //! | call | Envoy's statuses | SDK | why it cannot panic |
 //! |---|---|---|---|
@@ -25,8 +27,9 @@
 //! | `send_http_response`, `reset_http_request` | Ok | panics unless Ok | |
 //! | any | InvalidMemoryAccess for pointers outside of the memory | undefined | pointers are Rust's |
 //!
-//! The dispatcher panics on the number of a context that it does not have. Envoy asks for such a one in `proxy_on_log` alone, which is not
-//! exported: for HTTP/3 it comes after the end of the stream.
+//! The dispatcher panics on the number of a context that it does not have. Envoy asks for such a
+//! one in `proxy_on_log` alone, which is not exported: for HTTP/3 it comes after the end of the
+//! stream.
 
 use core::time::Duration;
 use std::time::UNIX_EPOCH;
@@ -44,7 +47,10 @@ pub(crate) struct Envoy;
 impl Envoy {
     /// The plugin's configuration, while it is being configured.
     pub(crate) fn configuration(&self, size: usize) -> Vec<u8> {
-        hostcalls::get_buffer(BufferType::PluginConfiguration, 0, size).ok().flatten().unwrap_or_default()
+        hostcalls::get_buffer(BufferType::PluginConfiguration, 0, size)
+            .ok()
+            .flatten()
+            .unwrap_or_default()
     }
 }
 
@@ -104,7 +110,8 @@ impl Control for Envoy {
     }
 
     fn wall_clock(&self) -> u64 {
-        let since = hostcalls::get_current_time().ok().and_then(|now| now.duration_since(UNIX_EPOCH).ok());
+        let since =
+            hostcalls::get_current_time().ok().and_then(|now| now.duration_since(UNIX_EPOCH).ok());
         since.map_or(0, |since| since.as_millis() as u64)
     }
 
@@ -118,7 +125,8 @@ impl Control for Envoy {
     }
 
     fn share(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
-        // Generation 0 would replace whatever is there. One that nobody has yet creates a missing key, and only that.
+        // Generation 0 would replace whatever is there. One that nobody has yet creates a missing
+        // key, and only that.
         hostcalls::set_shared_data(key, Some(value), Some(generation.unwrap_or(u32::MAX))).is_ok()
     }
 
@@ -139,7 +147,12 @@ impl Control for Envoy {
     }
 
     fn call(&self, cluster: &str, method: &str, path: &str, patience: u64) -> Option<u32> {
-        let headers = vec![(":method", method), (":path", path), (":authority", cluster), ("content-length", "0")];
+        let headers = vec![
+            (":method", method),
+            (":path", path),
+            (":authority", cluster),
+            ("content-length", "0"),
+        ];
         // The ABI has 32 bits for it, and Envoy refuses the upper half as negative.
         let patience = Duration::from_millis(patience.min(i32::MAX as u64));
         hostcalls::dispatch_http_call(cluster, headers, None, Vec::new(), patience).ok()
@@ -154,12 +167,19 @@ impl Control for Envoy {
     }
 
     fn called_body(&self, length: usize) -> Vec<u8> {
-        hostcalls::get_buffer(BufferType::HttpCallResponseBody, 0, length).ok().flatten().unwrap_or_default()
+        hostcalls::get_buffer(BufferType::HttpCallResponseBody, 0, length)
+            .ok()
+            .flatten()
+            .unwrap_or_default()
     }
 
     fn answer(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str) {
         if self.enter(stream) {
-            let _ = hostcalls::send_http_response(status.into(), headers.to_vec(), Some(body.as_bytes()));
+            let _ = hostcalls::send_http_response(
+                status.into(),
+                headers.to_vec(),
+                Some(body.as_bytes()),
+            );
         }
     }
 

@@ -28,7 +28,9 @@ impl Contexts {
     }
 
     pub(crate) fn begin(&mut self, stream: u32, host: &Fake) -> Flow {
-        self.streams.get_mut(&stream).map_or(Flow::Continue, |stream| stream.on_request_headers(host))
+        self.streams
+            .get_mut(&stream)
+            .map_or(Flow::Continue, |stream| stream.on_request_headers(host))
     }
 
     /// Envoy destroys each context once.
@@ -78,17 +80,29 @@ impl Fake {
 
     /// The next request's headers.
     pub(crate) fn request(&self, headers: &[(&str, &str)]) {
-        *self.headers.borrow_mut() = headers.iter().map(|(name, value)| ((*name).into(), value.as_bytes().to_vec())).collect();
+        *self.headers.borrow_mut() = headers
+            .iter()
+            .map(|(name, value)| ((*name).into(), value.as_bytes().to_vec()))
+            .collect();
     }
 
     /// A metric by its short name: `in_flight` for `laststream_streams_in_flight_gateway`.
     pub(crate) fn metric_of(&self, part: &str) -> i64 {
-        self.values.borrow().iter().filter(|(name, _)| name.contains(part)).map(|(_, value)| value).sum()
+        self.values
+            .borrow()
+            .iter()
+            .filter(|(name, _)| name.contains(part))
+            .map(|(_, value)| value)
+            .sum()
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let headers = self.headers.borrow();
-        let values: Vec<_> = headers.iter().filter(|(other, _)| other == name).map(|(_, value)| String::from_utf8_lossy(value)).collect();
+        let values: Vec<_> = headers
+            .iter()
+            .filter(|(other, _)| other == name)
+            .map(|(_, value)| String::from_utf8_lossy(value))
+            .collect();
         (!values.is_empty()).then(|| values.join("|"))
     }
 
@@ -192,7 +206,11 @@ impl Control for Fake {
     }
 
     fn send(&self, queue: u32, message: &[u8]) -> bool {
-        self.queues.borrow_mut().get_mut(&queue).map(|queue| queue.push_back(message.to_vec())).is_some()
+        self.queues
+            .borrow_mut()
+            .get_mut(&queue)
+            .map(|queue| queue.push_back(message.to_vec()))
+            .is_some()
     }
 
     fn receive(&self, queue: u32) -> Option<Vec<u8>> {
@@ -209,7 +227,8 @@ impl Control for Fake {
         Some(calls.len() as u32)
     }
 
-    /// No call is ever answered here, and the SDK panics where headers are read of an answer that there is not.
+    /// No call is ever answered here, and the SDK panics where headers are read of an answer that
+    /// there is not.
     fn called_status(&self) -> Option<u16> {
         panic!("there is no answer")
     }

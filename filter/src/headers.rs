@@ -1,8 +1,9 @@
-//! The request headers in one piece, as the host hands them over: a count, the lengths of every name and value, then the names and
-//! values, each with a zero byte behind it. Or only those that somebody has picked out already.
+//! The request headers in one piece, as the host hands them over: a count, the lengths of every
+//! name and value, then the names and values, each with a zero byte behind it. Or only those that
+//! somebody has picked out already.
 //!
-//! One call for all headers costs hardly more than one call for one header, shows repeated headers (a single get shows only the first
-//! value), and cannot fail on bytes that are not UTF-8.
+//! One call for all headers costs hardly more than one call for one header, shows repeated headers
+//! (a single get shows only the first value), and cannot fail on bytes that are not UTF-8.
 
 /// A view of headers. Names are in lower case, as Envoy keeps them.
 #[derive(Debug, Clone, Copy)]
@@ -16,11 +17,15 @@ enum Rest<'m> {
 }
 
 impl<'m> Headers<'m> {
-    /// A view of a serialised map. A damaged one is cut short where it stops making sense, never read beyond.
+    /// A view of a serialised map. A damaged one is cut short where it stops making sense, never
+    /// read beyond.
     pub fn new(map: &'m [u8]) -> Self {
         let (count, rest) = take_u32(map).unwrap_or_default();
         // A map that ends within its lengths has no texts.
-        let (lengths, texts) = (count as usize).checked_mul(8).and_then(|size| rest.split_at_checked(size)).unwrap_or_default();
+        let (lengths, texts) = (count as usize)
+            .checked_mul(8)
+            .and_then(|size| rest.split_at_checked(size))
+            .unwrap_or_default();
         Self(Rest::Map { lengths, texts })
     }
 

@@ -1,4 +1,5 @@
-//! What the module may ask of Envoy. Everything that decides is written against this trait; only `crate::envoy` knows host calls.
+//! What the module may ask of Envoy. Everything that decides is written against this trait; only
+//! `crate::envoy` knows host calls.
 
 /// A metric, by the number that this VM knows it under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,7 +29,8 @@ pub enum Level {
     Critical = 5,
 }
 
-/// What the module may ask of Envoy. Nothing here fails loudly: an answer that Envoy does not give is an answer that is not there.
+/// What the module may ask of Envoy. Nothing here fails loudly: an answer that Envoy does not give
+/// is an answer that is not there.
 pub trait Host {
     /// Writes a line to Envoy's log.
     fn log(&self, level: Level, line: &str);
@@ -42,7 +44,8 @@ pub trait Host {
     fn value(&self, metric: Metric) -> Option<u64>;
     /// A property; the parts of its path are separated by zero bytes.
     fn property(&self, path: &str) -> Option<Vec<u8>>;
-    /// All request headers, serialised (see [`crate::headers`]). Only while the request headers are at hand.
+    /// All request headers, serialised (see [`crate::headers`]). Only while the request headers are
+    /// at hand.
     fn request_headers(&self) -> Vec<u8>;
     /// Sets a request header, in place of all its values.
     fn set_request_header(&self, name: &str, value: &[u8]);
@@ -50,11 +53,14 @@ pub trait Host {
     fn remove_request_header(&self, name: &[u8]);
 }
 
-/// What the parts that talk to each other and to the outside may ask of Envoy, beyond what a request needs.
+/// What the parts that talk to each other and to the outside may ask of Envoy, beyond what a
+/// request needs.
 pub trait Control: Host {
-    /// Milliseconds of a clock that never steps and that all VMs share; what it counts from means nothing.
+    /// Milliseconds of a clock that never steps and that all VMs share; what it counts from means
+    /// nothing.
     fn now(&self) -> u64;
-    /// Milliseconds of the wall clock, which may step at any time. Only for comparing with times that Envoy tells.
+    /// Milliseconds of the wall clock, which may step at any time. Only for comparing with times
+    /// that Envoy tells.
     fn wall_clock(&self) -> u64;
     /// Sets a gauge.
     fn set(&self, gauge: Metric, value: u64);
@@ -78,7 +84,8 @@ pub trait Control: Host {
     fn called_header(&self, name: &str) -> Option<Vec<u8>>;
     /// The body of the answer at hand.
     fn called_body(&self, length: usize) -> Vec<u8>;
-    /// Answers a stream that is held, or the one at hand. One answer for each stream and call of the VM: two end Envoy.
+    /// Answers a stream that is held, or the one at hand. One answer for each stream and call of
+    /// the VM: two end Envoy.
     fn answer(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str);
     /// Ends a stream without an answer.
     fn cut(&self, stream: u32);
@@ -93,7 +100,8 @@ pub(crate) type Change<'c> = &'c mut dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>>
 pub(crate) fn change(host: &impl Control, key: &str, change: Change<'_>) -> bool {
     for _ in 0..TRIES {
         let shared = host.shared(key);
-        let (value, generation) = shared.map_or((None, None), |(value, generation)| (Some(value), Some(generation)));
+        let (value, generation) =
+            shared.map_or((None, None), |(value, generation)| (Some(value), Some(generation)));
         match change(value.as_deref()) {
             None => return true,
             Some(fresh) if host.share(key, &fresh, generation) => return true,

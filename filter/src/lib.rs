@@ -1,4 +1,5 @@
-//! laststream, the module: counts the HTTP streams in flight over all of Envoy's workers, restores `x-forwarded-proto`, and gates the drain.
+//! laststream, the module: counts the HTTP streams in flight over all of Envoy's workers, restores
+//! `x-forwarded-proto`, and gates the drain.
 //!
 //! | where | what |
 //! |---|---|

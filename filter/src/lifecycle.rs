@@ -1,5 +1,5 @@
-//! The life of a root context and of an HTTP context, apart from the SDK: `crate::contexts` hands each callback on to these types, and
-//! tests and fuzz targets drive them without Envoy.
+//! The life of a root context and of an HTTP context, apart from the SDK: `crate::contexts` hands
+//! each callback on to these types, and tests and fuzz targets drive them without Envoy.
 
 use core::cell::RefCell;
 use std::rc::Rc;
@@ -12,8 +12,8 @@ use crate::host::{Control, Level};
 use crate::plugin::Plugin;
 use crate::stream::Stream;
 
-/// A root context: one configuration of the plugin on one worker. Plugins that share a VM, and old and new configurations of one plugin,
-/// are roots side by side.
+/// A root context: one configuration of the plugin on one worker. Plugins that share a VM, and old
+/// and new configurations of one plugin, are roots side by side.
 #[derive(Debug)]
 pub struct Root {
     id: u32,
@@ -31,17 +31,20 @@ enum Role {
 #[derive(Debug)]
 struct Counter {
     plugin: Rc<Plugin>,
-    /// With the numbers of their contexts. They stand here and not in their contexts, because the SDK's table of contexts cannot be walked.
+    /// With the numbers of their contexts. They stand here and not in their contexts, because the
+    /// SDK's table of contexts cannot be walked.
     streams: RefCell<Slab<(u32, Stream)>>,
 }
 
-/// An HTTP context. One type for all roles: each type that implements the SDK's traits adds a hundred default methods to the module.
+/// An HTTP context. One type for all roles: each type that implements the SDK's traits adds a
+/// hundred default methods to the module.
 #[derive(Debug)]
 pub struct HttpStream(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    /// The stream is counted, unless a rule excludes it. `key` is its place among the streams of its root.
+    /// The stream is counted, unless a rule excludes it. `key` is its place among the streams of
+    /// its root.
     Counted { id: u32, key: usize, counter: Rc<Counter> },
     /// The stream is a request to the gate. `has_begun`: its request headers have come.
     GateRequest { id: u32, gate: Rc<RefCell<Gate>>, has_begun: bool },
@@ -84,10 +87,15 @@ impl Root {
     pub fn create_stream(&self, id: u32) -> HttpStream {
         let kind = match &self.role {
             Some(Role::Stream(counter)) => {
-                let key = counter.streams.borrow_mut().insert((id, Stream::new(Rc::clone(&counter.plugin))));
+                let key = counter
+                    .streams
+                    .borrow_mut()
+                    .insert((id, Stream::new(Rc::clone(&counter.plugin))));
                 Kind::Counted { id, key, counter: Rc::clone(counter) }
             }
-            Some(Role::Gate(gate)) => Kind::GateRequest { id, gate: Rc::clone(gate), has_begun: false },
+            Some(Role::Gate(gate)) => {
+                Kind::GateRequest { id, gate: Rc::clone(gate), has_begun: false }
+            }
             None => Kind::Ignored,
         };
         HttpStream(kind)
@@ -119,8 +127,15 @@ impl Root {
         }
     }
 
-    /// The answer to a call of this root's is here. Without headers there was none: the call failed.
-    pub fn on_http_call_response(&self, host: &impl Control, call: u32, num_headers: usize, body_size: usize) {
+    /// The answer to a call of this root's is here. Without headers there was none: the call
+    /// failed.
+    pub fn on_http_call_response(
+        &self,
+        host: &impl Control,
+        call: u32,
+        num_headers: usize,
+        body_size: usize,
+    ) {
         if let Some(Role::Gate(gate)) = &self.role {
             gate.borrow_mut().called(host, call, num_headers, body_size);
         }
@@ -163,7 +178,11 @@ impl HttpStream {
     pub fn on_request_headers(&mut self, host: &impl Control) -> Flow {
         match &mut self.0 {
             Kind::Counted { id, key, counter } => {
-                let goes_on = counter.streams.borrow_mut().get_mut(*key).is_none_or(|(_, stream)| stream.begin(host));
+                let goes_on = counter
+                    .streams
+                    .borrow_mut()
+                    .get_mut(*key)
+                    .is_none_or(|(_, stream)| stream.begin(host));
                 #[cfg(all(feature = "test-deaths", target_arch = "wasm32"))]
                 crate::death::come(host);
                 if goes_on {
@@ -227,14 +246,20 @@ mod tests {
         contexts.done(2, &host);
         contexts.done(2, &host);
         assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (0, 1));
-        assert_eq!((host.reads.get(), host.writes.get()), (0, 0), "counting alone reads and writes no header");
+        assert_eq!(
+            (host.reads.get(), host.writes.get()),
+            (0, 0),
+            "counting alone reads and writes no header"
+        );
     }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn nobody_looks_at_the_clock_once_no_gate_asks_for_it() {
         let host = Fake::default();
         let mut contexts = configured(&host, "");
-        for (stream, time, looks) in [(2, 1_000, 4), (3, 3_999, 1), (4, 4_000, 1), (5, 4_001, 0), (6, 9_000, 0)] {
+        for (stream, time, looks) in
+            [(2, 1_000, 4), (3, 3_999, 1), (4, 4_000, 1), (5, 4_001, 0), (6, 9_000, 0)]
+        {
             host.clock.set(time);
             host.looks.set(0);
             contexts.create(stream, ROOT);
@@ -262,7 +287,12 @@ mod tests {
         contexts.begin(2, &host);
         contexts.create(5, 0);
         assert!(!contexts.configure(5, &host, br#"{"scope": "nowhere"}"#));
-        assert!(host.lines.borrow().iter().any(|line| line.contains("configuration refused: scope: `nowhere` is not known")));
+        assert!(
+            host.lines
+                .borrow()
+                .iter()
+                .any(|line| line.contains("configuration refused: scope: `nowhere` is not known"))
+        );
         contexts.done(5, &host);
         contexts.create(3, ROOT);
         contexts.begin(3, &host);
@@ -283,10 +313,16 @@ mod tests {
         assert!(contexts.configure(3, &host, br#"{"scope": "outbound"}"#));
         contexts.create(4, 3);
         contexts.begin(4, &host);
-        assert_eq!((host.metric_of("in_flight_inbound"), host.metric_of("in_flight_outbound")), (1, 1));
+        assert_eq!(
+            (host.metric_of("in_flight_inbound"), host.metric_of("in_flight_outbound")),
+            (1, 1)
+        );
         contexts.done(ROOT, &host);
         contexts.done(2, &host);
-        assert_eq!((host.metric_of("in_flight_inbound"), host.metric_of("in_flight_outbound")), (0, 1));
+        assert_eq!(
+            (host.metric_of("in_flight_inbound"), host.metric_of("in_flight_outbound")),
+            (0, 1)
+        );
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -326,7 +362,12 @@ mod tests {
                 contexts.create(stream, ROOT);
                 contexts.begin(stream, &host);
             }
-            let lines = host.lines.borrow().iter().filter(|line| line.contains("statsInclusionPrefixes")).count();
+            let lines = host
+                .lines
+                .borrow()
+                .iter()
+                .filter(|line| line.contains("statsInclusionPrefixes"))
+                .count();
             assert_eq!(lines, usize::from(known), "{:?}", host.lines);
             assert_eq!(is_rejected(&host, Scope::Gateway), known, "{rejected:?}");
             assert!(!is_rejected(&host, Scope::Inbound));
@@ -381,9 +422,17 @@ mod tests {
             let mut contexts = configured(&host, rules);
             contexts.create(2, ROOT);
             contexts.begin(2, &host);
-            assert_eq!((host.metric_of("in_flight"), host.metric_of("long_lived")), (1, i64::from(long)), "{headers:?} {route}");
+            assert_eq!(
+                (host.metric_of("in_flight"), host.metric_of("long_lived")),
+                (1, i64::from(long)),
+                "{headers:?} {route}"
+            );
             contexts.done(2, &host);
-            assert_eq!((host.metric_of("in_flight"), host.metric_of("long_lived")), (0, 0), "{headers:?} {route}");
+            assert_eq!(
+                (host.metric_of("in_flight"), host.metric_of("long_lived")),
+                (0, 0),
+                "{headers:?} {route}"
+            );
         }
     }
 }

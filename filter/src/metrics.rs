@@ -1,4 +1,5 @@
-//! The metrics, by their names in Envoy. Envoy puts `wasmcustom.` before them; Prometheus shows them as they are here.
+//! The metrics, by their names in Envoy. Envoy puts `wasmcustom.` before them; Prometheus shows
+//! them as they are here.
 
 use core::cell::Cell;
 
@@ -8,7 +9,8 @@ use crate::forwarded::Verdict;
 use crate::gate::machine::Trust;
 use crate::host::{Host, Kind, Metric};
 
-/// Gauge: until when, in milliseconds of Envoy's monotonic clock, no new stream may begin because a signal passes. It runs out by itself.
+/// Gauge: until when, in milliseconds of Envoy's monotonic clock, no new stream may begin because a
+/// signal passes. It runs out by itself.
 pub const CLOSING: &str = "laststream_gate_closing_until";
 
 /// The gate's own metrics.
@@ -39,7 +41,11 @@ impl Metrics {
     ///
     /// # Errors
     /// Says which one cannot be had, and what to change.
-    pub(crate) fn define(host: &impl Host, scope: Scope, with_verdicts: bool) -> Result<Self, Fault> {
+    pub(crate) fn define(
+        host: &impl Host,
+        scope: Scope,
+        with_verdicts: bool,
+    ) -> Result<Self, Fault> {
         let mut verdicts = [Metric(0); Verdict::ALL.len()];
         for (metric, verdict) in verdicts.iter_mut().zip(&Verdict::ALL).filter(|_| with_verdicts) {
             *metric = counter(host, forwarded_proto(*verdict, scope))?;
@@ -60,7 +66,8 @@ impl Metrics {
 }
 
 pub(crate) fn define(host: &impl Host, kind: Kind, name: String) -> Result<Metric, Fault> {
-    host.metric(kind, &name).ok_or_else(|| fault("", &format!("Envoy does not define the metric `{name}`")))
+    host.metric(kind, &name)
+        .ok_or_else(|| fault("", &format!("Envoy does not define the metric `{name}`")))
 }
 
 fn counter(host: &impl Host, name: String) -> Result<Metric, Fault> {
@@ -74,7 +81,8 @@ fn gauge(host: &impl Host, name: String) -> Result<Metric, Fault> {
     if counts(host, metric) { Ok(metric) } else { Err(fault("", &rejected(&name))) }
 }
 
-/// A counter that others rely on. It cannot be probed like a gauge, since what it has counted stays: its first count is the probe.
+/// A counter that others rely on. It cannot be probed like a gauge, since what it has counted
+/// stays: its first count is the probe.
 #[derive(Debug)]
 pub(crate) struct Counter {
     metric: Metric,
@@ -93,9 +101,9 @@ impl Counter {
     }
 }
 
-/// Whether a gauge counts at all, and makes it visible. Envoy hands out a gauge that stays zero when its stats matcher rejects the
-/// name: "none in flight", for ever. The probe is skipped where the gauge shows that it counts, so that nobody reads a stream too many
-/// while there are any.
+/// Whether a gauge counts at all, and makes it visible. Envoy hands out a gauge that stays zero
+/// when its stats matcher rejects the name: "none in flight", for ever. The probe is skipped where
+/// the gauge shows that it counts, so that nobody reads a stream too many while there are any.
 fn counts(host: &impl Host, gauge: Metric) -> bool {
     let is_up = || host.value(gauge).is_some_and(|value| value > 0);
     if is_up() {
@@ -109,8 +117,10 @@ fn counts(host: &impl Host, gauge: Metric) -> bool {
 
 pub(crate) fn rejected(name: &str) -> String {
     format!(
-        "the stats matcher of this Envoy rejects `wasmcustom.{name}`, so nothing can be counted: add the inclusion prefix \
-         `wasmcustom.laststream_` to stats_config.stats_matcher (in Istio the annotation `sidecar.istio.io/statsInclusionPrefixes: \
+        "the stats matcher of this Envoy rejects `wasmcustom.{name}`, so nothing can be counted: \
+            add the inclusion prefix \
+         `wasmcustom.laststream_` to stats_config.stats_matcher (in Istio the annotation \
+         `sidecar.istio.io/statsInclusionPrefixes: \
          wasmcustom.laststream_`), or take the exclusion that matches it away"
     )
 }

@@ -16,7 +16,8 @@ pub(crate) fn numbers<const N: usize>(words: &mut dyn Iterator<Item = &str>) -> 
     Some(numbers)
 }
 
-/// In one line and not too long, for people: control characters would break the log's line, and lists.
+/// In one line and not too long, for people: control characters would break the log's line, and
+/// lists.
 pub(crate) fn printable_line(bytes: &[u8], longest: usize) -> String {
     let printable = |character: char| if character.is_control() { ' ' } else { character };
     String::from_utf8_lossy(bytes).chars().take(longest).map(printable).collect()
@@ -33,7 +34,18 @@ mod tests {
         for (text, number) in [("0", 0), ("007", 7), ("18446744073709551615", u64::MAX)] {
             assert_eq!(digits(text.as_bytes()), Some(number), "{text}");
         }
-        for text in ["", "+1", "-1", "-0", " 1", "1 ", "1a", "٣", "18446744073709551616", "184467440737095516150"] {
+        for text in [
+            "",
+            "+1",
+            "-1",
+            "-0",
+            " 1",
+            "1 ",
+            "1a",
+            "٣",
+            "18446744073709551616",
+            "184467440737095516150",
+        ] {
             assert_eq!(digits::<u64>(text.as_bytes()), None, "{text}");
         }
         assert_eq!((digits::<u16>(b"65536"), digits::<u64>(b"\xff")), (None, None));

@@ -8,7 +8,8 @@ use crate::forwarded::Policy;
 use crate::host::{Control, Host, Level};
 use crate::metrics::{Metrics, rejected};
 
-/// Envoy hands it to the streams that begin after it was configured; those that began before keep the one they have.
+/// Envoy hands it to the streams that begin after it was configured; those that began before keep
+/// the one they have.
 #[derive(Debug)]
 pub(crate) struct Plugin {
     pub(crate) config: Config,
@@ -31,7 +32,13 @@ impl Plugin {
             .as_ref()
             .map(|policy| String::from_utf8_lossy(&policy.trust.peer_property).into_owned())
             .unwrap_or_default();
-        Ok(Self { config, metrics, member: Member::default(), peer_property, peer_missed: Cell::new(false) })
+        Ok(Self {
+            config,
+            metrics,
+            member: Member::default(),
+            peer_property,
+            peer_missed: Cell::new(false),
+        })
     }
 
     /// What the filter in front tells of the request; nothing if nobody asks who the peer is.
@@ -71,7 +78,8 @@ impl Plugin {
     fn say_peer_is_missed(&self, host: &impl Host, key: &str) {
         if !self.peer_missed.replace(true) {
             let line = format!(
-                "forwarded_proto: the direct peer's address is not in filter state `{key}`, so no peer is trusted: put an envoy.filters.http.set_filter_state filter that writes \
+                "forwarded_proto: the direct peer's address is not in filter state `{key}`, so no \
+                    peer is trusted: put an envoy.filters.http.set_filter_state filter that writes \
                  %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% there in front of this filter"
             );
             host.log(Level::Warning, &line);

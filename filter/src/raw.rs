@@ -1,15 +1,20 @@
-//! The only `unsafe` of the workspace: three host calls that the SDK has not in this form, and the custom section.
+//! The only `unsafe` of the workspace: three host calls that the SDK has not in this form, and the
+//! custom section.
 //!
-//! - Header map: the SDK copies it into `String`s, for 15,000 instructions more per request, and panics where a name is not UTF-8.
-//! - Property: the SDK puts its path together in two allocations, for 700 instructions more, and takes an empty value for a missing one.
-//! - Clock: the SDK has the wall clock alone, which steps. Envoy implements WASI's `clock_time_get` for every module.
+//! - Header map: the SDK copies it into `String`s, for 15,000 instructions more per request, and
+//!   panics where a name is not UTF-8.
+//! - Property: the SDK puts its path together in two allocations, for 700 instructions more, and
+//!   takes an empty value for a missing one.
+//! - Clock: the SDK has the wall clock alone, which steps. Envoy implements WASI's `clock_time_get`
+//!   for every module.
 #![allow(unsafe_code, reason = "foreign functions and link sections have no safe form")]
 
 use core::ptr;
 
 use crate::identity::TEXT;
 
-/// The status of a call that succeeded; a number, because the SDK's enum is undefined behaviour for a status that it does not know.
+/// The status of a call that succeeded; a number, because the SDK's enum is undefined behaviour for
+/// a status that it does not know.
 const OK: u32 = 0;
 /// The number of the map that holds the request headers.
 const REQUEST_HEADERS: u32 = 0;
@@ -19,7 +24,12 @@ const MONOTONIC: u32 = 1;
 #[link(wasm_import_module = "env")]
 unsafe extern "C" {
     safe fn proxy_get_header_map_pairs(map: u32, pairs: &mut *mut u8, length: &mut usize) -> u32;
-    fn proxy_get_property(path: *const u8, path_length: usize, value: &mut *mut u8, length: &mut usize) -> u32;
+    fn proxy_get_property(
+        path: *const u8,
+        path_length: usize,
+        value: &mut *mut u8,
+        length: &mut usize,
+    ) -> u32;
 }
 
 #[link(wasm_import_module = "wasi_snapshot_preview1")]
@@ -27,9 +37,11 @@ unsafe extern "C" {
     safe fn clock_time_get(clock: u32, precision: u64, nanoseconds: &mut u64) -> u32;
 }
 
-/// All request headers as one piece of bytes, which [`crate::headers`] reads; empty where there are none.
+/// All request headers as one piece of bytes, which [`crate::headers`] reads; empty where there are
+/// none.
 pub(crate) fn request_headers() -> Vec<u8> {
-    filled(|pairs, length| proxy_get_header_map_pairs(REQUEST_HEADERS, pairs, length)).unwrap_or_default()
+    filled(|pairs, length| proxy_get_header_map_pairs(REQUEST_HEADERS, pairs, length))
+        .unwrap_or_default()
 }
 
 /// A property; the parts of its path are separated by zero bytes.
@@ -47,8 +59,9 @@ fn filled(call: impl FnOnce(&mut *mut u8, &mut usize) -> u32) -> Option<Vec<u8>>
     if start.is_null() {
         return Some(Vec::new());
     }
-    // SAFETY: the host got `length` bytes from the SDK's `malloc`, which gives away a boxed slice of exactly that length from the global
-    // allocator. It has filled them, and does not use them after the call.
+    // SAFETY: the host got `length` bytes from the SDK's `malloc`, which gives away a boxed slice
+    // of exactly that length from the global allocator. It has filled them, and does not use them
+    // after the call.
     Some(unsafe { Vec::from_raw_parts(start, length, length) })
 }
 

@@ -1,6 +1,8 @@
-//! What a counting root tells of its streams one by one: which are the oldest, and which are older than a moment.
+//! What a counting root tells of its streams one by one: which are the oldest, and which are older
+//! than a moment.
 //!
-//! Asked for between requests, where header maps must not be touched, and properties can be read in the stream's own context.
+//! Asked for between requests, where header maps must not be touched, and properties can be read in
+//! the stream's own context.
 
 use crate::host::Control;
 use crate::parse::{self, printable_line};
@@ -9,7 +11,8 @@ use crate::stream::Stream;
 /// Shows a root's streams one by one, with their contexts.
 pub(crate) type Each<'e> = &'e mut dyn FnMut(&mut dyn FnMut(u32, &mut Stream));
 
-/// Keeps a list of keys, each with something small, sorted and short: the lowest come first, and no more than so many of them.
+/// Keeps a list of keys, each with something small, sorted and short: the lowest come first, and no
+/// more than so many of them.
 pub(crate) fn keep_lowest(list: &mut Vec<(u64, usize)>, most: usize, key: u64, item: usize) {
     let place = list.partition_point(|(other, _)| *other <= key);
     if place < most {
@@ -22,7 +25,8 @@ pub(crate) fn keep_lowest(list: &mut Vec<(u64, usize)>, most: usize, key: u64, i
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     now: u64,
-    /// How far that clock is behind the wall clock now, and was before any stream that is there began: the lesser and the greater.
+    /// How far that clock is behind the wall clock now, and was before any stream that is there
+    /// began: the lesser and the greater.
     behind: [u64; 2],
 }
 
@@ -31,8 +35,9 @@ impl Clock {
         Self { now, behind: [behind.min(before), behind.max(before)] }
     }
 
-    /// Where the wall clock has stepped, a time is of before the step or of after it. The later reading is taken unless it is yet to come:
-    /// a step must not make a stream older than it is, for older ones may hold no drain.
+    /// Where the wall clock has stepped, a time is of before the step or of after it. The later
+    /// reading is taken unless it is yet to come: a step must not make a stream older than it is,
+    /// for older ones may hold no drain.
     fn read(self, wall: u64) -> u64 {
         let [later, earlier] = self.behind.map(|behind| wall.saturating_sub(behind));
         if later > self.now { earlier } else { later }
@@ -42,14 +47,24 @@ impl Clock {
 /// Streams that began before that moment are long-lived from now on.
 pub(crate) fn mark_older(host: &impl Control, each: Each<'_>, clock: Clock, moment: u64) {
     each(&mut |context, stream| {
-        if stream.is_plain() && host.enter(context) && began(host, clock).is_some_and(|began| began < moment) {
+        if stream.is_plain()
+            && host.enter(context)
+            && began(host, clock).is_some_and(|began| began < moment)
+        {
             stream.live_long(host);
         }
     });
 }
 
-/// The oldest, a line each, of the fields that [`Line`] has. Envoy numbers contexts one after the other, so the lowest are the oldest.
-pub(crate) fn oldest(host: &impl Control, each: Each<'_>, clock: Clock, most: usize, plain_only: bool) -> String {
+/// The oldest, a line each, of the fields that [`Line`] has. Envoy numbers contexts one after the
+/// other, so the lowest are the oldest.
+pub(crate) fn oldest(
+    host: &impl Control,
+    each: Each<'_>,
+    clock: Clock,
+    most: usize,
+    plain_only: bool,
+) -> String {
     let mut chosen = Vec::new();
     each(&mut |context, stream| {
         if stream.is_plain() || !plain_only && stream.is_long_lived() {
@@ -60,7 +75,8 @@ pub(crate) fn oldest(host: &impl Control, each: Each<'_>, clock: Clock, most: us
     for (context, long) in chosen {
         host.enter(context as u32);
         let began = began(host, clock).unwrap_or_default();
-        let (status, bytes) = (number(host, "response\0code"), number(host, "response\0total_size"));
+        let (status, bytes) =
+            (number(host, "response\0code"), number(host, "response\0total_size"));
         lines.push_str(&format!("{began}\t{long}\t{status}\t{bytes}\t"));
         for property in TEXTS {
             lines.push_str(&printable_line(&host.property(property).unwrap_or_default(), LONGEST));
@@ -74,7 +90,8 @@ pub(crate) fn oldest(host: &impl Control, each: Each<'_>, clock: Clock, most: us
 /// Longer texts are cut: a listing is for people, and a path can be as long as a header may be.
 const LONGEST: usize = 512;
 
-/// In the order of [`Line`]'s texts. All can be read in every phase of a stream; the first, if the operator has it written.
+/// In the order of [`Line`]'s texts. All can be read in every phase of a stream; the first, if the
+/// operator has it written.
 const TEXTS: [&str; 6] = [
     "filter_state\0laststream.request",
     "request\0protocol",
@@ -111,7 +128,9 @@ impl<'t> Line<'t> {
 
 /// Envoy tells nanoseconds.
 fn began(host: &impl Control, clock: Clock) -> Option<u64> {
-    Some(number(host, "request\0time") / 1_000_000).filter(|began| *began > 0).map(|began| clock.read(began))
+    Some(number(host, "request\0time") / 1_000_000)
+        .filter(|began| *began > 0)
+        .map(|began| clock.read(began))
 }
 
 /// Numbers are eight bytes, the lowest first.
@@ -154,7 +173,10 @@ mod tests {
     fn reads_what_is_a_line() {
         let texts = ["GET a/b", "HTTP/1.1", "", "app", "10.0.0.1:80", ""];
         let line = Line { began: 7, long: true, status: 200, bytes: 12, texts };
-        assert_eq!(Line::read("7\t1\t200\t12\tGET a/b\tHTTP/1.1\t\tapp\t10.0.0.1:80\t\t"), Some(line));
+        assert_eq!(
+            Line::read("7\t1\t200\t12\tGET a/b\tHTTP/1.1\t\tapp\t10.0.0.1:80\t\t"),
+            Some(line)
+        );
         assert_eq!(Line::read("7\t1\t200\t12\tGET a/b"), None);
         assert_eq!(Line::read(""), None);
     }

@@ -37,12 +37,18 @@ const HEALTH_CHECKERS: [&str; 8] = [
 impl Rule {
     fn matches(&self, headers: Headers<'_>, route: &impl Fn() -> Vec<u8>) -> bool {
         match self {
-            Self::Path(text) => headers.first(":path").is_some_and(|path| text.matches(without_query(path))),
-            Self::Header(name, text) => headers.all(name).any(|value| text.as_ref().is_none_or(|text| text.matches(value))),
-            Self::HealthCheck => {
-                headers.first("user-agent").is_some_and(|agent| HEALTH_CHECKERS.iter().any(|start| agent.starts_with(start.as_bytes())))
+            Self::Path(text) => {
+                headers.first(":path").is_some_and(|path| text.matches(without_query(path)))
             }
-            Self::Upgrade => headers.first(":method") == Some(b"CONNECT") || headers.first("upgrade").is_some(),
+            Self::Header(name, text) => {
+                headers.all(name).any(|value| text.as_ref().is_none_or(|text| text.matches(value)))
+            }
+            Self::HealthCheck => headers.first("user-agent").is_some_and(|agent| {
+                HEALTH_CHECKERS.iter().any(|start| agent.starts_with(start.as_bytes()))
+            }),
+            Self::Upgrade => {
+                headers.first(":method") == Some(b"CONNECT") || headers.first("upgrade").is_some()
+            }
             Self::Grpc => is_grpc(headers),
             Self::EventStream => {
                 let is_one = |kind: &[u8]| begins_with(kind.trim_ascii(), "text/event-stream");

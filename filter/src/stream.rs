@@ -16,8 +16,8 @@ pub(crate) struct Stream {
     counted: Counted,
 }
 
-/// Envoy makes a context for streams that never show request headers, too (431, missing host): those are not counted, and must not be
-/// taken off.
+/// Envoy makes a context for streams that never show request headers, too (431, missing host):
+/// those are not counted, and must not be taken off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Counted {
     No,
@@ -64,7 +64,8 @@ impl Stream {
             self.counted = self.count(host, &mut headers);
         }
         // Counted first, and only then looks at the gate: see `Gate::signal`.
-        if matches!(self.counted, Counted::Plain | Counted::LongLived) && self.gate_is_closing(host) {
+        if matches!(self.counted, Counted::Plain | Counted::LongLived) && self.gate_is_closing(host)
+        {
             return false;
         }
         if let Some(policy) = &self.plugin.config.forwarded_proto {
@@ -105,9 +106,10 @@ impl Stream {
         }
     }
 
-    /// In flight goes up before begun, and who reads takes them in that order, too: if in flight is zero and begun is what it was, no
-    /// stream has been there in between. Long-lived goes up last and down first: whoever reads it after in flight, with begun standing
-    /// still, never subtracts too much.
+    /// In flight goes up before begun, and who reads takes them in that order, too: if in flight is
+    /// zero and begun is what it was, no stream has been there in between. Long-lived goes up last
+    /// and down first: whoever reads it after in flight, with begun standing still, never subtracts
+    /// too much.
     fn count<H: Control>(&self, host: &H, headers: &mut Lazy<H>) -> Counted {
         let Plugin { config, metrics, member, .. } = &*self.plugin;
         member.enter(host, config.scope, config.fingerprint);
@@ -145,7 +147,11 @@ impl Stream {
                 Some(named) => Headers::named(named),
                 None => headers.get(),
             };
-            let finding = if trusted { policy.find(headers, || is_redirected(host)) } else { Finding::Untrusted };
+            let finding = if trusted {
+                policy.find(headers, || is_redirected(host))
+            } else {
+                Finding::Untrusted
+            };
             let target = policy.target(finding, || connection_scheme(host));
             policy.edit(finding, target, headers, |edit| match edit {
                 Edit::Set(name, value) => host.set_request_header(name, value),
@@ -170,12 +176,14 @@ impl<H: Host> Lazy<'_, H> {
     }
 }
 
-/// Whether Envoy has followed a redirect of the upstream itself. The router counts redirects in filter state, which no client can write.
+/// Whether Envoy has followed a redirect of the upstream itself. The router counts redirects in
+/// filter state, which no client can write.
 fn is_redirected(host: &impl Host) -> bool {
     host.property("filter_state\0num_internal_redirects").is_some()
 }
 
-/// Only a TLS connection has a version of TLS, and none is empty: the SDK, for one, takes an empty property for a missing one.
+/// Only a TLS connection has a version of TLS, and none is empty: the SDK, for one, takes an empty
+/// property for a missing one.
 fn connection_scheme(host: &impl Host) -> Scheme {
     match host.property("connection\0tls_version") {
         Some(_) => Scheme::Https,
@@ -200,27 +208,34 @@ mod tests {
 
     /// Runs one request through a policy for peers in 10.0.0.0/8, and says what became of it.
     fn verdict(host: &Fake, policy: &str) -> String {
-        let text = format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {policy}}}}}"#);
+        let text =
+            format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {policy}}}}}"#);
         let plugin = configured(host, &text);
         let with_headers_told = with_headers_told(host);
         Stream::new(Rc::new(plugin)).begin(host);
         let plugin = configured(&with_headers_told, &text);
         Stream::new(Rc::new(plugin)).begin(&with_headers_told);
         assert_eq!(counted(&with_headers_told), counted(host), "with headers told");
-        assert_eq!(*with_headers_told.headers.borrow(), *host.headers.borrow(), "with headers told");
+        assert_eq!(
+            *with_headers_told.headers.borrow(),
+            *host.headers.borrow(),
+            "with headers told"
+        );
         counted(host)
     }
 
     fn counted(host: &Fake) -> String {
         let verdicts = ["overridden", "kept", "conflicting", "silent", "untrusted"];
-        let counted: Vec<_> = verdicts.into_iter().filter(|verdict| host.metric_of(verdict) > 0).collect();
+        let counted: Vec<_> =
+            verdicts.into_iter().filter(|verdict| host.metric_of(verdict) > 0).collect();
         counted.join(" and ")
     }
 
     /// The same request behind a filter that tells the headers, too.
     fn with_headers_told(host: &Fake) -> Fake {
         let header = |name: &str| host.header(name).unwrap_or_default();
-        let headers = ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(header);
+        let headers =
+            ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(header);
         let fake = Fake::default();
         fake.headers.replace(host.headers.borrow().clone());
         let mut properties = host.properties.borrow().clone();
@@ -243,14 +258,21 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_refused_stream_is_counted_and_left_as_it_is() {
-        let host = from("10.1.2.3", &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")]);
+        let host = from(
+            "10.1.2.3",
+            &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")],
+        );
         host.clock.set(1_000);
         let closing = host.metric(Kind::Gauge, crate::metrics::CLOSING).expect("a gauge");
         host.set(closing, 2_000);
-        let text = format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {GCP}}}}}"#);
+        let text =
+            format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {GCP}}}}}"#);
         let mut stream = Stream::new(Rc::new(configured(&host, &text)));
         assert!(!stream.begin(&host), "who has just begun to count minds the gate");
-        assert_eq!((host.metric_of("in_flight"), host.writes.get(), host.metric_of("overridden")), (1, 0, 0));
+        assert_eq!(
+            (host.metric_of("in_flight"), host.writes.get(), host.metric_of("overridden")),
+            (1, 0, 0)
+        );
         stream.end(&host);
         assert_eq!(host.metric_of("in_flight"), 0);
         host.clock.set(2_000);
@@ -270,7 +292,10 @@ mod tests {
             ("", "http", "silent"),
             (" , ", "http", "silent"),
         ] {
-            let host = from("10.1.2.3", &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", original)]);
+            let host = from(
+                "10.1.2.3",
+                &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", original)],
+            );
             assert_eq!(verdict(&host, GCP), expected, "{original}");
             assert_eq!(host.header("x-forwarded-proto").as_deref(), Some(becomes), "{original}");
         }
@@ -279,7 +304,10 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn an_untrusted_peer_never_becomes_https() {
         for peer in ["192.0.2.1", "", "10.1.2.3:80", "not an address"] {
-            let host = from(peer, &[("x-forwarded-proto", "https"), ("x-laststream-forwarded-proto", "https")]);
+            let host = from(
+                peer,
+                &[("x-forwarded-proto", "https"), ("x-laststream-forwarded-proto", "https")],
+            );
             assert_eq!(verdict(&host, GCP), "untrusted", "{peer}");
             assert_eq!(host.header("x-forwarded-proto").as_deref(), Some("http"), "{peer}");
         }
@@ -296,13 +324,17 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn says_once_that_the_peer_is_missing() {
         let host = Fake::with_headers(&[("x-forwarded-proto", "https")]);
-        let text = r#"{"forwarded_proto": {"trust": {"peers": ["0.0.0.0/0"]}, "presets": ["gcp"]}}"#;
+        let text =
+            r#"{"forwarded_proto": {"trust": {"peers": ["0.0.0.0/0"]}, "presets": ["gcp"]}}"#;
         let plugin = Rc::new(configured(&host, text));
         for _ in 0..3 {
             Stream::new(Rc::clone(&plugin)).begin(&host);
         }
         assert_eq!(host.metric_of("untrusted"), 3);
-        assert_eq!(host.lines.borrow().iter().filter(|line| line.contains("set_filter_state")).count(), 1);
+        assert_eq!(
+            host.lines.borrow().iter().filter(|line| line.contains("set_filter_state")).count(),
+            1
+        );
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -313,11 +345,13 @@ mod tests {
             ("spiffe://mesh/ns/a/sa/b", "overridden"),
             ("spiffe://mesh/ns/a/sa/bc", "untrusted"),
         ] {
-            let host = from("192.0.2.1", &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")]);
+            let host = from(
+                "192.0.2.1",
+                &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")],
+            );
             host.properties.borrow_mut().insert("connection/uri_san_peer_certificate", uri);
             let policy = r#""presets": ["gcp"], "fallback": "keep""#;
-            let trust =
-                r#"{"peers": ["10.0.0.0/8"], "identities": [{"prefix": "spiffe://mesh/ns/edge/"}, {"exact": "spiffe://mesh/ns/a/sa/b"}]}"#;
+            let trust = r#"{"peers": ["10.0.0.0/8"], "identities": [{"prefix": "spiffe://mesh/ns/edge/"}, {"exact": "spiffe://mesh/ns/a/sa/b"}]}"#;
             let text = format!(r#"{{"forwarded_proto": {{"trust": {trust}, {policy}}}}}"#);
             let plugin = configured(&host, &text);
             Stream::new(Rc::new(plugin)).begin(&host);
@@ -342,7 +376,11 @@ mod tests {
             ("", "443\r", "conflicting", "conflicting"),
             ("", "", "silent", "silent"),
         ] {
-            let headers = [("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", original), ("x-forwarded-port", port)];
+            let headers = [
+                ("x-forwarded-proto", "http"),
+                ("x-laststream-forwarded-proto", original),
+                ("x-forwarded-port", port),
+            ];
             assert_eq!(verdict(&from("10.0.0.1", &headers), alb), agreed, "{original} {port}");
             assert_eq!(verdict(&from("10.0.0.1", &headers), first), decided, "{original} {port}");
         }
@@ -357,10 +395,18 @@ mod tests {
             ("agree", ["https, https", "https"], "https"),
             ("agree", ["https", "http"], "http"),
         ] {
-            let headers = [("x-forwarded-proto", "http"), ("x-edge", lines[0]), ("x-edge", lines[1])];
+            let headers =
+                [("x-forwarded-proto", "http"), ("x-edge", lines[0]), ("x-edge", lines[1])];
             let host = from("10.0.0.1", &headers);
-            verdict(&host, &format!(r#""sources": [{{"header": "X-Edge", "element": "{element}"}}]"#));
-            assert_eq!(host.header("x-forwarded-proto").as_deref(), Some(becomes), "{element} {lines:?}");
+            verdict(
+                &host,
+                &format!(r#""sources": [{{"header": "X-Edge", "element": "{element}"}}]"#),
+            );
+            assert_eq!(
+                host.header("x-forwarded-proto").as_deref(),
+                Some(becomes),
+                "{element} {lines:?}"
+            );
         }
     }
 
@@ -384,7 +430,11 @@ mod tests {
             ("x-forwarded-port", "443", "overridden"),
         ] {
             let host = from("10.0.0.1", &[("x-forwarded-proto", "http"), (header, value)]);
-            assert_eq!(verdict(&host, &format!(r#""sources": [{{"header": "{header}"}}]"#)), expected, "{header}: {value}");
+            assert_eq!(
+                verdict(&host, &format!(r#""sources": [{{"header": "{header}"}}]"#)),
+                expected,
+                "{header}: {value}"
+            );
         }
     }
 
@@ -406,9 +456,20 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn scheme_and_port_follow_on_request() {
         let all = r#""presets": ["gcp"], "write_scheme": true, "write_port": true"#;
-        for (port, written) in [("80", "443"), ("", "443"), ("x", "443"), ("8443", "8443"), ("443", "443"), ("443,80", "443")] {
-            let headers =
-                [(":scheme", "http"), ("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https"), ("x-forwarded-port", port)];
+        for (port, written) in [
+            ("80", "443"),
+            ("", "443"),
+            ("x", "443"),
+            ("8443", "8443"),
+            ("443", "443"),
+            ("443,80", "443"),
+        ] {
+            let headers = [
+                (":scheme", "http"),
+                ("x-forwarded-proto", "http"),
+                ("x-laststream-forwarded-proto", "https"),
+                ("x-forwarded-port", port),
+            ];
             let host = from("10.0.0.1", &headers);
             assert_eq!(verdict(&host, all), "overridden");
             assert_eq!(host.header(":scheme").as_deref(), Some("https"));
@@ -431,19 +492,36 @@ mod tests {
         ];
         let left = |peer: &'static str, strip: &str| {
             let host = from(peer, &headers);
-            verdict(&host, &format!(r#""sources": [{{"header": "x-edge"}}], "fallback": "keep", "strip": {strip}"#));
-            let names: Vec<_> = host.headers.borrow().iter().map(|(name, _)| name.clone()).collect();
+            verdict(
+                &host,
+                &format!(
+                    r#""sources": [{{"header": "x-edge"}}], "fallback": "keep", "strip": {strip}"#
+                ),
+            );
+            let names: Vec<_> =
+                host.headers.borrow().iter().map(|(name, _)| name.clone()).collect();
             names.join(" ")
         };
-        let everything = "x-forwarded-proto x-forwarded-port x-forwarded-ssl x_forwarded_proto x-forwarded_proto x_forwarded_for x-edge x_edge front_end_https";
+        let everything = "x-forwarded-proto x-forwarded-port x-forwarded-ssl x_forwarded_proto \
+            x-forwarded_proto x_forwarded_for x-edge x_edge front_end_https";
         assert_eq!(left("192.0.2.1", "{}"), everything);
-        assert_eq!(left("192.0.2.1", r#"{"untrusted": true}"#), "x-forwarded-proto x-forwarded-port x_forwarded_for");
-        assert_eq!(left("192.0.2.1", r#"{"twins": true}"#), "x-forwarded-proto x-forwarded-port x-forwarded-ssl x_forwarded_for x-edge");
+        assert_eq!(
+            left("192.0.2.1", r#"{"untrusted": true}"#),
+            "x-forwarded-proto x-forwarded-port x_forwarded_for"
+        );
+        assert_eq!(
+            left("192.0.2.1", r#"{"twins": true}"#),
+            "x-forwarded-proto x-forwarded-port x-forwarded-ssl x_forwarded_for x-edge"
+        );
         assert_eq!(
             left("10.0.0.1", r#"{"untrusted": true}"#),
-            "x-forwarded-port x-forwarded-ssl x_forwarded_proto x-forwarded_proto x_forwarded_for x-edge x_edge front_end_https x-forwarded-proto"
+            "x-forwarded-port x-forwarded-ssl x_forwarded_proto x-forwarded_proto x_forwarded_for \
+                x-edge x_edge front_end_https x-forwarded-proto"
         );
-        assert_eq!(left("10.0.0.1", r#"{"twins": true}"#), "x-forwarded-port x-forwarded-ssl x_forwarded_for x-edge x-forwarded-proto");
+        assert_eq!(
+            left("10.0.0.1", r#"{"twins": true}"#),
+            "x-forwarded-port x-forwarded-ssl x_forwarded_for x-edge x-forwarded-proto"
+        );
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -451,12 +529,28 @@ mod tests {
         let untrusted = from("192.0.2.1", &[("x-forwarded-proto", "http")]);
         verdict(&untrusted, r#""presets": ["gcp"], "fallback": "keep""#);
         assert_eq!(untrusted.reads.get(), 1, "the peer");
-        let trusted = from("10.0.0.1", &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")]);
+        let trusted = from(
+            "10.0.0.1",
+            &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")],
+        );
         verdict(&trusted, r#""presets": ["gcp"]"#);
-        assert_eq!((trusted.reads.get(), trusted.writes.get()), (2, 1), "the peer, and all headers at once");
-        for (policy, reads) in [(GCP, 1), (r#""presets": ["cloudflare"]"#, 2), (r#""presets": ["gcp"], "strip": {"twins": true}"#, 2)] {
-            let told = with_headers_told(&from("10.0.0.1", &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")]));
-            let text = format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {policy}}}}}"#);
+        assert_eq!(
+            (trusted.reads.get(), trusted.writes.get()),
+            (2, 1),
+            "the peer, and all headers at once"
+        );
+        for (policy, reads) in [
+            (GCP, 1),
+            (r#""presets": ["cloudflare"]"#, 2),
+            (r#""presets": ["gcp"], "strip": {"twins": true}"#, 2),
+        ] {
+            let told = with_headers_told(&from(
+                "10.0.0.1",
+                &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")],
+            ));
+            let text = format!(
+                r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {policy}}}}}"#
+            );
             Stream::new(Rc::new(configured(&told, &text))).begin(&told);
             assert_eq!((told.reads.get(), told.writes.get()), (reads, 1), "{policy}");
         }

@@ -1,4 +1,5 @@
-//! The certificate authorities of the web as a PEM file. They come from a crate and not from the machine, whose list would differ.
+//! The certificate authorities of the web as a PEM file. They come from a crate and not from the
+//! machine, whose list would differ.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +13,10 @@ pub(crate) fn pem() -> String {
 }
 
 fn block(base64: &str) -> String {
-    let lines: String = base64.as_bytes().chunks(WIDTH).map(|line| format!("{}\n", String::from_utf8_lossy(line))).collect();
+    let lines: String = base64
+        .as_bytes()
+        .chunks(WIDTH)
+        .map(|line| format!("{}\n", String::from_utf8_lossy(line)))
+        .collect();
     format!("-----BEGIN CERTIFICATE-----\n{lines}-----END CERTIFICATE-----\n")
 }

@@ -38,7 +38,10 @@ pub enum ReleaseError {
     #[error("this build of laststream-release has no module: {0}")]
     NoModule(&'static str),
     /// The released programs and this one were not built from the same sources.
-    #[error("the released program has the module image `{program}`, this one `{this}`: build both from the same sources")]
+    #[error(
+        "the released program has the module image `{program}`, this one `{this}`: build both from \
+            the same sources"
+    )]
     OtherModule {
         /// Digest of the program's.
         program: String,

@@ -69,7 +69,10 @@ impl Files {
     }
 
     fn checksums(&self) -> String {
-        self.0.iter().map(|(name, bytes)| format!("{}  {name}\n", Digest::of(bytes).hex())).collect()
+        self.0
+            .iter()
+            .map(|(name, bytes)| format!("{}  {name}\n", Digest::of(bytes).hex()))
+            .collect()
     }
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::error::In as _;
 use crate::layout::{Layout, index};
 use crate::{
-    CONFIG, Descriptor, Digest, INDEX, Image, Inputs, LAYER, MANIFEST, Manifest, Packed, Platform, ReleaseError, VERSION, archive,
-    certificates, compress, module, standard_annotations,
+    CONFIG, Descriptor, Digest, INDEX, Image, Inputs, LAYER, MANIFEST, Manifest, Packed, Platform,
+    ReleaseError, VERSION, archive, certificates, compress, module, standard_annotations,
 };
 
 /// The policy of a Job expects the program there.
@@ -21,8 +21,10 @@ const USER: &str = "65532:65532";
 /// The command line: an index with one image for each platform.
 pub(crate) fn of_command(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
     let mut layout = Layout::default();
-    let manifests: Vec<Value> =
-        Platform::ALL.into_iter().map(|platform| add_platform(&mut layout, inputs, platform)).collect::<Result<_, _>>()?;
+    let manifests: Vec<Value> = Platform::ALL
+        .into_iter()
+        .map(|platform| add_platform(&mut layout, inputs, platform))
+        .collect::<Result<_, _>>()?;
     let mut index = index(&manifests);
     index["annotations"] = json!(annotations());
     let root = layout.add(INDEX, index.to_string().into_bytes());
@@ -30,16 +32,26 @@ pub(crate) fn of_command(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
 }
 
 /// Adds the image of a platform, and returns its entry in the index.
-fn add_platform(layout: &mut Layout, inputs: &Inputs, platform: Platform) -> Result<Value, ReleaseError> {
+fn add_platform(
+    layout: &mut Layout,
+    inputs: &Inputs,
+    platform: Platform,
+) -> Result<Value, ReleaseError> {
     let program = Packed { path: PROGRAM, mode: 0o755, bytes: inputs.program(platform) };
     let certificates = certificates::pem();
     let certificates = Packed { path: CERTIFICATES, mode: 0o644, bytes: certificates.as_bytes() };
     let archive = archive(&[certificates, program]).in_("the layer of an image")?;
     let layer = layout.add(LAYER, compress(&archive).in_("the layer of an image")?);
     let config = layout.add(CONFIG, config(platform, &archive).to_string().into_bytes());
+    let manifest = Manifest {
+        schema_version: 2,
+        media_type: Some(MANIFEST.to_owned()),
+        config,
+        layers: vec![layer],
+        annotations: annotations(),
+    };
     let manifest =
-        Manifest { schema_version: 2, media_type: Some(MANIFEST.to_owned()), config, layers: vec![layer], annotations: annotations() };
-    let manifest = layout.add(MANIFEST, serde_json::to_vec(&manifest).in_("the manifest of an image")?);
+        layout.add(MANIFEST, serde_json::to_vec(&manifest).in_("the manifest of an image")?);
     let mut entry = json!(manifest);
     entry["platform"] = json!({ "architecture": platform.architecture(), "os": "linux" });
     Ok(entry)
@@ -57,7 +69,10 @@ fn config(platform: Platform, archive: &[u8]) -> Value {
 fn annotations() -> BTreeMap<String, String> {
     let mut annotations = standard_annotations();
     annotations.extend([
-        ("org.opencontainers.image.description".to_owned(), "The command line of laststream, for Jobs and init containers".to_owned()),
+        (
+            "org.opencontainers.image.description".to_owned(),
+            "The command line of laststream, for Jobs and init containers".to_owned(),
+        ),
         ("org.opencontainers.image.version".to_owned(), VERSION.to_owned()),
     ]);
     annotations
@@ -77,9 +92,13 @@ pub(crate) fn of_module(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
 
 /// The released program must have the very module of which this one makes an image.
 fn check_module(inputs: &Inputs, digest: &Digest) -> Result<(), ReleaseError> {
-    let version: Value = serde_json::from_slice(&inputs.run(&["version", "-o", "json"])?).in_("`laststream version -o json`")?;
+    let version: Value = serde_json::from_slice(&inputs.run(&["version", "-o", "json"])?)
+        .in_("`laststream version -o json`")?;
     match version["module"]["digest"].as_str() {
         Some(program) if program == digest.as_str() => Ok(()),
-        program => Err(ReleaseError::OtherModule { program: program.unwrap_or("none").to_owned(), this: digest.to_string() }),
+        program => Err(ReleaseError::OtherModule {
+            program: program.unwrap_or("none").to_owned(),
+            this: digest.to_string(),
+        }),
     }
 }

@@ -22,7 +22,11 @@ impl Inputs {
     /// # Errors
     /// Names the file that cannot be read.
     pub fn read(x86_64: &Path, aarch64: &Path, sbom: &Path) -> Result<Self, ReleaseError> {
-        Ok(Self { x86_64: (x86_64.to_owned(), read(x86_64)?), aarch64: (aarch64.to_owned(), read(aarch64)?), sbom: read(sbom)? })
+        Ok(Self {
+            x86_64: (x86_64.to_owned(), read(x86_64)?),
+            aarch64: (aarch64.to_owned(), read(aarch64)?),
+            sbom: read(sbom)?,
+        })
     }
 
     pub(crate) fn program(&self, platform: Platform) -> &[u8] {
@@ -31,13 +35,15 @@ impl Inputs {
 
     /// Runs the program of this machine's platform and returns what it prints.
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, ReleaseError> {
-        let platform = Platform::of_this_machine().ok_or(ReleaseError::NoProgramForThisMachine(std::env::consts::ARCH))?;
+        let platform = Platform::of_this_machine()
+            .ok_or(ReleaseError::NoProgramForThisMachine(std::env::consts::ARCH))?;
         let command = || format!("laststream {}", arguments.join(" "));
         let output = Command::new(&self.of(platform).0).args(arguments).output().in_(command())?;
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let problem = format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+        let problem =
+            format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
         Err(ReleaseError::Command { command: command(), problem })
     }
 

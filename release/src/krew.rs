@@ -1,4 +1,5 @@
-//! The manifest with which krew, the package manager of kubectl's plugins, installs the program as `kubectl laststream`.
+//! The manifest with which krew, the package manager of kubectl's plugins, installs the program as
+//! `kubectl laststream`.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,8 @@ use crate::{Platform, ReleaseError, VERSION, program_archive, yaml};
 const DOWNLOADS: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/releases/download");
 
 pub(crate) fn manifest(files: &Files) -> Result<String, ReleaseError> {
-    let platforms: Vec<Value> = Platform::ALL.into_iter().filter_map(|platform| entry(platform, files)).collect();
+    let platforms: Vec<Value> =
+        Platform::ALL.into_iter().filter_map(|platform| entry(platform, files)).collect();
     let plugin = json!({
         "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
         "kind": "Plugin",
@@ -18,13 +20,17 @@ pub(crate) fn manifest(files: &Files) -> Result<String, ReleaseError> {
             "version": format!("v{VERSION}"),
             "homepage": env!("CARGO_PKG_REPOSITORY"),
             "shortDescription": "Drain Istio and Envoy without losing requests",
-            "description": "Renders and checks the manifests of laststream, the Envoy filter that counts streams in flight,\n\
+            "description": "Renders and checks the manifests of laststream, the Envoy filter that \
+                counts streams in flight,\n\
                 and asks its gate: `kubectl laststream render`, `lint`, `status`, `wait`.\n",
             "platforms": platforms,
         },
     });
     let yaml::Node::Map(plugin) = yaml::Node::from(&plugin) else {
-        return Err(ReleaseError::Json { what: "the manifest of the plugin".to_owned(), problem: "it is no object".to_owned() });
+        return Err(ReleaseError::Json {
+            what: "the manifest of the plugin".to_owned(),
+            problem: "it is no object".to_owned(),
+        });
     };
     Ok(yaml::write_map(&plugin))
 }

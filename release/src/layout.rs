@@ -1,4 +1,5 @@
-//! An OCI image layout, packed into a tar archive: what `skopeo`, `podman load` and `ctr image import` read.
+//! An OCI image layout, packed into a tar archive: what `skopeo`, `podman load` and `ctr image
+//! import` read.
 
 use std::collections::BTreeMap;
 

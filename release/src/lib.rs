@@ -1,5 +1,6 @@
-//! The files of a release, made from programs that are compiled already. Only the inputs decide on the bytes: no clock, no user, no
-//! machine. Compiling, and checking the result with other tools, is not done here.
+//! The files of a release, made from programs that are compiled already. Only the inputs decide on
+//! the bytes: no clock, no user, no machine. Compiling, and checking the result with other tools,
+//! is not done here.
 
 mod certificates;
 mod error;
@@ -17,12 +18,15 @@ use std::path::Path;
 // All that is taken from the product.
 pub(crate) use laststream::digest::Digest;
 pub(crate) use laststream::oci::image::{
-    CONFIG, Descriptor, INDEX, Image, LAYER, MANIFEST, Manifest, Packed, archive, compress, standard_annotations,
+    CONFIG, Descriptor, INDEX, Image, LAYER, MANIFEST, Manifest, Packed, archive, compress,
+    standard_annotations,
 };
 pub(crate) use laststream::{module, yaml};
 
 pub use error::ReleaseError;
-pub use files::{CHECKSUMS, PLUGIN, command_image, module_image, program_archive, sbom_file, shell_archive};
+pub use files::{
+    CHECKSUMS, PLUGIN, command_image, module_image, program_archive, sbom_file, shell_archive,
+};
 pub use inputs::Inputs;
 pub use platform::Platform;
 
@@ -53,5 +57,7 @@ pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), ReleaseError> {
 fn packed_program(program: &[u8]) -> Result<Vec<u8>, ReleaseError> {
     let program = Packed { path: "laststream", mode: 0o755, bytes: program };
     let licence = Packed { path: "LICENSE", mode: 0o644, bytes: LICENCE.as_bytes() };
-    archive(&[program, licence]).and_then(|archive| compress(&archive)).in_("the archive of the program")
+    archive(&[program, licence])
+        .and_then(|archive| compress(&archive))
+        .in_("the archive of the program")
 }

@@ -1,4 +1,5 @@
-//! `laststream-release`: writes the files of a release into a folder. `.ci/run release` compiles what it needs.
+//! `laststream-release`: writes the files of a release into a folder. `.ci/run release` compiles
+//! what it needs.
 
 use std::io::Write as _;
 use std::path::PathBuf;

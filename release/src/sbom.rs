@@ -1,4 +1,5 @@
-//! The bill of materials without what differs from run to run and from machine to machine: number, time and folders.
+//! The bill of materials without what differs from run to run and from machine to machine: number,
+//! time and folders.
 
 use serde_json::Value;
 
@@ -16,7 +17,10 @@ pub(crate) fn reproducible(json: &[u8]) -> Result<Vec<u8>, ReleaseError> {
     let mut sbom: Value = serde_json::from_slice(json).in_(WHAT)?;
     let format = sbom["bomFormat"].as_str().unwrap_or_default();
     if format != "CycloneDX" {
-        return Err(ReleaseError::Json { what: WHAT.to_owned(), problem: format!("its `bomFormat` is `{format}`") });
+        return Err(ReleaseError::Json {
+            what: WHAT.to_owned(),
+            problem: format!("its `bomFormat` is `{format}`"),
+        });
     }
     if let Some(fields) = sbom.as_object_mut() {
         fields.shift_remove("serialNumber");
@@ -32,7 +36,8 @@ pub(crate) fn reproducible(json: &[u8]) -> Result<Vec<u8>, ReleaseError> {
     Ok(text.into_bytes())
 }
 
-/// The folder of the workspace, as it stands in the reference of the program: `path+file://FOLDER/companion-cli#laststream@0.1.0`.
+/// The folder of the workspace, as it stands in the reference of the program:
+/// `path+file://FOLDER/companion-cli#laststream@0.1.0`.
 fn workspace(sbom: &Value) -> Option<&str> {
     let reference = sbom["metadata"]["component"]["bom-ref"].as_str()?;
     let (package, _) = reference.strip_prefix(LOCAL)?.split_once('#')?;

@@ -20,8 +20,11 @@ pub(crate) fn archive(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
         files.push((format!("completions/{name}"), inputs.run(&["completions", shell])?));
     }
     files.extend(manual_pages(inputs)?);
-    let packed: Vec<_> = files.iter().map(|(path, bytes)| Packed { path, mode: 0o644, bytes }).collect();
-    tar(&packed).and_then(|archive| compress(&archive)).in_("the archive of completions and manual pages")
+    let packed: Vec<_> =
+        files.iter().map(|(path, bytes)| Packed { path, mode: 0o644, bytes }).collect();
+    tar(&packed)
+        .and_then(|archive| compress(&archive))
+        .in_("the archive of completions and manual pages")
 }
 
 /// By name, because folders have no order of their own.
@@ -32,7 +35,10 @@ fn manual_pages(inputs: &Inputs) -> Result<Vec<(String, Vec<u8>)>, ReleaseError>
     let mut pages = Vec::new();
     for entry in fs::read_dir(folder.path()).in_(what())? {
         let entry = entry.in_(what())?;
-        pages.push((format!("man/man1/{}", entry.file_name().to_string_lossy()), fs::read(entry.path()).in_(what())?));
+        pages.push((
+            format!("man/man1/{}", entry.file_name().to_string_lossy()),
+            fs::read(entry.path()).in_(what())?,
+        ));
     }
     pages.sort();
     Ok(pages)

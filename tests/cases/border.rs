@@ -36,7 +36,8 @@ const EXPORTS: [&str; 11] = [
 /// The only import that is not of the ABI, which has no clock that never steps.
 const CLOCK: &str = "wasi_snapshot_preview1.clock_time_get";
 
-/// The most that the module may weigh, in bytes, and compressed with `gzip -9`: a ratchet, a little above what it weighs.
+/// The most that the module may weigh, in bytes, and compressed with `gzip -9`: a ratchet, a little
+/// above what it weighs.
 const BUDGET: usize = 240_000;
 const GZIP_BUDGET: usize = 99_900;
 
@@ -44,7 +45,11 @@ async fn exports_only_what_it_needs(lab: &Lab) -> Outcome {
     let code = std::fs::read(&lab.module).context("the module")?;
     ensure!(code.len() < BUDGET, "the module has {} bytes", code.len());
     let compressed = gzip(&code)?;
-    ensure!(compressed.len() < GZIP_BUDGET, "the module has {} bytes, compressed", compressed.len());
+    ensure!(
+        compressed.len() < GZIP_BUDGET,
+        "the module has {} bytes, compressed",
+        compressed.len()
+    );
     let mut exports = Vec::new();
     for payload in Parser::new(0).parse_all(&code) {
         match payload.context("the module")? {
@@ -57,7 +62,10 @@ async fn exports_only_what_it_needs(lab: &Lab) -> Outcome {
                 for import in section.into_imports() {
                     let import = import.context("an import")?;
                     let name = format!("{}.{}", import.module, import.name);
-                    ensure!(name.starts_with("env.proxy_") || name == CLOCK, "the module wants {name}");
+                    ensure!(
+                        name.starts_with("env.proxy_") || name == CLOCK,
+                        "the module wants {name}"
+                    );
                 }
             }
             _ => {}
@@ -77,23 +85,44 @@ fn gzip(code: &[u8]) -> Outcome<Vec<u8>> {
 /// The number of the root context in each VM; those of streams come after it.
 const ROOT: &str = "1";
 
-/// Envoy's own trace of the calls into the VM, over a request with a chunked body and trailers both ways.
+/// Envoy's own trace of the calls into the VM, over a request with a chunked body and trailers both
+/// ways.
 async fn is_never_entered_for_a_body(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
-    let bootstrap = crate::cases::stage::clusters(Bootstrap::new(), &upstream).listener(Listener::new("main", hcm(lab, "{}")));
+    let bootstrap = crate::cases::stage::clusters(Bootstrap::new(), &upstream)
+        .listener(Listener::new("main", hcm(lab, "{}")));
     let options = Options { component_log_level: "wasm:trace".into(), ..Options::default() };
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
     let main = envoy.address("main").await?;
     let stage = Stage { upstream, envoy, main };
     let mut client = Client::connect(stage.main).await?;
-    client.request(&Request::new("POST", "/echo-body").chunked(["first", "second", "third"])).await?.expect(200)?;
+    client
+        .request(&Request::new("POST", "/echo-body").chunked(["first", "second", "third"]))
+        .await?
+        .expect(200)?;
     client.get("/chunked/100000").await?.expect(200)?;
     stage.wait_until_idle().await?;
     let log = stage.envoy.log();
-    let entered = |callback: &str| log.lines().filter(|line| line.contains("[host->vm]") && line.contains(callback)).count();
+    let entered = |callback: &str| {
+        log.lines().filter(|line| line.contains("[host->vm]") && line.contains(callback)).count()
+    };
     ensure_eq!(entered("proxy_on_request_headers("), 2, "requests");
-    let of_streams = log.lines().filter_map(|line| line.split_once("[host->vm] proxy_on_")?.1.split_once('(')?.1.split([',', ')']).next());
-    ensure_eq!(of_streams.filter(|context| *context != ROOT).count(), 2 * 3, "calls for streams: begin, request headers, end");
-    ensure_eq!(entered("_body") + entered("_trailers") + entered("_response") + entered("on_log") + entered("on_done"), 0, "other calls");
+    let of_streams = log.lines().filter_map(|line| {
+        line.split_once("[host->vm] proxy_on_")?.1.split_once('(')?.1.split([',', ')']).next()
+    });
+    ensure_eq!(
+        of_streams.filter(|context| *context != ROOT).count(),
+        2 * 3,
+        "calls for streams: begin, request headers, end"
+    );
+    ensure_eq!(
+        entered("_body")
+            + entered("_trailers")
+            + entered("_response")
+            + entered("on_log")
+            + entered("on_done"),
+        0,
+        "other calls"
+    );
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! A bad configuration is refused, with the reason in Envoy's log; a good one that cannot work here, too.
+//! A bad configuration is refused, with the reason in Envoy's log; a good one that cannot work
+//! here, too.
 
 use serde_json::json;
 
@@ -23,21 +24,28 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// The path of what is wrong and what to do, in the log.
 const BAD: [(&str, &str); 4] = [
-    (r#"{"scope": "gatway"}"#, "configuration refused: scope: `gatway` is not known; did you mean `gateway`?"),
+    (
+        r#"{"scope": "gatway"}"#,
+        "configuration refused: scope: `gatway` is not known; did you mean `gateway`?",
+    ),
     ("{", "configuration refused: line 1, column 1: not JSON: EOF while parsing an object"),
     (
         r#"{"forwarded_proto": {"presets": ["gcp"], "trust": {"peers": ["10.0.0.0/8", "10.0.0.1/8"]}}}"#,
-        "forwarded_proto.trust.peers[1]: `10.0.0.1/8` has bits set behind its prefix: write `10.0.0.0/8`",
+        "forwarded_proto.trust.peers[1]: `10.0.0.1/8` has bits set behind its prefix: write \
+            `10.0.0.0/8`",
     ),
     (
         r#"{"count": {"exclude": {"paths": [{"exact": "x"}]}}, "forwarded_proto": {"trust": {}}}"#,
-        "count.exclude.paths[0]: `x` never matches: a path begins with `/`; forwarded_proto.sources: names no header",
+        "count.exclude.paths[0]: `x` never matches: a path begins with `/`; \
+            forwarded_proto.sources: names no header",
     ),
 ];
 
 async fn a_bad_configuration_stops_the_start(lab: &Lab) -> Outcome {
     for (text, complaint) in BAD {
-        let config = Bootstrap::new().listener(Listener::new("main", Hcm::new("main").filter(lab.stream(text).filter()))).build();
+        let config = Bootstrap::new()
+            .listener(Listener::new("main", Hcm::new("main").filter(lab.stream(text).filter())))
+            .build();
         match Envoy::start(&lab.envoy, config, Options::default()).await {
             Ok(_) => fail!("Envoy started with {text}"),
             Err(failure) => ensure!(failure.to_string().contains(complaint), "{text}: {failure}"),
@@ -49,12 +57,16 @@ async fn a_bad_configuration_stops_the_start(lab: &Lab) -> Outcome {
 async fn a_bad_configuration_leaves_the_old_one(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
-    let stage = Stage::with(lab, routes(Hcm::new("main").filter(filters::discovered("laststream", &xds)))).await?;
+    let stage =
+        Stage::with(lab, routes(Hcm::new("main").filter(filters::discovered("laststream", &xds))))
+            .await?;
     let mut held = Client::connect(stage.main).await?;
     held.send(&Request::get("/hold/a").bytes()).await?;
     stage.upstream.wait_held("a", 1, SOON).await?;
     for (text, complaint) in BAD {
-        let verdict = xds.replace_filter(&stage.envoy, "laststream", &lab.stream(text).typed_config()).await?;
+        let verdict = xds
+            .replace_filter(&stage.envoy, "laststream", &lab.stream(text).typed_config())
+            .await?;
         ensure_eq!(verdict, Verdict::Rejected, "{text}");
         stage.envoy.wait_for_log(complaint, SOON).await?;
         once(stage.main, &Request::get("/echo")).await?.expect(200)?;
@@ -71,18 +83,32 @@ async fn metrics_that_the_stats_matcher_rejects_are_refused(lab: &Lab) -> Outcom
     let listener = || Listener::new("main", hcm(lab, "{}"));
     let rejecting = only_stats_with_prefixes(&["http.", "listener", "server", "cluster"]);
     let upstream = Upstream::start().await?;
-    let config = clusters(Bootstrap::new(), &upstream).listener(listener()).stats_matcher(rejecting).build();
+    let config =
+        clusters(Bootstrap::new(), &upstream).listener(listener()).stats_matcher(rejecting).build();
     match Envoy::start(&lab.envoy, config, Options::default()).await {
         Ok(_) => fail!("the module counts in gauges that do not count"),
         Err(failure) => {
             let failure = failure.to_string();
-            ensure!(failure.contains("rejects `wasmcustom.laststream_streams_in_flight_gateway`"), "{failure}");
-            ensure!(failure.contains("statsInclusionPrefixes: wasmcustom.laststream_"), "{failure}");
+            ensure!(
+                failure.contains("rejects `wasmcustom.laststream_streams_in_flight_gateway`"),
+                "{failure}"
+            );
+            ensure!(
+                failure.contains("statsInclusionPrefixes: wasmcustom.laststream_"),
+                "{failure}"
+            );
         }
     }
     // What the message says helps.
-    let mended = only_stats_with_prefixes(&["http.", "listener", "server", "cluster", "wasmcustom.laststream_"]);
-    let config = clusters(Bootstrap::new(), &upstream).listener(listener()).stats_matcher(mended).build();
+    let mended = only_stats_with_prefixes(&[
+        "http.",
+        "listener",
+        "server",
+        "cluster",
+        "wasmcustom.laststream_",
+    ]);
+    let config =
+        clusters(Bootstrap::new(), &upstream).listener(listener()).stats_matcher(mended).build();
     let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
     once(envoy.address("main").await?, &Request::get("/echo")).await?.expect(200)?;
     ensure_eq!(envoy.stat(BEGUN).await?, Some(1), "begun");
@@ -93,11 +119,16 @@ async fn metrics_that_the_stats_matcher_rejects_are_refused(lab: &Lab) -> Outcom
 async fn a_struct_is_refused_with_the_way_out(lab: &Lab) -> Outcome {
     let mut filter = lab.stream("").filter();
     let value = json!({ "scope": "inbound", "forwarded_proto": { "ports": { "https": [443] } } });
-    filter["typed_config"]["config"]["configuration"] = json!({ "@type": "type.googleapis.com/google.protobuf.Struct", "value": value });
-    let config = Bootstrap::new().listener(Listener::new("main", Hcm::new("main").filter(filter))).build();
+    filter["typed_config"]["config"]["configuration"] =
+        json!({ "@type": "type.googleapis.com/google.protobuf.Struct", "value": value });
+    let config =
+        Bootstrap::new().listener(Listener::new("main", Hcm::new("main").filter(filter))).build();
     match Envoy::start(&lab.envoy, config, Options::default()).await {
         Ok(_) => fail!("Envoy started with a Struct"),
-        Err(failure) => ensure!(failure.to_string().contains("write it as JSON in a `google.protobuf.StringValue`"), "{failure}"),
+        Err(failure) => ensure!(
+            failure.to_string().contains("write it as JSON in a `google.protobuf.StringValue`"),
+            "{failure}"
+        ),
     }
     Ok(())
 }

@@ -22,15 +22,23 @@ pub(crate) fn cases() -> Vec<Case> {
 async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
     let stage = Stage::set(lab, "").await?;
     let shown = stage.envoy.prometheus().await?;
-    for metric in
-        ["streams_in_flight_gateway", "streams_long_lived_gateway", "streams_begun_gateway_total", "streams_excluded_gateway_total"]
-    {
-        ensure!(shown.contains(&format!("laststream_{metric}{{}} 0")), "{metric} is visible, and zero, from the start");
+    for metric in [
+        "streams_in_flight_gateway",
+        "streams_long_lived_gateway",
+        "streams_begun_gateway_total",
+        "streams_excluded_gateway_total",
+    ] {
+        ensure!(
+            shown.contains(&format!("laststream_{metric}{{}} 0")),
+            "{metric} is visible, and zero, from the start"
+        );
     }
     let used = stage.envoy.admin_get("/stats?usedonly&filter=laststream").await?.text();
     ensure_eq!(used.lines().count(), 4, "metrics that Envoy calls used: {used}");
-    let sent =
-        Request::get("/echo").header("x-forwarded-proto", "https").header("X-Forwarded-Port", "443").header("forwarded", "proto=https");
+    let sent = Request::get("/echo")
+        .header("x-forwarded-proto", "https")
+        .header("X-Forwarded-Port", "443")
+        .header("forwarded", "proto=https");
     once(stage.main, &sent).await?.expect(200)?;
     let seen = stage.upstream.last()?;
     ensure_eq!(seen.header("x-forwarded-proto"), Some("https".into()), "x-forwarded-proto");
@@ -40,7 +48,8 @@ async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
     stage.wait_until_idle().await
 }
 
-/// HTTP/1 on many connections, HTTP/2 on few, WebSockets: whatever holds, every look sees exactly what is held.
+/// HTTP/1 on many connections, HTTP/2 on few, WebSockets: whatever holds, every look sees exactly
+/// what is held.
 async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
     let stage = Stage::set(lab, "{}").await?;
     let mut clients = Vec::new();
@@ -94,15 +103,17 @@ async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
 async fn on_both_workers(stage: &Stage) -> Outcome {
     let stats = stage.envoy.stats().await?;
     let busy = stats.iter().filter(|(name, value)| {
-        name.ends_with(".downstream_cx_active") && name.contains(".worker_") && !name.contains("admin") && **value > 0
+        name.ends_with(".downstream_cx_active")
+            && name.contains(".worker_")
+            && !name.contains("admin")
+            && **value > 0
     });
     ensure_eq!(busy.count(), 2, "workers with connections");
     Ok(())
 }
 
 async fn excluded_streams_are_not_counted(lab: &Lab) -> Outcome {
-    let rules =
-        r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}], "headers": [{"name": "x-synthetic"}], "health_checks": true}}}"#;
+    let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}], "headers": [{"name": "x-synthetic"}], "health_checks": true}}}"#;
     let stage = Stage::set(lab, rules).await?;
     let requests = [
         Request::get("/hold/probe?deep=1"),
@@ -132,7 +143,9 @@ async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
     let stage = Stage::set(lab, rules).await?;
     let socket = WebSocket::open(stage.main, "/echo").await?;
     let mut events = Client::connect(stage.main).await?;
-    events.send(&Request::get("/stream/20/events").header("accept", "text/event-stream").bytes()).await?;
+    events
+        .send(&Request::get("/stream/20/events").header("accept", "text/event-stream").bytes())
+        .await?;
     let mut plain = Client::connect(stage.main).await?;
     plain.send(&Request::get("/hold/plain").bytes()).await?;
     stage.upstream.wait_held("plain", 1, SOON).await?;
@@ -152,26 +165,49 @@ async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
 
 /// Two instances in one chain, in one VM: each keeps its own count.
 async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
-    let inbound = crate::support::bootstrap::filters::Wasm { name: "inbound", ..lab.stream(r#"{"scope": "inbound"}"#) };
-    let stage = Stage::with(lab, hcm(lab, r#"{"scope": "outbound"}"#).filter(inbound.filter())).await?;
+    let inbound = crate::support::bootstrap::filters::Wasm {
+        name: "inbound",
+        ..lab.stream(r#"{"scope": "inbound"}"#)
+    };
+    let stage =
+        Stage::with(lab, hcm(lab, r#"{"scope": "outbound"}"#).filter(inbound.filter())).await?;
     let mut client = Client::connect(stage.main).await?;
     client.send(&Request::get("/hold/both").bytes()).await?;
     stage.upstream.wait_held("both", 1, SOON).await?;
     for scope in ["inbound", "outbound"] {
-        ensure_eq!(stage.envoy.stat(&format!("wasmcustom.laststream_streams_in_flight_{scope}")).await?, Some(1), "{scope}");
+        ensure_eq!(
+            stage.envoy.stat(&format!("wasmcustom.laststream_streams_in_flight_{scope}")).await?,
+            Some(1),
+            "{scope}"
+        );
     }
     ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, None, "a scope that nobody uses");
     drop(client);
-    stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_inbound", |value| value == Some(0), SOON).await?;
-    stage.envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_outbound", |value| value == Some(0), SOON).await?;
+    stage
+        .envoy
+        .wait_for_stat(
+            "wasmcustom.laststream_streams_in_flight_inbound",
+            |value| value == Some(0),
+            SOON,
+        )
+        .await?;
+    stage
+        .envoy
+        .wait_for_stat(
+            "wasmcustom.laststream_streams_in_flight_outbound",
+            |value| value == Some(0),
+            SOON,
+        )
+        .await?;
     Ok(())
 }
 
 /// The exclusion that costs nothing.
 async fn a_route_can_do_without(lab: &Lab) -> Outcome {
     let hcm = Hcm::new("main").filter(lab.stream("{}").filter());
-    let hcm =
-        hcm.route(Route::prefix("/healthz").direct(200, "fine").without_filter("laststream")).route(Route::prefix("/").direct(200, "fine"));
+    let hcm = hcm
+        .route(Route::prefix("/healthz").direct(200, "fine").without_filter("laststream"))
+        .route(Route::prefix("/").direct(200, "fine"));
     let stage = Stage::with(lab, hcm).await?;
     for path in ["/healthz", "/app", "/healthz"] {
         once(stage.main, &Request::get(path)).await?.expect(200)?;

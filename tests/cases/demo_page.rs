@@ -1,4 +1,5 @@
-//! The report in a real browser: what it shows, that it fits on a phone, that it asks the network for nothing.
+//! The report in a real browser: what it shows, that it fits on a phone, that it asks the network
+//! for nothing.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,8 @@ use crate::support::failure::{Context as _, Outcome, ensure};
 use crate::support::process::guarded;
 use crate::support::programs::program;
 
-/// Tells how the page came out, by way of the title of the page around it. Only the copy that is tested has a script.
+/// Tells how the page came out, by way of the title of the page around it. Only the copy that is
+/// tested has a script.
 const PROBE: &str = r#"<script>
 const bars = [...document.querySelectorAll(".bar")].map(bar => bar.getBoundingClientRect());
 parent.document.title = JSON.stringify({
@@ -31,21 +33,32 @@ fn the_report_shows_every_lane_on_a_desktop_and_on_a_phone() -> Outcome {
     let user = User::new()?;
     user.run(&["demo", "--quick", "--report", "report.html"], "")?.expect(0)?;
     let page = fs::read_to_string(user.path("report.html"))?;
-    for part in ["503, lost", "200, answered, done twice", "one idle connection held Envoy until SIGKILL", "pilot-agent wait --url"] {
+    for part in [
+        "503, lost",
+        "200, answered, done twice",
+        "one idle connection held Envoy until SIGKILL",
+        "pilot-agent wait --url",
+    ] {
         ensure!(page.to_lowercase().contains(&part.to_lowercase()), "{part} is not in {page}");
     }
-    ensure!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"), "the page needs nothing else");
+    ensure!(
+        !page.contains("<script") && !page.contains("http://") && !page.contains("https://"),
+        "the page needs nothing else"
+    );
     let probed = page.replace("</main>", &format!("</main>{PROBE}"));
     for (width, scheme) in [(360, "0"), (360, "1"), (1280, "1")] {
         // In a frame, for the window of a browser is never as narrow as a phone.
         let framed = format!(
-            "<!doctype html><title></title><iframe style=\"width:{width}px;height:4000px;border:0\" srcdoc=\"{}\"></iframe>",
+            "<!doctype html><title></title><iframe \
+                style=\"width:{width}px;height:4000px;border:0\" srcdoc=\"{}\"></iframe>",
             probed.replace('&', "&amp;").replace('"', "&quot;")
         );
         let framed = user.file("framed.html", framed)?;
         let seen = title_in(&browser, &framed, &user.path("browser"), scheme)?;
         let width = format!("\"width\":{width},");
-        for part in [width.as_str(), r#""overflow":0"#, r#""articles":6"#, r#""thin":0"#, r#""fetched":[]"#] {
+        for part in
+            [width.as_str(), r#""overflow":0"#, r#""articles":6"#, r#""thin":0"#, r#""fetched":[]"#]
+        {
             ensure!(seen.contains(part), "{part} is not in {seen}");
         }
     }
@@ -63,7 +76,9 @@ fn title_in(browser: &Path, page: &Path, home: &Path, scheme: &str) -> Outcome<S
         "--enable-logging=stderr",
         "--dump-dom",
     ]);
-    command.arg("--window-size=1400,900").arg(format!("--blink-settings=preferredColorScheme={scheme}"));
+    command
+        .arg("--window-size=1400,900")
+        .arg(format!("--blink-settings=preferredColorScheme={scheme}"));
     command.arg(format!("--user-data-dir={}", home.display())).env("HOME", home);
     let output = command.arg(format!("file://{}", page.display())).output()?;
     let said = String::from_utf8_lossy(&output.stderr);

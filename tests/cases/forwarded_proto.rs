@@ -1,7 +1,7 @@
 //! `x-forwarded-proto` is restored from what trusted peers say, and from nothing else.
 //!
-//! What is expected stands in Markdown tables under `forwarded_proto/`, a row for each request, to be read by people; `README.md` there
-//! says how. This runs every row against a real Envoy.
+//! What is expected stands in Markdown tables under `forwarded_proto/`, a row for each request, to
+//! be read by people; `README.md` there says how. This runs every row against a real Envoy.
 
 mod alike;
 mod cells;
@@ -35,7 +35,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// What can be said of the rows without an Envoy; that they can be read at all is the larger part of it.
+/// What can be said of the rows without an Envoy; that they can be read at all is the larger part
+/// of it.
 async fn rows_are_many_and_sound(_: &Lab) -> Outcome {
     let table = Table::read()?;
     let rows: Vec<_> = table.sections.iter().flat_map(|section| &section.rows).collect();
@@ -43,7 +44,11 @@ async fn rows_are_many_and_sound(_: &Lab) -> Outcome {
     ensure!(rows.len() >= LEAST_ROWS, "{} rows, {LEAST_ROWS} are the least", rows.len());
     ensure!(attacks >= LEAST_ATTACKS, "{attacks} attacks, {LEAST_ATTACKS} are the least");
     let believed = table.untrusted_that_become_https();
-    ensure!(believed.is_empty(), "nobody untrusted may become https on a plaintext connection, but these rows ask for it: {believed:?}");
+    ensure!(
+        believed.is_empty(),
+        "nobody untrusted may become https on a plaintext connection, but these rows ask for it: \
+            {believed:?}"
+    );
     Ok(())
 }
 
@@ -55,7 +60,8 @@ async fn every_row_holds(lab: &Lab) -> Outcome {
     holds(run::all(lab, &Table::read()?, Engine::Module).await?, LEAST_ROWS)
 }
 
-/// The module then reads one value instead of all headers, wherever that is enough; nothing else may differ.
+/// The module then reads one value instead of all headers, wherever that is enough; nothing else
+/// may differ.
 async fn every_row_holds_where_headers_are_told(lab: &Lab) -> Outcome {
     holds(run::all(lab, &Table::read()?, Engine::ToldModule).await?, LEAST_ROWS)
 }

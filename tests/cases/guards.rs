@@ -1,5 +1,6 @@
-//! The SDK panics where Envoy answers a host call in a way that it does not expect. `filter/src/envoy.rs` lists the calls; here each way
-//! is brought about that an Envoy, its neighbours or its clients have.
+//! The SDK panics where Envoy answers a host call in a way that it does not expect.
+//! `filter/src/envoy.rs` lists the calls; here each way is brought about that an Envoy, its
+//! neighbours or its clients have.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -36,7 +37,8 @@ fn lives(envoy: &Envoy) -> Outcome {
     Ok(())
 }
 
-/// Answers half of what it promises, and hangs up: then Envoy tells the module that the call has failed, and there is no header to read.
+/// Answers half of what it promises, and hangs up: then Envoy tells the module that the call has
+/// failed, and there is no header to read.
 async fn breaking_off() -> Outcome<SocketAddr> {
     let listener = TcpListener::bind(local(0)).await?;
     let address = listener.local_addr()?;
@@ -71,7 +73,11 @@ async fn an_answer_that_breaks_off_ends_no_vm(lab: &Lab) -> Outcome {
     bench.until("begin", "failed").await?;
     bench.until("state", "expired").await?;
     bench.post("/quitquitquit").await?.expect(502)?;
-    ensure!(bench.envoy.log_contains("the call that makes traffic leave failed"), "the calls have failed: {}", bench.envoy.tail());
+    ensure!(
+        bench.envoy.log_contains("the call that makes traffic leave failed"),
+        "the calls have failed: {}",
+        bench.envoy.tail()
+    );
     lives(&bench.envoy)
 }
 
@@ -95,29 +101,43 @@ async fn names_that_are_not_utf8_end_no_vm(lab: &Lab) -> Outcome {
     let mut witness = lua.clone();
     witness["name"] = json!("witness");
     witness["typed_config"]["default_source_code"]["inline_string"] = json!(counts);
-    let hcm = Hcm::new("main").filter(filters::direct_peer()).filter(lua).filter(lab.stream(READS_ALL).filter()).filter(witness);
+    let hcm = Hcm::new("main")
+        .filter(filters::direct_peer())
+        .filter(lua)
+        .filter(lab.stream(READS_ALL).filter())
+        .filter(witness);
     let stage = Stage::with(lab, routes(hcm)).await?;
     for _ in 0..10 {
-        let answer = once(stage.main, &Request::get("/echo").header("x-odd", "https")).await?.expect(200)?;
+        let answer =
+            once(stage.main, &Request::get("/echo").header("x-odd", "https")).await?.expect(200)?;
         ensure_eq!(answer.header("x-odd-names"), Some("2".into()), "names that are not UTF-8");
-        ensure_eq!(answer.header("x-proto"), Some("https".into()), "the filter reads what comes before and after");
+        ensure_eq!(
+            answer.header("x-proto"),
+            Some("https".into()),
+            "the filter reads what comes before and after"
+        );
     }
     stage.wait_until_idle().await?;
     ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(10), "begun");
     lives(&stage.envoy)
 }
 
-/// Envoy writes the access log of an HTTP/3 stream after the module has heard of its end: `proxy_on_log` would ask for a context that has
-/// gone, so it must not be there.
+/// Envoy writes the access log of an HTTP/3 stream after the module has heard of its end:
+/// `proxy_on_log` would ask for a context that has gone, so it must not be there.
 async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     let authority = Authority::new()?;
     let upstream = Upstream::start().await?;
     let hcm = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
-    let bootstrap = clusters(Bootstrap::new(), &upstream).listener(Listener::quic("main", hcm, &authority.server()?));
+    let bootstrap = clusters(Bootstrap::new(), &upstream).listener(Listener::quic(
+        "main",
+        hcm,
+        &authority.server()?,
+    ));
     let options = Options { component_log_level: "wasm:trace".into(), ..Options::default() };
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
     let stage = Stage { main: envoy.address("main").await?, upstream, envoy };
-    let mut client = h3::Client::connect(stage.main, &authority.client_config(&["h3"], None)?).await?;
+    let mut client =
+        h3::Client::connect(stage.main, &authority.client_config(&["h3"], None)?).await?;
     for _ in 0..3 {
         client.get("/echo").await?.expect(200)?;
     }
@@ -129,23 +149,36 @@ async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     stage.wait_until_idle().await?;
     ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(4), "begun");
     let log = stage.envoy.log();
-    let entered = |callback: &str| log.lines().filter(|line| line.contains("[host->vm]") && line.contains(callback)).count();
+    let entered = |callback: &str| {
+        log.lines().filter(|line| line.contains("[host->vm]") && line.contains(callback)).count()
+    };
     ensure_eq!((entered("proxy_on_request_headers("), entered("proxy_on_log(")), (4, 0), "calls");
     lives(&stage.envoy)
 }
 
-/// The host allocates nothing for an empty value. A peer that is empty is trusted as little as one that is missing.
+/// The host allocates nothing for an empty value. A peer that is empty is trusted as little as one
+/// that is missing.
 async fn empty_properties_trust_nobody(lab: &Lab) -> Outcome {
     let policy = r#"{"forwarded_proto": {
         "trust": {"peers": ["0.0.0.0/0", "::/0"], "identities": [{"prefix": "spiffe://"}]}, "sources": [{"header": "x-odd"}]
     }}"#;
     let mut nothing = filters::filter_state("laststream.direct_peer", "%REQ(x-nothing)%");
-    nothing["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] = json!(true);
-    let stage = Stage::with(lab, routes(Hcm::new("main").filter(nothing).filter(lab.stream(policy).filter()))).await?;
+    nothing["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] =
+        json!(true);
+    let stage = Stage::with(
+        lab,
+        routes(Hcm::new("main").filter(nothing).filter(lab.stream(policy).filter())),
+    )
+    .await?;
     for _ in 0..3 {
-        let request = Request::get("/echo").header("x-odd", "https").header("x-forwarded-proto", "https");
+        let request =
+            Request::get("/echo").header("x-odd", "https").header("x-forwarded-proto", "https");
         once(stage.main, &request).await?.expect(200)?;
-        ensure_eq!(stage.upstream.last()?.header("x-forwarded-proto"), Some("http".into()), "the connection's own scheme");
+        ensure_eq!(
+            stage.upstream.last()?.header("x-forwarded-proto"),
+            Some("http".into()),
+            "the connection's own scheme"
+        );
     }
     sleep(Duration::from_millis(50)).await;
     let untrusted = "wasmcustom.laststream_forwarded_proto_untrusted_gateway_total";

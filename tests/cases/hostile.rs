@@ -25,7 +25,10 @@ const ALL: &str = r#"{
 }"#;
 
 fn odd_values() -> Vec<Vec<u8>> {
-    let mut values: Vec<Vec<u8>> = (1..=255u8).filter(|byte| !matches!(byte, b'\r' | b'\n')).map(|byte| vec![byte, b'x', byte]).collect();
+    let mut values: Vec<Vec<u8>> = (1..=255u8)
+        .filter(|byte| !matches!(byte, b'\r' | b'\n'))
+        .map(|byte| vec![byte, b'x', byte])
+        .collect();
     values.push(Vec::new());
     values.push(vec![0xff; 100]);
     values.push(b"\xc3\x28\xf0\x9f\x98".to_vec());
@@ -41,13 +44,26 @@ async fn odd_headers_never_end_the_vm(lab: &Lab) -> Outcome {
     let hcm = Hcm::new("main").filter(filters::direct_peer()).filter(lab.stream(ALL).filter());
     let stage = Stage::with(lab, routes(hcm).with("/max_request_headers_kb", 256.into())).await?;
     let (mut taken, mut refused) = (0, 0);
-    for name in ["cf-visitor", "forwarded", "x-forwarded-proto", "x-forwarded-port", "x-odd", "accept", "x_forwarded_ssl"] {
+    for name in [
+        "cf-visitor",
+        "forwarded",
+        "x-forwarded-proto",
+        "x-forwarded-port",
+        "x-odd",
+        "accept",
+        "x_forwarded_ssl",
+    ] {
         for value in odd_values() {
-            let request = Request::get("/echo").header(name, &value).header(name, &value).header("x-odd", "https");
+            let request = Request::get("/echo")
+                .header(name, &value)
+                .header(name, &value)
+                .header("x-odd", "https");
             match once(stage.main, &request).await?.status {
                 200 => taken += 1,
                 400 => refused += 1, // control characters: Envoy's own codec refuses those
-                status => ensure!(false, "{name}: {:?}… got {status}", value.get(..9).unwrap_or(&value)),
+                status => {
+                    ensure!(false, "{name}: {:?}… got {status}", value.get(..9).unwrap_or(&value))
+                }
             }
         }
     }
@@ -68,10 +84,13 @@ async fn ten_thousand_headers_never_end_the_vm(lab: &Lab) -> Outcome {
     let stage = Stage::with(lab, routes(hcm)).await?;
     let mut client = Client::connect(stage.main).await?;
     for round in 0..3 {
-        let many = (0..10_000).fold(Request::get("/status/200"), |request, index| request.header(format!("x_h{index}"), "https"));
+        let many = (0..10_000).fold(Request::get("/status/200"), |request, index| {
+            request.header(format!("x_h{index}"), "https")
+        });
         client.request(&many).await?.expect(200)?;
-        let same =
-            (0..10_000).fold(Request::get("/status/200"), |request, index| request.header("forwarded", format!("for=a{index};proto=http")));
+        let same = (0..10_000).fold(Request::get("/status/200"), |request, index| {
+            request.header("forwarded", format!("for=a{index};proto=http"))
+        });
         client.request(&same).await?.expect(200)?;
         ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(2 * (round + 1)), "begun");
     }
@@ -80,9 +99,22 @@ async fn ten_thousand_headers_never_end_the_vm(lab: &Lab) -> Outcome {
 
 async fn still_alive(stage: &Stage) -> Outcome {
     for trouble in ["panicked", "Wasm VM failed", "Function: proxy_on"] {
-        ensure!(!stage.envoy.log_contains(trouble), "the log has `{trouble}`: {}", stage.envoy.tail());
+        ensure!(
+            !stage.envoy.log_contains(trouble),
+            "the log has `{trouble}`: {}",
+            stage.envoy.tail()
+        );
     }
-    once(stage.main, &Request::get("/echo").header("x-odd", "https").header("x-forwarded-port", "443")).await?.expect(200)?;
-    ensure_eq!(stage.upstream.last()?.header("x-forwarded-proto"), Some("https".into()), "the filter still does its work");
+    once(
+        stage.main,
+        &Request::get("/echo").header("x-odd", "https").header("x-forwarded-port", "443"),
+    )
+    .await?
+    .expect(200)?;
+    ensure_eq!(
+        stage.upstream.last()?.header("x-forwarded-proto"),
+        Some("https".into()),
+        "the filter still does its work"
+    );
     stage.wait_until_idle().await
 }

@@ -28,10 +28,20 @@ const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef012
 fn kubectl(arguments: &[&str], input: &str) -> Outcome<String> {
     use std::io::Write as _;
     let mut command = guarded(program("kubectl")?);
-    let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    child.stdin.take().context("its input")?.write_all(input.as_bytes()).ok(); // it need not read it
+    let mut child = command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // it need not read it
+    child.stdin.take().context("its input")?.write_all(input.as_bytes()).ok();
     let output = child.wait_with_output()?;
-    ensure!(output.status.success(), "kubectl {arguments:?}: {}\n{input}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "kubectl {arguments:?}: {}\n{input}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(String::from_utf8(output.stdout)?)
 }
 
@@ -39,7 +49,10 @@ fn kubectl(arguments: &[&str], input: &str) -> Outcome<String> {
 fn understood(yaml: &str) -> Outcome<Value> {
     let text = kubectl(&["label", "--local", "-f", "-", "read=by-kubectl", "-o", "json"], yaml)?;
     let mut value: Value = serde_json::from_str(&text)?;
-    value["metadata"]["labels"].as_object_mut().and_then(|labels| labels.remove("read")).context("the label")?;
+    value["metadata"]["labels"]
+        .as_object_mut()
+        .and_then(|labels| labels.remove("read"))
+        .context("the label")?;
     Ok(value)
 }
 
@@ -112,7 +125,8 @@ const TRAPS: &[&str] = &[
 ];
 
 fn traps_are_read_as_they_were_meant() -> Outcome {
-    let headers: Vec<Value> = TRAPS.iter().map(|trap| json!({ "name": "x-trap", "exact": trap })).collect();
+    let headers: Vec<Value> =
+        TRAPS.iter().map(|trap| json!({ "name": "x-trap", "exact": trap })).collect();
     let labels: Value = ["on", "yes", "1_000", "012", "1e3", "2024-01-01", "null", "y", ""]
         .iter()
         .map(|trap| (format!("l{trap}"), json!(trap)))
@@ -125,12 +139,26 @@ fn traps_are_read_as_they_were_meant() -> Outcome {
     })
     .to_string();
     let plugin = understood(&render(&policy, "wasmplugin")?.stdout)?;
-    ensure_eq!(plugin["metadata"], json!({ "name": "on", "namespace": "012", "labels": labels }), "metadata");
-    ensure_eq!(plugin["spec"]["selector"]["matchLabels"], json!({ "istio": "1e3", "n": "no" }), "labels of the selector");
-    ensure_eq!(plugin["spec"]["pluginConfig"]["count"]["exclude"]["headers"], json!(headers), "headers of the plugin");
+    ensure_eq!(
+        plugin["metadata"],
+        json!({ "name": "on", "namespace": "012", "labels": labels }),
+        "metadata"
+    );
+    ensure_eq!(
+        plugin["spec"]["selector"]["matchLabels"],
+        json!({ "istio": "1e3", "n": "no" }),
+        "labels of the selector"
+    );
+    ensure_eq!(
+        plugin["spec"]["pluginConfig"]["count"]["exclude"]["headers"],
+        json!(headers),
+        "headers of the plugin"
+    );
 
     let filter = understood(&render(&policy, "envoyfilter")?.stdout)?;
-    let told = filter.pointer("/spec/configPatches/0/patch/value/typed_config/config/configuration/value").and_then(Value::as_str);
+    let told = filter
+        .pointer("/spec/configPatches/0/patch/value/typed_config/config/configuration/value")
+        .and_then(Value::as_str);
     let told: Value = serde_json::from_str(told.context("what the module is told")?)?;
     ensure_eq!(told["count"]["exclude"]["headers"], json!(headers), "what the module is told");
     Ok(())
@@ -138,7 +166,8 @@ fn traps_are_read_as_they_were_meant() -> Outcome {
 
 fn every_manifest_builds() -> Outcome {
     let mut built = 0;
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("envoyfilter-manifests"))? {
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("envoyfilter-manifests"))?
+    {
         let folder = entry?.path();
         if folder.join("kustomization.yaml").exists() {
             let text = kubectl(&["kustomize", text(&folder)?], "")?;
@@ -153,21 +182,31 @@ fn every_manifest_builds() -> Outcome {
 /// What differs between clusters can be patched by path.
 fn overlays_change_selector_namespace_and_digest() -> Outcome {
     let policy = format!(
-        "namespace: istio-ingress\nmodule: oci://ghcr.io/example/laststream@{DIGEST}\nforwarded_proto:\n  presets: [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
+        "namespace: istio-ingress\nmodule: \
+            oci://ghcr.io/example/laststream@{DIGEST}\nforwarded_proto:\n  presets: \
+            [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
     );
     let (_user, folder) = rendered(&policy, "base")?;
     let other = "f".repeat(64);
-    let remote = |index: usize| format!("/spec/configPatches/{index}/patch/value/typed_config/config/vm_config/code/remote");
-    let mut patch = vec![json!({ "op": "replace", "path": "/spec/workloadSelector/labels", "value": { "app": "edge" } })];
+    let remote = |index: usize| {
+        format!("/spec/configPatches/{index}/patch/value/typed_config/config/vm_config/code/remote")
+    };
+    let mut patch = vec![
+        json!({ "op": "replace", "path": "/spec/workloadSelector/labels", "value": { "app": "edge" } }),
+    ];
     for index in [0, 1] {
         patch.push(json!({ "op": "replace", "path": remote(index) + "/http_uri/uri", "value": format!("oci://h/r@sha256:{other}") }));
         patch.push(json!({ "op": "replace", "path": remote(index) + "/sha256", "value": other }));
     }
-    let patches = json!([{ "target": { "kind": "EnvoyFilter" }, "patch": json!(patch).to_string() }]);
+    let patches =
+        json!([{ "target": { "kind": "EnvoyFilter" }, "patch": json!(patch).to_string() }]);
     overlay(&folder, &json!({ "resources": ["base"], "namespace": "edge", "patches": patches }))?;
     let built = kubectl(&["kustomize", text(&folder)?], "")?;
     ensure_eq!(built.matches(&other).count(), 4, "digests in {built}");
-    ensure!(!built.contains(DIGEST) && built.contains("namespace: edge") && built.contains("app: edge"), "{built}");
+    ensure!(
+        !built.contains(DIGEST) && built.contains("namespace: edge") && built.contains("app: edge"),
+        "{built}"
+    );
     Ok(())
 }
 
@@ -176,19 +215,28 @@ const DEPLOYMENT: &str = r#"{"apiVersion": "apps/v1", "kind": "Deployment", "met
 
 /// The patches for pods fit a Deployment, one after the other, with kustomize and with kubectl.
 fn patches_fit_deployments() -> Outcome {
-    for (sidecar, hook) in [("{workload: shop}", "lifecycle.pod.yaml"), ("{workload: shop, native: true}", "lifecycle.native-sidecar.yaml")]
-    {
+    for (sidecar, hook) in [
+        ("{workload: shop}", "lifecycle.pod.yaml"),
+        ("{workload: shop, native: true}", "lifecycle.native-sidecar.yaml"),
+    ] {
         let policy = format!(
-            "namespace: shop\nmodule: /a.wasm\nplacement: {{sidecar: {sidecar}}}\ndrain: {{longest_request: 60s, exit_on_zero: true}}\n"
+            "namespace: shop\nmodule: /a.wasm\nplacement: {{sidecar: {sidecar}}}\ndrain: \
+                {{longest_request: 60s, exit_on_zero: true}}\n"
         );
         let (_user, folder) = rendered(&policy, ".")?;
         fs::write(folder.join("deployment.yaml"), DEPLOYMENT)?;
         let target = json!({ "kind": "Deployment", "name": "shop" });
         let patches = json!([{ "path": hook, "target": target }, { "path": "proxy-config.yaml", "target": target }]);
-        overlay(&folder, &json!({ "resources": ["envoyfilter.yaml", "deployment.yaml"], "patches": patches }))?;
+        overlay(
+            &folder,
+            &json!({ "resources": ["envoyfilter.yaml", "deployment.yaml"], "patches": patches }),
+        )?;
         is_patched(&kubectl(&["kustomize", text(&folder)?], "")?)?;
         let (file, patch) = (folder.join("deployment.yaml"), folder.join(hook));
-        let patched = kubectl(&["patch", "--local", "-f", text(&file)?, "--patch-file", text(&patch)?, "-o", "json"], "")?;
+        let patched = kubectl(
+            &["patch", "--local", "-f", text(&file)?, "--patch-file", text(&patch)?, "-o", "json"],
+            "",
+        )?;
         ensure!(patched.contains("pilot-agent"), "{patched}");
     }
     Ok(())
@@ -196,17 +244,32 @@ fn patches_fit_deployments() -> Outcome {
 
 fn is_patched(built: &str) -> Outcome {
     let documents: Vec<Value> = serde_saphyr::from_multiple(built)?;
-    let deployment = documents.iter().find(|document| document["kind"] == "Deployment").context("a Deployment")?;
+    let deployment = documents
+        .iter()
+        .find(|document| document["kind"] == "Deployment")
+        .context("a Deployment")?;
     let pod = &deployment["spec"]["template"];
     ensure_eq!(pod["spec"]["terminationGracePeriodSeconds"], 70, "the grace period");
     let containers = pod["spec"]["containers"].as_array().context("containers")?;
-    let named = |name: &str| containers.iter().find(|container| container["name"] == name).context("a container");
-    ensure_eq!(named("istio-proxy")?["lifecycle"]["preStop"]["exec"]["command"][0], "pilot-agent", "the hook in {built}");
+    let named = |name: &str| {
+        containers.iter().find(|container| container["name"] == name).context("a container")
+    };
+    ensure_eq!(
+        named("istio-proxy")?["lifecycle"]["preStop"]["exec"]["command"][0],
+        "pilot-agent",
+        "the hook in {built}"
+    );
     ensure_eq!(named("app")?["image"], "app", "the app in {built}");
-    let config = pod["metadata"]["annotations"]["proxy.istio.io/config"].as_str().context("the annotation")?;
+    let config = pod["metadata"]["annotations"]["proxy.istio.io/config"]
+        .as_str()
+        .context("the annotation")?;
     let config: Value = serde_saphyr::from_str(config)?;
     ensure_eq!(config["drainDuration"], "95s", "the annotation");
-    ensure_eq!(config["proxyMetadata"]["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"], "true", "the annotation");
+    ensure_eq!(
+        config["proxyMetadata"]["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"],
+        "true",
+        "the annotation"
+    );
     Ok(())
 }
 
@@ -214,23 +277,44 @@ fn is_patched(built: &str) -> Outcome {
 fn patches_fit_jobs() -> Outcome {
     for (cron, native) in [(false, false), (true, true)] {
         let policy = format!(
-            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 15092}}\nplacement: {{sidecar: {{directions: [outbound], native: {native}}}}}\n\
-             job: {{name: nightly, cron: {cron}, container: work, command: [/startjob, '--rows', 'on'], program_image: tools}}\n"
+            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 15092}}\nplacement: {{sidecar: \
+                {{directions: [outbound], native: {native}}}}}\n\
+             job: {{name: nightly, cron: {cron}, container: work, command: [/startjob, '--rows', \
+             'on'], program_image: tools}}\n"
         );
         let (user, folder) = rendered(&policy, ".")?;
         let pod = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "work", "image": "work" }] } });
         let job = json!({ "template": pod });
-        let (kind, spec) = if cron { ("CronJob", json!({ "schedule": "@daily", "jobTemplate": { "spec": job } })) } else { ("Job", job) };
-        let object =
-            json!({ "apiVersion": "batch/v1", "kind": kind, "metadata": { "name": "nightly", "namespace": "batch" }, "spec": spec });
+        let (kind, spec) = if cron {
+            ("CronJob", json!({ "schedule": "@daily", "jobTemplate": { "spec": job } }))
+        } else {
+            ("Job", job)
+        };
+        let object = json!({ "apiVersion": "batch/v1", "kind": kind, "metadata": { "name": "nightly", "namespace": "batch" }, "spec": spec });
         fs::write(folder.join("object.yaml"), format!("---\n{object}"))?;
-        overlay(&folder, &json!({ "resources": ["object.yaml"], "patches": [{ "path": "job.yaml" }] }))?;
+        overlay(
+            &folder,
+            &json!({ "resources": ["object.yaml"], "patches": [{ "path": "job.yaml" }] }),
+        )?;
         let built: Value = serde_saphyr::from_str(&kubectl(&["kustomize", text(&folder)?], "")?)?;
         let job = if cron { &built["spec"]["jobTemplate"]["spec"] } else { &built["spec"] };
         let container = &job["template"]["spec"]["containers"][0];
-        ensure_eq!((&container["name"], &container["image"]), (&json!("work"), &json!("work")), "the container in {built}");
-        ensure_eq!(job["template"]["spec"]["initContainers"][0]["image"], "tools", "the init container in {built}");
-        let command: Vec<&str> = container["command"].as_array().context("a command")?.iter().filter_map(Value::as_str).collect();
+        ensure_eq!(
+            (&container["name"], &container["image"]),
+            (&json!("work"), &json!("work")),
+            "the container in {built}"
+        );
+        ensure_eq!(
+            job["template"]["spec"]["initContainers"][0]["image"],
+            "tools",
+            "the init container in {built}"
+        );
+        let command: Vec<&str> = container["command"]
+            .as_array()
+            .context("a command")?
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
         let own = command.iter().position(|word| *word == "--").context("the app's own command")?;
         let (flags, own) = command.split_at(own);
         ensure_eq!(own, ["--", "/startjob", "--rows", "on"], "the app's own command in {built}");

@@ -1,4 +1,5 @@
-//! Thousands of operations of every kind over both workers: afterwards nothing is counted that is not there, and nothing was missed.
+//! Thousands of operations of every kind over both workers: afterwards nothing is counted that is
+//! not there, and nothing was missed.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -18,7 +19,10 @@ use crate::support::upstream::Upstream;
 use crate::support::xds::{Verdict, Xds};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(counts_every_kind_of_stream, 300), case!(counts_through_upgrades_from_before_the_sdk, 300)]
+    vec![
+        case!(counts_every_kind_of_stream, 300),
+        case!(counts_through_upgrades_from_before_the_sdk, 300),
+    ]
 }
 
 const OPERATIONS: usize = 20_000;
@@ -51,7 +55,8 @@ async fn counts_through_upgrades_from_before_the_sdk(lab: &Lab) -> Outcome {
         for round in 1..=UPGRADES {
             for (module, direction) in [(&now, "upgrade"), (&before, "downgrade")] {
                 tokio::time::sleep(Duration::from_millis(300)).await;
-                let verdict = xds.replace_filter(envoy, "laststream", &module.typed_config()).await?;
+                let verdict =
+                    xds.replace_filter(envoy, "laststream", &module.typed_config()).await?;
                 ensure_eq!(verdict, Verdict::Accepted, "{direction} {round}");
             }
         }
@@ -61,12 +66,29 @@ async fn counts_through_upgrades_from_before_the_sdk(lab: &Lab) -> Outcome {
 }
 
 /// Runs so many operations through this filter, and something else meanwhile, which must end first.
-async fn counts(lab: &Lab, filter: &Value, operations: usize, meanwhile: impl AsyncFnOnce(&Envoy) -> Outcome) -> Outcome {
+async fn counts(
+    lab: &Lab,
+    filter: &Value,
+    operations: usize,
+    meanwhile: impl AsyncFnOnce(&Envoy) -> Outcome,
+) -> Outcome {
     let authority = Authority::new()?;
     let upstream = Upstream::start().await?;
-    let hcm = |prefix: &str| bed::routes(Hcm::new(prefix).filter(filters::direct_peer()).filter(filter.clone()).filter(witness(prefix)));
+    let hcm = |prefix: &str| {
+        bed::routes(
+            Hcm::new(prefix)
+                .filter(filters::direct_peer())
+                .filter(filter.clone())
+                .filter(witness(prefix)),
+        )
+    };
     let [tcp, quic] = LISTENERS.map(hcm);
-    let envoy = Envoy::start(&lab.envoy, bed::bootstrap(&upstream, tcp, quic, &authority)?.build(), Options::default()).await?;
+    let envoy = Envoy::start(
+        &lab.envoy,
+        bed::bootstrap(&upstream, tcp, quic, &authority)?.build(),
+        Options::default(),
+    )
+    .await?;
     let targets = bed::targets(&envoy, &authority).await?;
     let has_ended = Cell::new(false);
     let meanwhile = async {
@@ -81,7 +103,8 @@ async fn counts(lab: &Lab, filter: &Value, operations: usize, meanwhile: impl As
     report.check()?;
     ensure!(has_ended.get(), "the load ended first: {report}");
     ensure!(report.operations >= operations as u64, "{} operations", report.operations);
-    wait_for(Duration::from_secs(30), "every stream to be gone", async || gone(&envoy).await).await?;
+    wait_for(Duration::from_secs(30), "every stream to be gone", async || gone(&envoy).await)
+        .await?;
     missed_none(&envoy, operations).await
 }
 
@@ -89,10 +112,15 @@ async fn counts(lab: &Lab, filter: &Value, operations: usize, meanwhile: impl As
 fn witness(prefix: &str) -> serde_json::Value {
     let anybody = json!({ "permissions": [{ "any": true }], "principals": [{ "any": true }] });
     let rules = json!({ "action": "ALLOW", "policies": { "anybody": anybody } });
-    extension("witness", "envoy.extensions.filters.http.rbac.v3.RBAC", json!({ "rules": rules, "rules_stat_prefix": format!("{prefix}_") }))
+    extension(
+        "witness",
+        "envoy.extensions.filters.http.rbac.v3.RBAC",
+        json!({ "rules": rules, "rules_stat_prefix": format!("{prefix}_") }),
+    )
 }
 
-/// Ends only when something is wrong: a count that is more than there can be, which is what one too few looks like, too.
+/// Ends only when something is wrong: a count that is more than there can be, which is what one too
+/// few looks like, too.
 async fn watch(envoy: &Envoy) -> Outcome {
     loop {
         for gauge in [IN_FLIGHT, LONG_LIVED] {
@@ -115,13 +143,25 @@ async fn gone(envoy: &Envoy) -> Outcome {
 async fn missed_none(envoy: &Envoy, operations: usize) -> Outcome {
     let stats = envoy.stats().await?;
     let sum = |end: &str| {
-        stats.iter().filter(|(name, _)| name.starts_with("http.load") && name.ends_with(end)).map(|(_, value)| value).sum::<u64>()
+        stats
+            .iter()
+            .filter(|(name, _)| name.starts_with("http.load") && name.ends_with(end))
+            .map(|(_, value)| value)
+            .sum::<u64>()
     };
     let begun = stats.get(BEGUN).copied().unwrap_or_default();
-    ensure_eq!(begun, sum(".allowed"), "begun, by the module and by the filter behind it: {stats:#?}");
+    ensure_eq!(
+        begun,
+        sum(".allowed"),
+        "begun, by the module and by the filter behind it: {stats:#?}"
+    );
     let all = sum(".downstream_rq_total");
     ensure!(begun > operations as u64 && begun <= all, "{begun} begun of {all} that Envoy saw");
-    let verdicts: u64 = stats.iter().filter(|(name, _)| name.contains("laststream_forwarded_proto_")).map(|(_, value)| value).sum();
+    let verdicts: u64 = stats
+        .iter()
+        .filter(|(name, _)| name.contains("laststream_forwarded_proto_"))
+        .map(|(_, value)| value)
+        .sum();
     ensure_eq!(verdicts, begun, "verdicts on x-forwarded-proto");
     Ok(())
 }

@@ -69,20 +69,46 @@ fn manifest(file: &str, lab: &Lab, upstream: &Upstream) -> Outcome<Value> {
 async fn plain_envoy_does_it_all(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     // The harness tells Envoy its own admin port through discovery, which wants a node.
-    let extra = ["--service-node", "node", "--service-cluster", "cluster"].map(String::from).to_vec();
+    let extra =
+        ["--service-node", "node", "--service-cluster", "cluster"].map(String::from).to_vec();
     let options = Options { extra, ..Options::default() };
-    let envoy = Envoy::start(&lab.envoy, manifest("plain-envoy/envoy.yaml", lab, &upstream)?, options).await?;
+    let envoy =
+        Envoy::start(&lab.envoy, manifest("plain-envoy/envoy.yaml", lab, &upstream)?, options)
+            .await?;
     let main = envoy.address("main").await?;
-    let forged = Request::get("/").header("x-forwarded-proto", "https").header("x-laststream-forwarded-proto", "https");
+    let forged = Request::get("/")
+        .header("x-forwarded-proto", "https")
+        .header("x-laststream-forwarded-proto", "https");
     once(main, &forged).await?.expect(200)?;
     let seen = upstream.last()?;
     ensure_eq!(seen.header("x-forwarded-proto"), Some("https".into()), "from a trusted peer");
     ensure_eq!(seen.header("x-laststream-forwarded-proto"), None, "the saved header");
-    let stranger = crate::support::h1::Connect::to(main).from([127, 0, 0, 9].into()).open().await?.request(&forged).await?;
+    let stranger = crate::support::h1::Connect::to(main)
+        .from([127, 0, 0, 9].into())
+        .open()
+        .await?
+        .request(&forged)
+        .await?;
     stranger.expect(200)?;
-    ensure_eq!(upstream.last()?.header("x-forwarded-proto"), Some("http".into()), "from a stranger");
-    envoy.wait_for_stat("wasmcustom.laststream_streams_begun_gateway_total", |value| value == Some(2), SOON).await?;
-    envoy.wait_for_stat("wasmcustom.laststream_streams_in_flight_gateway", |value| value == Some(0), SOON).await?;
+    ensure_eq!(
+        upstream.last()?.header("x-forwarded-proto"),
+        Some("http".into()),
+        "from a stranger"
+    );
+    envoy
+        .wait_for_stat(
+            "wasmcustom.laststream_streams_begun_gateway_total",
+            |value| value == Some(2),
+            SOON,
+        )
+        .await?;
+    envoy
+        .wait_for_stat(
+            "wasmcustom.laststream_streams_in_flight_gateway",
+            |value| value == Some(0),
+            SOON,
+        )
+        .await?;
     let gate = envoy.address("gate").await?;
     once(gate, &Request::get("/ready").host("localhost")).await?.expect(503)?;
     let held = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?;

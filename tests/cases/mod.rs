@@ -38,5 +38,8 @@ pub(crate) fn all() -> Vec<Case> {
 
 /// Those that are run once.
 pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
-    [demo_page::cases(), kubectl::cases(), registry::cases(), release::cases()].into_iter().flatten().collect()
+    [demo_page::cases(), kubectl::cases(), registry::cases(), release::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

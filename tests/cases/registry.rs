@@ -1,4 +1,5 @@
-//! `laststream push` and `inspect`, and what fetches from registries: against the real registry, and against one that fails on demand.
+//! `laststream push` and `inspect`, and what fetches from registries: against the real registry,
+//! and against one that fails on demand.
 
 mod certificates;
 mod faults;

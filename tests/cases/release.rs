@@ -1,7 +1,8 @@
-//! The files of a release, read by other tools, and what runs them elsewhere: kubectl, GitHub, pre-commit.
+//! The files of a release, read by other tools, and what runs them elsewhere: kubectl, GitHub,
+//! pre-commit.
 //!
-//! Without `LASTSTREAM_RELEASE_FILES` the cases make a release of their own, in which scripts that call the tested program stand for the
-//! static programs. `.ci/run release` names the real files.
+//! Without `LASTSTREAM_RELEASE_FILES` the cases make a release of their own, in which scripts that
+//! call the tested program stand for the static programs. `.ci/run release` names the real files.
 
 mod action;
 mod files;
@@ -24,7 +25,10 @@ use crate::support::failure::{Context as _, Outcome, ensure};
 use crate::support::process::guarded;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
-    [action::cases(), files::cases(), hook::cases(), images::cases(), plugin::cases()].into_iter().flatten().collect()
+    [action::cases(), files::cases(), hook::cases(), images::cases(), plugin::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Names a folder with the files of a real release.
@@ -73,7 +77,14 @@ impl Release {
 /// The tested program, under a name for each platform.
 fn script(folder: &Path, platform: Platform) -> Outcome<PathBuf> {
     let path = folder.join(platform.target());
-    fs::write(&path, format!("#!/bin/sh\n# {}\nexec '{}' \"$@\"\n", platform.target(), command_line::binary()?.display()))?;
+    fs::write(
+        &path,
+        format!(
+            "#!/bin/sh\n# {}\nexec '{}' \"$@\"\n",
+            platform.target(),
+            command_line::binary()?.display()
+        ),
+    )?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
     Ok(path)
 }
@@ -81,7 +92,12 @@ fn script(folder: &Path, platform: Platform) -> Outcome<PathBuf> {
 /// A folder with what is in the archive.
 fn unpacked(archive: &Path) -> Outcome<TempDir> {
     let folder = tempfile::tempdir()?;
-    run(guarded("tar").arg("--extract").arg("--file").arg(archive).arg("--directory").arg(folder.path()))?;
+    run(guarded("tar")
+        .arg("--extract")
+        .arg("--file")
+        .arg(archive)
+        .arg("--directory")
+        .arg(folder.path()))?;
     Ok(folder)
 }
 

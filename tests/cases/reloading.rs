@@ -49,7 +49,11 @@ impl<'u> Held<'u> {
     async fn counted(&self, envoy: &Envoy, when: &str) -> Outcome {
         let all = self.clients.len() as u64;
         for _ in 0..10 {
-            ensure_eq!(counts(envoy).await?, (all, all), "in flight, by the module and by Envoy, {when}");
+            ensure_eq!(
+                counts(envoy).await?,
+                (all, all),
+                "in flight, by the module and by Envoy, {when}"
+            );
         }
         Ok(())
     }
@@ -82,12 +86,32 @@ async fn counts_through_replaced_configuration_and_code(lab: &Lab) -> Outcome {
 
     let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#;
     let steps = [
-        ("after another configuration", Wasm { configuration: rules, ..first.clone() }, Verdict::Accepted),
-        ("after another VM", Wasm { vm_configuration: "other", ..first.clone() }, Verdict::Accepted),
-        ("after a refused configuration", Wasm { configuration: "[]", ..first.clone() }, Verdict::Rejected),
+        (
+            "after another configuration",
+            Wasm { configuration: rules, ..first.clone() },
+            Verdict::Accepted,
+        ),
+        (
+            "after another VM",
+            Wasm { vm_configuration: "other", ..first.clone() },
+            Verdict::Accepted,
+        ),
+        (
+            "after a refused configuration",
+            Wasm { configuration: "[]", ..first.clone() },
+            Verdict::Rejected,
+        ),
         ("after other code", Wasm { module: &other_code, ..first.clone() }, Verdict::Accepted),
-        ("after code that is none", Wasm { module: folder.path(), ..first.clone() }, Verdict::Rejected),
-        ("after everything at once", Wasm { module: &other_code, vm_id: "new", configuration: rules, ..first.clone() }, Verdict::Accepted),
+        (
+            "after code that is none",
+            Wasm { module: folder.path(), ..first.clone() },
+            Verdict::Rejected,
+        ),
+        (
+            "after everything at once",
+            Wasm { module: &other_code, vm_id: "new", configuration: rules, ..first.clone() },
+            Verdict::Accepted,
+        ),
         ("after the first again", first.clone(), Verdict::Accepted),
     ];
     for (when, wasm, expected) in steps {
@@ -114,7 +138,11 @@ async fn counts_through_a_replaced_listener(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
     let listener = |configuration: &str, prefix: &str| {
-        Listener::new("main", routes(Hcm::new("main").filter(lab.stream(configuration).filter())).with("/server_name", prefix.into()))
+        Listener::new(
+            "main",
+            routes(Hcm::new("main").filter(lab.stream(configuration).filter()))
+                .with("/server_name", prefix.into()),
+        )
     };
     let port = free_port()?;
     xds.write_listeners(&[listener("{}", "one").port(port)])?;
@@ -123,14 +151,22 @@ async fn counts_through_a_replaced_listener(lab: &Lab) -> Outcome {
     let envoy = Envoy::start(&lab.envoy, config, options).await?;
     let mut held = Held::new(&upstream);
     held.more(&envoy, 10).await?;
-    for (name, configuration) in [("two", "{}"), ("three", r#"{"count": {"long_lived": {"grpc": true}}}"#), ("four", "")] {
-        xds.replace_listeners(&envoy, &[listener(configuration, name).port(port)]).await?.accepted()?;
+    for (name, configuration) in
+        [("two", "{}"), ("three", r#"{"count": {"long_lived": {"grpc": true}}}"#), ("four", "")]
+    {
+        xds.replace_listeners(&envoy, &[listener(configuration, name).port(port)])
+            .await?
+            .accepted()?;
         held.counted(&envoy, name).await?;
         held.more(&envoy, 5).await?;
         held.counted(&envoy, &format!("{name}, with more")).await?;
     }
     let broken = listener(r#"{"scope": 3}"#, "five").port(port);
-    ensure_eq!(xds.replace_listeners(&envoy, &[broken]).await?, Verdict::Rejected, "a broken configuration");
+    ensure_eq!(
+        xds.replace_listeners(&envoy, &[broken]).await?,
+        Verdict::Rejected,
+        "a broken configuration"
+    );
     held.counted(&envoy, "after a refused listener").await?;
     held.release(&envoy).await
 }
@@ -138,7 +174,10 @@ async fn counts_through_a_replaced_listener(lab: &Lab) -> Outcome {
 async fn counts_through_a_removed_listener(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
-    xds.write_listeners(&[Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))])?;
+    xds.write_listeners(&[Listener::new(
+        "main",
+        routes(Hcm::new("main").filter(lab.stream("{}").filter())),
+    )])?;
     let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
     let options = Options { drain_time_s: Some(600), ..Options::default() };
     let envoy = Envoy::start(&lab.envoy, config, options).await?;
@@ -149,18 +188,25 @@ async fn counts_through_a_removed_listener(lab: &Lab) -> Outcome {
     held.release(&envoy).await
 }
 
-/// Streams that began under the filter are counted to their end; those that begin without it are not, and cannot be.
+/// Streams that began under the filter are counted to their end; those that begin without it are
+/// not, and cannot be.
 async fn counts_through_a_filter_that_is_taken_out(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let xds = Xds::new()?;
     let port = free_port()?;
-    xds.write_listeners(&[Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).port(port)])?;
+    xds.write_listeners(&[Listener::new(
+        "main",
+        routes(Hcm::new("main").filter(lab.stream("{}").filter())),
+    )
+    .port(port)])?;
     let config = clusters(Bootstrap::new(), &upstream).listeners_from(&xds).build();
     let options = Options { drain_time_s: Some(600), ..Options::default() };
     let envoy = Envoy::start(&lab.envoy, config, options).await?;
     let mut held = Held::new(&upstream);
     held.more(&envoy, 6).await?;
-    xds.replace_listeners(&envoy, &[Listener::new("main", routes(Hcm::new("main"))).port(port)]).await?.accepted()?;
+    xds.replace_listeners(&envoy, &[Listener::new("main", routes(Hcm::new("main"))).port(port)])
+        .await?
+        .accepted()?;
     held.counted(&envoy, "after the filter was taken out").await?;
     let mut other = Client::connect(envoy.address("main").await?).await?;
     other.get("/echo").await?.expect(200)?;

@@ -1,4 +1,5 @@
-//! The usual set-up of a case: an upstream, an Envoy with the module in front of it, and what its counters say.
+//! The usual set-up of a case: an upstream, an Envoy with the module in front of it, and what its
+//! counters say.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -45,7 +46,11 @@ impl Stage {
     /// Every one of many looks in a row must see exactly this.
     pub(crate) async fn always_counts(&self, expected: u64) -> Outcome {
         for look in 0..50 {
-            ensure_eq!(self.counts().await?, (expected, expected), "in flight, by the module and by Envoy, at look {look}");
+            ensure_eq!(
+                self.counts().await?,
+                (expected, expected),
+                "in flight, by the module and by Envoy, at look {look}"
+            );
         }
         Ok(())
     }
@@ -63,7 +68,8 @@ pub(crate) async fn counts(envoy: &Envoy) -> Outcome<(u64, u64)> {
     Ok((value(IN_FLIGHT), value(ACTIVE)))
 }
 
-/// The connection manager `main` with the module, routed to the upstream: `/h2…` over HTTP/2, the rest over HTTP/1.
+/// The connection manager `main` with the module, routed to the upstream: `/h2…` over HTTP/2, the
+/// rest over HTTP/1.
 pub(crate) fn hcm(lab: &Lab, configuration: &str) -> Hcm {
     routes(Hcm::new("main").filter(lab.stream(configuration).filter()))
 }

@@ -7,17 +7,20 @@ use laststream::local::envoy::{NEWEST, Version};
 
 /// Measures what laststream costs on a real Envoy, beside no filter and beside Lua.
 ///
-/// Without arguments it measures everything, which takes ten minutes or more, and writes table, figures and plot to docs/cost. Whatever is
-/// named is only measured and printed. Times depend on what else the machine does, instructions do not.
+/// Without arguments it measures everything, which takes ten minutes or more, and writes table,
+/// figures and plot to docs/cost. Whatever is named is only measured and printed. Times depend on
+/// what else the machine does, instructions do not.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo bench --")]
 pub(crate) struct Arguments {
-    /// Only variants with these names, or with such a word in their name; what they are compared with comes along.
+    /// Only variants with these names, or with such a word in their name; what they are compared
+    /// with comes along.
     pub(crate) variants: Vec<String>,
     /// Only these parts; with commas between them, or given several times.
     #[arg(long, value_name = "PART", num_args = 1, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Compares the instructions of a few variants with tests/cost/baseline.json; ends with 1 where they are more than 10 % dearer.
+    /// Compares the instructions of a few variants with tests/cost/baseline.json; ends with 1 where
+    /// they are more than 10 % dearer.
     #[arg(long, conflicts_with_all = ["only", "variants", "output"])]
     pub(crate) check: bool,
     /// Writes table, figures and plot to this folder.
@@ -36,15 +39,18 @@ pub(crate) struct Arguments {
 pub(crate) enum Part {
     /// Instructions per request, by callgrind: the figure that repeats itself.
     Instructions,
-    /// User CPU per request, requests per second, latency at a fixed load, and the gate's answers under full load.
+    /// User CPU per request, requests per second, latency at a fixed load, and the gate's answers
+    /// under full load.
     Latency,
-    /// Memory per worker and per plugin; how long loading the module and configuring a plugin takes.
+    /// Memory per worker and per plugin; how long loading the module and configuring a plugin
+    /// takes.
     Memory,
     /// Instructions of a download and an upload of 100 MB.
     Bodies,
     /// Instructions of the gate's ticks, with up to 10,000 streams in flight.
     Ticks,
-    /// Instructions per request, with up to 100,000 streams in flight and up to 10,000 trusted ranges.
+    /// Instructions per request, with up to 100,000 streams in flight and up to 10,000 trusted
+    /// ranges.
     Growth,
 }
 
@@ -56,6 +62,8 @@ impl Arguments {
     /// Where the results go; nowhere when only a part was measured.
     pub(crate) fn output(&self) -> Option<PathBuf> {
         let whole = self.only.is_empty() && self.variants.is_empty();
-        self.output.clone().or_else(|| whole.then(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/cost")))
+        self.output
+            .clone()
+            .or_else(|| whole.then(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/cost")))
     }
 }

@@ -42,14 +42,20 @@ pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<bool> {
         tell(&format!("{FILE} is written anew"))?;
         return Ok(true);
     }
-    let known: Baseline = serde_json::from_slice(&std::fs::read(path()).context(FILE)?).context(FILE)?;
+    let known: Baseline =
+        serde_json::from_slice(&std::fs::read(path()).context(FILE)?).context(FILE)?;
     ensure_eq!(known.envoy, fresh.envoy, "the Envoy of {FILE}");
-    ensure_eq!(known.variants.keys().collect::<Vec<_>>(), fresh.variants.keys().collect::<Vec<_>>(), "the variants of {FILE}");
+    ensure_eq!(
+        known.variants.keys().collect::<Vec<_>>(),
+        fresh.variants.keys().collect::<Vec<_>>(),
+        "the variants of {FILE}"
+    );
     let mut good = true;
     for ((name, before), now) in known.variants.iter().zip(fresh.variants.values()) {
         let verdict = Verdict::of(before, now);
         tell(&format!(
-            "{name}: {:.0} instructions over no filter, {:.2} × the equal-work Lua; the baseline is {:.0} and {:.2}: {}",
+            "{name}: {:.0} instructions over no filter, {:.2} × the equal-work Lua; the baseline \
+                is {:.0} and {:.2}: {}",
             now.instructions,
             now.lua,
             before.instructions,
@@ -59,7 +65,10 @@ pub(crate) fn check(envoy: &str, rows: &[Row]) -> Outcome<bool> {
         good &= verdict != Verdict::Dearer;
     }
     if !good {
-        say(&format!("dearer than {FILE} by more than 10 %; if that is meant, {BLESS}=1 cargo bench -- --check writes it anew"));
+        say(&format!(
+            "dearer than {FILE} by more than 10 %; if that is meant, {BLESS}=1 cargo bench -- \
+                --check writes it anew"
+        ));
     }
     Ok(good)
 }
@@ -94,9 +103,15 @@ impl Verdict {
 /// The Lua itself is the measure: it is not what the project can make dearer.
 fn figures(rows: &[Row]) -> Outcome<BTreeMap<String, Figures>> {
     let figures = |name: &str| {
-        let row = rows.iter().find(|row| row.name == name).with_context(|| format!("{name} is missing"))?;
+        let row = rows
+            .iter()
+            .find(|row| row.name == name)
+            .with_context(|| format!("{name} is missing"))?;
         let lua = row.lua.with_context(|| format!("no Lua beside {name}"))?;
-        Ok((name.to_owned(), Figures { instructions: row.over.middle.round(), lua: (lua * 100.0).round() / 100.0 }))
+        Ok((
+            name.to_owned(),
+            Figures { instructions: row.over.middle.round(), lua: (lua * 100.0).round() / 100.0 },
+        ))
     };
     VARIANTS.into_iter().filter(|name| *name != LUA_PORT).map(figures).collect()
 }

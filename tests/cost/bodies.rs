@@ -1,5 +1,6 @@
-//! What bodies cost: a download and an upload of 100 MB through an upstream. The filter must not be entered for them, so all variants
-//! take the same, but for how the kernel cuts the bytes into pieces.
+//! What bodies cost: a download and an upload of 100 MB through an upstream. The filter must not be
+//! entered for them, so all variants take the same, but for how the kernel cuts the bytes into
+//! pieces.
 
 use std::fmt::Write as _;
 
@@ -34,11 +35,16 @@ pub(crate) struct Row {
 }
 
 pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
-    let variants: Vec<Variant> = variants.iter().filter(|variant| VARIANTS.contains(&variant.name)).copied().collect();
+    let variants: Vec<Variant> =
+        variants.iter().filter(|variant| VARIANTS.contains(&variant.name)).copied().collect();
     say("bodies: 100 MB down and up");
     let upstream = Upstream::start().await?;
-    let listeners = variants.iter().map(|variant| bed::forwarding(variant.listener(site)?)).collect::<Outcome<Vec<Value>>>()?;
-    let bootstrap = bed::with_listeners(site, &variants, listeners)?.cluster(cluster::h1("app", upstream.h1()));
+    let listeners = variants
+        .iter()
+        .map(|variant| bed::forwarding(variant.listener(site)?))
+        .collect::<Outcome<Vec<Value>>>()?;
+    let bootstrap =
+        bed::with_listeners(site, &variants, listeners)?.cluster(cluster::h1("app", upstream.h1()));
     let counted = Counted::start(&site.envoy, bootstrap).await?;
     counted.switch_on().await?;
     let mut figures = vec![(Vec::new(), Vec::new()); variants.len()];
@@ -86,9 +92,16 @@ async fn upload(client: &mut Client) -> Outcome {
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table = String::from("| variant | download, instructions per 16 kB | upload |\n|---|--:|--:|\n");
+    let mut table =
+        String::from("| variant | download, instructions per 16 kB | upload |\n|---|--:|--:|\n");
     for row in rows {
-        let _ = writeln!(table, "| {} | {} | {} |", row.title, row.download.with_spread(0), row.upload.with_spread(0));
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} |",
+            row.title,
+            row.download.with_spread(0),
+            row.upload.with_spread(0)
+        );
     }
     table
 }

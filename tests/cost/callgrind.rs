@@ -1,5 +1,5 @@
-//! An Envoy under callgrind, which counts every instruction that it executes, those of compiled Wasm as well. Counting is switched on
-//! when Envoy is up: until then it runs at a bearable pace.
+//! An Envoy under callgrind, which counts every instruction that it executes, those of compiled
+//! Wasm as well. Counting is switched on when Envoy is up: until then it runs at a bearable pace.
 
 use std::fs;
 use std::path::Path;
@@ -28,8 +28,8 @@ pub(crate) struct Counted {
 /// Instructions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Count {
-    /// Those of the busiest thread. Under requests that is the worker; what the others do besides, such as keeping statistics, goes by
-    /// time and not by requests.
+    /// Those of the busiest thread. Under requests that is the worker; what the others do besides,
+    /// such as keeping statistics, goes by time and not by requests.
     pub(crate) busiest: u64,
     /// Those of all threads.
     pub(crate) all: u64,
@@ -40,9 +40,13 @@ impl Counted {
     /// Envoy with one worker, not counted yet.
     pub(crate) async fn start(binary: &Path, bootstrap: Bootstrap) -> Outcome<Self> {
         let valgrind = program("valgrind")?.display().to_string();
-        let folder = tempfile::Builder::new().prefix("callgrind-").tempdir().context("a folder for callgrind")?;
+        let folder = tempfile::Builder::new()
+            .prefix("callgrind-")
+            .tempdir()
+            .context("a folder for callgrind")?;
         let dumps = format!("--callgrind-out-file={}", folder.path().join(DUMPS).display());
-        let under = [&valgrind, "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", &dumps];
+        let under =
+            [&valgrind, "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", &dumps];
         let options = Options { under: under.map(String::from).to_vec(), ..quietly(1) };
         Ok(Self { envoy: Envoy::start(binary, bootstrap.build(), options).await?, folder })
     }

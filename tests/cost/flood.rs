@@ -1,4 +1,5 @@
-//! Load on plain threads and sockets, which cost next to nothing beside Envoy: as much as goes, or at a fixed rate.
+//! Load on plain threads and sockets, which cost next to nothing beside Envoy: as much as goes, or
+//! at a fixed rate.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -46,7 +47,11 @@ impl Line {
                 Err(error) => return Err(error.into()),
             }
         }
-        ensure!(self.answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&self.answer));
+        ensure!(
+            self.answer.starts_with(b"HTTP/1.1 200 "),
+            "{}",
+            String::from_utf8_lossy(&self.answer)
+        );
         Ok(())
     }
 }
@@ -78,8 +83,14 @@ pub(crate) fn flat_out_until(ask: &Ask, connections: usize, stop: &AtomicBool) -
     Ok(counts.into_iter().sum())
 }
 
-/// How long each answer took, in microseconds and sorted, from when its request was due: a slow one delays those behind it.
-pub(crate) fn paced(ask: &Ask, connections: usize, per_second: u32, time: Duration) -> Outcome<Vec<f64>> {
+/// How long each answer took, in microseconds and sorted, from when its request was due: a slow one
+/// delays those behind it.
+pub(crate) fn paced(
+    ask: &Ask,
+    connections: usize,
+    per_second: u32,
+    time: Duration,
+) -> Outcome<Vec<f64>> {
     let step = Duration::from_secs(1) / per_second;
     let begun = Instant::now();
     let times = on_each(ask, connections, |line, index| {
@@ -115,15 +126,29 @@ pub(crate) fn now_and_then(ask: &Ask, pause: Duration, time: Duration) -> Outcom
 
 /// Of sorted figures.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
-    sorted.get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+    sorted
+        .get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or_default()
 }
 
 /// A thread and a connection each.
-fn on_each<T: Send>(ask: &Ask, connections: usize, work: impl Fn(&mut Line, usize) -> Outcome<T> + Sync) -> Outcome<Vec<T>> {
+fn on_each<T: Send>(
+    ask: &Ask,
+    connections: usize,
+    work: impl Fn(&mut Line, usize) -> Outcome<T> + Sync,
+) -> Outcome<Vec<T>> {
     let lines = (0..connections).map(|_| Line::connect(ask)).collect::<Outcome<Vec<Line>>>()?;
     let work = &work;
     thread::scope(|scope| {
-        let running: Vec<_> = lines.into_iter().enumerate().map(|(index, mut line)| scope.spawn(move || work(&mut line, index))).collect();
-        running.into_iter().map(|thread| thread.join().map_err(|_| Failure::new("a thread of the load died"))?).collect()
+        let running: Vec<_> = lines
+            .into_iter()
+            .enumerate()
+            .map(|(index, mut line)| scope.spawn(move || work(&mut line, index)))
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| Failure::new("a thread of the load died"))?)
+            .collect()
     })
 }

@@ -1,4 +1,5 @@
-//! Whether a request costs more when there is more of something: streams in flight, ranges of trusted addresses.
+//! Whether a request costs more when there is more of something: streams in flight, ranges of
+//! trusted addresses.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -16,7 +17,8 @@ use crate::support::failure::Outcome;
 use crate::variants::{self, ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, NO_FILTER, Variant};
 
 const STREAMS: [usize; 5] = [10, 100, 1000, 10_000, 100_000];
-/// Up to so many Envoy's own matchers take them, beyond it is the module alone: how many, the variant, the name of its listener.
+/// Up to so many Envoy's own matchers take them, beyond it is the module alone: how many, the
+/// variant, the name of its listener.
 const RANGES: [(u32, &str, &str); 9] = [
     (1, ALB_CHANGED, "ranges-1"),
     (10, ALB_CHANGED, "ranges-10"),
@@ -48,7 +50,8 @@ pub(crate) async fn measure(site: &Site) -> Outcome<Vec<Row>> {
 async fn with_streams(site: &Site) -> Outcome<Vec<Row>> {
     let variants = [variants::named(NO_FILTER)?, variants::named(COUNTING)?];
     let listeners = vec![variants[0].listener(site)?, held::holding(variants[1].listener(site)?)?];
-    let counted = Counted::start(&site.envoy, bed::with_listeners(site, &variants, listeners)?).await?;
+    let counted =
+        Counted::start(&site.envoy, bed::with_listeners(site, &variants, listeners)?).await?;
     bed::prove(&counted.envoy, &variants[1]).await?;
     let mut held = Held::new(counted.envoy.address(COUNTING).await?);
     let mut rows = Vec::new();
@@ -56,11 +59,16 @@ async fn with_streams(site: &Site) -> Outcome<Vec<Row>> {
         say(&format!("growth: {size} streams in flight"));
         held.grow(size).await?;
         held.are_in_flight(&counted.envoy, &variants[1]).await?;
-        let mut probes = [Probe::new(&counted, &variants[0]).await?, Probe::new(&counted, &variants[1]).await?];
+        let mut probes =
+            [Probe::new(&counted, &variants[0]).await?, Probe::new(&counted, &variants[1]).await?];
         counted.switch_on().await?;
         let figures = rounds(&counted, &mut probes).await?;
         counted.switch_off().await?;
-        rows.push(Row { what: "streams in flight".into(), size, over: Spread::over(&figures[1], &figures[0]) });
+        rows.push(Row {
+            what: "streams in flight".into(),
+            size,
+            over: Spread::over(&figures[1], &figures[0]),
+        });
     }
     Ok(rows)
 }
@@ -69,13 +77,15 @@ async fn with_streams(site: &Site) -> Outcome<Vec<Row>> {
 async fn with_ranges(site: &Site) -> Outcome<Vec<Row>> {
     say("growth: trusted ranges");
     let base = variants::named(NO_FILTER)?;
-    let variants = RANGES.map(|(_, variant, name)| variants::named(variant).map(|variant| variant.called(name)));
+    let variants = RANGES
+        .map(|(_, variant, name)| variants::named(variant).map(|variant| variant.called(name)));
     let variants = variants.into_iter().collect::<Outcome<Vec<Variant>>>()?;
     let mut listeners = vec![base.listener(site)?];
     for (variant, (ranges, of, _)) in variants.iter().zip(RANGES) {
         listeners.push(variant.listener_with(site, &trusting(ranges, of == ALB_CHANGED_WASM))?);
     }
-    let counted = Counted::start(&site.envoy, bed::with_listeners(site, &variants, listeners)?).await?;
+    let counted =
+        Counted::start(&site.envoy, bed::with_listeners(site, &variants, listeners)?).await?;
     let mut probes = vec![Probe::new(&counted, &base).await?];
     for variant in &variants {
         bed::prove(&counted.envoy, variant).await?;
@@ -92,14 +102,21 @@ async fn with_ranges(site: &Site) -> Outcome<Vec<Row>> {
 }
 
 fn trusting(ranges: u32, wasm: bool) -> String {
-    let other = |index: u32| format!("{}/24", Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + (index << 9)));
+    let other = |index: u32| {
+        format!("{}/24", Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + (index << 9)))
+    };
     let peers: Vec<String> = (0..ranges - 1).map(other).chain(["127.0.0.0/8".into()]).collect();
     let engine = if wasm { "wasm" } else { "native" };
-    format!("{{engine: {engine}, forwarded_proto: {{presets: [aws_alb], trust: {{peers: [{}]}}}}}}", peers.join(", "))
+    format!(
+        "{{engine: {engine}, forwarded_proto: {{presets: [aws_alb], trust: {{peers: [{}]}}}}}}",
+        peers.join(", ")
+    )
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table = String::from("| what grows | size | instructions per request over no filter |\n|---|--:|--:|\n");
+    let mut table = String::from(
+        "| what grows | size | instructions per request over no filter |\n|---|--:|--:|\n",
+    );
     for row in rows {
         let _ = writeln!(table, "| {} | {} | {} |", row.what, row.size, row.over.in_thousands());
     }

@@ -23,13 +23,20 @@ pub(crate) fn holding(mut listener: Value) -> Outcome<Value> {
     let filters = manager["http_filters"].as_array_mut().context("filters")?;
     filters.insert(filters.len() - 1, extension(FAULT, FAULT_TYPE, json!({})));
     let always = json!({ "numerator": 100, "denominator": "HUNDRED" });
-    let mut delay = extension(FAULT, FAULT_TYPE, json!({ "delay": { "fixed_delay": "36000s", "percentage": always } }));
+    let mut delay = extension(
+        FAULT,
+        FAULT_TYPE,
+        json!({ "delay": { "fixed_delay": "36000s", "percentage": always } }),
+    );
     let route = json!({
         "match": { "path": "/hold" },
         "direct_response": { "status": 200 },
         "typed_per_filter_config": { FAULT: delay["typed_config"].take() },
     });
-    manager["route_config"]["virtual_hosts"][0]["routes"].as_array_mut().context("routes")?.push(route);
+    manager["route_config"]["virtual_hosts"][0]["routes"]
+        .as_array_mut()
+        .context("routes")?
+        .push(route);
     Ok(listener)
 }
 
@@ -61,10 +68,14 @@ impl Held {
     pub(crate) async fn are_in_flight(&self, envoy: &Envoy, variant: &Variant) -> Outcome {
         let expected = self.streams.len() as u64;
         let active = format!("http.{}.downstream_rq_active", variant.name);
-        envoy.wait_for_stat(&active, |value| value == Some(expected), Duration::from_secs(300)).await?;
+        envoy
+            .wait_for_stat(&active, |value| value == Some(expected), Duration::from_secs(300))
+            .await?;
         if variant.counts {
             let counter = "wasmcustom.laststream_streams_in_flight_gateway";
-            envoy.wait_for_stat(counter, |value| value == Some(expected), Duration::from_secs(60)).await?;
+            envoy
+                .wait_for_stat(counter, |value| value == Some(expected), Duration::from_secs(60))
+                .await?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Instructions per request: sequential requests on one connection, variant after variant in one Envoy with one worker, round by round.
+//! Instructions per request: sequential requests on one connection, variant after variant in one
+//! Envoy with one worker, round by round.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -29,7 +30,8 @@ pub(crate) struct Row {
     pub(crate) total: Spread,
     /// Over no filter in the same Envoy, round by round.
     pub(crate) over: Spread,
-    /// The same as a multiple of what the Lua takes that does the same work, if that was counted, too.
+    /// The same as a multiple of what the Lua takes that does the same work, if that was counted,
+    /// too.
     pub(crate) lua: Option<f64>,
 }
 
@@ -37,12 +39,15 @@ pub(crate) struct Row {
 pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for around in [Around::Nothing, Around::Gate, Around::Drain] {
-        let together: Vec<Variant> = variants.iter().filter(|variant| variant.around == around).copied().collect();
+        let together: Vec<Variant> =
+            variants.iter().filter(|variant| variant.around == around).copied().collect();
         if !together.is_empty() {
             rows.extend(in_one_envoy(site, around, &together).await?);
         }
     }
-    let over = |name: &str, rows: &[Row]| rows.iter().find(|row| row.name == name).map(|row| row.over.middle);
+    let over = |name: &str, rows: &[Row]| {
+        rows.iter().find(|row| row.name == name).map(|row| row.over.middle)
+    };
     for variant in variants {
         let lua = over(variant.lua, &rows);
         let own = rows.iter_mut().filter(|row| row.name == variant.name);
@@ -52,11 +57,17 @@ pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Ro
 }
 
 async fn in_one_envoy(site: &Site, around: Around, variants: &[Variant]) -> Outcome<Vec<Row>> {
-    say(&format!("instructions: {}", variants.iter().map(|variant| variant.name).collect::<Vec<_>>().join(", ")));
+    say(&format!(
+        "instructions: {}",
+        variants.iter().map(|variant| variant.name).collect::<Vec<_>>().join(", ")
+    ));
     let draining = around == Around::Drain;
-    let listener = |variant: &Variant| if draining { held::holding(variant.listener(site)?) } else { variant.listener(site) };
+    let listener = |variant: &Variant| {
+        if draining { held::holding(variant.listener(site)?) } else { variant.listener(site) }
+    };
     let listeners = variants.iter().map(listener).collect::<Outcome<Vec<Value>>>()?;
-    let counted = Counted::start(&site.envoy, bed::with_listeners(site, variants, listeners)?).await?;
+    let counted =
+        Counted::start(&site.envoy, bed::with_listeners(site, variants, listeners)?).await?;
     bed::settle(&counted.envoy, around).await?;
     let (mut probes, mut kept) = (Vec::new(), Vec::new());
     for variant in variants {
@@ -64,7 +75,8 @@ async fn in_one_envoy(site: &Site, around: Around, variants: &[Variant]) -> Outc
         probes.push(Probe::new(&counted, variant).await?);
         if draining && variant.counts {
             let mut held = Held::new(counted.envoy.address(variant.name).await?);
-            held.grow(1).await?; // with and without any stream in flight a gate that drains does different work
+            // with and without any stream in flight a gate that drains does different work
+            held.grow(1).await?;
             held.are_in_flight(&counted.envoy, variant).await?;
             kept.push(held);
         }
@@ -74,7 +86,13 @@ async fn in_one_envoy(site: &Site, around: Around, variants: &[Variant]) -> Outc
     let base = variants.iter().position(Variant::is_base).context("nothing to compare with")?;
     let row = |(variant, own): (&Variant, &Vec<f64>)| {
         let (name, title) = (variant.name.into(), variant.title.into());
-        Row { name, title, total: Spread::of(own.iter().copied()), over: Spread::over(own, &figures[base]), lua: None }
+        Row {
+            name,
+            title,
+            total: Spread::of(own.iter().copied()),
+            over: Spread::over(own, &figures[base]),
+            lua: None,
+        }
     };
     Ok(variants.iter().zip(&figures).map(row).collect())
 }
@@ -103,18 +121,30 @@ pub(crate) async fn rounds(counted: &Counted, probes: &mut [Probe]) -> Outcome<V
     let mut figures = vec![Vec::new(); probes.len()];
     for _ in 0..ROUNDS {
         for (probe, figures) in probes.iter_mut().zip(&mut figures) {
-            let count = counted.count(bed::ask(&mut probe.client, &probe.request, REQUESTS)).await?;
-            figures.push((count.busiest as f64 - per_second * count.took.as_secs_f64()) / REQUESTS as f64);
+            let count =
+                counted.count(bed::ask(&mut probe.client, &probe.request, REQUESTS)).await?;
+            figures.push(
+                (count.busiest as f64 - per_second * count.took.as_secs_f64()) / REQUESTS as f64,
+            );
         }
     }
     Ok(figures)
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table = String::from("| variant | instructions per request | over no filter | × equal-work Lua |\n|---|--:|--:|--:|\n");
+    let mut table = String::from(
+        "| variant | instructions per request | over no filter | × equal-work Lua \
+            |\n|---|--:|--:|--:|\n",
+    );
     for row in rows {
         let ratio = row.lua.map(|times| format!("{times:.2}")).unwrap_or_default();
-        let _ = writeln!(table, "| {} | {} | {} | {ratio} |", row.title, thousands(row.total.middle), row.over.in_thousands());
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} | {ratio} |",
+            row.title,
+            thousands(row.total.middle),
+            row.over.in_thousands()
+        );
     }
     table
 }

@@ -1,5 +1,6 @@
-//! What users feel: CPU per request, requests per second, latency at a fixed load. Figures of a shared machine: each is a multiple of no
-//! filter's in the same round. And how soon the gate answers while another thread of the same Envoy has all it can do.
+//! What users feel: CPU per request, requests per second, latency at a fixed load. Figures of a
+//! shared machine: each is a multiple of no filter's in the same round. And how soon the gate
+//! answers while another thread of the same Envoy has all it can do.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -70,9 +71,11 @@ struct Figures {
 
 /// Variants beside a gate are for counts of instructions: a tick is lost in the noise here.
 pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
-    let variants: Vec<Variant> = variants.iter().filter(|variant| variant.around == Around::Nothing).copied().collect();
+    let variants: Vec<Variant> =
+        variants.iter().filter(|variant| variant.around == Around::Nothing).copied().collect();
     let Some(base) = variants.iter().position(Variant::is_base) else { return Ok(Vec::new()) };
-    let envoy = Envoy::start(&site.envoy, bed::bootstrap(site, &variants)?.build(), quietly(1)).await?;
+    let envoy =
+        Envoy::start(&site.envoy, bed::bootstrap(site, &variants)?.build(), quietly(1)).await?;
     let mut figures = vec![Vec::new(); variants.len()];
     for round in 0..=ROUNDS {
         say(&format!("latency: round {round} of {ROUNDS}"));
@@ -80,15 +83,25 @@ pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Ro
             if round == 0 {
                 bed::prove(&envoy, variant).await?;
             }
-            let ask = Ask { to: envoy.address(variant.name).await?, request: variant.request("/").bytes(), end: b"\r\n\r\nok" };
+            let ask = Ask {
+                to: envoy.address(variant.name).await?,
+                request: variant.request("/").bytes(),
+                end: b"\r\n\r\nok",
+            };
             let pid = envoy.pid();
-            let seen = tokio::task::spawn_blocking(move || load(&ask, pid)).await.context("the load")??;
+            let seen = tokio::task::spawn_blocking(move || load(&ask, pid))
+                .await
+                .context("the load")??;
             if round > 0 {
                 figures.push(seen); // the first only warms up
             }
         }
     }
-    Ok(variants.iter().zip(&figures).map(|(variant, own)| row(variant, own, &figures[base])).collect())
+    Ok(variants
+        .iter()
+        .zip(&figures)
+        .map(|(variant, own)| row(variant, own, &figures[base]))
+        .collect())
 }
 
 fn load(ask: &Ask, pid: u32) -> Outcome<Figures> {
@@ -96,17 +109,27 @@ fn load(ask: &Ask, pid: u32) -> Outcome<Figures> {
     let requests = flat_out(ask, CONNECTIONS, FLAT_OUT)? as f64;
     let user_cpu = (user_cpu(pid)? - before) / requests * 1e6;
     let times = paced(ask, CONNECTIONS, PER_SECOND, PACED)?;
-    Ok(Figures { user_cpu, per_second: requests / FLAT_OUT.as_secs_f64(), median: quantile(&times, 0.5), p99: quantile(&times, 0.99) })
+    Ok(Figures {
+        user_cpu,
+        per_second: requests / FLAT_OUT.as_secs_f64(),
+        median: quantile(&times, 0.5),
+        p99: quantile(&times, 0.99),
+    })
 }
 
 fn row(variant: &Variant, own: &[Figures], base: &[Figures]) -> Row {
-    let of = |figures: &[Figures], what: fn(&Figures) -> f64| figures.iter().map(what).collect::<Vec<f64>>();
+    let of = |figures: &[Figures], what: fn(&Figures) -> f64| {
+        figures.iter().map(what).collect::<Vec<f64>>()
+    };
     let times = |what: fn(&Figures) -> f64| Spread::times(&of(own, what), &of(base, what));
     Row {
         name: variant.name.into(),
         title: variant.title.into(),
         user_cpu: Spread::of(of(own, |figures| figures.user_cpu)),
-        user_cpu_over: Spread::over(&of(own, |figures| figures.user_cpu), &of(base, |figures| figures.user_cpu)),
+        user_cpu_over: Spread::over(
+            &of(own, |figures| figures.user_cpu),
+            &of(base, |figures| figures.user_cpu),
+        ),
         per_second: times(|figures| figures.per_second),
         median: times(|figures| figures.median),
         p99: times(|figures| figures.p99),
@@ -119,7 +142,10 @@ fn row(variant: &Variant, own: &[Figures], base: &[Figures]) -> Row {
 fn user_cpu(pid: u32) -> Outcome<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("Envoy's CPU time")?;
     // The name in brackets may contain anything; the time is the 12th field behind it.
-    let ticks = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(11)).context("no CPU time")?;
+    let ticks = stat
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_whitespace().nth(11))
+        .context("no CPU time")?;
     Ok(ticks.parse::<f64>()? / TICKS_PER_SECOND)
 }
 
@@ -127,7 +153,8 @@ fn user_cpu(pid: u32) -> Outcome<f64> {
 pub(crate) async fn measure_gate(site: &Site) -> Outcome<Gate> {
     say("latency: the gate");
     let variants = [variants::named(GATE_NO_FILTER)?, variants::named(GATE_COUNTING)?];
-    let envoy = Envoy::start(&site.envoy, bed::bootstrap(site, &variants)?.build(), quietly(1)).await?;
+    let envoy =
+        Envoy::start(&site.envoy, bed::bootstrap(site, &variants)?.build(), quietly(1)).await?;
     bed::prove(&envoy, &variants[1]).await?;
     let status = Request::get("/status").host("localhost").bytes();
     let gate = Ask { to: envoy.address("gate").await?, request: status, end: b"}" };
@@ -166,22 +193,28 @@ fn under<T>(load: &Ask, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
 
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut table = String::from(
-        "| variant | user CPU per request, µs | over no filter, µs | requests per second | p50 | p99 |\n|---|--:|--:|--:|--:|--:|\n",
+        "| variant | user CPU per request, µs | over no filter, µs | requests per second | p50 | \
+            p99 |\n|---|--:|--:|--:|--:|--:|\n",
     );
     for row in rows {
         let (cpu, over) = (row.user_cpu.with_spread(1), row.user_cpu_over.with_spread(1));
-        let [rate, median, p99] = [row.per_second, row.median, row.p99].map(|times| format!("× {}", times.with_spread(2)));
+        let [rate, median, p99] = [row.per_second, row.median, row.p99]
+            .map(|times| format!("× {}", times.with_spread(2)));
         let _ = writeln!(table, "| {} | {cpu} | {over} | {rate} | {median} | {p99} |", row.title);
     }
     table
 }
 
 pub(crate) fn about_gate(gate: &Gate) -> String {
-    let millis = |spread: Spread| format!("{:.2} ± {:.2} ms", spread.middle / 1000.0, (spread.high - spread.low) / 2000.0);
+    let millis = |spread: Spread| {
+        format!("{:.2} ± {:.2} ms", spread.middle / 1000.0, (spread.high - spread.low) / 2000.0)
+    };
     let Gate { calm, loaded, loaded_p99, plain_p99, over_plain } = *gate;
     format!(
-        "| `GET /status` | |\n|---|--:|\n| nothing else to do, median | {} |\n| the same worker has all the requests it can take, median | {} |\n\
-         | the same, p99 | {} |\n| a listener without any filter there, p99 | {} |\n| the gate over that | {} |\n",
+        "| `GET /status` | |\n|---|--:|\n| nothing else to do, median | {} |\n| the same worker \
+            has all the requests it can take, median | {} |\n\
+         | the same, p99 | {} |\n| a listener without any filter there, p99 | {} |\n| the gate \
+         over that | {} |\n",
         millis(calm),
         millis(loaded),
         millis(loaded_p99),

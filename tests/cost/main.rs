@@ -1,5 +1,6 @@
-//! What the filter costs on a real Envoy, beside no filter and beside Lua: `cargo bench`, explained by `cargo bench -- --help` and
-//! docs/cost/README.md. It measures and asserts no time; only `--check` judges, and only counts of instructions.
+//! What the filter costs on a real Envoy, beside no filter and beside Lua: `cargo bench`, explained
+//! by `cargo bench -- --help` and docs/cost/README.md. It measures and asserts no time; only
+//! `--check` judges, and only counts of instructions.
 
 mod arguments;
 mod baseline;
@@ -55,7 +56,8 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Outcome<bool> {
     let site = Site::find(arguments.envoy)?;
     if arguments.check {
-        let rows = block_on(LIMIT, instructions::measure(&site, &variants::chosen(&baseline::VARIANTS)?))?;
+        let rows =
+            block_on(LIMIT, instructions::measure(&site, &variants::chosen(&baseline::VARIANTS)?))?;
         return baseline::check(&site.version.to_string(), &rows);
     }
     let results = measure(&site, arguments)?;

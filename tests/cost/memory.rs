@@ -1,7 +1,9 @@
-//! What the filter takes once: memory for each worker and each plugin, and the time to load it and to configure it.
+//! What the filter takes once: memory for each worker and each plugin, and the time to load it and
+//! to configure it.
 //!
-//! Differences between Envoys that differ in one thing: in the number of their workers, or in the number of their listeners, each with a
-//! plugin of its own in the same VM. What no filter takes there is taken off.
+//! Differences between Envoys that differ in one thing: in the number of their workers, or in the
+//! number of their listeners, each with a plugin of its own in the same VM. What no filter takes
+//! there is taken off.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -57,7 +59,8 @@ struct Round {
 }
 
 pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Row>> {
-    let variants: Vec<Variant> = variants.iter().filter(|variant| VARIANTS.contains(&variant.name)).copied().collect();
+    let variants: Vec<Variant> =
+        variants.iter().filter(|variant| VARIANTS.contains(&variant.name)).copied().collect();
     let Some(base) = variants.iter().position(Variant::is_base) else { return Ok(Vec::new()) };
     let mut rounds = vec![Vec::new(); variants.len()];
     for round in 1..=ROUNDS {
@@ -70,12 +73,18 @@ pub(crate) async fn measure(site: &Site, variants: &[Variant]) -> Outcome<Vec<Ro
             });
         }
     }
-    Ok(variants.iter().zip(&rounds).map(|(variant, own)| row(variant, own, &rounds[base])).collect())
+    Ok(variants
+        .iter()
+        .zip(&rounds)
+        .map(|(variant, own)| row(variant, own, &rounds[base]))
+        .collect())
 }
 
 fn row(variant: &Variant, own: &[Round], base: &[Round]) -> Row {
     let (workers, plugins) = (f64::from(MANY_WORKERS - 1), (MANY_PLUGINS - 1) as f64);
-    let over = |what: &dyn Fn(&Round) -> f64| Spread::of(own.iter().zip(base).map(|(own, base)| what(own) - what(base)));
+    let over = |what: &dyn Fn(&Round) -> f64| {
+        Spread::of(own.iter().zip(base).map(|(own, base)| what(own) - what(base)))
+    };
     Row {
         name: variant.name.into(),
         title: variant.title.into(),
@@ -89,24 +98,36 @@ fn row(variant: &Variant, own: &[Round], base: &[Round]) -> Row {
 
 /// Envoy's own memory when each worker has had requests, and how long it took to be there.
 async fn taken(site: &Site, variant: &Variant, workers: u32, plugins: usize) -> Outcome<Taken> {
-    let listeners = (0..plugins).map(|index| numbered(variant.listener(site)?, index)).collect::<Outcome<Vec<Value>>>()?;
+    let listeners = (0..plugins)
+        .map(|index| numbered(variant.listener(site)?, index))
+        .collect::<Outcome<Vec<Value>>>()?;
     let bootstrap = bed::with_listeners(site, &[*variant], listeners)?;
     let options = Options { component_log_level: "main:info".into(), ..quietly(workers) };
     let envoy = Envoy::start(&site.envoy, bootstrap.build(), options).await?;
     bed::prove(&envoy, variant).await?;
-    let ask = Ask { to: envoy.address(variant.name).await?, request: variant.request("/").bytes(), end: b"\r\n\r\nok" };
+    let ask = Ask {
+        to: envoy.address(variant.name).await?,
+        request: variant.request("/").bytes(),
+        end: b"\r\n\r\nok",
+    };
     let time = std::time::Duration::from_millis(200);
-    tokio::task::spawn_blocking(move || flat_out(&ask, 4 * workers as usize, time)).await.context("the load")??;
+    tokio::task::spawn_blocking(move || flat_out(&ask, 4 * workers as usize, time))
+        .await
+        .context("the load")??;
     Ok(Taken { kilobytes: anonymous(envoy.pid())?, millis: starting(&envoy.log())? })
 }
 
 /// The first keeps its name; each has a plugin of another name, and so a root context of its own.
 fn numbered(mut listener: Value, index: usize) -> Outcome<Value> {
     if index > 0 {
-        listener["name"] = json!(format!("{}-{index}", listener["name"].as_str().unwrap_or_default()));
+        listener["name"] =
+            json!(format!("{}-{index}", listener["name"].as_str().unwrap_or_default()));
     }
-    let filters = listener["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"].as_array_mut().context("filters")?;
-    for plugin in filters.iter_mut().filter_map(|filter| filter.pointer_mut("/typed_config/config")) {
+    let filters = listener["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"]
+        .as_array_mut()
+        .context("filters")?;
+    for plugin in filters.iter_mut().filter_map(|filter| filter.pointer_mut("/typed_config/config"))
+    {
         plugin["name"] = json!(format!("laststream-{index}"));
     }
     Ok(listener)
@@ -115,9 +136,16 @@ fn numbered(mut listener: Value, index: usize) -> Outcome<Value> {
 /// Milliseconds between two lines of the log: `[2026-11-21 12:00:53.388][…`.
 fn starting(log: &str) -> Outcome<f64> {
     let at = |words: &str| {
-        let line = log.lines().find(|line| line.contains(words)).with_context(|| format!("no line says {words:?}"))?;
+        let line = log
+            .lines()
+            .find(|line| line.contains(words))
+            .with_context(|| format!("no line says {words:?}"))?;
         let clock = line.get(12..24).with_context(|| line.to_owned())?;
-        let parts = clock.split([':', '.']).map(str::parse).collect::<Result<Vec<u32>, _>>().with_context(|| line.to_owned())?;
+        let parts = clock
+            .split([':', '.'])
+            .map(str::parse)
+            .collect::<Result<Vec<u32>, _>>()
+            .with_context(|| line.to_owned())?;
         let [hours, minutes, seconds, millis] = parts[..] else { fail!("no time: {line}") };
         Ok(((hours * 60 + minutes) * 60 + seconds) * 1000 + millis)
     };
@@ -128,18 +156,25 @@ fn starting(log: &str) -> Outcome<f64> {
 /// Kilobytes that are no file's.
 fn anonymous(pid: u32) -> Outcome<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("Envoy's memory")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut table = String::from(
-        "| variant | first worker, kB | each further worker, kB | each further plugin, kB | loading, ms | configuring one more, ms |\n|---|--:|--:|--:|--:|--:|\n",
+        "| variant | first worker, kB | each further worker, kB | each further plugin, kB | \
+            loading, ms | configuring one more, ms |\n|---|--:|--:|--:|--:|--:|\n",
     );
     for row in rows.iter().filter(|row| row.name != NO_FILTER) {
-        let [first, worker, plugin] = [row.first, row.worker, row.plugin].map(|spread| spread.with_spread(0));
+        let [first, worker, plugin] =
+            [row.first, row.worker, row.plugin].map(|spread| spread.with_spread(0));
         let (load, configure) = (row.load.with_spread(0), row.configure.with_spread(2));
-        let _ = writeln!(table, "| {} | {first} | {worker} | {plugin} | {load} | {configure} |", row.title);
+        let _ = writeln!(
+            table,
+            "| {} | {first} | {worker} | {plugin} | {load} | {configure} |",
+            row.title
+        );
     }
     table
 }

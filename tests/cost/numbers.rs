@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The middle of several figures, and between what the middle half of them lies: a few are always disturbed.
+/// The middle of several figures, and between what the middle half of them lies: a few are always
+/// disturbed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub(crate) low: f64,
@@ -16,8 +17,14 @@ impl Spread {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         // No machine is so exact that more digits would mean something.
-        let at = |index: usize| sorted.get(index).map(|figure| (figure * 1000.0).round() / 1000.0).unwrap_or_default();
-        Self { low: at(sorted.len() / 4), middle: at(sorted.len() / 2), high: at(sorted.len() * 3 / 4) }
+        let at = |index: usize| {
+            sorted.get(index).map(|figure| (figure * 1000.0).round() / 1000.0).unwrap_or_default()
+        };
+        Self {
+            low: at(sorted.len() / 4),
+            middle: at(sorted.len() / 2),
+            high: at(sorted.len() * 3 / 4),
+        }
     }
 
     /// What these are over those, one by one.

@@ -1,4 +1,5 @@
-//! The plot: a bar for each variant, as long as it is dear, and where the targets are. One SVG that needs nothing else, light and dark.
+//! The plot: a bar for each variant, as long as it is dear, and where the targets are. One SVG that
+//! needs nothing else, light and dark.
 
 use std::fmt::Write as _;
 
@@ -15,30 +16,41 @@ const ROW: f64 = 30.0;
 const BAR: f64 = 16.0;
 
 const STYLE: &str = "\
-    text { font: 13px system-ui, sans-serif; fill: #1d2329 } .soft { fill: #5b6670 } .title { font-size: 15px; font-weight: 600 } \
-    .bar { fill: #2f7fc1 } .lua { fill: #8fa0ad } .line { stroke: #dcdfe2 } .must { stroke: #c2352b } .aim { stroke: #1a7f4b } \
+    text { font: 13px system-ui, sans-serif; fill: #1d2329 } .soft { fill: #5b6670 } .title { \
+    font-size: 15px; font-weight: 600 } \
+    .bar { fill: #2f7fc1 } .lua { fill: #8fa0ad } .line { stroke: #dcdfe2 } .must { stroke: \
+    #c2352b } .aim { stroke: #1a7f4b } \
     .must, .aim { stroke-width: 2 } .number { font-variant-numeric: tabular-nums } \
-    @media (prefers-color-scheme: dark) { text { fill: #e6e9ec } .soft { fill: #9aa6b0 } .bar { fill: #5aa7e6 } .lua { fill: #6d7d89 } \
+    @media (prefers-color-scheme: dark) { text { fill: #e6e9ec } .soft { fill: #9aa6b0 } .bar { \
+    fill: #5aa7e6 } .lua { fill: #6d7d89 } \
     .line { stroke: #333c44 } .must { stroke: #ff7b6f } .aim { stroke: #4cc38a } }";
 
 /// Instructions per request over no filter.
 pub(crate) fn instructions(results: &Results) -> String {
-    let rows: Vec<&Row> = results.instructions.iter().filter(|row| row.over.middle != 0.0).collect();
+    let rows: Vec<&Row> =
+        results.instructions.iter().filter(|row| row.over.middle != 0.0).collect();
     let scale = Scale::of(&rows);
     let bottom = TOP + ROW * rows.len() as f64;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"Instructions per request over no filter\">\n\
-         <style>{STYLE}</style>\n<text x=\"12\" y=\"24\" class=\"title\">Instructions per request, over no filter</text>\n\
-         <text x=\"12\" y=\"44\" class=\"soft\">Envoy {}, one worker, callgrind; less is better</text>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" \
+            aria-label=\"Instructions per request over no filter\">\n\
+         <style>{STYLE}</style>\n<text x=\"12\" y=\"24\" class=\"title\">Instructions per request, \
+         over no filter</text>\n\
+         <text x=\"12\" y=\"44\" class=\"soft\">Envoy {}, one worker, callgrind; less is \
+         better</text>\n",
         bottom + 34.0,
         results.machine.envoy
     );
     for tick in scale.ticks() {
         let x = scale.at(tick);
-        let _ = writeln!(svg, "<line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\" class=\"line\"/>");
         let _ = writeln!(
             svg,
-            "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\" class=\"soft number\">{:.0}k</text>",
+            "<line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\" class=\"line\"/>"
+        );
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\" class=\"soft \
+                number\">{:.0}k</text>",
             bottom + 18.0,
             tick / 1000.0
         );
@@ -58,24 +70,43 @@ pub(crate) fn instructions(results: &Results) -> String {
 fn bar(svg: &mut String, row: &Row, targets: Option<(f64, f64)>, top: f64, scale: Scale) {
     let (middle, end) = (top + ROW / 2.0 + 4.5, scale.at(row.over.middle.max(0.0)));
     let class = if row.name.starts_with("lua") { "lua" } else { "bar" };
-    let _ = writeln!(svg, "<text x=\"{}\" y=\"{middle}\" text-anchor=\"end\">{}</text>", LEFT - 10.0, escape(&row.title));
+    let _ = writeln!(
+        svg,
+        "<text x=\"{}\" y=\"{middle}\" text-anchor=\"end\">{}</text>",
+        LEFT - 10.0,
+        escape(&row.title)
+    );
     let (y, width) = (top + (ROW - BAR) / 2.0, end - LEFT);
-    let _ = writeln!(svg, "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{width:.1}\" height=\"{BAR}\" rx=\"2\" class=\"{class}\"/>");
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{width:.1}\" height=\"{BAR}\" rx=\"2\" \
+            class=\"{class}\"/>"
+    );
     let mut free = end;
     for (class, at) in targets.into_iter().flat_map(|(must, aim)| [("must", must), ("aim", aim)]) {
         let x = scale.at(at);
-        let _ = writeln!(svg, "<line x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\" class=\"{class}\"/>", top + 3.0, top + ROW - 3.0);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\" class=\"{class}\"/>",
+            top + 3.0,
+            top + ROW - 3.0
+        );
         free = free.max(x);
     }
     let number = row.over.middle / 1000.0;
-    let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{middle}\" class=\"number\">{number:.1}k</text>", free + 8.0);
+    let _ = writeln!(
+        svg,
+        "<text x=\"{:.1}\" y=\"{middle}\" class=\"number\">{number:.1}k</text>",
+        free + 8.0
+    );
 }
 
 /// What the mark means.
 fn key(x: f64, word: &str) -> String {
     let text = x + 7.0;
     format!(
-        "<line x1=\"{x}\" y1=\"33\" x2=\"{x}\" y2=\"47\" class=\"{word}\"/>\n<text x=\"{text}\" y=\"44\" class=\"soft\">{word}</text>\n"
+        "<line x1=\"{x}\" y1=\"33\" x2=\"{x}\" y2=\"47\" class=\"{word}\"/>\n<text x=\"{text}\" \
+            y=\"44\" class=\"soft\">{word}</text>\n"
     )
 }
 
@@ -84,7 +115,11 @@ struct Targets<'a>(Vec<(&'a str, (f64, f64))>);
 
 impl<'a> Targets<'a> {
     fn of(results: &'a Results, rows: &[&Row]) -> Self {
-        let lua = |name: &str| rows.iter().find(|row| row.name == name).and_then(|row| Some(row.over.middle / row.lua?));
+        let lua = |name: &str| {
+            rows.iter()
+                .find(|row| row.name == name)
+                .and_then(|row| Some(row.over.middle / row.lua?))
+        };
         let multiples = results.targets.iter().filter(|target| target.unit.starts_with('×'));
         let marks = |target: &'a Target| {
             let lua = lua(&target.variant)?;
@@ -115,7 +150,10 @@ impl Scale {
 
     /// About six of them.
     fn ticks(self) -> impl Iterator<Item = f64> {
-        let step = [1e3, 2e3, 5e3, 10e3, 20e3, 50e3].into_iter().find(|step| self.end / step < 7.0).unwrap_or(100e3);
+        let step = [1e3, 2e3, 5e3, 10e3, 20e3, 50e3]
+            .into_iter()
+            .find(|step| self.end / step < 7.0)
+            .unwrap_or(100e3);
         (0..).map(move |index| f64::from(index) * step).take_while(move |tick| *tick <= self.end)
     }
 }

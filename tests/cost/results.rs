@@ -55,22 +55,32 @@ impl Results {
         if !self.instructions.is_empty() {
             part(
                 "Instructions",
-                "Of Envoy's worker, per request. The scheme is `x-forwarded-proto`; equal work is what the Lua for the same headers does.",
+                "Of Envoy's worker, per request. The scheme is `x-forwarded-proto`; equal work is \
+                    what the Lua for the same headers does.",
                 instructions::table(&self.instructions),
             );
         }
         if !self.targets.is_empty() {
-            part("Targets", "What the project wants to be, over no filter.", targets::table(&self.targets));
+            part(
+                "Targets",
+                "What the project wants to be, over no filter.",
+                targets::table(&self.targets),
+            );
         }
         if !self.latency.is_empty() {
             part(
                 "Time",
-                "Multiples are of no filter's in the same round; the load and Envoy share the machine.",
+                "Multiples are of no filter's in the same round; the load and Envoy share the \
+                    machine.",
                 latency::table(&self.latency),
             );
         }
         if let Some(gate) = &self.gate {
-            part("The gate under load", "One worker for the gate and for the requests.", latency::about_gate(gate));
+            part(
+                "The gate under load",
+                "One worker for the gate and for the requests.",
+                latency::about_gate(gate),
+            );
         }
         if !self.memory.is_empty() {
             part("Memory, loading, configuring", "Over no filter.", memory::table(&self.memory));
@@ -78,15 +88,24 @@ impl Results {
         if !self.bodies.is_empty() {
             part(
                 "Bodies",
-                "100 MB each way. Nothing enters the module for them; the kernel decides how they are cut.",
+                "100 MB each way. Nothing enters the module for them; the kernel decides how they \
+                    are cut.",
                 bodies::table(&self.bodies),
             );
         }
         if !self.ticks.is_empty() {
-            part("Ticks", "What Envoy does while nobody asks anything, all threads together.", ticks::table(&self.ticks));
+            part(
+                "Ticks",
+                "What Envoy does while nobody asks anything, all threads together.",
+                ticks::table(&self.ticks),
+            );
         }
         if !self.growth.is_empty() {
-            part("Growth", "The same request, with more and more of something.", growth::table(&self.growth));
+            part(
+                "Growth",
+                "The same request, with more and more of something.",
+                growth::table(&self.growth),
+            );
         }
         text
     }
@@ -94,16 +113,27 @@ impl Results {
     /// `results.md`, `results.json` and `instructions.svg`.
     pub(crate) fn write(&self, folder: &Path) -> Outcome {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        let write = |name: &str, text: String| fs::write(folder.join(name), text).with_context(|| name.to_owned());
+        let write = |name: &str, text: String| {
+            fs::write(folder.join(name), text).with_context(|| name.to_owned())
+        };
         write("results.json", serde_json::to_string_pretty(self)? + "\n")?;
-        let image = if self.instructions.is_empty() { "" } else { "![Instructions per request over no filter](instructions.svg)\n\n" };
+        let image = if self.instructions.is_empty() {
+            ""
+        } else {
+            "![Instructions per request over no filter](instructions.svg)\n\n"
+        };
         write(
             "results.md",
             format!(
-                "# The last figures\n\nWritten by `cargo bench`; [README.md](README.md) says what they mean.\n\n{image}{}",
+                "# The last figures\n\nWritten by `cargo bench`; [README.md](README.md) says what \
+                    they mean.\n\n{image}{}",
                 self.in_words()
             ),
         )?;
-        if self.instructions.is_empty() { Ok(()) } else { write("instructions.svg", plot::instructions(self)) }
+        if self.instructions.is_empty() {
+            Ok(())
+        } else {
+            write("instructions.svg", plot::instructions(self))
+        }
     }
 }

@@ -18,7 +18,8 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn find(version: Version) -> Outcome<Self> {
         let found = envoy::find_or_get(&Wanted::version(version), &Silent).map_err(Failure::new)?;
-        let bytes = laststream::module::builtin().map_err(|reason| Failure::new(format!("there is no module to measure: {reason}")))?;
+        let bytes = laststream::module::builtin()
+            .map_err(|reason| Failure::new(format!("there is no module to measure: {reason}")))?;
         let folder = tempfile::Builder::new().prefix("cost-").tempdir().context("a folder")?;
         let module = folder.path().join("laststream.wasm");
         std::fs::write(&module, bytes).context("the module as a file")?;

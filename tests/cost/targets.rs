@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::results::Results;
-use crate::variants::{ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, GATE_COUNTING, LUA_PORT, PORT_CHANGED, PORT_CHANGED_WASM};
+use crate::variants::{
+    ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, GATE_COUNTING, LUA_PORT, PORT_CHANGED,
+    PORT_CHANGED_WASM,
+};
 
 /// A figure that must not be passed, and one that would be better.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,7 +22,8 @@ pub(crate) struct Target {
     pub(crate) is: f64,
 }
 
-/// Instructions over no filter, as multiples of what the Lua takes that does the same work: variant, must, aim.
+/// Instructions over no filter, as multiples of what the Lua takes that does the same work:
+/// variant, must, aim.
 const MULTIPLES: [(&str, &str, f64, f64); 5] = [
     (COUNTING, "counting only", 0.70, 0.50),
     (PORT_CHANGED, "counting + x-forwarded-proto as rendered, changed", 1.2, 0.9),
@@ -37,22 +41,48 @@ const TICK: f64 = 10.0;
 
 /// As far as it was measured.
 pub(crate) fn reached(results: &Results) -> Vec<Target> {
-    let over = |name: &str| results.instructions.iter().find(|row| row.name == name).map(|row| row.over.middle);
-    let memory = |name: &str| results.memory.iter().find(|row| row.name == name).map(|row| row.worker.middle);
-    let mut targets = Vec::new();
-    let mut add = |what: &str, variant: &str, unit: &str, (must, aim): (f64, f64), is: Option<f64>| {
-        targets.extend(is.map(|is| Target { what: what.into(), variant: variant.into(), unit: unit.into(), must, aim, is }));
+    let over = |name: &str| {
+        results.instructions.iter().find(|row| row.name == name).map(|row| row.over.middle)
     };
+    let memory = |name: &str| {
+        results.memory.iter().find(|row| row.name == name).map(|row| row.worker.middle)
+    };
+    let mut targets = Vec::new();
+    let mut add =
+        |what: &str, variant: &str, unit: &str, (must, aim): (f64, f64), is: Option<f64>| {
+            targets.extend(is.map(|is| Target {
+                what: what.into(),
+                variant: variant.into(),
+                unit: unit.into(),
+                must,
+                aim,
+                is,
+            }));
+        };
     for (variant, what, must, aim) in MULTIPLES {
-        let is = results.instructions.iter().find(|row| row.name == variant).and_then(|row| row.lua);
+        let is =
+            results.instructions.iter().find(|row| row.name == variant).and_then(|row| row.lua);
         add(what, variant, "× equal-work Lua", (must, aim), is);
     }
     let gate = over(GATE_COUNTING).zip(over(COUNTING)).map(|(with, without)| with - without);
-    add("gate installed, idle", GATE_COUNTING, "instructions over counting only", (NOTHING, NOTHING), gate);
-    let module = (!results.instructions.is_empty()).then_some(results.machine.module_bytes as f64 / 1000.0);
+    add(
+        "gate installed, idle",
+        GATE_COUNTING,
+        "instructions over counting only",
+        (NOTHING, NOTHING),
+        gate,
+    );
+    let module =
+        (!results.instructions.is_empty()).then_some(results.machine.module_bytes as f64 / 1000.0);
     add("module", "", "kB", MODULE_KILOBYTES, module);
     let worker = memory(PORT_CHANGED_WASM).zip(memory(LUA_PORT)).map(|(own, lua)| own - lua);
-    add("memory of a worker, Wasm engine", PORT_CHANGED_WASM, "kB over a Lua filter's", (MEMORY_OVER_LUA, MEMORY_OVER_LUA), worker);
+    add(
+        "memory of a worker, Wasm engine",
+        PORT_CHANGED_WASM,
+        "kB over a Lua filter's",
+        (MEMORY_OVER_LUA, MEMORY_OVER_LUA),
+        worker,
+    );
     let gate = results.gate.as_ref().map(|gate| gate.over_plain.middle / 1000.0 - TICK);
     let unit = "ms over a listener without any filter and the tick";
     add("status of the gate under full load, p99", "", unit, (GATE_MILLIS, GATE_MILLIS), gate);
@@ -70,10 +100,15 @@ impl Target {
 }
 
 pub(crate) fn table(targets: &[Target]) -> String {
-    let mut table = String::from("| what | unit | must | aim | is | |\n|---|---|--:|--:|--:|---|\n");
+    let mut table =
+        String::from("| what | unit | must | aim | is | |\n|---|---|--:|--:|--:|---|\n");
     for target in targets {
         let verdict = target.in_words();
-        let _ = writeln!(table, "| {} | {} | {} | {} | {:.2} | {verdict} |", target.what, target.unit, target.must, target.aim, target.is);
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} | {} | {:.2} | {verdict} |",
+            target.what, target.unit, target.must, target.aim, target.is
+        );
     }
     table
 }

@@ -29,7 +29,11 @@ pub(crate) struct Row {
 
 pub(crate) async fn measure(site: &Site) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
-    for (name, title) in [(COUNTING, "no gate"), (GATE_COUNTING, "a gate, idle"), (DRAIN_COUNTING, "a gate, draining")] {
+    for (name, title) in [
+        (COUNTING, "no gate"),
+        (GATE_COUNTING, "a gate, idle"),
+        (DRAIN_COUNTING, "a gate, draining"),
+    ] {
         rows.extend(in_one_envoy(site, &variants::named(name)?, title).await?);
     }
     Ok(rows)
@@ -37,7 +41,9 @@ pub(crate) async fn measure(site: &Site) -> Outcome<Vec<Row>> {
 
 async fn in_one_envoy(site: &Site, variant: &Variant, title: &str) -> Outcome<Vec<Row>> {
     let listener = held::holding(variant.listener(site)?)?;
-    let counted = Counted::start(&site.envoy, bed::with_listeners(site, &[*variant], vec![listener])?).await?;
+    let counted =
+        Counted::start(&site.envoy, bed::with_listeners(site, &[*variant], vec![listener])?)
+            .await?;
     bed::prove(&counted.envoy, variant).await?;
     bed::settle(&counted.envoy, variant.around).await?;
     let mut held = Held::new(counted.envoy.address(variant.name).await?);
@@ -60,9 +66,16 @@ async fn in_one_envoy(site: &Site, variant: &Variant, title: &str) -> Outcome<Ve
 }
 
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut table = String::from("| state | streams in flight | instructions per second |\n|---|--:|--:|\n");
+    let mut table =
+        String::from("| state | streams in flight | instructions per second |\n|---|--:|--:|\n");
     for row in rows {
-        let _ = writeln!(table, "| {} | {} | {} |", row.title, row.streams, row.per_second.in_thousands());
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} |",
+            row.title,
+            row.streams,
+            row.per_second.in_thousands()
+        );
     }
     table
 }

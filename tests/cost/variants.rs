@@ -1,5 +1,5 @@
-//! What is compared: a table. Each variant is what `laststream render envoy` gives for a policy, or that with another filter in place of
-//! the module. A new one is a new row.
+//! What is compared: a table. Each variant is what `laststream render envoy` gives for a policy, or
+//! that with another filter in place of the module. A new one is a new row.
 
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
@@ -71,7 +71,8 @@ function envoy_on_request(handle)
 end
 "#;
 
-/// As much as Lua can do of `PORT`: it knows the direct peer, reads what the load balancer wrote, and writes only what changes.
+/// As much as Lua can do of `PORT`: it knows the direct peer, reads what the load balancer wrote,
+/// and writes only what changes.
 const LUA_BY_PORT: &str = r#"
 function envoy_on_request(handle)
   local peer = handle:streamInfo():downstreamDirectRemoteAddress()
@@ -101,13 +102,17 @@ end
 
 const DEFAULT: &str = "{}";
 /// One header of the load balancer's decides.
-const PORT: &str = "{forwarded_proto: {sources: [{header: x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
-const PORT_WASM: &str = "{engine: wasm, forwarded_proto: {sources: [{header: x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
+const PORT: &str =
+    "{forwarded_proto: {sources: [{header: x-forwarded-port}], trust: {peers: [127.0.0.0/8]}}}";
+const PORT_WASM: &str = "{engine: wasm, forwarded_proto: {sources: [{header: x-forwarded-port}], \
+    trust: {peers: [127.0.0.0/8]}}}";
 /// Two that must agree; one of them is saved before Envoy overwrites it.
 const ALB: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
-const ALB_WASM: &str = "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
+const ALB_WASM: &str =
+    "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}}";
 const STRANGER: &str = "{forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
-const STRANGER_WASM: &str = "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
+const STRANGER_WASM: &str =
+    "{engine: wasm, forwarded_proto: {presets: [aws_alb], trust: {peers: [192.0.2.0/24]}}}";
 const EXCLUSIONS: &str = "{count: {exclude: {health_checks: true, paths: [{exact: /healthz}]}}}";
 /// It never ends by itself, and does not make Envoy close connections: those would be counted, too.
 const DRAIN: &str = "{drain: {begin: nothing, quiet: 1h, deadline: 2h}}";
@@ -129,16 +134,56 @@ const BY_ALB: Variant = Variant { policy: ALB, seen: "https", lua: LUA_ALB, ..PL
 
 const ALL: [Variant; 18] = [
     Variant { name: NO_FILTER, title: "no filter", chain: Chain::Empty, counts: false, ..PLAIN },
-    Variant { name: "lua-replace", title: "Lua: replace only", chain: Chain::Lua(LUA_REPLACE), seen: "https", counts: false, ..PLAIN },
-    Variant { name: LUA_PORT, title: "Lua: scheme by port", chain: Chain::Lua(LUA_BY_PORT), counts: false, ..BY_PORT },
-    Variant { name: LUA_ALB, title: "Lua: scheme by aws_alb", chain: Chain::Lua(LUA_BY_ALB), counts: false, ..BY_ALB },
+    Variant {
+        name: "lua-replace",
+        title: "Lua: replace only",
+        chain: Chain::Lua(LUA_REPLACE),
+        seen: "https",
+        counts: false,
+        ..PLAIN
+    },
+    Variant {
+        name: LUA_PORT,
+        title: "Lua: scheme by port",
+        chain: Chain::Lua(LUA_BY_PORT),
+        counts: false,
+        ..BY_PORT
+    },
+    Variant {
+        name: LUA_ALB,
+        title: "Lua: scheme by aws_alb",
+        chain: Chain::Lua(LUA_BY_ALB),
+        counts: false,
+        ..BY_ALB
+    },
     Variant { name: COUNTING, title: "counting only", ..PLAIN },
-    Variant { name: "counting-exclusions", title: "counting with exclusions", policy: EXCLUSIONS, ..PLAIN },
+    Variant {
+        name: "counting-exclusions",
+        title: "counting with exclusions",
+        policy: EXCLUSIONS,
+        ..PLAIN
+    },
     Variant { name: PORT_CHANGED, title: "counting + scheme by port, changed", ..BY_PORT },
-    Variant { name: PORT_CHANGED_WASM, title: "counting + scheme by port, changed, Wasm", policy: PORT_WASM, ..BY_PORT },
+    Variant {
+        name: PORT_CHANGED_WASM,
+        title: "counting + scheme by port, changed, Wasm",
+        policy: PORT_WASM,
+        ..BY_PORT
+    },
     Variant { name: ALB_CHANGED, title: "counting + scheme by aws_alb, changed", ..BY_ALB },
-    Variant { name: ALB_CHANGED_WASM, title: "counting + scheme by aws_alb, changed, Wasm", policy: ALB_WASM, ..BY_ALB },
-    Variant { name: "alb-unchanged", title: "counting + scheme by aws_alb, unchanged", said: "http", seen: "http", ..BY_ALB },
+    Variant {
+        name: ALB_CHANGED_WASM,
+        title: "counting + scheme by aws_alb, changed, Wasm",
+        policy: ALB_WASM,
+        ..BY_ALB
+    },
+    Variant {
+        name: "alb-unchanged",
+        title: "counting + scheme by aws_alb, unchanged",
+        said: "http",
+        seen: "http",
+        ..BY_ALB
+    },
     Variant {
         name: "alb-unchanged-wasm",
         title: "counting + scheme by aws_alb, unchanged, Wasm",
@@ -147,7 +192,13 @@ const ALL: [Variant; 18] = [
         seen: "http",
         ..BY_ALB
     },
-    Variant { name: "alb-untrusted", title: "counting + scheme by aws_alb, untrusted", policy: STRANGER, seen: "http", ..BY_ALB },
+    Variant {
+        name: "alb-untrusted",
+        title: "counting + scheme by aws_alb, untrusted",
+        policy: STRANGER,
+        seen: "http",
+        ..BY_ALB
+    },
     Variant {
         name: "alb-untrusted-wasm",
         title: "counting + scheme by aws_alb, untrusted, Wasm",
@@ -163,7 +214,12 @@ const ALL: [Variant; 18] = [
         around: Around::Gate,
         ..PLAIN
     },
-    Variant { name: GATE_COUNTING, title: "counting only, gate idle", around: Around::Gate, ..PLAIN },
+    Variant {
+        name: GATE_COUNTING,
+        title: "counting only, gate idle",
+        around: Around::Gate,
+        ..PLAIN
+    },
     Variant {
         name: "drain-no-filter",
         title: "no filter beside a drain",
@@ -173,25 +229,42 @@ const ALL: [Variant; 18] = [
         around: Around::Drain,
         ..PLAIN
     },
-    Variant { name: DRAIN_COUNTING, title: "counting only, draining", policy: DRAIN, around: Around::Drain, ..PLAIN },
+    Variant {
+        name: DRAIN_COUNTING,
+        title: "counting only, draining",
+        policy: DRAIN,
+        around: Around::Drain,
+        ..PLAIN
+    },
 ];
 
-/// Those with such a name, or with one that contains the word where none has it, and what they are measured over; all without any word.
+/// Those with such a name, or with one that contains the word where none has it, and what they are
+/// measured over; all without any word.
 pub(crate) fn chosen(words: &[impl AsRef<str>]) -> Outcome<Vec<Variant>> {
     let is_name = |word: &str| ALL.iter().any(|variant| variant.name == word);
-    let fits = |name: &str, word: &str| if is_name(word) { name == word } else { name.contains(word) };
+    let fits =
+        |name: &str, word: &str| if is_name(word) { name == word } else { name.contains(word) };
     let named = |variant: &Variant| words.iter().any(|word| fits(variant.name, word.as_ref()));
     for word in words.iter().map(AsRef::as_ref) {
-        ensure!(ALL.iter().any(|variant| fits(variant.name, word)), "no variant is called {word}; there are {}", names());
+        ensure!(
+            ALL.iter().any(|variant| fits(variant.name, word)),
+            "no variant is called {word}; there are {}",
+            names()
+        );
     }
-    let wanted: Vec<Variant> = ALL.into_iter().filter(|variant| words.is_empty() || named(variant)).collect();
-    let needed = |variant: &Variant| wanted.iter().any(|other| other.name == variant.name || variant.is_base_of(other));
+    let wanted: Vec<Variant> =
+        ALL.into_iter().filter(|variant| words.is_empty() || named(variant)).collect();
+    let needed = |variant: &Variant| {
+        wanted.iter().any(|other| other.name == variant.name || variant.is_base_of(other))
+    };
     Ok(ALL.into_iter().filter(needed).collect())
 }
 
 /// The one of this name.
 pub(crate) fn named(name: &str) -> Outcome<Variant> {
-    ALL.into_iter().find(|variant| variant.name == name).with_context(|| format!("no variant is called {name}"))
+    ALL.into_iter()
+        .find(|variant| variant.name == name)
+        .with_context(|| format!("no variant is called {name}"))
 }
 
 fn names() -> String {
@@ -213,7 +286,8 @@ impl Variant {
         matches!(self.chain, Chain::Empty)
     }
 
-    /// The listener of this name, which answers `/` itself, and tells what the app would see at `/seen`.
+    /// The listener of this name, which answers `/` itself, and tells what the app would see at
+    /// `/seen`.
     pub(crate) fn listener(&self, site: &Site) -> Outcome<Value> {
         self.listener_with(site, self.policy)
     }
@@ -232,7 +306,8 @@ impl Variant {
             { "match": { "path": "/seen" }, "direct_response": answer, "response_headers_to_add": told },
         ]);
         if let Some(filters) = self.chain.filters() {
-            let router = manager["http_filters"].as_array_mut().and_then(Vec::pop).context("no router")?;
+            let router =
+                manager["http_filters"].as_array_mut().and_then(Vec::pop).context("no router")?;
             manager["http_filters"] = filters.into_iter().chain([router]).collect();
         }
         Ok(listener)
@@ -249,7 +324,10 @@ impl Variant {
     pub(crate) fn request(&self, path: &str) -> Request {
         Request::get(path)
             .host("shop.example.com")
-            .header("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0")
+            .header(
+                "user-agent",
+                "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
+            )
             .header("accept", "*/*")
             .header("accept-encoding", "gzip, deflate, br")
             .header("x-forwarded-for", "203.0.113.7")
@@ -261,10 +339,12 @@ impl Variant {
 
 /// The bootstrap that a policy gives.
 fn rendered(site: &Site, policy: &str) -> Outcome<Value> {
-    let overrides = Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
+    let overrides =
+        Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
     let with_placement = format!("{{placement: {{envoy: {{}}}}, {}", &policy[1..]);
     let policy = Policy::read(with_placement.as_bytes(), &overrides).context("the policy")?;
-    let rendered = render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into())).map_err(Failure::new)?;
+    let rendered = render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into()))
+        .map_err(Failure::new)?;
     let text = &rendered.files.first().context("nothing rendered")?.text;
     serde_saphyr::from_str(text).context("the rendered bootstrap")
 }
@@ -276,7 +356,11 @@ impl Chain {
             Self::Empty => Some(Vec::new()),
             Self::Lua(script) => {
                 let source = json!({ "default_source_code": { "inline_string": script } });
-                Some(vec![extension("envoy.filters.http.lua", "envoy.extensions.filters.http.lua.v3.Lua", source)])
+                Some(vec![extension(
+                    "envoy.filters.http.lua",
+                    "envoy.extensions.filters.http.lua.v3.Lua",
+                    source,
+                )])
             }
             Self::Rendered => None,
         }

@@ -1,4 +1,5 @@
-//! What the README says of the cost is what was measured last: `cargo bench` writes docs/cost/results.json.
+//! What the README says of the cost is what was measured last: `cargo bench` writes
+//! docs/cost/results.json.
 
 use serde_json::Value;
 
@@ -7,24 +8,36 @@ use crate::support::failure::{Context as _, Outcome};
 
 const FILE: &str = "docs/cost/results.json";
 
-/// The README's three numbers, with what they were measured on. All others are in docs/cost/results.md.
+/// The README's three numbers, with what they were measured on. All others are in
+/// docs/cost/results.md.
 pub(super) fn table() -> Outcome<String> {
     let results: Value = serde_json::from_str(&read(FILE)?).context(FILE)?;
     let mut table = String::from("| over no filter | it costs |\n|---|---|\n");
-    for (name, what) in [("counting", "counting"), ("alb-changed-wasm", "counting, and restoring the scheme from the headers of `aws_alb`")]
-    {
+    for (name, what) in [
+        ("counting", "counting"),
+        ("alb-changed-wasm", "counting, and restoring the scheme from the headers of `aws_alb`"),
+    ] {
         let row = row(&results, "instructions", name)?;
         let thousands = middle(row, "over")? / 1000.0;
         let lua = row["lua"].as_f64().with_context(|| format!("{FILE}: no lua in {row}"))?;
-        table.push_str(&format!("| {what} | {thousands:.1}k instructions per request, {lua:.2} × a Lua filter for the scheme |\n"));
+        table.push_str(&format!(
+            "| {what} | {thousands:.1}k instructions per request, {lua:.2} × a \
+            Lua filter for the scheme |\n"
+        ));
     }
     let memory = row(&results, "memory", "counting")?;
     let megabytes = |field: &str| middle(memory, field).map(|kilobytes| kilobytes / 1000.0);
     let (first, further) = (megabytes("first")?, megabytes("worker")?);
-    table.push_str(&format!("| memory | {first:.1} MB for the first worker, {further:.1} MB for each further one |\n"));
+    table.push_str(&format!(
+        "| memory | {first:.1} MB for the first worker, {further:.1} MB for each further one |\n"
+    ));
     let machine = |field: &str| results["machine"][field].to_string().trim_matches('"').to_owned();
-    let [processor, cores, kernel, envoy, bytes] = ["processor", "cores", "kernel", "envoy", "module_bytes"].map(machine);
-    table.push_str(&format!("\nEnvoy {envoy} with a module of {bytes} bytes, on {processor} with {cores} cores and Linux {kernel}.\n"));
+    let [processor, cores, kernel, envoy, bytes] =
+        ["processor", "cores", "kernel", "envoy", "module_bytes"].map(machine);
+    table.push_str(&format!(
+        "\nEnvoy {envoy} with a module of {bytes} bytes, on {processor} with \
+        {cores} cores and Linux {kernel}.\n"
+    ));
     Ok(table)
 }
 

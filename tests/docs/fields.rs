@@ -1,5 +1,5 @@
-//! The references of the module's configuration and of the policy file, from their JSON schemas: a section for each object, with a row for
-//! each of its fields.
+//! The references of the module's configuration and of the policy file, from their JSON schemas: a
+//! section for each object, with a row for each of its fields.
 
 use laststream::policy::Policy;
 use laststream_filter::config::schema;
@@ -23,8 +23,17 @@ const RARE: [&str; 12] = [
     "gate.assumed_after_ms",
     "gate.admin",
 ];
-const RARE_IN_POLICY: [&str; 9] =
-    ["name", "labels", "pull_secret", "failure_policy", "gate.hosts", "drain.agent", "drain.begin", "drain.finish", "drain.exit_on_zero"];
+const RARE_IN_POLICY: [&str; 9] = [
+    "name",
+    "labels",
+    "pull_secret",
+    "failure_policy",
+    "gate.hosts",
+    "drain.agent",
+    "drain.begin",
+    "drain.finish",
+    "drain.exit_on_zero",
+];
 /// What a policy hands on to the module as it is.
 const OF_THE_MODULE: [&str; 2] = ["count", "forwarded_proto"];
 
@@ -58,7 +67,9 @@ impl Reference {
     fn write(&self, schema: &Value) -> Outcome<String> {
         let mut sections = Vec::new();
         self.collect("", &plain(schema), &mut sections);
-        let known = |path: &&str| sections.iter().flat_map(|section| &section.fields).any(|field| field.path == *path);
+        let known = |path: &&str| {
+            sections.iter().flat_map(|section| &section.fields).any(|field| field.path == *path)
+        };
         ensure!(self.rare.iter().all(known), "a field of {:?} is not there", self.rare);
         Ok(sections.iter().map(|section| self.section(section)).collect())
     }
@@ -72,12 +83,25 @@ impl Reference {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             let field = plain(field);
             let object = object_in(&field).filter(|_| !self.elsewhere.contains(&path.as_str()));
-            let place = object.map(|(suffix, _)| format!("#{}", anchor(&format!("{path}{suffix}"))));
-            let place = place.or_else(|| self.elsewhere.contains(&path.as_str()).then(|| format!("configuration.md#{}", anchor(&path))));
-            let is_required = schema["required"].as_array().is_some_and(|required| required.iter().any(|other| other == name));
+            let place =
+                object.map(|(suffix, _)| format!("#{}", anchor(&format!("{path}{suffix}"))));
+            let place = place.or_else(|| {
+                self.elsewhere
+                    .contains(&path.as_str())
+                    .then(|| format!("configuration.md#{}", anchor(&path)))
+            });
+            let is_required = schema["required"]
+                .as_array()
+                .is_some_and(|required| required.iter().any(|other| other == name));
             let shown = place.map_or(format!("`{name}`"), |place| format!("[`{name}`]({place})"));
-            let row = format!("| {shown} | {} | {} | {} |\n", kind(&field), default(&field, is_required), meaning(&field));
-            inner.extend(object.map(|(suffix, object)| (format!("{path}{suffix}"), object.clone())));
+            let row = format!(
+                "| {shown} | {} | {} | {} |\n",
+                kind(&field),
+                default(&field, is_required),
+                meaning(&field)
+            );
+            inner
+                .extend(object.map(|(suffix, object)| (format!("{path}{suffix}"), object.clone())));
             fields.push(Field { path, row });
         }
         sections.push(Section { path: path.to_owned(), about, fields });
@@ -91,7 +115,8 @@ impl Reference {
         if !section.path.is_empty() {
             text.push_str(&format!("\n### `{}`\n\n{}\n\n", section.path, section.about));
         }
-        let (rare, common): (Vec<&Field>, Vec<&Field>) = section.fields.iter().partition(|field| self.rare.contains(&field.path.as_str()));
+        let (rare, common): (Vec<&Field>, Vec<&Field>) =
+            section.fields.iter().partition(|field| self.rare.contains(&field.path.as_str()));
         text.push_str(&table(&common));
         if !rare.is_empty() {
             text.push_str(&format!("\nRarely needed:\n\n{}", table(&rare)));
@@ -105,15 +130,22 @@ fn table(fields: &[&Field]) -> String {
     format!("| field | type | default | meaning |\n|---|---|---|---|\n{rows}")
 }
 
-/// Without `null` as an alternative; one object where exactly one of several fields is wanted; a description in one line.
+/// Without `null` as an alternative; one object where exactly one of several fields is wanted; a
+/// description in one line.
 fn plain(schema: &Value) -> Value {
     let mut schema = schema.clone();
     let is_null = |kind: &Value| kind == "null" || kind["type"] == "null";
     if let Some(kinds) = schema["type"].as_array() {
         schema["type"] = kinds.iter().find(|kind| !is_null(kind)).cloned().unwrap_or_default();
     }
-    if let Some(inner) = schema["anyOf"].as_array().and_then(|either| either.iter().find(|kind| !is_null(kind))).cloned() {
-        for (name, part) in inner.as_object().into_iter().flatten().filter(|(name, _)| *name != "description") {
+    if let Some(inner) = schema["anyOf"]
+        .as_array()
+        .and_then(|either| either.iter().find(|kind| !is_null(kind)))
+        .cloned()
+    {
+        for (name, part) in
+            inner.as_object().into_iter().flatten().filter(|(name, _)| *name != "description")
+        {
             schema[name] = part.clone();
         }
     }
@@ -130,7 +162,8 @@ fn plain(schema: &Value) -> Value {
 
 /// The object in a field or in a list's items that needs a section of its own.
 fn object_in(field: &Value) -> Option<(&'static str, &Value)> {
-    let (suffix, schema) = if field["items"].is_object() { ("[]", &field["items"]) } else { ("", field) };
+    let (suffix, schema) =
+        if field["items"].is_object() { ("[]", &field["items"]) } else { ("", field) };
     (schema["properties"].is_object() && matcher(schema).is_none()).then_some((suffix, schema))
 }
 
@@ -146,7 +179,10 @@ fn kind(field: &Value) -> String {
         Some("array") if !words(field).is_empty() => "list of".into(),
         Some("array") => {
             let items = plain(&field["items"]);
-            matcher(&items).map_or_else(|| format!("list of {}", kind(&items)), |matcher| format!("list of {matcher}"))
+            matcher(&items).map_or_else(
+                || format!("list of {}", kind(&items)),
+                |matcher| format!("list of {matcher}"),
+            )
         }
         Some("object") => "map of strings".into(),
         Some("integer") => number(field),
@@ -184,7 +220,11 @@ fn default(field: &Value, is_required: bool) -> String {
 fn words(field: &Value) -> Vec<(String, &str)> {
     let words = field["oneOf"].as_array().or_else(|| field["items"]["oneOf"].as_array());
     let word = |word: &'_ Value| word["const"].as_str().map(str::to_owned);
-    words.into_iter().flatten().filter_map(|each| Some((word(each)?, each["description"].as_str().unwrap_or_default()))).collect()
+    words
+        .into_iter()
+        .flatten()
+        .filter_map(|each| Some((word(each)?, each["description"].as_str().unwrap_or_default())))
+        .collect()
 }
 
 fn meaning(field: &Value) -> String {

@@ -25,7 +25,10 @@ pub(super) fn lead_somewhere() -> Outcome {
     let mut broken = Vec::new();
     for (file, document) in &documents {
         for link in &document.links {
-            broken.extend(trouble(file, link, &documents).map(|trouble| format!("{file} links to {link}: {trouble}")));
+            broken.extend(
+                trouble(file, link, &documents)
+                    .map(|trouble| format!("{file} links to {link}: {trouble}")),
+            );
         }
     }
     ensure!(broken.is_empty(), "{}", broken.join("\n"));
@@ -59,9 +62,15 @@ impl Document {
         for event in Parser::new_ext(text, markdown_options()) {
             match event {
                 Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
-                Event::End(TagEnd::Heading(_)) => insert(&mut anchors, &heading.take().unwrap_or_default()),
-                Event::Text(part) | Event::Code(part) => heading.iter_mut().for_each(|text| text.push_str(&part)),
-                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => links.push(dest_url.into_string()),
+                Event::End(TagEnd::Heading(_)) => {
+                    insert(&mut anchors, &heading.take().unwrap_or_default())
+                }
+                Event::Text(part) | Event::Code(part) => {
+                    heading.iter_mut().for_each(|text| text.push_str(&part))
+                }
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    links.push(dest_url.into_string())
+                }
                 _ => {}
             }
         }
@@ -73,7 +82,8 @@ impl Document {
 fn insert(anchors: &mut BTreeSet<String>, heading: &str) {
     let plain = anchor(heading);
     let numbered = (1..).map(|number| format!("{plain}-{number}"));
-    let free = std::iter::once(plain.clone()).chain(numbered).find(|anchor| !anchors.contains(anchor));
+    let free =
+        std::iter::once(plain.clone()).chain(numbered).find(|anchor| !anchors.contains(anchor));
     anchors.extend(free);
 }
 
@@ -94,7 +104,8 @@ fn trouble(file: &str, link: &str, documents: &BTreeMap<String, Document>) -> Op
         return Some("there is no such file".into());
     }
     let has = |document: &Document| document.anchors.contains(anchor);
-    (!anchor.is_empty() && !documents.get(&target).is_some_and(has)).then(|| format!("{target} has no such heading"))
+    (!anchor.is_empty() && !documents.get(&target).is_some_and(has))
+        .then(|| format!("{target} has no such heading"))
 }
 
 /// A path that is relative to a file's folder, relative to the repository.

@@ -31,7 +31,8 @@ pub(super) fn schema_and_module_take_the_same() -> Outcome {
         // To a schema these are whole numbers, too; the module wants digits, and says so.
         for text in ["1e3", "1000.0"] {
             let whole = wrapped(&path, text);
-            let refused = config::read_wire(whole.as_bytes()).err().with_context(|| whole.clone())?;
+            let refused =
+                config::read_wire(whole.as_bytes()).err().with_context(|| whole.clone())?;
             ensure!(refused.to_string().contains("digits alone"), "{refused}");
         }
     }
@@ -42,7 +43,11 @@ pub(super) fn schema_and_module_take_the_same() -> Outcome {
 fn collect(schema: &Value, path: &[String], numbers: &mut Vec<(Vec<String>, i128, i128)>) {
     if schema["type"] == "integer" {
         let bound = |name: &str| schema[name].as_i64().map(i128::from);
-        numbers.extend(bound("minimum").zip(bound("maximum")).map(|(minimum, maximum)| (path.to_vec(), minimum, maximum)));
+        numbers.extend(
+            bound("minimum")
+                .zip(bound("maximum"))
+                .map(|(minimum, maximum)| (path.to_vec(), minimum, maximum)),
+        );
     }
     let inner = |name: &str| [path, &[name.to_owned()]].concat();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {

@@ -1,10 +1,12 @@
-//! The gate's OpenAPI file: its schemas are made from the types of the bodies, its examples are what they say. Against the real gate
-//! it is held in `cases/gate/interface.rs`.
+//! The gate's OpenAPI file: its schemas are made from the types of the bodies, its examples are
+//! what they say. Against the real gate it is held in `cases/gate/interface.rs`.
 
 use std::collections::BTreeSet;
 
 use laststream_filter::config::schema;
-use laststream_filter::gate::answers::{Outcome as Answer, ScopeStatus, Status, StreamStatus, Streams};
+use laststream_filter::gate::answers::{
+    Outcome as Answer, ScopeStatus, Status, StreamStatus, Streams,
+};
 use serde_json::{Map, Value, json};
 
 use super::{BLESS, read, write};
@@ -30,13 +32,22 @@ fn bodies() -> [(&'static str, Value); 5] {
 pub(super) fn is_made_from_the_code() -> Outcome {
     let text = read(FILE)?;
     let document = Document::read(&text)?;
-    ensure_eq!(document.root()["info"]["version"].as_str(), Some(env!("CARGO_PKG_VERSION")), "info.version in {FILE}");
-    let start = text.find(HEADING).with_context(|| format!("{FILE} has no line `{}`", HEADING.trim()))? + HEADING.len();
+    ensure_eq!(
+        document.root()["info"]["version"].as_str(),
+        Some(env!("CARGO_PKG_VERSION")),
+        "info.version in {FILE}"
+    );
+    let start =
+        text.find(HEADING).with_context(|| format!("{FILE} has no line `{}`", HEADING.trim()))?
+            + HEADING.len();
     let mut made = String::new();
     block(&schemas(), 4, &mut made);
     if text[start..] != made {
         if std::env::var_os(BLESS).is_none() {
-            fail!("{FILE}: the schemas are not what the code says; {BLESS}=1 writes them anew. They should be\n{made}");
+            fail!(
+                "{FILE}: the schemas are not what the code says; {BLESS}=1 writes them anew. They \
+                    should be\n{made}"
+            );
         }
         write(FILE, &[&text[..start], &made].concat())?;
     }
@@ -45,7 +56,8 @@ pub(super) fn is_made_from_the_code() -> Outcome {
 
 /// Each schema, with references where one contains another.
 fn schemas() -> Value {
-    let mut schemas: Map<String, Value> = bodies().into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
+    let mut schemas: Map<String, Value> =
+        bodies().into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
     let known = schemas.clone();
     for schema in schemas.values_mut() {
         for field in fields(schema) {
@@ -78,7 +90,9 @@ fn refer(schema: &mut Value, known: &Map<String, Value>) {
 /// YAML in lines, and on one line what fits there.
 fn block(value: &Value, indent: usize, text: &mut String) {
     let lines: Vec<(String, &Value)> = match value {
-        Value::Object(members) => members.iter().map(|(name, value)| (format!("{name}:"), value)).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (format!("{name}:"), value)).collect()
+        }
         Value::Array(items) => items.iter().map(|item| ("-".into(), item)).collect(),
         _ => Vec::new(),
     };
@@ -96,30 +110,44 @@ fn block(value: &Value, indent: usize, text: &mut String) {
 fn flow(value: &Value) -> String {
     match value {
         Value::Object(members) => {
-            let members: Vec<String> = members.iter().map(|(name, value)| format!("{name}: {}", flow(value))).collect();
+            let members: Vec<String> =
+                members.iter().map(|(name, value)| format!("{name}: {}", flow(value))).collect();
             format!("{{ {} }}", members.join(", "))
         }
-        Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", "))
+        }
         other => other.to_string(),
     }
 }
 
-/// Everything has a description, every body and parameter an example that its schema allows, and all that is defined is used.
+/// Everything has a description, every body and parameter an example that its schema allows, and
+/// all that is defined is used.
 pub(super) fn is_whole() -> Outcome {
     let document = Document::read(&read(FILE)?)?;
     let mut names = BTreeSet::new();
     for operation in document.operations() {
         let told = format!("{} {}", operation.method, operation.path);
-        let name = operation.node["operationId"].as_str().with_context(|| format!("{told} has no name"))?;
+        let name = operation.node["operationId"]
+            .as_str()
+            .with_context(|| format!("{told} has no name"))?;
         ensure!(names.insert(name), "two operations are {name}");
         for field in ["summary", "description"] {
             ensure!(operation.node[field].is_string(), "{told} has no {field}");
         }
         for parameter in operation.node["parameters"].as_array().into_iter().flatten() {
-            has_examples(&document, document.resolve(parameter)?, &format!("a parameter of {told}"))?;
+            has_examples(
+                &document,
+                document.resolve(parameter)?,
+                &format!("a parameter of {told}"),
+            )?;
         }
         for (status, response) in members(&operation.node["responses"]) {
-            response_is_whole(&document, document.resolve(response)?, &format!("{told}: {status}"))?;
+            response_is_whole(
+                &document,
+                document.resolve(response)?,
+                &format!("{told}: {status}"),
+            )?;
         }
     }
     for (name, response) in members(&document.root()["components"]["responses"]) {
@@ -128,7 +156,8 @@ pub(super) fn is_whole() -> Outcome {
     let whole = document.root().to_string();
     for (kind, components) in members(&document.root()["components"]) {
         for (name, _) in members(components) {
-            let used = whole.contains(&format!("\"#/components/{kind}/{name}\"")) || UNASKED.contains(&name.as_str());
+            let used = whole.contains(&format!("\"#/components/{kind}/{name}\""))
+                || UNASKED.contains(&name.as_str());
             ensure!(used || kind == "securitySchemes", "nothing uses {kind}/{name}");
         }
     }
@@ -159,7 +188,9 @@ fn examples_fit(document: &Document, described: &Value, told: &str) -> Outcome {
     let examples: Vec<&Value> = described.get("example").into_iter().chain(several).collect();
     ensure!(!examples.is_empty(), "{told} has no example");
     for example in examples {
-        document.check(&described["schema"], example).with_context(|| format!("the example of {told}"))?;
+        document
+            .check(&described["schema"], example)
+            .with_context(|| format!("the example of {told}"))?;
     }
     Ok(())
 }

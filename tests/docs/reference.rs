@@ -15,11 +15,17 @@ pub(super) fn all_metrics() -> String {
     let scope = Scope::Gateway;
     let shown = |name: String| name.replace("gateway", "SCOPE");
     let mut rows = String::from("| metric | type | meaning |\n|---|---|---|\n");
-    let mut row = |name: String, kind: &str, about: &str| rows.push_str(&format!("| `{}` | {kind} | {about} |\n", shown(name)));
+    let mut row = |name: String, kind: &str, about: &str| {
+        rows.push_str(&format!("| `{}` | {kind} | {about} |\n", shown(name)))
+    };
     row(metrics::in_flight(scope), "gauge", "streams in flight, over all workers");
     row(metrics::long_lived(scope), "gauge", "long-lived streams in flight");
     row(metrics::begun(scope), "counter", "streams counted so far");
-    row(metrics::excluded(scope), "counter", "streams that a rule under `count.exclude` left uncounted");
+    row(
+        metrics::excluded(scope),
+        "counter",
+        "streams that a rule under `count.exclude` left uncounted",
+    );
     for verdict in Verdict::ALL {
         row(metrics::forwarded_proto(verdict, scope), "counter", about(verdict));
     }
@@ -50,7 +56,8 @@ pub(super) fn gate_metrics() -> String {
         ));
     }
     rows.push_str(&format!(
-        "| `{}` | gauge | while a signal passes: when the latch opens, in milliseconds of Envoy's monotonic clock; else 0 |\n",
+        "| `{}` | gauge | while a signal passes: when the latch opens, in milliseconds of Envoy's \
+            monotonic clock; else 0 |\n",
         metrics::CLOSING
     ));
     rows
@@ -60,7 +67,9 @@ fn about(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Overridden => "trusted peer, `x-forwarded-proto` was something else and was set",
         Verdict::Kept => "trusted peer, `x-forwarded-proto` was already right",
-        Verdict::Conflicting => "trusted peer whose headers contradict each other or have unknown values",
+        Verdict::Conflicting => {
+            "trusted peer whose headers contradict each other or have unknown values"
+        }
         Verdict::Silent => "trusted peer that sent none of the headers",
         Verdict::Untrusted => "untrusted peer",
     }
@@ -69,17 +78,28 @@ fn about(verdict: Verdict) -> &'static str {
 /// Each preset, with the headers that the module reads for it.
 pub(super) fn presets() -> Outcome<String> {
     let schema = schema::schema();
-    let presets = schema["properties"]["forwarded_proto"]["properties"]["presets"]["items"]["oneOf"].as_array();
-    let mut rows = String::from("| preset | load balancer | headers that are believed |\n|---|---|---|\n");
+    let presets =
+        schema["properties"]["forwarded_proto"]["properties"]["presets"]["items"]["oneOf"]
+            .as_array();
+    let mut rows =
+        String::from("| preset | load balancer | headers that are believed |\n|---|---|---|\n");
     for preset in presets.context("the schema has no presets")? {
-        let (name, about) = preset["const"].as_str().zip(preset["description"].as_str()).context("a preset has no name")?;
+        let (name, about) = preset["const"]
+            .as_str()
+            .zip(preset["description"].as_str())
+            .context("a preset has no name")?;
         // By the name that the load balancer knows, not the one under which it is saved.
         let sources = json!({ "trust": { "peers": ["192.0.2.1"] }, "presets": [name], "original_header": FORWARDED_PROTO });
         let configuration = json!({ "forwarded_proto": sources });
         let configuration = config::parse(configuration.to_string().as_bytes()).context(name)?;
-        let sources = configuration.forwarded_proto().into_iter().flat_map(|policy| &policy.sources);
+        let sources =
+            configuration.forwarded_proto().into_iter().flat_map(|policy| &policy.sources);
         let headers: Vec<String> = sources.map(|source| format!("`{}`", source.header)).collect();
-        rows.push_str(&format!("| `{name}` | {} | {} |\n", about.trim_end_matches('.'), headers.join(", ")));
+        rows.push_str(&format!(
+            "| `{name}` | {} | {} |\n",
+            about.trim_end_matches('.'),
+            headers.join(", ")
+        ));
     }
     Ok(rows)
 }

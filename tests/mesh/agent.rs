@@ -1,4 +1,5 @@
-//! A proxy of the mesh: Istio's agent with its Envoy, as a process on the loopback interface, with ports of its own.
+//! A proxy of the mesh: Istio's agent with its Envoy, as a process on the loopback interface, with
+//! ports of its own.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -68,7 +69,8 @@ impl Agent {
     pub(crate) async fn start(istio: &Istio, proxy: &Proxy<'_>) -> Outcome<Self> {
         let mut agent = Self::launch(istio, proxy)?;
         let health = local(agent.ports.health);
-        let ready = async || once(health, &Request::get("/healthz/ready")).await?.expect(200).map(drop);
+        let ready =
+            async || once(health, &Request::get("/healthz/ready")).await?.expect(200).map(drop);
         agent.program.ready(START, ready).await?;
         Ok(agent)
     }
@@ -85,13 +87,16 @@ impl Agent {
     }
 
     pub(crate) async fn admin_get(&self, path: &str) -> Outcome<Response> {
-        once(local(self.ports.admin), &Request::get(path).header("connection", "close")).await.with_context(|| format!("admin GET {path}"))
+        once(local(self.ports.admin), &Request::get(path).header("connection", "close"))
+            .await
+            .with_context(|| format!("admin GET {path}"))
     }
 
     /// One of Envoy's counters or gauges.
     pub(crate) async fn stat(&self, name: &str) -> Outcome<Option<u64>> {
         let text = self.admin_get("/stats").await?.expect(200)?.text();
-        let pair = text.lines().filter_map(|line| line.rsplit_once(": ")).find(|(key, _)| *key == name);
+        let pair =
+            text.lines().filter_map(|line| line.rsplit_once(": ")).find(|(key, _)| *key == name);
         Ok(pair.and_then(|(_, value)| value.parse().ok()))
     }
 
@@ -111,7 +116,13 @@ impl Agent {
     }
 
     pub(crate) async fn wait_for_log(&self, text: &str, limit: Duration) -> Outcome<String> {
-        let found = async || self.log().lines().find(|line| line.contains(text)).map(String::from).context("no such line");
+        let found = async || {
+            self.log()
+                .lines()
+                .find(|line| line.contains(text))
+                .map(String::from)
+                .context("no such line")
+        };
         wait_for(limit, &format!("{text:?} in the agent's log"), found).await
     }
 }
@@ -123,7 +134,9 @@ fn write_pod(folder: &Path, istio: &Istio, proxy: &Proxy<'_>) -> Outcome {
         fs::create_dir_all(file.parent().context("a folder")?)?;
         Ok(fs::write(file, text)?)
     };
-    let lines = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| format!("{key}={value:?}\n")).collect::<String>();
+    let lines = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(key, value)| format!("{key}={value:?}\n")).collect::<String>()
+    };
     write("etc/istio/pod/labels", &lines(proxy.labels))?;
     write("etc/istio/pod/annotations", &lines(proxy.annotations))?;
     write("var/run/secrets/istio/root-cert.pem", istio.root_certificate())?;
@@ -138,12 +151,29 @@ fn command(istio: &Istio, proxy: &Proxy<'_>, ports: Ports, address: &str) -> Out
     });
     let mut command = guarded(part("pilot-agent")?);
     command.args(["proxy", if proxy.sidecar { "sidecar" } else { "router" }]);
-    command.args(["--domain", &format!("{}.svc.cluster.local", proxy.namespace), "--templateFile"]).arg(part("envoy_bootstrap.json")?);
-    command.args(["--proxyLogLevel", "warning", "--proxyComponentLogLevel", "wasm:info", "--log_output_level", "default:info,wasm:debug"]);
+    command
+        .args(["--domain", &format!("{}.svc.cluster.local", proxy.namespace), "--templateFile"])
+        .arg(part("envoy_bootstrap.json")?);
+    command.args([
+        "--proxyLogLevel",
+        "warning",
+        "--proxyComponentLogLevel",
+        "wasm:info",
+        "--log_output_level",
+        "default:info,wasm:debug",
+    ]);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("PROXY_CONFIG", config.to_string());
-    command.envs([("POD_NAME", proxy.name), ("POD_NAMESPACE", proxy.namespace), ("INSTANCE_IP", address), ("SERVICE_ACCOUNT", proxy.name)]);
-    command.envs([("ISTIO_META_CLUSTER_ID", "Kubernetes"), ("ISTIO_META_WORKLOAD_NAME", proxy.name)]);
-    command.env("ENVOY_STATUS_PORT", ports.health.to_string()).env("ENVOY_PROMETHEUS_PORT", ports.prometheus.to_string());
+    command.envs([
+        ("POD_NAME", proxy.name),
+        ("POD_NAMESPACE", proxy.namespace),
+        ("INSTANCE_IP", address),
+        ("SERVICE_ACCOUNT", proxy.name),
+    ]);
+    command
+        .envs([("ISTIO_META_CLUSTER_ID", "Kubernetes"), ("ISTIO_META_WORKLOAD_NAME", proxy.name)]);
+    command
+        .env("ENVOY_STATUS_PORT", ports.health.to_string())
+        .env("ENVOY_PROMETHEUS_PORT", ports.prometheus.to_string());
     command.env("WASM_INSECURE_REGISTRIES", proxy.registry).env("CA_ADDR", &discovery);
     if proxy.sidecar {
         command.env("ISTIO_META_INTERCEPTION_MODE", "NONE"); // no iptables here

@@ -1,4 +1,5 @@
-//! Kubernetes: etcd, the API server, if wanted the controller manager; and `kubectl`. On fixed ports, which a level has for itself.
+//! Kubernetes: etcd, the API server, if wanted the controller manager; and `kubectl`. On fixed
+//! ports, which a level has for itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,13 +43,19 @@ impl Cluster {
         let folder = folder("kubernetes")?;
         write_certificates(&folder)?;
         let etcd = Program::start("etcd", etcd(&folder)?, &folder)?;
-        let mut api_server = Program::start("kube-apiserver", api_server(&folder, settings)?, &folder)?;
+        let mut api_server =
+            Program::start("kube-apiserver", api_server(&folder, settings)?, &folder)?;
         let mut cluster = Self { folder, programs: vec![etcd] };
-        let ready = async || cluster.kubectl(&["get", "--raw", "/readyz"]).await?.expect(0).map(drop);
+        let ready =
+            async || cluster.kubectl(&["get", "--raw", "/readyz"]).await?.expect(0).map(drop);
         api_server.ready(START, ready).await?;
         cluster.programs.push(api_server);
         if settings.controllers {
-            let controllers = Program::start("kube-controller-manager", controller_manager(&cluster.folder)?, &cluster.folder)?;
+            let controllers = Program::start(
+                "kube-controller-manager",
+                controller_manager(&cluster.folder)?,
+                &cluster.folder,
+            )?;
             cluster.programs.push(controllers);
         }
         Ok(cluster)
@@ -88,12 +95,18 @@ impl Cluster {
     /// A namespace whose pods are injected.
     pub(crate) async fn injected_namespace(&self, name: &str) -> Outcome {
         self.namespace(name).await?;
-        self.kubectl(&["label", "namespace", name, "istio-injection=enabled"]).await?.expect(0).map(drop)
+        self.kubectl(&["label", "namespace", name, "istio-injection=enabled"])
+            .await?
+            .expect(0)
+            .map(drop)
     }
 
     /// An object as JSON.
     pub(crate) async fn get(&self, namespace: &str, object: &str) -> Outcome<Value> {
-        let said = self.kubectl(&["get", "--namespace", namespace, object, "--output", "json"]).await?.expect(0)?;
+        let said = self
+            .kubectl(&["get", "--namespace", namespace, object, "--output", "json"])
+            .await?
+            .expect(0)?;
         serde_json::from_str(&said.stdout).context("what kubectl says")
     }
 }
@@ -107,8 +120,20 @@ pub(crate) fn holds(object: &Value, name: &str) -> bool {
 fn etcd(folder: &Path) -> Outcome<Command> {
     let mut command = guarded(part("etcd")?);
     command.args(["--name", "laststream", "--data-dir"]).arg(folder.join("etcd"));
-    command.args(["--listen-client-urls", ETCD, "--advertise-client-urls", ETCD, "--listen-peer-urls", ETCD_PEERS]);
-    command.args(["--initial-advertise-peer-urls", ETCD_PEERS, "--initial-cluster", &format!("laststream={ETCD_PEERS}")]);
+    command.args([
+        "--listen-client-urls",
+        ETCD,
+        "--advertise-client-urls",
+        ETCD,
+        "--listen-peer-urls",
+        ETCD_PEERS,
+    ]);
+    command.args([
+        "--initial-advertise-peer-urls",
+        ETCD_PEERS,
+        "--initial-cluster",
+        &format!("laststream={ETCD_PEERS}"),
+    ]);
     command.args(["--unsafe-no-fsync", "--log-level", "warn"]);
     Ok(command)
 }
@@ -125,9 +150,23 @@ fn api_server(folder: &Path, settings: &Settings) -> Outcome<Command> {
         file("service-account-key-file", "service-accounts.crt"),
         file("service-account-signing-key-file", "service-accounts.key"),
     ]);
-    command.args(["--etcd-servers", ETCD, "--secure-port=6443", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"]);
-    command.args(["--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC"]);
-    command.args(["--service-account-issuer=https://kubernetes.default.svc", "--allow-privileged=true", "--profiling=false"]);
+    command.args([
+        "--etcd-servers",
+        ETCD,
+        "--secure-port=6443",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+    ]);
+    command.args([
+        "--endpoint-reconciler-type=none",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--authorization-mode=RBAC",
+    ]);
+    command.args([
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--allow-privileged=true",
+        "--profiling=false",
+    ]);
     if !settings.service_accounts {
         command.arg("--disable-admission-plugins=ServiceAccount");
     }
@@ -143,7 +182,12 @@ fn controller_manager(folder: &Path) -> Outcome<Command> {
         file("root-ca-file", "ca.crt"),
         file("service-account-private-key-file", "service-accounts.key"),
     ]);
-    command.args(["--leader-elect=false", "--use-service-account-credentials=false", "--secure-port=0", "--profiling=false"]);
+    command.args([
+        "--leader-elect=false",
+        "--use-service-account-credentials=false",
+        "--secure-port=0",
+        "--profiling=false",
+    ]);
     Ok(command)
 }
 

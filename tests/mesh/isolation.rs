@@ -1,8 +1,9 @@
-//! Namespaces of its own for each level: processes, network, mounts. What runs there uses fixed ports and absolute paths, and ends with its
-//! first process.
+//! Namespaces of its own for each level: processes, network, mounts. What runs there uses fixed
+//! ports and absolute paths, and ends with its first process.
 //!
-//! Nothing is left behind, however this ends. The first process inside holds the read end of a pipe whose other end is outside: when that
-//! closes, be it by SIGKILL, it ends, and the kernel ends everybody else. All files are in a tmpfs that only the namespace knows.
+//! Nothing is left behind, however this ends. The first process inside holds the read end of a pipe
+//! whose other end is outside: when that closes, be it by SIGKILL, it ends, and the kernel ends
+//! everybody else. All files are in a tmpfs that only the namespace knows.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -52,9 +53,19 @@ pub(crate) fn role() -> Role {
 pub(crate) fn run(level: &Level, parts: &Parts) -> Outcome<ExitCode> {
     ensure_visible(parts)?;
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"]);
+    command.args([
+        "--net",
+        "--mount",
+        "--pid",
+        "--ipc",
+        "--uts",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+    ]);
     if !geteuid().is_root() {
-        run_tool("unshare", &["--user", "--map-root-user", "true"]).context("this level needs user namespaces, or root")?;
+        run_tool("unshare", &["--user", "--map-root-user", "true"])
+            .context("this level needs user namespaces, or root")?;
         command.args(["--user", "--map-root-user"]);
     }
     command.arg("--").arg(env::current_exe()?).args(env::args_os().skip(1));
@@ -77,12 +88,17 @@ pub(crate) fn run(level: &Level, parts: &Parts) -> Outcome<ExitCode> {
 fn ensure_visible(parts: &Parts) -> Outcome {
     let this = env::current_exe()?;
     for path in parts.paths().chain([this.as_path(), Path::new(env!("CARGO_MANIFEST_DIR"))]) {
-        ensure!(!path.starts_with(VAR_LIB), "{} is needed, and the mesh has a {VAR_LIB} of its own: choose another folder", path.display());
+        ensure!(
+            !path.starts_with(VAR_LIB),
+            "{} is needed, and the mesh has a {VAR_LIB} of its own: choose another folder",
+            path.display()
+        );
     }
     Ok(())
 }
 
-/// The first process: sets the namespaces up, then collects whoever ends, until the one that runs the cases does.
+/// The first process: sets the namespaces up, then collects whoever ends, until the one that runs
+/// the cases does.
 pub(crate) fn init() -> ExitCode {
     thread::spawn(|| {
         io::stdin().read_to_end(&mut Vec::new()).ok();
@@ -111,22 +127,35 @@ pub(crate) fn run_tool(program: &str, arguments: &[&str]) -> Outcome {
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("`{program}`, which this machine must have"))?;
-    ensure!(output.status.success(), "{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim_end());
+    ensure!(
+        output.status.success(),
+        "{program} {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim_end()
+    );
     Ok(())
 }
 
 fn runner() -> Outcome<Child> {
     let mut command = Command::new(env::current_exe()?);
-    command.args(env::args_os().skip(1)).env(ROLE, "level").env("TMPDIR", TEMPORARY).stdin(Stdio::null());
+    command
+        .args(env::args_os().skip(1))
+        .env(ROLE, "level")
+        .env("TMPDIR", TEMPORARY)
+        .stdin(Stdio::null());
     command.spawn().map_err(Failure::from)
 }
 
-/// Orphans come to the first process of a namespace, and stay as zombies if it does not ask for them.
+/// Orphans come to the first process of a namespace, and stay as zombies if it does not ask for
+/// them.
 fn wait_for(runner: &Child) -> ExitCode {
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get().unsigned_abs() == runner.id() => {
-                return status.exit_status().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from);
+                return status
+                    .exit_status()
+                    .and_then(|code| u8::try_from(code).ok())
+                    .map_or(ExitCode::FAILURE, ExitCode::from);
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return ExitCode::FAILURE,

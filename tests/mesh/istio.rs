@@ -1,4 +1,5 @@
-//! Istio's control plane: what its own installer makes of values is applied, and istiod runs beside the cluster instead of in it.
+//! Istio's control plane: what its own installer makes of values is applied, and istiod runs beside
+//! the cluster instead of in it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -33,19 +34,37 @@ impl Istio {
     /// `address` is where proxies find istiod: an IP address of this network. `values` are Helm's.
     pub(crate) async fn start(cluster: &Cluster, address: &str, values: &Value) -> Outcome<Self> {
         cluster.namespace(ROOT).await?;
-        let said = cluster.kubectl_with(&["apply", "--server-side", "-f", "-"], &manifests(address, values).await?).await?;
+        let said = cluster
+            .kubectl_with(
+                &["apply", "--server-side", "-f", "-"],
+                &manifests(address, values).await?,
+            )
+            .await?;
         said.expect(0).context("what Istio's installer makes")?;
-        cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"]).await?.expect(0)?;
+        cluster
+            .kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"])
+            .await?
+            .expect(0)?;
         let folder = folder("istiod")?;
         let mut istiod = Program::start("istiod", istiod(cluster, address)?, &folder)?;
-        let ready = async || once(local(8080), &Request::get("/ready")).await?.expect(200).map(drop);
+        let ready =
+            async || once(local(8080), &Request::get("/ready")).await?.expect(200).map(drop);
         istiod.ready(START, ready).await?;
         let authority = async || {
             let published = cluster.get(ROOT, "configmap/istio-ca-root-cert").await?;
-            published["data"]["root-cert.pem"].as_str().map(String::from).context("no certificate in it")
+            published["data"]["root-cert.pem"]
+                .as_str()
+                .map(String::from)
+                .context("no certificate in it")
         };
-        let root_certificate = wait_for(START, "istiod to publish its authority", authority).await?;
-        Ok(Self { istiod, address: address.into(), kubeconfig: cluster.kubeconfig(), root_certificate })
+        let root_certificate =
+            wait_for(START, "istiod to publish its authority", authority).await?;
+        Ok(Self {
+            istiod,
+            address: address.into(),
+            kubeconfig: cluster.kubeconfig(),
+            root_certificate,
+        })
     }
 
     /// Of istiod's authority.
@@ -65,7 +84,10 @@ impl Istio {
     /// `istioctl`, with the cluster.
     pub(crate) async fn istioctl(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
         let mut command = guarded(part("istioctl")?);
-        command.args(arguments).env("KUBECONFIG", &self.kubeconfig).env("HOME", folder("istioctl")?);
+        command
+            .args(arguments)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", folder("istioctl")?);
         ask(command, input).await
     }
 
@@ -76,7 +98,8 @@ impl Istio {
     }
 }
 
-/// What `istioctl manifest generate` makes, with these Helm values on top; without the Deployment, since istiod runs here.
+/// What `istioctl manifest generate` makes, with these Helm values on top; without the Deployment,
+/// since istiod runs here.
 pub(crate) async fn manifests(address: &str, values: &Value) -> Outcome<String> {
     let mut all = json!({
         "istiodRemote": { "injectionURL": "https://127.0.0.1:15017/inject" },
@@ -94,10 +117,21 @@ pub(crate) async fn manifests(address: &str, values: &Value) -> Outcome<String> 
     let file = folder("istioctl")?.join(format!("operator-{}.json", fastrand::u64(..)));
     std::fs::write(&file, operator.to_string())?;
     let mut command = guarded(part("istioctl")?);
-    command.args(["manifest", "generate", "--filename"]).arg(&file).env("HOME", folder("istioctl")?);
+    command
+        .args(["manifest", "generate", "--filename"])
+        .arg(&file)
+        .env("HOME", folder("istioctl")?);
     let said = ask(command, "").await?.expect(0)?;
-    let runs_pods = |document: &&str| document.contains("\nkind: Deployment\n") || document.contains("\nkind: HorizontalPodAutoscaler\n");
-    Ok(said.stdout.split("\n---\n").filter(|document| !runs_pods(document)).collect::<Vec<_>>().join("\n---\n"))
+    let runs_pods = |document: &&str| {
+        document.contains("\nkind: Deployment\n")
+            || document.contains("\nkind: HorizontalPodAutoscaler\n")
+    };
+    Ok(said
+        .stdout
+        .split("\n---\n")
+        .filter(|document| !runs_pods(document))
+        .collect::<Vec<_>>()
+        .join("\n---\n"))
 }
 
 /// Envoy as its project builds it has none of Istio's own filters, so nothing may ask for them.
@@ -112,12 +146,36 @@ fn mesh(address: &str) -> Value {
 
 fn istiod(cluster: &Cluster, address: &str) -> Outcome<Command> {
     let mut command = guarded(part("pilot-discovery")?);
-    command.args(["discovery", "--kubeconfig"]).arg(cluster.kubeconfig()).current_dir(folder("istiod")?).env_clear();
-    command.args(["--httpAddr=127.0.0.1:8080", "--httpsAddr=127.0.0.1:15017", "--monitoringAddr=127.0.0.1:15014", "--ctrlz_port=0"]);
-    command.arg(format!("--grpcAddr={address}:15010")).arg(format!("--secureGRPCAddr={address}:15012"));
-    command.envs([("POD_NAMESPACE", ROOT), ("POD_NAME", "istiod-0"), ("REVISION", "default"), ("CLUSTER_ID", "Kubernetes")]);
-    command.envs([("ENABLE_CA_SERVER", "true"), ("PILOT_CERT_PROVIDER", "istiod"), ("ISTIOD_CUSTOM_HOST", "127.0.0.1")]);
-    command.envs([("PILOT_DEBOUNCE_AFTER", "20ms"), ("PILOT_ENABLE_METADATA_EXCHANGE", "false"), ("PILOT_ENABLE_ALPN_FILTER", "false")]);
+    command
+        .args(["discovery", "--kubeconfig"])
+        .arg(cluster.kubeconfig())
+        .current_dir(folder("istiod")?)
+        .env_clear();
+    command.args([
+        "--httpAddr=127.0.0.1:8080",
+        "--httpsAddr=127.0.0.1:15017",
+        "--monitoringAddr=127.0.0.1:15014",
+        "--ctrlz_port=0",
+    ]);
+    command
+        .arg(format!("--grpcAddr={address}:15010"))
+        .arg(format!("--secureGRPCAddr={address}:15012"));
+    command.envs([
+        ("POD_NAMESPACE", ROOT),
+        ("POD_NAME", "istiod-0"),
+        ("REVISION", "default"),
+        ("CLUSTER_ID", "Kubernetes"),
+    ]);
+    command.envs([
+        ("ENABLE_CA_SERVER", "true"),
+        ("PILOT_CERT_PROVIDER", "istiod"),
+        ("ISTIOD_CUSTOM_HOST", "127.0.0.1"),
+    ]);
+    command.envs([
+        ("PILOT_DEBOUNCE_AFTER", "20ms"),
+        ("PILOT_ENABLE_METADATA_EXCHANGE", "false"),
+        ("PILOT_ENABLE_ALPN_FILTER", "false"),
+    ]);
     Ok(command)
 }
 

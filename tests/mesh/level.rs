@@ -1,4 +1,5 @@
-//! Levels of the mesh, and the cases on them. From outside they are only listed or handed on; inside its namespaces a level runs.
+//! Levels of the mesh, and the cases on them. From outside they are only listed or handed on;
+//! inside its namespaces a level runs.
 
 use std::process::ExitCode;
 
@@ -30,7 +31,12 @@ pub(crate) struct Case {
 /// Makes a [`Case`] of an async function, with the seconds that it may take.
 macro_rules! case {
     ($name:literal, $case:path, $seconds:expr) => {
-        $crate::level::Case { name: $name, run: || $crate::support::trial::block_on(std::time::Duration::from_secs($seconds), $case()) }
+        $crate::level::Case {
+            name: $name,
+            run: || {
+                $crate::support::trial::block_on(std::time::Duration::from_secs($seconds), $case())
+            },
+        }
     };
 }
 pub(crate) use case;
@@ -39,14 +45,17 @@ impl Level {
     fn trials(&self, ignored: bool) -> Vec<Trial> {
         let trial = |case: Case| {
             let run = move || completion((case.run)());
-            Trial::ignorable_test(format!("{}::{}", self.name, case.name), run).with_ignored_flag(ignored)
+            Trial::ignorable_test(format!("{}::{}", self.name, case.name), run)
+                .with_ignored_flag(ignored)
         };
         (self.cases)().into_iter().map(trial).collect()
     }
 
     /// Whether the command line asks for any of its cases.
     fn is_wanted(&self, arguments: &Arguments) -> bool {
-        let hit = |name: &str, pattern: &String| if arguments.exact { name == pattern } else { name.contains(pattern.as_str()) };
+        let hit = |name: &str, pattern: &String| {
+            if arguments.exact { name == pattern } else { name.contains(pattern.as_str()) }
+        };
         let wanted = |trial: &Trial| {
             arguments.filter.as_ref().is_none_or(|pattern| hit(trial.name(), pattern))
                 && !arguments.skip.iter().any(|pattern| hit(trial.name(), pattern))
@@ -56,7 +65,10 @@ impl Level {
 
     fn run(&self, arguments: &Arguments) -> Outcome<ExitCode> {
         if self.needs_root && !rustix::process::geteuid().is_root() {
-            seen::say(&format!("{}: not run, because containers need root; as root `cargo mesh {}` runs it", self.name, self.name));
+            seen::say(&format!(
+                "{}: not run, because containers need root; as root `cargo mesh {}` runs it",
+                self.name, self.name
+            ));
             return Ok(libtest_mimic::run(arguments, self.trials(true)).exit_code());
         }
         seen::say(&format!("{}: seeing to its parts", self.name));
@@ -65,7 +77,8 @@ impl Level {
     }
 }
 
-/// From outside: lists the cases, or runs each level that is asked for. The first failure is what the process ends with.
+/// From outside: lists the cases, or runs each level that is asked for. The first failure is what
+/// the process ends with.
 pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
     let arguments = Arguments::from_args();
     if arguments.list {
@@ -91,9 +104,12 @@ pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
 
 /// In the namespaces of this level.
 pub(crate) fn run_inside(levels: &[Level], name: &str) -> ExitCode {
-    let Some(level) = levels.iter().find(|level| level.name == name) else { return ExitCode::FAILURE };
+    let Some(level) = levels.iter().find(|level| level.name == name) else {
+        return ExitCode::FAILURE;
+    };
     let arguments = Arguments::from_args();
-    let arguments = Arguments { test_threads: arguments.test_threads.or(level.at_a_time), ..arguments };
+    let arguments =
+        Arguments { test_threads: arguments.test_threads.or(level.at_a_time), ..arguments };
     let conclusion: Conclusion = libtest_mimic::run(&arguments, level.trials(false));
     if let Err(failure) = seen::end_table() {
         seen::say(&format!("the table: {failure}"));

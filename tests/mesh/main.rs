@@ -1,7 +1,8 @@
-//! The module in a real mesh: Kubernetes' API server, istiod, Istio's agents, on one level with and on one without a kubelet. `cargo mesh`
-//! runs it; README.md says what it shows.
+//! The module in a real mesh: Kubernetes' API server, istiod, Istio's agents, on one level with and
+//! on one without a kubelet. `cargo mesh` runs it; README.md says what it shows.
 //!
-//! The program plays several parts: it gets what is needed, then runs itself in namespaces of its own, once for each level.
+//! The program plays several parts: it gets what is needed, then runs itself in namespaces of its
+//! own, once for each level.
 
 mod agent;
 mod cluster;

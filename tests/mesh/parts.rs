@@ -1,4 +1,5 @@
-//! What a mesh is made of: programs that are found, unpacked or compiled outside, where there is a network, and told to the levels inside.
+//! What a mesh is made of: programs that are found, unpacked or compiled outside, where there is a
+//! network, and told to the levels inside.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ impl Parts {
     }
 }
 
-/// Gets them, and all else that takes a while or a network: Envoy, the registry, the command line. Says on standard error what takes long.
+/// Gets them, and all else that takes a while or a network: Envoy, the registry, the command line.
+/// Says on standard error what takes long.
 pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/program");
     let common = ["skopeo", "docker-registry"];
@@ -37,10 +39,15 @@ pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
     let output = command.output().with_context(|| script.display().to_string())?;
     ensure!(output.status.success(), "not all parts can be had");
     let paths = String::from_utf8(output.stdout)?;
-    let mut parts: BTreeMap<String, PathBuf> =
-        common.iter().chain(names).map(|name| (*name).to_owned()).zip(paths.lines().map(PathBuf::from)).collect();
+    let mut parts: BTreeMap<String, PathBuf> = common
+        .iter()
+        .chain(names)
+        .map(|name| (*name).to_owned())
+        .zip(paths.lines().map(PathBuf::from))
+        .collect();
     let wanted = Wanted { path: None, ..Wanted::version(envoy::NEWEST) };
-    parts.insert("envoy".into(), envoy::find_or_get(&wanted, &Spoken).map_err(Failure::new)?.binary);
+    parts
+        .insert("envoy".into(), envoy::find_or_get(&wanted, &Spoken).map_err(Failure::new)?.binary);
     command_line::binary()?;
     Ok(Parts(parts))
 }
@@ -52,7 +59,11 @@ pub(crate) fn part(name: &str) -> Outcome<&'static Path> {
         serde_json::from_str(&json).map(Parts).map_err(|error| format!("{PARTS}: {error}"))
     });
     let parts = INSIDE.as_ref().map_err(Failure::new)?;
-    parts.0.get(name).map(PathBuf::as_path).with_context(|| format!("`{name}` is not among the parts of this level"))
+    parts
+        .0
+        .get(name)
+        .map(PathBuf::as_path)
+        .with_context(|| format!("`{name}` is not among the parts of this level"))
 }
 
 /// Says what takes a while, such as a download.

@@ -1,4 +1,5 @@
-//! Programs of the mesh: those that run beside the cases, with their logs, and those that are asked something.
+//! Programs of the mesh: those that run beside the cases, with their logs, and those that are asked
+//! something.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -24,28 +25,45 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts what [`guarded`](crate::support::process::guarded) made; its log goes into the folder.
+    /// Starts what [`guarded`](crate::support::process::guarded) made; its log goes into the
+    /// folder.
     pub(crate) fn start(name: &str, mut command: Command, folder: &Path) -> Outcome<Self> {
         fs::create_dir_all(folder)?;
         let log = folder.join(format!("{name}.log"));
         let file = File::create(&log).with_context(|| log.display().to_string())?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        Ok(Self { name: name.into(), process: Process::spawn(command)?, log, notes: Notes::current() })
+        Ok(Self {
+            name: name.into(),
+            process: Process::spawn(command)?,
+            log,
+            notes: Notes::current(),
+        })
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        fs::read(&self.log)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
     }
 
     /// The end of its log.
     pub(crate) fn tail(&self) -> String {
         let log = self.log();
-        let lines: Vec<String> = log.lines().map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
-        format!("{}, the end of its log:\n{}", self.name, lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n"))
+        let lines: Vec<String> =
+            log.lines().map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
+        format!(
+            "{}, the end of its log:\n{}",
+            self.name,
+            lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n")
+        )
     }
 
     /// Until it answers; that it has ended is told at once.
-    pub(crate) async fn ready(&mut self, limit: Duration, look: impl AsyncFn() -> Outcome) -> Outcome {
+    pub(crate) async fn ready(
+        &mut self,
+        limit: Duration,
+        look: impl AsyncFn() -> Outcome,
+    ) -> Outcome {
         let mut ended = None;
         let what = format!("{} to be ready", self.name);
         let looked = wait_for(limit, &what, async || {
@@ -71,14 +89,23 @@ pub(crate) async fn ask(mut command: Command, input: impl Into<String>) -> Outco
     let input = input.into();
     let ask = move || -> Outcome<Said> {
         let name = command.get_program().display().to_string();
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context(name)?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context(name)?;
         let mut stdin = child.stdin.take().context("its input")?;
         // From a thread of its own: it may write more than a pipe holds before it has read all.
         let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()).ok());
         let output = child.wait_with_output()?;
         drop(writer.join());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Said { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) })
+        Ok(Said {
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        })
     };
     tokio::task::spawn_blocking(ask).await.context("a thread for a program")?
 }

@@ -1,4 +1,5 @@
-//! What the cases saw: told while they run, and written as a table of Markdown where `LASTSTREAM_MESH_TABLE` names a file.
+//! What the cases saw: told while they run, and written as a table of Markdown where
+//! `LASTSTREAM_MESH_TABLE` names a file.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

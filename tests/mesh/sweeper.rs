@@ -1,4 +1,5 @@
-//! Takes away the cgroups of a run, which outlive its namespaces: a process that waits for the end of the run, also for a violent one.
+//! Takes away the cgroups of a run, which outlive its namespaces: a process that waits for the end
+//! of the run, also for a violent one.
 
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
@@ -47,7 +48,8 @@ pub(crate) fn main() -> ExitCode {
     io::stdin().read_to_end(&mut Vec::new()).ok();
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let left: Vec<PathBuf> = cgroups(&cgroup).into_iter().filter(|folder| !remove(folder)).collect();
+        let left: Vec<PathBuf> =
+            cgroups(&cgroup).into_iter().filter(|folder| !remove(folder)).collect();
         if left.is_empty() {
             return ExitCode::SUCCESS;
         }
@@ -61,7 +63,10 @@ pub(crate) fn main() -> ExitCode {
 /// Of this name: in each hierarchy of version 1, and in the one of version 2.
 fn cgroups(name: &str) -> Vec<PathBuf> {
     let hierarchies = folders(Path::new(CGROUPS));
-    let all = hierarchies.iter().map(|hierarchy| hierarchy.join(name)).chain([Path::new(CGROUPS).join(name)]);
+    let all = hierarchies
+        .iter()
+        .map(|hierarchy| hierarchy.join(name))
+        .chain([Path::new(CGROUPS).join(name)]);
     all.filter(|folder| folder.is_dir()).collect()
 }
 
@@ -75,5 +80,8 @@ fn remove(folder: &Path) -> bool {
 
 fn folders(of: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(of).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! A cluster that is Envoy's own admin interface, although its port is known only once Envoy runs: endpoints from a file, written then.
+//! A cluster that is Envoy's own admin interface, although its port is known only once Envoy runs:
+//! endpoints from a file, written then.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -30,7 +31,8 @@ impl AdminCluster {
         let mut clusters = Vec::new();
         for cluster in config["static_resources"]["clusters"].as_array_mut().into_iter().flatten() {
             let name = cluster["name"].as_str().unwrap_or_default().to_owned();
-            if let Some(path) = cluster.pointer_mut("/eds_cluster_config/eds_config/path_config_source/path")
+            if let Some(path) =
+                cluster.pointer_mut("/eds_cluster_config/eds_config/path_config_source/path")
                 && *path == PLACEHOLDER
             {
                 *path = json!(file.display().to_string());
@@ -52,7 +54,10 @@ impl AdminCluster {
         wait_for(PATIENCE, "the admin clusters' endpoints", async || {
             let clusters = envoy.admin_get("/clusters").await?.text();
             for name in &self.clusters {
-                ensure!(clusters.contains(&format!("{name}::{}::", envoy.admin())), "cluster {name} has no endpoint");
+                ensure!(
+                    clusters.contains(&format!("{name}::{}::", envoy.admin())),
+                    "cluster {name} has no endpoint"
+                );
             }
             Ok(())
         })
@@ -71,6 +76,7 @@ fn write(file: &Path, address: Option<SocketAddr>) -> Outcome {
     let version = if address.is_some() { "2" } else { "1" };
     let resources = [json!({ "@type": kind, "cluster_name": "admin", "endpoints": endpoints })];
     let fresh = file.with_extension("new");
-    fs::write(&fresh, json!({ "version_info": version, "resources": resources }).to_string()).context("writing endpoints")?;
+    fs::write(&fresh, json!({ "version_info": version, "resources": resources }).to_string())
+        .context("writing endpoints")?;
     fs::rename(&fresh, file).context("replacing endpoints")
 }

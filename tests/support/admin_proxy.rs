@@ -1,4 +1,5 @@
-//! A server in the place of Envoy's admin interface: it sees every call of the gate, and a case decides which calls go on to Envoy.
+//! A server in the place of Envoy's admin interface: it sees every call of the gate, and a case
+//! decides which calls go on to Envoy.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -32,11 +33,16 @@ pub(crate) struct AdminProxy {
 }
 
 impl AdminProxy {
-    pub(crate) async fn start(judge: impl Fn(&str, &str) -> Fate + Send + Sync + 'static) -> Outcome<Self> {
-        let listener = TcpListener::bind(local(0)).await.context("listening in the place of Envoy's admin interface")?;
+    pub(crate) async fn start(
+        judge: impl Fn(&str, &str) -> Fate + Send + Sync + 'static,
+    ) -> Outcome<Self> {
+        let listener = TcpListener::bind(local(0))
+            .await
+            .context("listening in the place of Envoy's admin interface")?;
         let address = listener.local_addr()?;
         let envoy = Arc::new(OnceLock::new());
-        let server = tokio::spawn(accept(listener, Arc::new(judge), Arc::clone(&envoy))).abort_handle();
+        let server =
+            tokio::spawn(accept(listener, Arc::new(judge), Arc::clone(&envoy))).abort_handle();
         Ok(Self { address, envoy, server })
     }
 
@@ -80,7 +86,9 @@ async fn serve(tcp: TcpStream, judge: Arc<Judge>, envoy: Arc<OnceLock<SocketAddr
 
 /// Envoy's own status and body; 503 where Envoy gives none.
 async fn forward(envoy: Option<&SocketAddr>, head: &Head) -> (u16, Vec<u8>) {
-    let request = Request::new(head.word(0), head.word(1)).header("content-length", "0").header("connection", "close");
+    let request = Request::new(head.word(0), head.word(1))
+        .header("content-length", "0")
+        .header("connection", "close");
     let answer = match envoy {
         Some(&envoy) => once(envoy, &request).await.ok(),
         None => None,

@@ -1,4 +1,5 @@
-//! Envoy's configuration as values: small builders for what the cases vary, plain JSON for the rest.
+//! Envoy's configuration as values: small builders for what the cases vary, plain JSON for the
+//! rest.
 //!
 //! Every builder has `with(pointer, value)`, which sets any field that has no method of its own.
 
@@ -23,7 +24,9 @@ impl Bootstrap {
     pub(crate) fn new() -> Self {
         let admin = json!({ "address": socket_address("127.0.0.1", 0) });
         let node = json!({ "id": "test-node", "cluster": "test-cluster" });
-        Self(json!({ "admin": admin, "node": node, "static_resources": { "clusters": [], "listeners": [] } }))
+        Self(
+            json!({ "admin": admin, "node": node, "static_resources": { "clusters": [], "listeners": [] } }),
+        )
     }
 
     pub(crate) fn cluster(mut self, cluster: Value) -> Self {

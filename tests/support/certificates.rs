@@ -1,4 +1,5 @@
-//! Certificates made at run time: an authority, servers, clients with a SPIFFE identity, and client configurations that trust them.
+//! Certificates made at run time: an authority, servers, clients with a SPIFFE identity, and client
+//! configurations that trust them.
 
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ impl Authority {
         // The default name is shared with what it signs, which then looks self-signed.
         params.distinguished_name.push(DnType::CommonName, "the authority of a test");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?).context("signing the authority")?;
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)
+            .context("signing the authority")?;
         Ok(Self { issuer })
     }
 
@@ -43,7 +45,11 @@ impl Authority {
 
     /// The same with further names.
     pub(crate) fn server_named(&self, names: &[&str]) -> Outcome<Identity> {
-        let names = ["localhost", "127.0.0.1"].iter().chain(names).map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let names = ["localhost", "127.0.0.1"]
+            .iter()
+            .chain(names)
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>();
         self.sign(CertificateParams::new(names)?)
     }
 
@@ -63,24 +69,36 @@ impl Authority {
     }
 
     /// A client that trusts this authority, offers these protocols and shows this identity.
-    pub(crate) fn client_config(&self, protocols: &[&str], identity: Option<&Identity>) -> Outcome<Arc<ClientConfig>> {
+    pub(crate) fn client_config(
+        &self,
+        protocols: &[&str],
+        identity: Option<&Identity>,
+    ) -> Outcome<Arc<ClientConfig>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone())?;
         let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
         let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots);
         let mut config = match identity {
-            Some(identity) => builder.with_client_auth_cert(vec![identity.certificate.clone()], identity.key.clone_key())?,
+            Some(identity) => builder.with_client_auth_cert(
+                vec![identity.certificate.clone()],
+                identity.key.clone_key(),
+            )?,
             None => builder.with_no_client_auth(),
         };
-        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        config.alpn_protocols =
+            protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         Ok(Arc::new(config))
     }
 
     /// A server with this identity.
     pub(crate) fn server_config(identity: &Identity) -> Outcome<Arc<ServerConfig>> {
-        let builder = ServerConfig::builder_with_provider(Arc::new(default_provider())).with_safe_default_protocol_versions()?;
+        let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?;
         let builder = builder.with_no_client_auth();
-        Ok(Arc::new(builder.with_single_cert(vec![identity.certificate.clone()], identity.key.clone_key())?))
+        Ok(Arc::new(
+            builder
+                .with_single_cert(vec![identity.certificate.clone()], identity.key.clone_key())?,
+        ))
     }
 
     fn sign(&self, params: CertificateParams) -> Outcome<Identity> {

@@ -1,4 +1,5 @@
-//! A wall clock that a case can step: Envoy runs with a preloaded library that shifts `CLOCK_REALTIME` and leaves `CLOCK_MONOTONIC` alone.
+//! A wall clock that a case can step: Envoy runs with a preloaded library that shifts
+//! `CLOCK_REALTIME` and leaves `CLOCK_MONOTONIC` alone.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -20,15 +21,25 @@ pub(crate) struct WallClock {
 
 impl WallClock {
     pub(crate) fn new() -> Outcome<Self> {
-        let folder = tempfile::Builder::new().prefix("clock-").tempdir().context("a folder for the clock")?;
+        let folder = tempfile::Builder::new()
+            .prefix("clock-")
+            .tempdir()
+            .context("a folder for the clock")?;
         fs::write(folder.path().join("shim.c"), SHIM).context("writing the shim")?;
         let compiled = Command::new("cc")
             .current_dir(folder.path())
-            .args(["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", "shim.so", "shim.c"])
+            .args([
+                "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", "shim.so", "shim.c",
+            ])
             .output()
             .context("running the C compiler `cc`")?;
-        ensure!(compiled.status.success(), "the C compiler: {}", String::from_utf8_lossy(&compiled.stderr));
-        let offset = File::create(folder.path().join("offset")).context("creating the clock's offset")?;
+        ensure!(
+            compiled.status.success(),
+            "the C compiler: {}",
+            String::from_utf8_lossy(&compiled.stderr)
+        );
+        let offset =
+            File::create(folder.path().join("offset")).context("creating the clock's offset")?;
         let clock = Self { folder, offset, seconds: AtomicI64::new(0) };
         clock.step(0)?;
         Ok(clock)
@@ -37,12 +48,18 @@ impl WallClock {
     /// Moves the wall clock by so many seconds, from where it is now.
     pub(crate) fn step(&self, seconds: i64) -> Outcome {
         let total = self.seconds.fetch_add(seconds, Ordering::Relaxed) + seconds;
-        self.offset.write_all_at(&(total * 1_000_000_000).to_ne_bytes(), 0).context("stepping the clock")
+        self.offset
+            .write_all_at(&(total * 1_000_000_000).to_ne_bytes(), 0)
+            .context("stepping the clock")
     }
 
     /// For `Options::under`: what runs Envoy with this clock.
     pub(crate) fn under(&self) -> Vec<String> {
         let path = |name: &str| self.folder.path().join(name).display().to_string();
-        vec!["env".into(), format!("LD_PRELOAD={}", path("shim.so")), format!("LASTSTREAM_CLOCK_OFFSET={}", path("offset"))]
+        vec![
+            "env".into(),
+            format!("LD_PRELOAD={}", path("shim.so")),
+            format!("LASTSTREAM_CLOCK_OFFSET={}", path("offset")),
+        ]
     }
 }

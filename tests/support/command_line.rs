@@ -15,7 +15,8 @@ use super::process::guarded;
 
 static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
-/// Cargo tells only the tests of the same package where a program is, so it is asked to build it, with the settings of this test.
+/// Cargo tells only the tests of the same package where a program is, so it is asked to build it,
+/// with the settings of this test.
 pub(crate) fn binary() -> Outcome<&'static Path> {
     let built = BINARY.get_or_init(|| build().map_err(|failure| failure.to_string()));
     built.as_deref().map_err(Failure::new)
@@ -23,13 +24,30 @@ pub(crate) fn binary() -> Outcome<&'static Path> {
 
 fn build() -> Outcome<PathBuf> {
     let this = std::env::current_exe()?;
-    let profile = this.parent().and_then(Path::parent).context("this program is not where cargo puts tests")?;
+    let profile = this
+        .parent()
+        .and_then(Path::parent)
+        .context("this program is not where cargo puts tests")?;
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--package", "laststream", "--bin", "laststream"]);
-    command.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(profile.parent().context("no target folder")?);
-    // ring looks at what cargo says of the package that it is compiled for, and would be compiled anew for the test.
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args([
+        "build",
+        "--quiet",
+        "--package",
+        "laststream",
+        "--bin",
+        "laststream",
+    ]);
+    command
+        .args(["--message-format", "json-render-diagnostics", "--target-dir"])
+        .arg(profile.parent().context("no target folder")?);
+    // ring looks at what cargo says of the package that it is compiled for, and would be compiled
+    // anew for the test.
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name == "OUT_DIR" || name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+        if name.to_str().is_some_and(|name| {
+            name == "OUT_DIR"
+                || name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+        }) {
             command.env_remove(name);
         }
     }
@@ -40,8 +58,9 @@ fn build() -> Outcome<PathBuf> {
     let output = command.output().context("starting cargo")?;
     ensure!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut programs =
-        messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()?["executable"].as_str().map(PathBuf::from));
+    let mut programs = messages.lines().filter_map(|line| {
+        serde_json::from_str::<Value>(line).ok()?["executable"].as_str().map(PathBuf::from)
+    });
     programs.next_back().context("cargo names no program")
 }
 
@@ -94,13 +113,22 @@ impl User {
     pub(crate) fn run(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
         use std::io::Write as _;
         let mut command = guarded(binary()?);
-        command.args(arguments).env_clear().envs(self.variables.iter().map(|(name, value)| (name, value))).current_dir(self.home.path());
+        command
+            .args(arguments)
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.home.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("starting laststream")?;
-        child.stdin.take().context("its input")?.write_all(input.as_bytes()).ok(); // it need not read it
+        // it need not read it
+        child.stdin.take().context("its input")?.write_all(input.as_bytes()).ok();
         let output = child.wait_with_output()?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Said { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) })
+        Ok(Said {
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        })
     }
 }
 
@@ -121,12 +149,18 @@ impl Said {
 
     /// Nobody must have been told this.
     pub(crate) fn hides(self, secret: &str) -> Outcome<Self> {
-        ensure!(!self.stderr.contains(secret) && !self.stdout.contains(secret), "`{secret}` is in {self:#?}");
+        ensure!(
+            !self.stderr.contains(secret) && !self.stdout.contains(secret),
+            "`{secret}` is in {self:#?}"
+        );
         Ok(self)
     }
 
     /// The lines of standard output as JSON.
     pub(crate) fn json(&self) -> Outcome<Vec<Value>> {
-        self.stdout.lines().map(|line| serde_json::from_str(line).with_context(|| format!("{self:#?}"))).collect()
+        self.stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).with_context(|| format!("{self:#?}")))
+            .collect()
     }
 }

@@ -1,4 +1,5 @@
-//! A real Envoy: started with a configuration, watched through its admin interface, and never left behind.
+//! A real Envoy: started with a configuration, watched through its admin interface, and never left
+//! behind.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -38,7 +39,14 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         let (log_level, component_log_level) = ("info".into(), "wasm:debug".into());
-        Self { concurrency: 2, log_level, component_log_level, drain_time_s: None, extra: Vec::new(), under: Vec::new() }
+        Self {
+            concurrency: 2,
+            log_level,
+            component_log_level,
+            drain_time_s: None,
+            extra: Vec::new(),
+            under: Vec::new(),
+        }
     }
 }
 
@@ -58,12 +66,14 @@ pub(crate) struct Envoy {
 impl Envoy {
     /// Starts Envoy and waits until it is live.
     pub(crate) async fn start(binary: &Path, config: Value, options: Options) -> Outcome<Self> {
-        let folder = tempfile::Builder::new().prefix("envoy-").tempdir().context("a folder for Envoy")?;
+        let folder =
+            tempfile::Builder::new().prefix("envoy-").tempdir().context("a folder for Envoy")?;
         let mut config = config;
         let admin_cluster = AdminCluster::prepare(&mut config, folder.path())?;
         let arguments = options.arguments(folder.path());
         let process = launch(&options.under, binary, &config, folder.path(), &arguments)?;
-        let mut envoy = Self { process, folder, admin: ([127, 0, 0, 1], 0).into(), notes: Notes::current() };
+        let mut envoy =
+            Self { process, folder, admin: ([127, 0, 0, 1], 0).into(), notes: Notes::current() };
         envoy.admin = envoy.admin_address().await?;
         envoy.live().await?;
         admin_cluster.publish(&envoy).await?;
@@ -75,7 +85,8 @@ impl Envoy {
         let folder = tempfile::tempdir().context("a folder for Envoy")?;
         let mut config = config;
         AdminCluster::prepare(&mut config, folder.path())?;
-        let mut process = launch(&[], binary, &config, folder.path(), &["--mode".into(), "validate".into()])?;
+        let mut process =
+            launch(&[], binary, &config, folder.path(), &["--mode".into(), "validate".into()])?;
         let status = process.wait(PATIENCE).await?;
         Ok(Validation { status, output: read_log(folder.path()) })
     }
@@ -110,11 +121,15 @@ impl Envoy {
     }
 
     pub(crate) async fn admin_get(&self, path: &str) -> Outcome<Response> {
-        once(self.admin, &Request::get(path).header("connection", "close")).await.with_context(|| format!("admin GET {path}"))
+        once(self.admin, &Request::get(path).header("connection", "close"))
+            .await
+            .with_context(|| format!("admin GET {path}"))
     }
 
     pub(crate) async fn admin_post(&self, path: &str) -> Outcome<Response> {
-        once(self.admin, &Request::post(path, "").header("connection", "close")).await.with_context(|| format!("admin POST {path}"))
+        once(self.admin, &Request::post(path, "").header("connection", "close"))
+            .await
+            .with_context(|| format!("admin POST {path}"))
     }
 
     /// Where a listener listens, TCP or UDP, as soon as it does.
@@ -122,10 +137,17 @@ impl Envoy {
         self.until(&format!("listener {listener}"), async |envoy| {
             let statuses = envoy.admin_get("/listeners?format=json").await?.json()?;
             let all = statuses["listener_statuses"].as_array().context("no listeners yet")?;
-            let ours = all.iter().find(|status| status["name"] == listener).with_context(|| format!("other listeners: {statuses}"))?;
+            let ours = all
+                .iter()
+                .find(|status| status["name"] == listener)
+                .with_context(|| format!("other listeners: {statuses}"))?;
             let socket = &ours["local_address"]["socket_address"];
-            let port = socket["port_value"].as_u64().and_then(|port| u16::try_from(port).ok()).context("no port")?;
-            let address = socket["address"].as_str().context("no address")?.parse::<std::net::IpAddr>()?;
+            let port = socket["port_value"]
+                .as_u64()
+                .and_then(|port| u16::try_from(port).ok())
+                .context("no port")?;
+            let address =
+                socket["address"].as_str().context("no address")?.parse::<std::net::IpAddr>()?;
             ensure!(port != 0, "not bound yet");
             Ok(SocketAddr::new(address, port))
         })
@@ -143,7 +165,8 @@ impl Envoy {
 
     /// One counter or gauge; nothing when Envoy does not know it.
     pub(crate) async fn stat(&self, name: &str) -> Outcome<Option<u64>> {
-        let answer = self.admin_get(&format!("/stats?filter={}", exact(name))).await?.expect(200)?;
+        let answer =
+            self.admin_get(&format!("/stats?filter={}", exact(name))).await?.expect(200)?;
         Ok(parse_stats(&answer.text()).remove(name))
     }
 
@@ -152,7 +175,12 @@ impl Envoy {
     }
 
     /// Until the predicate likes the value; `None` when Envoy does not know the name.
-    pub(crate) async fn wait_for_stat(&self, name: &str, good: impl Fn(Option<u64>) -> bool, limit: Duration) -> Outcome<Option<u64>> {
+    pub(crate) async fn wait_for_stat(
+        &self,
+        name: &str,
+        good: impl Fn(Option<u64>) -> bool,
+        limit: Duration,
+    ) -> Outcome<Option<u64>> {
         let looked = wait_for(limit, name, async || {
             let value = self.stat(name).await?;
             ensure!(good(value), "{name} is {value:?}");
@@ -171,8 +199,16 @@ impl Envoy {
 
     /// The first line that contains the text.
     pub(crate) async fn wait_for_log(&self, text: &str, limit: Duration) -> Outcome<String> {
-        let found = async || self.log().lines().find(|line| line.contains(text)).map(String::from).context("no such line");
-        wait_for(limit, &format!("{text:?} in Envoy's log"), found).await.with_context(|| self.tail())
+        let found = async || {
+            self.log()
+                .lines()
+                .find(|line| line.contains(text))
+                .map(String::from)
+                .context("no such line")
+        };
+        wait_for(limit, &format!("{text:?} in Envoy's log"), found)
+            .await
+            .with_context(|| self.tail())
     }
 
     /// The end of the log.
@@ -230,12 +266,25 @@ impl Options {
         let concurrency = self.concurrency.to_string();
         let admin = folder.join("admin").display().to_string();
         let drain_time = self.drain_time_s.map(|seconds| seconds.to_string());
-        let mut arguments = vec!["--concurrency", &concurrency, "--admin-address-path", &admin, "--log-level", &self.log_level];
-        arguments.extend(["--component-log-level", &self.component_log_level, "--file-flush-interval-msec", "100"]);
+        let mut arguments = vec![
+            "--concurrency",
+            &concurrency,
+            "--admin-address-path",
+            &admin,
+            "--log-level",
+            &self.log_level,
+        ];
+        arguments.extend([
+            "--component-log-level",
+            &self.component_log_level,
+            "--file-flush-interval-msec",
+            "100",
+        ]);
         if let Some(seconds) = &drain_time {
             arguments.extend(["--drain-time-s", seconds]);
         }
-        // No shared memory between generations: a killed Envoy would leave its segment in /dev/shm for ever.
+        // No shared memory between generations: a killed Envoy would leave its segment in /dev/shm
+        // for ever.
         if !self.extra.iter().any(|argument| argument.contains("base-id")) {
             arguments.push("--disable-hot-restart");
         }
@@ -243,23 +292,40 @@ impl Options {
     }
 }
 
-fn launch(under: &[String], binary: &Path, config: &Value, folder: &Path, arguments: &[String]) -> Outcome<Process> {
+fn launch(
+    under: &[String],
+    binary: &Path,
+    config: &Value,
+    folder: &Path,
+    arguments: &[String],
+) -> Outcome<Process> {
     let file: PathBuf = folder.join("bootstrap.json");
     fs::write(&file, serde_json::to_vec_pretty(config)?).context("writing the bootstrap")?;
     let log = File::create(folder.join("log")).context("creating the log")?;
     let words: Vec<&OsStr> = under.iter().map(OsStr::new).chain([binary.as_os_str()]).collect();
     let mut command = guarded(words[0]);
-    command.args(&words[1..]).arg("-c").arg(&file).args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command
+        .args(&words[1..])
+        .arg("-c")
+        .arg(&file)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
     Process::spawn(command)
 }
 
 fn read_log(folder: &Path) -> String {
-    fs::read(folder.join("log")).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    fs::read(folder.join("log"))
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
 }
 
 /// Without the list of extensions that every Envoy begins with.
 fn tail(log: &str) -> String {
-    let telling = |line: &&str| !(line.contains("[info][main]") && (line.contains("]   ") || line.contains(" header map")));
+    let telling = |line: &&str| {
+        !(line.contains("[info][main]") && (line.contains("]   ") || line.contains(" header map")))
+    };
     let short = |line: &str| line.chars().take(LONGEST_LINE).collect::<String>();
     let lines: Vec<String> = log.lines().filter(telling).map(short).collect();
     format!("the end of its log:\n{}", lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n"))
@@ -273,6 +339,8 @@ fn parse_stats(text: &str) -> BTreeMap<String, u64> {
 /// A regular expression that matches exactly this name, fit for a query.
 fn exact(name: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    let escaped = name.chars().map(|character| if plain(character) { character.to_string() } else { format!("[{character}]") });
+    let escaped = name.chars().map(|character| {
+        if plain(character) { character.to_string() } else { format!("[{character}]") }
+    });
     format!("%5E{}$", escaped.collect::<String>().replace('[', "%5B").replace(']', "%5D"))
 }

@@ -94,7 +94,8 @@ impl<T> Context<T> for Option<T> {
 /// Ends the function with a failure that says where.
 macro_rules! fail {
     ($($message:tt)*) => {
-        return Err($crate::support::failure::Failure::new(format!("{} ({}:{})", format_args!($($message)*), file!(), line!())))
+        return Err($crate::support::failure::Failure::new(format!("{} \
+            ({}:{})", format_args!($($message)*), file!(), line!())))
     };
 }
 
@@ -116,7 +117,8 @@ macro_rules! ensure_eq {
         match (&$seen, &$expected) {
             (seen, expected) => {
                 if *seen != *expected {
-                    $crate::support::failure::fail!("{}: expected {:?}, saw {:?}", format_args!($($message)*), expected, seen);
+                    $crate::support::failure::fail!("{}: expected {:?}, saw \
+                        {:?}", format_args!($($message)*), expected, seen);
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! A raw HTTP/1 client: it sends what it is told, byte for byte, and leaves as rudely as it is told.
+//! A raw HTTP/1 client: it sends what it is told, byte for byte, and leaves as rudely as it is
+//! told.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -31,7 +32,13 @@ pub(crate) struct Request {
 impl Request {
     pub(crate) fn new(method: &str, target: &str) -> Self {
         let headers = vec![(b"host".to_vec(), b"test.local".to_vec())];
-        Self { method: method.into(), target: target.into(), version: "HTTP/1.1", headers, body: Vec::new() }
+        Self {
+            method: method.into(),
+            target: target.into(),
+            version: "HTTP/1.1",
+            headers,
+            body: Vec::new(),
+        }
     }
 
     pub(crate) fn get(target: &str) -> Self {
@@ -72,12 +79,17 @@ impl Request {
 
     /// A body in chunks.
     pub(crate) fn chunked<B: AsRef<[u8]>>(mut self, chunks: impl IntoIterator<Item = B>) -> Self {
-        self.body = chunks.into_iter().flat_map(|piece| chunk(piece.as_ref())).chain(*b"0\r\n\r\n").collect();
+        self.body = chunks
+            .into_iter()
+            .flat_map(|piece| chunk(piece.as_ref()))
+            .chain(*b"0\r\n\r\n")
+            .collect();
         self.header("transfer-encoding", "chunked")
     }
 
     pub(crate) fn head_bytes(&self) -> Vec<u8> {
-        let mut bytes = format!("{} {} {}\r\n", self.method, self.target, self.version).into_bytes();
+        let mut bytes =
+            format!("{} {} {}\r\n", self.method, self.target, self.version).into_bytes();
         for (name, value) in &self.headers {
             bytes.extend_from_slice(&[name, b": ".as_slice(), value, b"\r\n"].concat());
         }
@@ -116,7 +128,8 @@ impl Response {
     }
 
     pub(crate) fn json(&self) -> Outcome<Value> {
-        serde_json::from_slice(&self.body).with_context(|| format!("a body that should be JSON: {:?}", self.text()))
+        serde_json::from_slice(&self.body)
+            .with_context(|| format!("a body that should be JSON: {:?}", self.text()))
     }
 
     /// Fails with the body when the status is another.
@@ -169,12 +182,16 @@ impl Connect {
         if let Some(source) = self.from {
             socket.bind((source, 0).into()).with_context(|| format!("binding to {source}"))?;
         }
-        let mut tcp = socket.connect(self.to).await.with_context(|| format!("connecting to {}", self.to))?;
+        let mut tcp =
+            socket.connect(self.to).await.with_context(|| format!("connecting to {}", self.to))?;
         tcp.set_nodelay(true)?;
         tcp.write_all(&self.preface).await?;
         let Some((config, name)) = self.tls else { return Ok(Io::Plain(tcp)) };
         let name = ServerName::try_from(name)?;
-        let tls = tokio_rustls::TlsConnector::from(config).connect(name, tcp).await.context("TLS handshake")?;
+        let tls = tokio_rustls::TlsConnector::from(config)
+            .connect(name, tcp)
+            .await
+            .context("TLS handshake")?;
         Ok(Io::Tls(Box::new(tls)))
     }
 
@@ -186,7 +203,8 @@ impl Connect {
 
 /// `PROXY TCP4 …`, which claims that the connection came from `source`.
 pub(crate) fn proxy_v1(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Vec<u8> {
-    format!("PROXY TCP4 {} {} {} {}\r\n", source.0, destination.0, source.1, destination.1).into_bytes()
+    format!("PROXY TCP4 {} {} {} {}\r\n", source.0, destination.0, source.1, destination.1)
+        .into_bytes()
 }
 
 /// The same as version 2, in binary.
@@ -221,7 +239,12 @@ impl Client {
 
     pub(crate) async fn request(&mut self, request: &Request) -> Outcome<Response> {
         self.send(&request.bytes()).await?;
-        within(self.patience, &format!("{} {}", request.method, request.target), receive(&mut self.wire, &request.method)).await
+        within(
+            self.patience,
+            &format!("{} {}", request.method, request.target),
+            receive(&mut self.wire, &request.method),
+        )
+        .await
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Outcome {
@@ -230,7 +253,8 @@ impl Client {
 
     /// The next response, to a request with that method.
     pub(crate) async fn response(&mut self, method: &str) -> Outcome<Response> {
-        within(self.patience, &format!("the response to {method}"), receive(&mut self.wire, method)).await
+        within(self.patience, &format!("the response to {method}"), receive(&mut self.wire, method))
+            .await
     }
 
     /// Only the head; the body follows through [`Self::piece`] with the framing that comes along.
@@ -289,7 +313,10 @@ async fn receive(wire: &mut Wire, method: &str) -> Outcome<Response> {
 
 async fn receive_head(wire: &mut Wire, method: &str) -> Outcome<(Response, Framing)> {
     let Some(head) = wire.head().await? else { fail!("the connection ended without a response") };
-    let status = head.word(1).parse().map_err(|_| Failure::new(format!("no status line: {:?}", head.start)))?;
+    let status = head
+        .word(1)
+        .parse()
+        .map_err(|_| Failure::new(format!("no status line: {:?}", head.start)))?;
     let framing = Framing::of_response(&head, method, status);
     Ok((Response { status, head, body: Vec::new() }, framing))
 }

@@ -1,4 +1,5 @@
-//! An HTTP/2 client: many streams on one connection, resets with a reason, trailers, and connections that vanish.
+//! An HTTP/2 client: many streams on one connection, resets with a reason, trailers, and
+//! connections that vanish.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -55,7 +56,8 @@ impl Response {
     }
 
     pub(crate) fn json(&self) -> Outcome<Value> {
-        serde_json::from_slice(&self.body).with_context(|| format!("a body that should be JSON: {:?}", self.text()))
+        serde_json::from_slice(&self.body)
+            .with_context(|| format!("a body that should be JSON: {:?}", self.text()))
     }
 
     pub(crate) fn expect(self, status: u16) -> Outcome<Self> {
@@ -81,7 +83,8 @@ impl Client {
         within(PATIENCE, "opening an HTTP/2 connection", async {
             let io = connect.io().await?;
             let socket = io.tcp().as_fd().try_clone_to_owned()?;
-            let (send, connection) = Builder::new().initial_window_size(1 << 20).handshake(io).await?;
+            let (send, connection) =
+                Builder::new().initial_window_size(1 << 20).handshake(io).await?;
             Ok(Self { send, connection: tokio::spawn(connection), socket })
         })
         .await
@@ -92,7 +95,11 @@ impl Client {
     }
 
     /// A whole exchange.
-    pub(crate) async fn request(&mut self, request: Request<()>, body: impl Into<Bytes>) -> Outcome<Response> {
+    pub(crate) async fn request(
+        &mut self,
+        request: Request<()>,
+        body: impl Into<Bytes>,
+    ) -> Outcome<Response> {
         let body = body.into();
         let mut stream = self.open(request, body.is_empty()).await?;
         if !body.is_empty() {
@@ -120,13 +127,19 @@ impl Client {
     pub(crate) async fn go_away(self) -> Outcome {
         let Self { send, connection, socket } = self;
         drop((send, socket));
-        within(PATIENCE, "GOAWAY and the end of the connection", async { connection.await?.map_err(Failure::from) }).await
+        within(PATIENCE, "GOAWAY and the end of the connection", async {
+            connection.await?.map_err(Failure::from)
+        })
+        .await
     }
 
     /// Until the server has ended the connection; tells why when it said so.
     pub(crate) async fn ended(self) -> Outcome<Option<Reason>> {
         let Self { send: _send, connection, socket: _socket } = self;
-        within(PATIENCE, "the end of the HTTP/2 connection", async { Ok(connection.await?.err().and_then(|error| error.reason())) }).await
+        within(PATIENCE, "the end of the HTTP/2 connection", async {
+            Ok(connection.await?.err().and_then(|error| error.reason()))
+        })
+        .await
     }
 
     /// The connection is gone, whatever its streams were doing.
@@ -160,10 +173,16 @@ impl Stream {
     /// Status and headers; the body follows through [`Self::piece`].
     pub(crate) async fn head(&mut self) -> Outcome<Response> {
         let Some(head) = self.head.take() else { fail!("the response head was read already") };
-        let (parts, body) = within(PATIENCE, "a response head", async { Ok(head.await?) }).await?.into_parts();
+        let (parts, body) =
+            within(PATIENCE, "a response head", async { Ok(head.await?) }).await?.into_parts();
         self.body = Some(body);
         let headers = header_pairs(&parts.headers);
-        Ok(Response { status: parts.status.as_u16(), headers, body: Vec::new(), trailers: Headers::default() })
+        Ok(Response {
+            status: parts.status.as_u16(),
+            headers,
+            body: Vec::new(),
+            trailers: Headers::default(),
+        })
     }
 
     /// The next piece of the body; nothing at its end.
@@ -196,14 +215,21 @@ impl Stream {
 }
 
 pub(crate) fn header_pairs(headers: &HeaderMap) -> Headers {
-    Headers(headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect())
+    Headers(
+        headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
+    )
 }
 
 /// As fast as flow control allows.
-pub(super) async fn send_piece(out: &mut SendStream<Bytes>, mut piece: Bytes, end: bool) -> Outcome {
+pub(super) async fn send_piece(
+    out: &mut SendStream<Bytes>,
+    mut piece: Bytes,
+    end: bool,
+) -> Outcome {
     while !piece.is_empty() {
         out.reserve_capacity(piece.len());
-        let room = poll_fn(|poller| out.poll_capacity(poller)).await.context("the stream is closed")??;
+        let room =
+            poll_fn(|poller| out.poll_capacity(poller)).await.context("the stream is closed")??;
         let now = piece.split_to(room.min(piece.len()));
         out.send_data(now, end && piece.is_empty())?;
         if piece.is_empty() {

@@ -1,4 +1,5 @@
-//! HTTP/2 frame by frame, for what no library does: GOAWAY while streams run, bytes that break the protocol.
+//! HTTP/2 frame by frame, for what no library does: GOAWAY while streams run, bytes that break the
+//! protocol.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -63,8 +64,14 @@ impl RawH2 {
 
     /// A GET without a body. Streams of clients have odd numbers, each higher than the one before.
     pub(crate) async fn get(&mut self, stream: u32, path: &str) -> Outcome {
-        // HPACK: `:method: GET` and `:scheme: http` from the static table, `:path` and `:authority` as literals.
-        let mut block = vec![0x82, 0x86, 0x04, u8::try_from(path.len()).context("a path of at most 126 bytes")?];
+        // HPACK: `:method: GET` and `:scheme: http` from the static table, `:path` and `:authority`
+        // as literals.
+        let mut block = vec![
+            0x82,
+            0x86,
+            0x04,
+            u8::try_from(path.len()).context("a path of at most 126 bytes")?,
+        ];
         block.extend_from_slice(path.as_bytes());
         block.extend_from_slice(b"\x01\x0atest.local");
         self.send(&Frame::new(HEADERS, END_HEADERS | END_STREAM, stream, block)).await
@@ -88,7 +95,11 @@ impl RawH2 {
     pub(crate) async fn stream_end(&mut self, stream: u32) -> Outcome {
         loop {
             let frame = self.receive().await?;
-            ensure!(frame.kind != RST_STREAM || frame.stream != stream, "stream {stream} was reset: {:?}", frame.payload);
+            ensure!(
+                frame.kind != RST_STREAM || frame.stream != stream,
+                "stream {stream} was reset: {:?}",
+                frame.payload
+            );
             if frame.stream == stream && frame.ends_stream() {
                 return Ok(());
             }

@@ -20,7 +20,8 @@ use super::wire::{Headers, local};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One connection on a UDP socket of its own. Dropping it closes with error code 0, which HTTP/3 does not know.
+/// One connection on a UDP socket of its own. Dropping it closes with error code 0, which HTTP/3
+/// does not know.
 pub(crate) struct Client {
     send: SendRequest<OpenStreams, Bytes>,
     connection: quinn::Connection,
@@ -36,9 +37,11 @@ impl Client {
         endpoint.set_default_client_config(ClientConfig::new(Arc::new(crypto)));
         within(PATIENCE, "opening an HTTP/3 connection", async {
             let connection = endpoint.connect(to, "localhost")?.await.context("QUIC handshake")?;
-            let (mut driver, send) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await?;
+            let (mut driver, send) =
+                h3::client::new(h3_quinn::Connection::new(connection.clone())).await?;
             let driver = tokio::spawn(async move {
-                std::future::poll_fn(|poller| driver.poll_close(poller)).await; // the streams report why it ended
+                // the streams report why it ended
+                std::future::poll_fn(|poller| driver.poll_close(poller)).await;
             });
             Ok(Self { send, connection, driver, endpoint })
         })
@@ -50,7 +53,11 @@ impl Client {
     }
 
     /// A whole exchange. The scheme should be `https`.
-    pub(crate) async fn request(&mut self, request: Request<()>, body: impl Into<Bytes>) -> Outcome<Response> {
+    pub(crate) async fn request(
+        &mut self,
+        request: Request<()>,
+        body: impl Into<Bytes>,
+    ) -> Outcome<Response> {
         let body = body.into();
         let mut stream = self.open(request).await?;
         if !body.is_empty() {
@@ -61,7 +68,10 @@ impl Client {
     }
 
     pub(crate) async fn open(&mut self, request: Request<()>) -> Outcome<Stream> {
-        let stream = within(PATIENCE, "an HTTP/3 stream", async { Ok(self.send.send_request(request).await?) }).await?;
+        let stream = within(PATIENCE, "an HTTP/3 stream", async {
+            Ok(self.send.send_request(request).await?)
+        })
+        .await?;
         Ok(Stream(stream))
     }
 
@@ -86,7 +96,8 @@ pub(crate) struct Stream(RequestStream<BidiStream<Bytes>, Bytes>);
 
 impl Stream {
     pub(crate) async fn send(&mut self, piece: impl Into<Bytes>) -> Outcome {
-        within(PATIENCE, "sending on a stream", async { Ok(self.0.send_data(piece.into()).await?) }).await
+        within(PATIENCE, "sending on a stream", async { Ok(self.0.send_data(piece.into()).await?) })
+            .await
     }
 
     /// No more to send.
@@ -95,14 +106,21 @@ impl Stream {
     }
 
     pub(crate) async fn send_trailers(&mut self, trailers: HeaderMap) -> Outcome {
-        within(PATIENCE, "sending trailers", async { Ok(self.0.send_trailers(trailers).await?) }).await
+        within(PATIENCE, "sending trailers", async { Ok(self.0.send_trailers(trailers).await?) })
+            .await
     }
 
     /// Status and headers; the body follows through [`Self::piece`].
     pub(crate) async fn head(&mut self) -> Outcome<Response> {
-        let head = within(PATIENCE, "a response head", async { Ok(self.0.recv_response().await?) }).await?;
+        let head = within(PATIENCE, "a response head", async { Ok(self.0.recv_response().await?) })
+            .await?;
         let headers = header_pairs(head.headers());
-        Ok(Response { status: head.status().as_u16(), headers, body: Vec::new(), trailers: Headers::default() })
+        Ok(Response {
+            status: head.status().as_u16(),
+            headers,
+            body: Vec::new(),
+            trailers: Headers::default(),
+        })
     }
 
     /// The next piece of the body; nothing at its end.
@@ -120,7 +138,8 @@ impl Stream {
         while let Some(piece) = self.piece().await? {
             response.body.extend_from_slice(&piece);
         }
-        let trailers = within(PATIENCE, "trailers", async { Ok(self.0.recv_trailers().await?) }).await?;
+        let trailers =
+            within(PATIENCE, "trailers", async { Ok(self.0.recv_trailers().await?) }).await?;
         response.trailers = trailers.as_ref().map(header_pairs).unwrap_or_default();
         Ok(response)
     }

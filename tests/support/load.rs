@@ -1,4 +1,5 @@
-//! A mixed load: every kind of operation that begins, ends or breaks a stream, in an order that the seed decides.
+//! A mixed load: every kind of operation that begins, ends or breaks a stream, in an order that the
+//! seed decides.
 //!
 //! ```ignore
 //! let authority = Authority::new()?;
@@ -172,10 +173,18 @@ impl Report {
 impl Display for Report {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         let (operations, requests, errors) = (self.operations, self.requests, self.errors.len());
-        writeln!(formatter, "{operations} operations, {requests} requests at least, {errors} errors, {:?}", self.took)?;
+        writeln!(
+            formatter,
+            "{operations} operations, {requests} requests at least, {errors} errors, {:?}",
+            self.took
+        )?;
         for (name, tally) in &self.kinds {
             let each = tally.took.as_millis() / u128::from(tally.runs.max(1));
-            writeln!(formatter, "{:>7} {name}, {} errors, {each} ms each", tally.runs, tally.errors)?;
+            writeln!(
+                formatter,
+                "{:>7} {name}, {} errors, {each} ms each",
+                tally.runs, tally.errors
+            )?;
         }
         self.errors.iter().take(LISTED).try_for_each(|error| writeln!(formatter, "- {error}"))
     }
@@ -184,7 +193,8 @@ impl Display for Report {
 /// Runs so many operations, `parallel` at a time.
 pub(crate) async fn run(operations: usize, parallel: usize, seed: u64, targets: Targets) -> Report {
     let begun = Instant::now();
-    let (plan, next, targets) = (Arc::new(plan(operations, seed)), Arc::new(AtomicUsize::new(0)), Arc::new(targets));
+    let (plan, next, targets) =
+        (Arc::new(plan(operations, seed)), Arc::new(AtomicUsize::new(0)), Arc::new(targets));
     let mut workers = JoinSet::new();
     for _ in 0..parallel {
         let (plan, next, targets) = (Arc::clone(&plan), Arc::clone(&next), Arc::clone(&targets));
@@ -202,7 +212,9 @@ pub(crate) async fn run(operations: usize, parallel: usize, seed: u64, targets: 
     let mut report = Report::default();
     while let Some(worker) = workers.join_next().await {
         match worker {
-            Ok(outcomes) => outcomes.into_iter().for_each(|(kind, outcome, took)| report.add(kind, outcome, took)),
+            Ok(outcomes) => outcomes
+                .into_iter()
+                .for_each(|(kind, outcome, took)| report.add(kind, outcome, took)),
             Err(error) => report.errors.push(format!("a worker ended early: {error}")),
         }
     }
@@ -221,8 +233,10 @@ async fn one(kind: &Kind, targets: &Targets, index: usize, seed: u64) -> Outcome
 fn plan(operations: usize, seed: u64) -> Vec<&'static Kind> {
     let total: usize = KINDS.iter().map(|kind| kind.weight).sum();
     let spare = operations.saturating_sub(KINDS.len());
-    let by_weight = KINDS.iter().flat_map(|kind| std::iter::repeat_n(kind, kind.weight * spare / total));
-    let mut plan: Vec<&Kind> = KINDS.iter().chain(by_weight).chain(KINDS.iter().cycle()).take(operations).collect();
+    let by_weight =
+        KINDS.iter().flat_map(|kind| std::iter::repeat_n(kind, kind.weight * spare / total));
+    let mut plan: Vec<&Kind> =
+        KINDS.iter().chain(by_weight).chain(KINDS.iter().cycle()).take(operations).collect();
     fastrand::Rng::with_seed(seed).shuffle(&mut plan);
     plan
 }

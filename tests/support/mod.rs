@@ -1,4 +1,5 @@
-//! What the cases stand on: Envoy processes, an upstream that misbehaves on demand, clients for every protocol.
+//! What the cases stand on: Envoy processes, an upstream that misbehaves on demand, clients for
+//! every protocol.
 //!
 //! A case is an async function; its trial runs it with a deadline:
 //!
@@ -20,7 +21,8 @@
 //! }
 //! ```
 //!
-//! Dropping ends everything: Envoy, the upstream, the connections. A failing trial prints the end of its Envoys' logs by itself.
+//! Dropping ends everything: Envoy, the upstream, the connections. A failing trial prints the end
+//! of its Envoys' logs by itself.
 
 #![allow(dead_code, reason = "a toolbox: a set of cases need not use every tool")]
 

@@ -1,4 +1,5 @@
-//! An OpenAPI file: what it says of a request and of its answer, and whether a value is as a schema wants it.
+//! An OpenAPI file: what it says of a request and of its answer, and whether a value is as a schema
+//! wants it.
 
 use serde_json::{Value, json};
 
@@ -32,7 +33,9 @@ impl Document {
     pub(crate) fn operations(&self) -> Vec<Operation<'_>> {
         let mut operations = Vec::new();
         for (path, item) in members(&self.0["paths"]) {
-            for (method, node) in members(item).filter(|(method, _)| METHODS.contains(&method.as_str())) {
+            for (method, node) in
+                members(item).filter(|(method, _)| METHODS.contains(&method.as_str()))
+            {
                 operations.push(Operation { path, method: method.to_uppercase(), node });
             }
         }
@@ -47,7 +50,11 @@ impl Document {
     }
 
     /// What the operation says of an answer with this status, and under which heading.
-    pub(crate) fn response<'d>(&'d self, operation: &Operation<'d>, status: u16) -> Outcome<(String, &'d Value)> {
+    pub(crate) fn response<'d>(
+        &'d self,
+        operation: &Operation<'d>,
+        status: u16,
+    ) -> Outcome<(String, &'d Value)> {
         let responses = &operation.node["responses"];
         for heading in [status.to_string(), "default".into()] {
             if let Some(response) = responses.get(&heading) {
@@ -60,17 +67,28 @@ impl Document {
     /// Fails with everything that the schema does not allow.
     pub(crate) fn check(&self, schema: &Value, value: &Value) -> Outcome {
         let whole = json!({ "allOf": [schema], "components": self.0["components"] });
-        let validator = jsonschema::draft202012::new(&whole).with_context(|| format!("the schema {schema}"))?;
-        let complaints: Vec<String> =
-            validator.iter_errors(value).map(|error| format!("at `{}`: {error}", error.instance_path())).collect();
-        ensure!(complaints.is_empty(), "{value} is not what {schema} says: {}", complaints.join("; "));
+        let validator =
+            jsonschema::draft202012::new(&whole).with_context(|| format!("the schema {schema}"))?;
+        let complaints: Vec<String> = validator
+            .iter_errors(value)
+            .map(|error| format!("at `{}`: {error}", error.instance_path()))
+            .collect();
+        ensure!(
+            complaints.is_empty(),
+            "{value} is not what {schema} says: {}",
+            complaints.join("; ")
+        );
         Ok(())
     }
 
-    /// Whether the parameters of the file allow this query, each with its schema; and nothing that is required is missing.
+    /// Whether the parameters of the file allow this query, each with its schema; and nothing that
+    /// is required is missing.
     pub(crate) fn allows(&self, operation: &Operation<'_>, query: &str) -> Outcome<bool> {
-        let mut given: Vec<(&str, &str)> =
-            query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
+        let mut given: Vec<(&str, &str)> = query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            .collect();
         for parameter in operation.node["parameters"].as_array().into_iter().flatten() {
             let parameter = self.resolve(parameter)?;
             let name = parameter["name"].as_str().context("a parameter without a name")?;
@@ -78,7 +96,8 @@ impl Document {
                 Some(index) => {
                     let (_, value) = given.swap_remove(index);
                     let schema = &parameter["schema"];
-                    let number = (schema["type"] == "integer").then(|| value.parse::<i64>().ok()).flatten();
+                    let number =
+                        (schema["type"] == "integer").then(|| value.parse::<i64>().ok()).flatten();
                     if self.check(schema, &number.map_or(json!(value), Value::from)).is_err() {
                         return Ok(false);
                     }
@@ -119,8 +138,14 @@ impl Document {
             }
         }
         for (name, value) in &answer.headers().0 {
-            let known = name == "content-type" || ENVOYS.contains(&name.as_str()) || documented.contains(name);
-            ensure!(known, "the header {name}: {} is not in the file", String::from_utf8_lossy(value));
+            let known = name == "content-type"
+                || ENVOYS.contains(&name.as_str())
+                || documented.contains(name);
+            ensure!(
+                known,
+                "the header {name}: {} is not in the file",
+                String::from_utf8_lossy(value)
+            );
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Processes that never outlive the tests: killed with their owner, and by the kernel when the test process itself dies.
+//! Processes that never outlive the tests: killed with their owner, and by the kernel when the test
+//! process itself dies.
 
 use std::ffi::OsStr;
 use std::process::{Child, Command, ExitStatus};
@@ -14,10 +15,12 @@ use super::trial::wait_for;
 
 type Reply = Sender<std::io::Result<Child>>;
 
-/// The kernel sends the parent's death signal when the *thread* that spawned ends, so one thread that never ends spawns for all.
+/// The kernel sends the parent's death signal when the *thread* that spawned ends, so one thread
+/// that never ends spawns for all.
 static SPAWNER: OnceLock<Sender<(Command, Reply)>> = OnceLock::new();
 
-/// A command whose process dies with this one: `setpriv` of util-linux arms the signal and becomes the program, under the same pid.
+/// A command whose process dies with this one: `setpriv` of util-linux arms the signal and becomes
+/// the program, under the same pid.
 pub(crate) fn guarded(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
@@ -33,8 +36,14 @@ impl Process {
     pub(crate) fn spawn(command: Command) -> Outcome<Self> {
         let program = command.get_program().to_os_string();
         let (reply, answer) = channel();
-        SPAWNER.get_or_init(start_spawner).send((command, reply)).context("handing a command to the spawner thread")?;
-        let child = answer.recv().context("waiting for the spawner thread")?.with_context(|| format!("starting {}", program.display()))?;
+        SPAWNER
+            .get_or_init(start_spawner)
+            .send((command, reply))
+            .context("handing a command to the spawner thread")?;
+        let child = answer
+            .recv()
+            .context("waiting for the spawner thread")?
+            .with_context(|| format!("starting {}", program.display()))?;
         Ok(Self { child })
     }
 
@@ -49,7 +58,10 @@ impl Process {
 
     pub(crate) async fn wait(&mut self, limit: Duration) -> Outcome<ExitStatus> {
         let pid = self.pid();
-        wait_for(limit, &format!("process {pid} to end"), async || self.exited()?.context("still running")).await
+        wait_for(limit, &format!("process {pid} to end"), async || {
+            self.exited()?.context("still running")
+        })
+        .await
     }
 
     /// Only while it runs: nobody else can have its pid before it is reaped.
@@ -57,7 +69,8 @@ impl Process {
         if let Some(status) = self.exited()? {
             fail!("process {} already ended: {status}", self.pid());
         }
-        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).context("no usable pid")?;
+        let pid =
+            i32::try_from(self.pid()).ok().and_then(Pid::from_raw).context("no usable pid")?;
         kill_process(pid, signal).context("sending a signal")
     }
 

@@ -1,4 +1,5 @@
-//! Programs that tests need besides Envoy, such as a registry. `tests/tools/program` finds them, or unpacks them into the user's cache.
+//! Programs that tests need besides Envoy, such as a registry. `tests/tools/program` finds them, or
+//! unpacks them into the user's cache.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
@@ -8,26 +9,34 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::failure::{Context as _, Failure, Outcome};
 
-static FOUND: LazyLock<Mutex<HashMap<String, Result<PathBuf, String>>>> = LazyLock::new(Mutex::default);
+static FOUND: LazyLock<Mutex<HashMap<String, Result<PathBuf, String>>>> =
+    LazyLock::new(Mutex::default);
 
-/// The path of a program. Where it cannot be had, the trial is reported as ignored, with the reason.
+/// The path of a program. Where it cannot be had, the trial is reported as ignored, with the
+/// reason.
 pub(crate) fn program(name: &str) -> Outcome<PathBuf> {
     // Held while the program is fetched: another trial waits for it instead of fetching it, too.
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     if !found.contains_key(name) {
         found.insert(name.to_owned(), find(name)?);
     }
-    found.get(name).context("a program that was looked for")?.clone().map_err(Failure::missing_program)
+    found
+        .get(name)
+        .context("a program that was looked for")?
+        .clone()
+        .map_err(Failure::missing_program)
 }
 
-/// The script's progress and its errors go on to standard error; the last lines are also the reason why there is no program.
+/// The script's progress and its errors go on to standard error; the last lines are also the reason
+/// why there is no program.
 fn find(name: &str) -> Outcome<Result<PathBuf, String>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/program");
     let mut command = Command::new(&script);
     command.arg(name).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| script.display().to_string())?;
     let mut said = Vec::new();
-    for line in BufReader::new(child.stderr.take().context("the script's standard error")?).lines() {
+    for line in BufReader::new(child.stderr.take().context("the script's standard error")?).lines()
+    {
         let line = line?;
         eprintln!("{line}");
         said.push(line);
@@ -36,6 +45,7 @@ fn find(name: &str) -> Outcome<Result<PathBuf, String>> {
     if output.status.success() {
         return Ok(Ok(String::from_utf8(output.stdout)?.trim().into()));
     }
-    let reason = said.iter().rev().find(|line| line.starts_with("missing: ")).or_else(|| said.last());
+    let reason =
+        said.iter().rev().find(|line| line.starts_with("missing: ")).or_else(|| said.last());
     Ok(Err(reason.cloned().unwrap_or_else(|| format!("`{name}`: {}", output.status))))
 }

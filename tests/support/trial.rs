@@ -1,4 +1,5 @@
-//! Running one trial: a runtime of its own, a deadline it cannot outlive, and waits that say what they waited for.
+//! Running one trial: a runtime of its own, a deadline it cannot outlive, and waits that say what
+//! they waited for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,11 +15,20 @@ tokio::task_local! {
     static NOTES: Arc<Notes>;
 }
 
-/// Runs one trial. A failure carries what the trial's processes left as notes, such as the end of Envoy's log.
-pub(crate) fn block_on<T>(deadline: Duration, trial: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("starting a runtime")?;
+/// Runs one trial. A failure carries what the trial's processes left as notes, such as the end of
+/// Envoy's log.
+pub(crate) fn block_on<T>(
+    deadline: Duration,
+    trial: impl Future<Output = Outcome<T>>,
+) -> Outcome<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("starting a runtime")?;
     let notes = Arc::new(Notes::default());
-    let outcome = runtime.block_on(NOTES.scope(Arc::clone(&notes), async { timeout(deadline, trial).await }));
+    let outcome =
+        runtime.block_on(NOTES.scope(Arc::clone(&notes), async { timeout(deadline, trial).await }));
     runtime.shutdown_background();
     let failure = match outcome {
         Ok(Ok(value)) => return Ok(value),
@@ -43,12 +53,21 @@ impl Notes {
     }
 
     fn text(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|note| format!("\n\n{note}")).collect()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .map(|note| format!("\n\n{note}"))
+            .collect()
     }
 }
 
 /// Bounds one step in time.
-pub(crate) async fn within<T>(limit: Duration, what: &str, step: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+pub(crate) async fn within<T>(
+    limit: Duration,
+    what: &str,
+    step: impl Future<Output = Outcome<T>>,
+) -> Outcome<T> {
     match timeout(limit, step).await {
         Ok(outcome) => outcome.context(what),
         Err(_) => Err(Failure::new(format!("{what}: nothing within {limit:?}"))),
@@ -56,7 +75,11 @@ pub(crate) async fn within<T>(limit: Duration, what: &str, step: impl Future<Out
 }
 
 /// Looks until `look` succeeds; its last failure is reported as what was seen last.
-pub(crate) async fn wait_for<T>(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Outcome<T>) -> Outcome<T> {
+pub(crate) async fn wait_for<T>(
+    limit: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Outcome<T>,
+) -> Outcome<T> {
     let deadline = Instant::now() + limit;
     let mut last = String::from("nothing");
     loop {

@@ -1,5 +1,5 @@
-//! An upstream that misbehaves on demand: HTTP/1 and HTTP/2 (prior knowledge), a TCP echo, and an address where nobody listens.
-//! What a request gets is decided by its path; see [`Behaviour`].
+//! An upstream that misbehaves on demand: HTTP/1 and HTTP/2 (prior knowledge), a TCP echo, and an
+//! address where nobody listens. What a request gets is decided by its path; see [`Behaviour`].
 
 mod behaviour;
 mod h1;
@@ -46,7 +46,12 @@ impl Received {
 
     /// What `/echo` answers.
     fn json(&self) -> Value {
-        let headers: Vec<Value> = self.headers.0.iter().map(|(name, value)| json!([name, String::from_utf8_lossy(value)])).collect();
+        let headers: Vec<Value> = self
+            .headers
+            .0
+            .iter()
+            .map(|(name, value)| json!([name, String::from_utf8_lossy(value)]))
+            .collect();
         json!({
             "version": self.version, "method": self.method, "path": self.path, "scheme": self.scheme,
             "authority": self.authority, "headers": headers,
@@ -148,7 +153,10 @@ impl Upstream {
         self.shared.holds.release(key);
     }
 
-    async fn serve<S>(&mut self, server: impl Fn(TcpStream) -> S + Send + 'static) -> Outcome<SocketAddr>
+    async fn serve<S>(
+        &mut self,
+        server: impl Fn(TcpStream) -> S + Send + 'static,
+    ) -> Outcome<SocketAddr>
     where
         S: Future<Output = Outcome> + Send + 'static,
     {
@@ -188,7 +196,8 @@ impl Shared {
     }
 }
 
-/// Connections live in the set: they end with the server. Their failures are what the tests provoke.
+/// Connections live in the set: they end with the server. Their failures are what the tests
+/// provoke.
 async fn accept<S>(listener: TcpListener, server: impl Fn(TcpStream) -> S)
 where
     S: Future<Output = Outcome> + Send + 'static,
@@ -201,7 +210,8 @@ where
                     tcp.set_nodelay(true).ok();
                     connections.spawn(server(tcp));
                 }
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await, // out of descriptors for a moment
+                // out of descriptors for a moment
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
         }

@@ -1,4 +1,5 @@
-//! WebSockets on raw frames: a client that closes cleanly or leaves rudely, and the echo that the upstream serves.
+//! WebSockets on raw frames: a client that closes cleanly or leaves rudely, and the echo that the
+//! upstream serves.
 
 use std::net::SocketAddr;
 
@@ -71,9 +72,14 @@ impl Frame {
             short => usize::from(short),
         };
         ensure!(length < 1 << 24, "a frame of {length} bytes");
-        let mask = if start[1] & 0x80 == 0 { Bytes::from_static(&[0; 4]) } else { wire.exactly(4).await? };
+        let mask = if start[1] & 0x80 == 0 {
+            Bytes::from_static(&[0; 4])
+        } else {
+            wire.exactly(4).await?
+        };
         let payload = wire.exactly(length).await?;
-        let payload = payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
+        let payload =
+            payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
         Ok(Self { opcode: start[0] & 0x0f, payload })
     }
 }
@@ -95,7 +101,9 @@ impl WebSocket {
     /// Over a connection and with headers of the caller's choice.
     pub(crate) async fn upgrade(mut client: Client, request: Request) -> Outcome<Self> {
         let request = request.header("connection", "Upgrade").header("upgrade", "websocket");
-        let request = request.header("sec-websocket-version", "13").header("sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA==");
+        let request = request
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA==");
         client.send(&request.bytes()).await?;
         let (response, _) = client.response_head("GET").await?;
         ensure_eq!(response.status, 101, "status of the upgrade");
@@ -134,7 +142,8 @@ impl WebSocket {
 
 /// The upstream's side, from the request's end on. The key is not checked: Envoy does not either.
 pub(crate) async fn serve(wire: &mut Wire) -> Outcome {
-    let accept = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n";
+    let accept = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: \
+        websocket\r\nsec-websocket-accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n";
     wire.send(accept.as_bytes()).await?;
     loop {
         let frame = Frame::read(wire).await?;

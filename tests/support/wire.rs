@@ -29,7 +29,11 @@ impl Io {
 }
 
 impl AsyncRead for Io {
-    fn poll_read(self: Pin<&mut Self>, poller: &mut Poller<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        poller: &mut Poller<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         match self.get_mut() {
             Self::Plain(tcp) => Pin::new(tcp).poll_read(poller, buffer),
             Self::Tls(tls) => Pin::new(tls).poll_read(poller, buffer),
@@ -38,7 +42,11 @@ impl AsyncRead for Io {
 }
 
 impl AsyncWrite for Io {
-    fn poll_write(self: Pin<&mut Self>, poller: &mut Poller<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        poller: &mut Poller<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(tcp) => Pin::new(tcp).poll_write(poller, bytes),
             Self::Tls(tls) => Pin::new(tls).poll_write(poller, bytes),
@@ -72,7 +80,11 @@ impl Headers {
 
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         let same = |(key, _): &&(String, Vec<u8>)| key.eq_ignore_ascii_case(name);
-        self.0.iter().filter(same).map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect()
+        self.0
+            .iter()
+            .filter(same)
+            .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+            .collect()
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -89,11 +101,15 @@ pub(crate) struct Head {
 
 impl Head {
     fn parse(bytes: &[u8]) -> Outcome<Self> {
-        let mut lines = bytes.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let mut lines =
+            bytes.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let start = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
         let mut headers = Vec::new();
         for line in lines.filter(|line| !line.is_empty()) {
-            let colon = line.iter().position(|byte| *byte == b':').context("a header line without a colon")?;
+            let colon = line
+                .iter()
+                .position(|byte| *byte == b':')
+                .context("a header line without a colon")?;
             let name = String::from_utf8_lossy(&line[..colon]).to_ascii_lowercase();
             headers.push((name, line[colon + 1..].trim_ascii().to_vec()));
         }
@@ -126,7 +142,11 @@ impl Framing {
     }
 
     fn stated(head: &Head) -> Option<Self> {
-        if head.headers.get("transfer-encoding").is_some_and(|value| value.to_ascii_lowercase().ends_with("chunked")) {
+        if head
+            .headers
+            .get("transfer-encoding")
+            .is_some_and(|value| value.to_ascii_lowercase().ends_with("chunked"))
+        {
             return Some(Self::Chunked);
         }
         head.headers.get("content-length").and_then(|value| value.parse().ok()).map(Self::Length)
@@ -162,7 +182,11 @@ impl Wire {
             }
             ensure!(self.buffer.len() < LONGEST_HEAD, "a head without end");
             if !self.fill().await? {
-                ensure!(self.buffer.is_empty(), "the connection ended within a head: {:?}", String::from_utf8_lossy(&self.buffer));
+                ensure!(
+                    self.buffer.is_empty(),
+                    "the connection ended within a head: {:?}",
+                    String::from_utf8_lossy(&self.buffer)
+                );
                 return Ok(None);
             }
         }
@@ -187,7 +211,8 @@ impl Wire {
                 }
                 Ok(piece)
             }
-            Framing::UntilClose => Ok((!self.buffer.is_empty() || self.fill().await?).then(|| self.buffer.split().freeze())),
+            Framing::UntilClose => Ok((!self.buffer.is_empty() || self.fill().await?)
+                .then(|| self.buffer.split().freeze())),
         }
     }
 
@@ -202,7 +227,11 @@ impl Wire {
     /// Exactly `count` bytes, whatever they mean.
     pub(crate) async fn exactly(&mut self, count: usize) -> Outcome<Bytes> {
         while self.buffer.len() < count {
-            ensure!(self.fill().await?, "the connection ended {} bytes early", count - self.buffer.len());
+            ensure!(
+                self.fill().await?,
+                "the connection ended {} bytes early",
+                count - self.buffer.len()
+            );
         }
         Ok(self.buffer.split_to(count).freeze())
     }
@@ -210,7 +239,8 @@ impl Wire {
     async fn chunk(&mut self) -> Outcome<Option<Bytes>> {
         let line = self.line().await?;
         let size = line.split(';').next().unwrap_or_default().trim();
-        let size = usize::from_str_radix(size, 16).with_context(|| format!("a chunk size {size:?}"))?;
+        let size =
+            usize::from_str_radix(size, 16).with_context(|| format!("a chunk size {size:?}"))?;
         if size == 0 {
             while !self.line().await?.is_empty() {} // trailers
             return Ok(None);
@@ -237,12 +267,19 @@ pub(crate) fn local(port: u16) -> SocketAddr {
     SocketAddr::V4(SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port))
 }
 
-/// A port that nothing listens on, and that the kernel gives to no listener on any port: Envoy's listeners share their ports with others
-/// of the same user. A listener that keeps its address hands its socket on when it is replaced; one that changes it, and be it from any
-/// port to this very one, loses whoever connects in between.
+/// A port that nothing listens on, and that the kernel gives to no listener on any port: Envoy's
+/// listeners share their ports with others of the same user. A listener that keeps its address
+/// hands its socket on when it is replaced; one that changes it, and be it from any port to this
+/// very one, loses whoever connects in between.
 pub(crate) fn free_port() -> Outcome<u16> {
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").context("the kernel's range of ports")?;
-    let lowest: u16 = range.split_whitespace().next().unwrap_or_default().parse().with_context(|| format!("the range {range:?}"))?;
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
+        .context("the kernel's range of ports")?;
+    let lowest: u16 = range
+        .split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .parse()
+        .with_context(|| format!("the range {range:?}"))?;
     for _ in 0..100 {
         let port = fastrand::u16(lowest / 2..lowest);
         if std::net::TcpListener::bind(local(port)).is_ok() {

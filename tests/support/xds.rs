@@ -1,4 +1,5 @@
-//! Configuration that changes at run time: files replaced by rename, and Envoy's verdict on every new version.
+//! Configuration that changes at run time: files replaced by rename, and Envoy's verdict on every
+//! new version.
 
 use std::fs;
 use std::path::PathBuf;
@@ -33,8 +34,8 @@ impl Verdict {
     }
 }
 
-/// Files that Envoy watches, each alone in its folder: a rename makes Envoy read again whatever it watches in that folder.
-/// Write the first versions before Envoy starts.
+/// Files that Envoy watches, each alone in its folder: a rename makes Envoy read again whatever it
+/// watches in that folder. Write the first versions before Envoy starts.
 pub(crate) struct Xds {
     folder: TempDir,
     version: AtomicU64,
@@ -42,7 +43,10 @@ pub(crate) struct Xds {
 
 impl Xds {
     pub(crate) fn new() -> Outcome<Self> {
-        let folder = tempfile::Builder::new().prefix("xds-").tempdir().context("a folder for dynamic configuration")?;
+        let folder = tempfile::Builder::new()
+            .prefix("xds-")
+            .tempdir()
+            .context("a folder for dynamic configuration")?;
         Ok(Self { folder, version: AtomicU64::new(1) })
     }
 
@@ -66,18 +70,30 @@ impl Xds {
 
     /// The configuration of one discovered filter, with its `@type`.
     pub(crate) fn write_filter(&self, name: &str, typed_config: &Value) -> Outcome {
-        self.write(&ecds(name), vec![json!({ "@type": FILTER, "name": name, "typed_config": typed_config })])
+        self.write(
+            &ecds(name),
+            vec![json!({ "@type": FILTER, "name": name, "typed_config": typed_config })],
+        )
     }
 
     /// Writes and waits for the verdict.
-    pub(crate) async fn replace_listeners(&self, envoy: &Envoy, listeners: &[Listener]) -> Outcome<Verdict> {
+    pub(crate) async fn replace_listeners(
+        &self,
+        envoy: &Envoy,
+        listeners: &[Listener],
+    ) -> Outcome<Verdict> {
         let before = Attempts::read(envoy, LISTENERS_STATS).await?;
         self.write_listeners(listeners)?;
         before.next(envoy, LISTENERS_STATS).await
     }
 
     /// Writes and waits for the verdict.
-    pub(crate) async fn replace_filter(&self, envoy: &Envoy, name: &str, typed_config: &Value) -> Outcome<Verdict> {
+    pub(crate) async fn replace_filter(
+        &self,
+        envoy: &Envoy,
+        name: &str,
+        typed_config: &Value,
+    ) -> Outcome<Verdict> {
         let stats = format!("extension_config_discovery.http_filter.{name}");
         let before = Attempts::read(envoy, &stats).await?;
         self.write_filter(name, typed_config)?;
@@ -98,7 +114,8 @@ impl Xds {
         let version = self.version.fetch_add(1, Ordering::Relaxed).to_string();
         let fresh = self.folder.path().join(format!("{resource}.{version}"));
         let content = json!({ "version_info": version, "resources": resources });
-        fs::create_dir_all(self.folder.path().join(resource)).with_context(|| format!("a folder for {resource}"))?;
+        fs::create_dir_all(self.folder.path().join(resource))
+            .with_context(|| format!("a folder for {resource}"))?;
         fs::write(&fresh, content.to_string()).with_context(|| format!("writing {resource}"))?;
         fs::rename(&fresh, self.path(resource)).with_context(|| format!("replacing {resource}"))
     }
@@ -124,7 +141,9 @@ impl Attempts {
             match (now.accepted > self.accepted, now.rejected > self.rejected) {
                 (_, true) => Ok(Verdict::Rejected),
                 (true, false) => Ok(Verdict::Accepted),
-                (false, false) => fail!("{} accepted and {} rejected, as before", now.accepted, now.rejected),
+                (false, false) => {
+                    fail!("{} accepted and {} rejected, as before", now.accepted, now.rejected)
+                }
             }
         });
         waited.await.with_context(|| envoy.tail())

@@ -13,11 +13,15 @@ use crate::commands::printer::Printer;
 
 /// Compiles the module from a checkout of the sources, checks it, and writes it to a file.
 ///
-/// The same sources and the same compiler give the same bytes, whoever compiles them and where. Who wants the module of this release
-/// needs none of this: it is inside this program, and the other commands use it by themselves.
+/// The same sources and the same compiler give the same bytes, whoever compiles them and where. Who
+/// wants the module of this release needs none of this: it is inside this program, and the other
+/// commands use it by themselves.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  laststream build\n  laststream build --source ~/laststream --file plugin.wasm\n  \
-    laststream build --wasm-opt -o json")]
+#[command(
+    after_help = "Examples:\n  laststream build\n  laststream build --source ~/laststream --file \
+        plugin.wasm\n  \
+    laststream build --wasm-opt -o json"
+)]
 pub(crate) struct Build {
     /// The checkout; without it the one that the current folder is in.
     #[arg(long, value_name = "DIR")]
@@ -45,7 +49,13 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
         }
     };
     let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
-    let make = Make { source, output: build.file.clone(), optimise: build.wasm_opt, may_install: !(build.no_install || offline), offline };
+    let make = Make {
+        source,
+        output: build.file.clone(),
+        optimise: build.wasm_opt,
+        may_install: !(build.no_install || offline),
+        offline,
+    };
     match make.run(printer) {
         Ok(made) => {
             match build.output {
@@ -62,19 +72,24 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
 }
 
 fn source(asked: Option<PathBuf>) -> Result<PathBuf, String> {
-    let builtin = "the module of this release needs no compiling: it is inside this program (`--module builtin`)";
+    let builtin = "the module of this release needs no compiling: it is inside this program \
+        (`--module builtin`)";
     match asked {
         Some(folder) if checkout::is_checkout(&folder) => {
             std::path::absolute(&folder).map_err(|error| format!("`{}`: {error}", folder.display()))
         }
-        Some(folder) => {
-            Err(format!("`{}` is no checkout of laststream: it has no `filter/Cargo.toml` of the project; {builtin}", folder.display()))
-        }
+        Some(folder) => Err(format!(
+            "`{}` is no checkout of laststream: it has no `filter/Cargo.toml` of the project; \
+                {builtin}",
+            folder.display()
+        )),
         None => {
-            let here = std::env::current_dir().map_err(|error| format!("the current folder: {error}"))?;
+            let here =
+                std::env::current_dir().map_err(|error| format!("the current folder: {error}"))?;
             checkout::around(&here).ok_or_else(|| {
                 format!(
-                    "neither `{}` nor a folder above it is a checkout of laststream: name one with `--source DIR`; {builtin}",
+                    "neither `{}` nor a folder above it is a checkout of laststream: name one with \
+                        `--source DIR`; {builtin}",
                     here.display()
                 )
             })

@@ -30,7 +30,8 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 fine, 1 something was found wrong, 2 the work failed, 64 wrong arguments.";
+const EXIT_CODES: &str =
+    "Exit codes: 0 fine, 1 something was found wrong, 2 the work failed, 64 wrong arguments.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -8,8 +8,11 @@ use crate::commands::printer::Printer;
 
 /// Prints what a shell needs to complete this program's commands.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  eval \"$(laststream completions bash)\"\n  laststream completions zsh > _laststream\n  \
-    laststream completions fish | source")]
+#[command(
+    after_help = "Examples:\n  eval \"$(laststream completions bash)\"\n  laststream completions \
+        zsh > _laststream\n  \
+    laststream completions fish | source"
+)]
 pub(crate) struct Completions {
     /// The shell.
     shell: Shell,

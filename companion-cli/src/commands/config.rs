@@ -19,7 +19,8 @@ pub(crate) enum Config {
     Openapi,
     /// Checks a configuration exactly as the module does.
     #[command(
-        after_help = "Examples:\n  laststream config check policy.json\n  echo '{\"scope\": \"inbound\"}' | laststream config check -"
+        after_help = "Examples:\n  laststream config check policy.json\n  echo '{\"scope\": \
+            \"inbound\"}' | laststream config check -"
     )]
     Check(Check),
 }

@@ -24,19 +24,22 @@ use crate::commands::printer::Printer;
 
 /// Shows on this machine what is lost when a pod is deleted, and what is not.
 ///
-/// A client sends a request of 10 s through a gateway to an app behind a sidecar; after 1 s the pod is deleted. That happens once for each
-/// way of stopping a pod, side by side: with nothing, with EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with the two netstat hooks, with retries at the
-/// gateway, with laststream. And it shows what the app sees as x-forwarded-proto.
+/// A client sends a request of 10 s through a gateway to an app behind a sidecar; after 1 s the pod
+/// is deleted. That happens once for each way of stopping a pod, side by side: with nothing, with
+/// EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with the two netstat hooks, with retries at the gateway, with
+/// laststream. And it shows what the app sees as x-forwarded-proto.
 ///
-/// Gateway and sidecars are real Envoys, found or fetched as by `laststream envoy get`, with the module inside this program. The rest are
-/// models, as measured on the real ones: the app answers as httpbin does, kubelet stops containers by Kubernetes' rules, and Istio's agent
-/// does at SIGTERM what pilot-agent does. The grace period is 20 s, not Kubernetes' 30 s, so that it takes less than half a minute.
+/// Gateway and sidecars are real Envoys, found or fetched as by `laststream envoy get`, with the
+/// module inside this program. The rest are models, as measured on the real ones: the app answers
+/// as httpbin does, kubelet stops containers by Kubernetes' rules, and Istio's agent does at
+/// SIGTERM what pilot-agent does. The grace period is 20 s, not Kubernetes' 30 s, so that it takes
+/// less than half a minute.
 ///
-/// What is shown is what happened. Where that differs from what is expected, it says so, and the exit code is 1.
+/// What is shown is what happened. Where that differs from what is expected, it says so, and the
+/// exit code is 1.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  laststream demo\n  laststream demo --quick --report demo.html\n  laststream demo --quick -o json > demo.json"
-)]
+#[command(after_help = "Examples:\n  laststream demo\n  laststream demo --quick --report \
+        demo.html\n  laststream demo --quick -o json > demo.json")]
 pub(crate) struct Demo {
     /// A request of 3 s, and every other time as much shorter.
     #[arg(long)]
@@ -67,8 +70,10 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
     if let Some(file) = &demo.report {
         report::check_place(file).map_err(|error| error.to_string())?;
     }
-    let module = builtin().map_err(|reason| format!("this program has no module inside: {reason}"))?;
-    let envoy = envoy::find_or_get(&Wanted::version(demo.envoy_version), printer).map_err(|error| error.to_string())?;
+    let module =
+        builtin().map_err(|reason| format!("this program has no module inside: {reason}"))?;
+    let envoy = envoy::find_or_get(&Wanted::version(demo.envoy_version), printer)
+        .map_err(|error| error.to_string())?;
     let times = if demo.quick { Times::quick() } else { Times::usual() };
     let stop = stop_at_signals().map_err(|error| format!("cannot listen for signals: {error}"))?;
     let settings = Settings { envoy, module, guard: guarded::prefix(), times, stop };
@@ -102,7 +107,10 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
     if outcome.surprises.is_empty() {
         return Exit::Fine;
     }
-    outcome.surprises.iter().for_each(|surprise| printer.warning(&format!("not as expected: {surprise}")));
+    outcome
+        .surprises
+        .iter()
+        .for_each(|surprise| printer.warning(&format!("not as expected: {surprise}")));
     Exit::Found
 }
 
@@ -111,7 +119,11 @@ fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // In this order: the first signal finds the flag down, and raises it.
-        signal_hook::flag::register_conditional_shutdown(signal, i32::from(Exit::Failed.code()), Arc::clone(&stop))?;
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            i32::from(Exit::Failed.code()),
+            Arc::clone(&stop),
+        )?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
@@ -144,7 +156,8 @@ impl Watcher for Shown<'_> {
     }
 }
 
-/// Lines that change in a terminal; without one, or without colours, a line for everything that happens.
+/// Lines that change in a terminal; without one, or without colours, a line for everything that
+/// happens.
 fn show(mut view: View, receiver: Receiver<Told>, printer: &Printer) {
     let is_live = can_change_lines();
     let mut is_over = false;
@@ -170,6 +183,9 @@ fn show(mut view: View, receiver: Receiver<Told>, printer: &Printer) {
 /// Without colours the printer lets no other control characters through either.
 fn can_change_lines() -> bool {
     let stderr = std::io::stderr();
-    let is_wide = rustix::termios::tcgetwinsize(&stderr).is_ok_and(|size| usize::from(size.ws_col) > WIDTH);
-    is_wide && stderr.is_terminal() && anstream::AutoStream::choice(&stderr) != anstream::ColorChoice::Never
+    let is_wide =
+        rustix::termios::tcgetwinsize(&stderr).is_ok_and(|size| usize::from(size.ws_col) > WIDTH);
+    is_wide
+        && stderr.is_terminal()
+        && anstream::AutoStream::choice(&stderr) != anstream::ColorChoice::Never
 }

@@ -8,11 +8,14 @@ use crate::commands::gate_args::{GateArgs, failed};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Begins the drain of an Envoy, takes it back, or opens its gate by force. It waits for nothing: `laststream wait` does.
+/// Begins the drain of an Envoy, takes it back, or opens its gate by force. It waits for nothing:
+/// `laststream wait` does.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  laststream drain\n  laststream drain --cancel\n  laststream drain --force --reason 'the app is gone'\n\n\
-    Exit codes: 0 done, 1 no drain begins because the deadline of an earlier one, or force, has opened the gate, 2 the gate cannot be asked, 64 wrong arguments."
+    after_help = "Examples:\n  laststream drain\n  laststream drain --cancel\n  laststream drain \
+        --force --reason 'the app is gone'\n\n\
+    Exit codes: 0 done, 1 no drain begins because the deadline of an earlier one, or force, has \
+    opened the gate, 2 the gate cannot be asked, 64 wrong arguments."
 )]
 pub(crate) struct Drain {
     #[command(flatten)]
@@ -20,7 +23,8 @@ pub(crate) struct Drain {
     /// Takes the drain back, where Envoy can undo it.
     #[arg(long, conflicts_with = "force")]
     cancel: bool,
-    /// Opens the gate whatever is in flight. Streams that are will be cut by whoever waits for the gate.
+    /// Opens the gate whatever is in flight. Streams that are will be cut by whoever waits for the
+    /// gate.
     #[arg(long, requires = "reason")]
     force: bool,
     /// Why, for the log of Envoy and for whoever waits.
@@ -52,7 +56,9 @@ pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
                 Output::Text => printer.data(&text::outcome(&answer.body)),
             }
             // A gate that has given up stays open until that drain is taken back.
-            let is_refused = !command.cancel && command.reason.is_none() && matches!(answer.body.state.as_str(), "expired" | "forced");
+            let is_refused = !command.cancel
+                && command.reason.is_none()
+                && matches!(answer.body.state.as_str(), "expired" | "forced");
             if is_refused { Exit::Found } else { Exit::Fine }
         }
         Err(trouble) => failed(&gate, &trouble, printer),

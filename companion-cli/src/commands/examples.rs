@@ -9,11 +9,13 @@ use clap::{Command, CommandFactory as _, Parser as _};
 use crate::commands::cli::Arguments;
 
 /// Notes its arguments, each with a zero behind it, and a line feed behind them all.
-const STUB: &str = "#!/bin/sh\nfor argument; do printf '%s\\0' \"$argument\"; done >>\"$NOTES\"\necho >>\"$NOTES\"\n";
+const STUB: &str = "#!/bin/sh\nfor argument; do printf '%s\\0' \"$argument\"; done \
+    >>\"$NOTES\"\necho >>\"$NOTES\"\n";
 
 fn leaves(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
     let path = format!("{path} {}", command.get_name());
-    let mut children = command.get_subcommands().filter(|child| child.get_name() != "help").peekable();
+    let mut children =
+        command.get_subcommands().filter(|child| child.get_name() != "help").peekable();
     if children.peek().is_none() {
         found.push((path, command.clone()));
         return;

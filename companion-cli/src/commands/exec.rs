@@ -11,18 +11,19 @@ use crate::commands::exit::Exit;
 use crate::commands::gate_args::GateArgs;
 use crate::commands::printer::Printer;
 
-/// Runs a command beside a proxy, for Jobs: waits until the proxy is ready, runs the command, waits until the streams that it began have
-/// ended, and ends the proxy.
+/// Runs a command beside a proxy, for Jobs: waits until the proxy is ready, runs the command, waits
+/// until the streams that it began have ended, and ends the proxy.
 ///
-/// The command is a child with our input and outputs. It gets every signal that we get, no shell is involved, and its exit code is ours.
-/// It does not inherit LASTSTREAM_SECRET and the registry's credentials.
-/// Nothing is waited for without end.
+/// The command is a child with our input and outputs. It gets every signal that we get, no shell is
+/// involved, and its exit code is ours. It does not inherit LASTSTREAM_SECRET and the registry's
+/// credentials. Nothing is waited for without end.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Exec {
     #[command(flatten)]
     gate: GateArgs,
-    /// Where the proxy says that it is ready; 200 means so. May be given several times, one is enough.
+    /// Where the proxy says that it is ready; 200 means so. May be given several times, one is
+    /// enough.
     #[arg(long, value_name = "URL", default_values = ["http://127.0.0.1:15020/healthz/ready", "http://127.0.0.1:15021/healthz/ready"])]
     ready_url: Vec<Address>,
     /// How long the proxy may take to become ready; the command does not run if it does not.
@@ -31,23 +32,31 @@ pub(crate) struct Exec {
     /// Runs the command without a proxy when nobody has listened at the ready URLs for this long.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s")]
     no_proxy_ok: Option<TimeSpan>,
-    /// How long the gate may give no answer before it is taken for missing; then outbound streams are not waited for.
+    /// How long the gate may give no answer before it is taken for missing; then outbound streams
+    /// are not waited for.
     #[arg(long, value_name = "TIME", default_value = "3s")]
     gate_timeout: TimeSpan,
-    /// How long outbound streams, and a gate that refuses, are waited for after the command has ended.
+    /// How long outbound streams, and a gate that refuses, are waited for after the command has
+    /// ended.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     streams_timeout: TimeSpan,
     /// Whether the proxy is ended. Kubernetes ends native sidecars by itself: `never`.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     end_proxy: EndProxy,
-    /// Where a POST ends the proxy when there is no gate, or when the time for its streams is over. The default is Istio's agent.
+    /// Where a POST ends the proxy when there is no gate, or when the time for its streams is over.
+    /// The default is Istio's agent.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:15020/quitquitquit")]
     quit_url: Address,
     /// How long the proxy may take to end.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     quit_timeout: TimeSpan,
     /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<OsString>,
 }
 
@@ -56,7 +65,8 @@ enum EndProxy {
     /// Whatever the command's exit code is.
     #[default]
     Always,
-    /// When the command's exit code is 0: for pods whose containers are started again after a failure.
+    /// When the command's exit code is 0: for pods whose containers are started again after a
+    /// failure.
     OnSuccess,
     /// Never.
     Never,
@@ -99,7 +109,8 @@ pub(super) fn run(command: &Exec, printer: &Printer) -> Exit {
     match exec::run(&plan, printer) {
         Ok(code) => Exit::Of(code),
         Err(error) => {
-            printer.error(&format!("signals cannot be watched, so the command was not run: {error}"));
+            printer
+                .error(&format!("signals cannot be watched, so the command was not run: {error}"));
             Exit::Failed
         }
     }

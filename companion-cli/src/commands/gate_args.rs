@@ -9,14 +9,16 @@ use laststream::gate::{self, Address, Gate, Trouble};
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
-pub(super) const EXIT_CODES: &str = "Exit codes: 0 fine, 2 the gate cannot be asked, 64 wrong arguments.";
+pub(super) const EXIT_CODES: &str =
+    "Exit codes: 0 fine, 2 the gate cannot be asked, 64 wrong arguments.";
 
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
     /// Where the gate is [default: LASTSTREAM_GATE, else http://127.0.0.1:15091]
     #[arg(long, value_name = "URL")]
     gate: Option<Address>,
-    /// A file with the gate's secret, for gates that have one. Without it LASTSTREAM_SECRET is sent, if that is set.
+    /// A file with the gate's secret, for gates that have one. Without it LASTSTREAM_SECRET is
+    /// sent, if that is set.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }
@@ -31,10 +33,11 @@ impl GateArgs {
                 Exit::Usage
             })?,
         };
-        let secret = gate::secret(self.secret_file.as_deref(), &env_vars::of_process).map_err(|error| {
-            printer.error(&error);
-            Exit::Failed
-        })?;
+        let secret =
+            gate::secret(self.secret_file.as_deref(), &env_vars::of_process).map_err(|error| {
+                printer.error(&error);
+                Exit::Failed
+            })?;
         Ok(Gate::new(address, secret))
     }
 }

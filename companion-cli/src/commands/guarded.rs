@@ -27,7 +27,8 @@ pub(crate) struct Guarded {
 pub(super) fn prefix() -> Vec<OsString> {
     let Ok(program) = std::env::current_exe() else { return Vec::new() };
     let parent = std::process::id().to_string();
-    [program.into_os_string(), "guarded".into(), "--parent".into(), parent.into(), "--".into()].into()
+    [program.into_os_string(), "guarded".into(), "--parent".into(), parent.into(), "--".into()]
+        .into()
 }
 
 pub(super) fn run(guarded: &Guarded, printer: &Printer) -> Exit {
@@ -36,7 +37,8 @@ pub(super) fn run(guarded: &Guarded, printer: &Printer) -> Exit {
         return Exit::Failed;
     }
     let Some((program, arguments)) = guarded.command.split_first() else { return Exit::Usage };
-    let error = Command::new(program).args(arguments).exec(); // keeps the process, and with it the signal that was asked for
+    // keeps the process, and with it the signal that was asked for
+    let error = Command::new(program).args(arguments).exec();
     printer.error(&format!("cannot start `{}`: {error}", program.display()));
     Exit::Failed
 }
@@ -44,7 +46,8 @@ pub(super) fn run(guarded: &Guarded, printer: &Printer) -> Exit {
 #[cfg(target_os = "linux")]
 fn arm(parent: i32) -> Result<(), String> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| format!("cannot ask for the parent's death signal: {error}"))?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("cannot ask for the parent's death signal: {error}"))?;
     let now = getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     if now == parent { Ok(()) } else { Err(format!("the parent {parent} has gone")) }
 }

@@ -17,7 +17,11 @@ pub(super) const LARGEST_MODULE: u64 = inspect::MOST;
 
 /// A file, or standard input for `-`.
 pub(super) fn read(file: &Path, most: u64) -> io::Result<Vec<u8>> {
-    if file == Path::new("-") { foreign::read_to(io::stdin().lock(), most) } else { foreign::read_named(file, most) }
+    if file == Path::new("-") {
+        foreign::read_to(io::stdin().lock(), most)
+    } else {
+        foreign::read_named(file, most)
+    }
 }
 
 /// The text of a policy file; an empty one, which is a policy as well, where no file is named.
@@ -29,12 +33,21 @@ pub(super) fn policy_text(file: Option<&Path>, printer: &Printer) -> Result<Vec<
     })
 }
 
-/// The policy, with its warnings printed; or its problems printed. `default` stands for the file where none is named.
-pub(super) fn policy(file: Option<&Path>, default: &str, read: Result<Policy, Refused>, printer: &Printer) -> Result<Policy, Exit> {
+/// The policy, with its warnings printed; or its problems printed. `default` stands for the file
+/// where none is named.
+pub(super) fn policy(
+    file: Option<&Path>,
+    default: &str,
+    read: Result<Policy, Refused>,
+    printer: &Printer,
+) -> Result<Policy, Exit> {
     let name = file.map_or(default.into(), |file| file.display().to_string());
     match read {
         Ok(policy) => {
-            policy.warnings.iter().for_each(|warning| printer.warning(&format!("{name}: {warning}")));
+            policy
+                .warnings
+                .iter()
+                .for_each(|warning| printer.warning(&format!("{name}: {warning}")));
             Ok(policy)
         }
         Err(refused) => {

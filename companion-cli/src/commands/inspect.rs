@@ -16,15 +16,19 @@ use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
 
-/// Looks into a module or an image: what it is made of, who can use it, and where its checksums belong.
+/// Looks into a module or an image: what it is made of, who can use it, and where its checksums
+/// belong.
 ///
 /// Exit code 1 says that somebody cannot use it, with the reason in the output.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  laststream inspect registry.example.com/team/laststream:1.0.0\n  \
+#[command(
+    after_help = "Examples:\n  laststream inspect registry.example.com/team/laststream:1.0.0\n  \
     laststream inspect laststream.wasm\n  laststream inspect --for istio image.tar\n  \
-    laststream inspect --tag 1.0.0 -o json layout")]
+    laststream inspect --tag 1.0.0 -o json layout"
+)]
 pub(crate) struct Inspect {
-    /// An image in a registry; a module; an image as the folder or the archive of an OCI layout (`skopeo copy … oci:DIR`, `docker save`).
+    /// An image in a registry; a module; an image as the folder or the archive of an OCI layout
+    /// (`skopeo copy … oci:DIR`, `docker save`).
     #[arg(value_name = "REF|FILE|DIR")]
     subject: PathBuf,
     /// Which image of the layout, if it has several.
@@ -70,7 +74,9 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
         }
     };
     if !command.consumers.is_empty() {
-        inspection.verdicts.retain(|verdict| command.consumers.iter().any(|asked| asked.consumer() == verdict.consumer));
+        inspection.verdicts.retain(|verdict| {
+            command.consumers.iter().any(|asked| asked.consumer() == verdict.consumer)
+        });
     }
     match command.output {
         Output::Json => printer.json(&format!("{:#}", serde_json::json!(inspection))),
@@ -80,7 +86,8 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
     if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found }
 }
 
-/// What is on this machine comes first; `oci://` or a tag tells a reference from a file that is missing.
+/// What is on this machine comes first; `oci://` or a tag tells a reference from a file that is
+/// missing.
 fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, String> {
     let subject = command.subject.as_path();
     let tag = command.tag.as_deref();
@@ -92,27 +99,39 @@ fn look(command: &Inspect, printer: &Printer) -> Result<Inspection, String> {
     }
     match reference(subject) {
         Some(reference) => look_far(command, &reference?, printer),
-        None => Ok(inspect::module(&input::read(subject, input::LARGEST_MODULE).map_err(|error| error.to_string())?)),
+        None => Ok(inspect::module(
+            &input::read(subject, input::LARGEST_MODULE).map_err(|error| error.to_string())?,
+        )),
     }
 }
 
-fn look_far(command: &Inspect, reference: &Reference, printer: &Printer) -> Result<Inspection, String> {
+fn look_far(
+    command: &Inspect,
+    reference: &Reference,
+    printer: &Printer,
+) -> Result<Inspection, String> {
     let options = command.registry.options();
     let sources = command.registry.sources().map_err(|error| error.to_string())?;
-    let registry = Registry::new(&reference.registry, &options, &sources, printer).map_err(|error| error.to_string())?;
+    let registry = Registry::new(&reference.registry, &options, &sources, printer)
+        .map_err(|error| error.to_string())?;
     inspect::image(&Remote { registry: &registry, reference })
 }
 
 /// The subject as a reference, where it cannot be a file.
 fn reference(subject: &Path) -> Option<Result<Reference, String>> {
     let text = subject.to_str().filter(|text| *text != "-" && !subject.exists())?;
-    let is_path = text.starts_with(['.', '/', '~']) || is_archive(subject) || subject.extension().is_some_and(|end| end == "wasm");
-    (text.starts_with("oci://") || !is_path)
-        .then(|| text.parse().map_err(|error: NotAReference| format!("there is no such file, and it {error}")))
+    let is_path = text.starts_with(['.', '/', '~'])
+        || is_archive(subject)
+        || subject.extension().is_some_and(|end| end == "wasm");
+    (text.starts_with("oci://") || !is_path).then(|| {
+        text.parse()
+            .map_err(|error: NotAReference| format!("there is no such file, and it {error}"))
+    })
 }
 
 fn is_archive(file: &Path) -> bool {
-    let name = file.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let name =
+        file.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     [".tar", ".tar.gz", ".tgz"].iter().any(|ending| name.ends_with(ending))
 }
 
@@ -141,14 +160,20 @@ fn of_image(text: &mut String, image: &Image) {
     line(text, format_args!("digest   {}", image.digest));
     line(text, format_args!("type     {}", image.media_type));
     for manifest in &image.manifests {
-        let platform = manifest.platform.as_ref().map_or_else(String::new, |of| format!(" for {}/{}", of.os, of.architecture));
+        let platform = manifest
+            .platform
+            .as_ref()
+            .map_or_else(String::new, |of| format!(" for {}/{}", of.os, of.architecture));
         line(text, format_args!("manifest {}{platform}", manifest.digest));
     }
     if let Some(config) = &image.config_media_type {
         line(text, format_args!("config   {config}"));
     }
     for layer in &image.layers {
-        line(text, format_args!("layer    {}, {} bytes, {}", layer.media_type, layer.size, layer.digest));
+        line(
+            text,
+            format_args!("layer    {}, {} bytes, {}", layer.media_type, layer.size, layer.digest),
+        );
     }
     for (name, value) in &image.annotations {
         line(text, format_args!("         {name}={value}"));
@@ -158,22 +183,55 @@ fn of_image(text: &mut String, image: &Image) {
 fn of_module(text: &mut String, module: &Module) {
     text.push_str("module\n");
     let version = match (&module.version, module.configuration) {
-        (Some(version), Some(configuration)) => format!("laststream {version}, configuration {configuration}"),
+        (Some(version), Some(configuration)) => {
+            format!("laststream {version}, configuration {configuration}")
+        }
         _ => "not of laststream".to_owned(),
     };
     line(text, format_args!("version  {version}"));
     line(text, format_args!("size     {} bytes", module.size));
-    line(text, format_args!("abi      {}", module.abi.map_or_else(|| "none".to_owned(), |abi| abi.to_string())));
-    if let Some(memory) = &module.memory {
-        let most = memory.most_pages.map_or_else(|| "without a limit".to_owned(), |most| format!("at most {} KiB", most * 64));
-        line(text, format_args!("memory   {} KiB, {most}", memory.pages * 64));
-    }
-    let names = |names: Vec<String>| if names.is_empty() { "nothing".to_owned() } else { names.join(" ") };
-    line(text, format_args!("imports  {}", names(module.imports.iter().map(|of| format!("{}.{}", of.module, of.name)).collect())));
-    line(text, format_args!("exports  {}", names(module.exports.iter().map(|of| of.name.clone()).collect())));
     line(
         text,
-        format_args!("custom   {}", names(module.custom_sections.iter().map(|of| format!("{} ({} bytes)", of.name, of.size)).collect())),
+        format_args!(
+            "abi      {}",
+            module.abi.map_or_else(|| "none".to_owned(), |abi| abi.to_string())
+        ),
+    );
+    if let Some(memory) = &module.memory {
+        let most = memory.most_pages.map_or_else(
+            || "without a limit".to_owned(),
+            |most| format!("at most {} KiB", most * 64),
+        );
+        line(text, format_args!("memory   {} KiB, {most}", memory.pages * 64));
+    }
+    let names =
+        |names: Vec<String>| if names.is_empty() { "nothing".to_owned() } else { names.join(" ") };
+    line(
+        text,
+        format_args!(
+            "imports  {}",
+            names(module.imports.iter().map(|of| format!("{}.{}", of.module, of.name)).collect())
+        ),
+    );
+    line(
+        text,
+        format_args!(
+            "exports  {}",
+            names(module.exports.iter().map(|of| of.name.clone()).collect())
+        ),
+    );
+    line(
+        text,
+        format_args!(
+            "custom   {}",
+            names(
+                module
+                    .custom_sections
+                    .iter()
+                    .map(|of| format!("{} ({} bytes)", of.name, of.size))
+                    .collect()
+            )
+        ),
     );
 }
 

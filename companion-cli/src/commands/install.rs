@@ -8,9 +8,13 @@ use laststream::gate::install;
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
-/// Copies this program into a folder and prints the copy's path: for an init container, into a volume that the other containers mount.
+/// Copies this program into a folder and prints the copy's path: for an init container, into a
+/// volume that the other containers mount.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  laststream install /tools\n\nExit codes: 0 done, 2 there is no copy, 64 wrong arguments.")]
+#[command(
+    after_help = "Example:\n  laststream install /tools\n\nExit codes: 0 done, 2 there is no copy, \
+        64 wrong arguments."
+)]
 pub(crate) struct Install {
     /// The folder.
     #[arg(value_name = "DIR")]
@@ -21,7 +25,10 @@ pub(super) fn run(command: &Install, printer: &Printer) -> Exit {
     match install::install(&command.folder) {
         Ok(installed) => {
             if installed.needs_libraries {
-                printer.warning(&"this build of laststream needs the C library of this image; a static one runs in every image");
+                printer.warning(
+                    &"this build of laststream needs the C library of this image; a \
+                    static one runs in every image",
+                );
             }
             printer.data(&installed.path.display().to_string());
             Exit::Fine

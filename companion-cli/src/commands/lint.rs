@@ -11,12 +11,13 @@ use crate::commands::printer::Printer;
 
 /// Checks manifests for what loses requests: EnvoyFilters, pods, Helm values, plain Envoys.
 ///
-/// All files are looked at together: names that collide, grace periods that are too short for a gate in another file. Folders are searched
-/// for .yaml, .yml and .json. A comment `# laststream-lint: ignore=LS206` ignores a rule on its line, or on the next one when it stands
+/// All files are looked at together: names that collide, grace periods that are too short for a
+/// gate in another file. Folders are searched for .yaml, .yml and .json. A comment `#
+/// laststream-lint: ignore=LS206` ignores a rule on its line, or on the next one when it stands
 /// alone; `ignore-file=` in the whole file.
 ///
-/// Ends with 0 when nothing was found that counts (see --fail-on), 1 when something was, 2 when a file could not be read, 64 when the
-/// arguments make no sense.
+/// Ends with 0 when nothing was found that counts (see --fail-on), 1 when something was, 2 when a
+/// file could not be read, 64 when the arguments make no sense.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Lint {
@@ -119,7 +120,9 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
         Format::Text if findings.is_empty() => {}
         Format::Text => printer.coloured(&output::text(&findings)),
         Format::Json => printer.json(&output::json(&findings, files)),
-        Format::Sarif => printer.json(&output::sarif(&findings, std::env::current_dir().ok().as_deref())),
+        Format::Sarif => {
+            printer.json(&output::sarif(&findings, std::env::current_dir().ok().as_deref()))
+        }
     }
     printer.people(&output::summary(&findings, files));
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on.severity());

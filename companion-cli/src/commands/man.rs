@@ -9,7 +9,9 @@ use crate::commands::printer::Printer;
 
 /// Writes the manual pages into a folder: one for each command.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  laststream man ~/.local/share/man/man1\n  man laststream-inspect")]
+#[command(
+    after_help = "Examples:\n  laststream man ~/.local/share/man/man1\n  man laststream-inspect"
+)]
 pub(crate) struct Man {
     /// The folder; it is made if it is not there.
     #[arg(value_name = "DIR")]
@@ -17,7 +19,8 @@ pub(crate) struct Man {
 }
 
 pub(super) fn run(man: &Man, program: Command, printer: &Printer) -> Exit {
-    let written = std::fs::create_dir_all(&man.folder).and_then(|()| clap_mangen::generate_to(program, &man.folder));
+    let written = std::fs::create_dir_all(&man.folder)
+        .and_then(|()| clap_mangen::generate_to(program, &man.folder));
     match written {
         Ok(()) => Exit::Fine,
         Err(error) => {

@@ -1,4 +1,5 @@
-//! The commands, a file each: they do their work, hand their results to the printer, and say how it ended.
+//! The commands, a file each: they do their work, hand their results to the printer, and say how it
+//! ended.
 
 pub(crate) mod build;
 pub(crate) mod cli;

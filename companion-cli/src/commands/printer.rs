@@ -1,5 +1,6 @@
-//! The only place that prints: data to standard output, messages to standard error. Text from images, modules, policies and registries
-//! passes through here, so no character in it can steer the terminal.
+//! The only place that prints: data to standard output, messages to standard error. Text from
+//! images, modules, policies and registries passes through here, so no character in it can steer
+//! the terminal.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -22,7 +23,8 @@ impl Printer {
         self.stdout_verbatim(&visible::coloured(text));
     }
 
-    /// JSON for programs. Characters that steer a terminal are written as JSON escapes, so the value is the same.
+    /// JSON for programs. Characters that steer a terminal are written as JSON escapes, so the
+    /// value is the same.
     pub(crate) fn json(&self, json: &str) {
         self.stdout_verbatim(&visible::json(json));
     }
@@ -37,9 +39,11 @@ impl Printer {
     /// The content of a file, unchanged: a rendered manifest, a shell script.
     pub(crate) fn stdout_verbatim(&self, text: &str) {
         let mut out = anstream::stdout().lock();
-        let written = if text.ends_with('\n') { write!(out, "{text}") } else { writeln!(out, "{text}") };
+        let written =
+            if text.ends_with('\n') { write!(out, "{text}") } else { writeln!(out, "{text}") };
         match written.and_then(|()| out.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit(0), // the reader has enough
+            // the reader has enough
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit(0),
             Err(_) => exit(2),
             Ok(()) => {}
         }
@@ -52,7 +56,8 @@ impl Printer {
 
     /// A line that this program composed, with its own colours and cursor movements.
     pub(crate) fn stderr_verbatim(&self, line: &str) {
-        let _ = writeln!(anstream::stderr().lock(), "{line}"); // nobody is there to be told that nobody is there
+        // nobody is there to be told that nobody is there
+        let _ = writeln!(anstream::stderr().lock(), "{line}");
     }
 
     pub(crate) fn error(&self, error: &dyn Display) {
@@ -63,7 +68,8 @@ impl Printer {
         self.print_message("\u{1b}[1;33mwarning\u{1b}[0m: ", warning);
     }
 
-    /// Indents further lines, so that a line break in foreign text cannot begin what looks like a message of this program.
+    /// Indents further lines, so that a line break in foreign text cannot begin what looks like a
+    /// message of this program.
     fn print_message(&self, label: &str, message: &dyn Display) {
         let message = message.to_string().replace('\n', "\n  ");
         self.stderr_verbatim(&format!("{label}{}", visible::text(&message)));

@@ -37,18 +37,22 @@ LASTSTREAM_REGISTRY_PASSWORD), docker's config.json (DOCKER_CONFIG, or ~/.docker
 
 /// Publishes the module in a container registry, as an image that Istio and Envoy Gateway fetch.
 ///
-/// The same module gives the same digest, whoever pushes it, and when. What the registry has already is not sent. The tags come last:
-/// each of them stands for the whole image, or has not changed.
+/// The same module gives the same digest, whoever pushes it, and when. What the registry has
+/// already is not sent. The tags come last: each of them stands for the whole image, or has not
+/// changed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Push {
-    /// Where to: `registry.example.com/team/laststream:1.0.0`. Several for several tags, repositories or registries.
+    /// Where to: `registry.example.com/team/laststream:1.0.0`. Several for several tags,
+    /// repositories or registries.
     #[arg(required = true, value_name = "REF")]
     references: Vec<Reference>,
-    /// The module: a file, `-` for standard input, or `builtin` for the one that this program carries.
+    /// The module: a file, `-` for standard input, or `builtin` for the one that this program
+    /// carries.
     #[arg(long, value_name = "FILE", default_value = BUILTIN)]
     module: PathBuf,
-    /// Something to say about the image, such as `org.opencontainers.image.version=1.0.0`. May be repeated.
+    /// Something to say about the image, such as `org.opencontainers.image.version=1.0.0`. May be
+    /// repeated.
     #[arg(short, long = "annotation", value_name = "KEY=VALUE")]
     annotations: Vec<Annotation>,
     /// Writes the digest of the image to this file, too.
@@ -57,10 +61,12 @@ pub(crate) struct Push {
     /// Asks no registry: prints the manifest as it would be sent, and the digests.
     #[arg(long)]
     dry_run: bool,
-    /// Signs the image with `cosign`, which finds keys and credentials by itself. Without it on PATH the command is printed, and this one fails.
+    /// Signs the image with `cosign`, which finds keys and credentials by itself. Without it on
+    /// PATH the command is printed, and this one fails.
     #[arg(long)]
     sign: bool,
-    /// A repository of the same registry that may have the module already, such as `team/staging/laststream`.
+    /// A repository of the same registry that may have the module already, such as
+    /// `team/staging/laststream`.
     #[arg(long, value_name = "REPOSITORY")]
     mount_from: Option<String>,
     /// How the result is written.
@@ -81,8 +87,12 @@ impl FromStr for Annotation {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
-            Some((VARIANT, _)) => Err(format!("`{VARIANT}` tells fetchers how the image is laid out: it is always `compat`")),
-            Some((key, value)) if !key.trim().is_empty() => Ok(Self(key.to_owned(), value.to_owned())),
+            Some((VARIANT, _)) => Err(format!(
+                "`{VARIANT}` tells fetchers how the image is laid out: it is always `compat`"
+            )),
+            Some((key, value)) if !key.trim().is_empty() => {
+                Ok(Self(key.to_owned(), value.to_owned()))
+            }
             _ => Err("write it as `KEY=VALUE`".to_owned()),
         }
     }
@@ -90,12 +100,16 @@ impl FromStr for Annotation {
 
 /// A proxy would find out only when it has fetched it.
 fn refuse_unloadable(module: &[u8]) -> Result<(), String> {
-    let because: Vec<_> = obstacles(&analyse(module)?).into_iter().filter(|obstacle| obstacle.until.is_none()).collect();
+    let because: Vec<_> = obstacles(&analyse(module)?)
+        .into_iter()
+        .filter(|obstacle| obstacle.until.is_none())
+        .collect();
     match because.as_slice() {
         [] => Ok(()),
-        [Obstacle { because, .. }, ..] => {
-            Err(format!("is a module that Envoy does not load, because {because}; `laststream inspect` says more"))
-        }
+        [Obstacle { because, .. }, ..] => Err(format!(
+            "is a module that Envoy does not load, because {because}; `laststream inspect` says \
+                more"
+        )),
     }
 }
 
@@ -125,12 +139,18 @@ impl Push {
     fn run(mut self, printer: &Printer) -> Result<(), Stop> {
         self.drop_repeated();
         if self.registry.password_stdin && self.module.as_os_str() == "-" {
-            return Err(usage("module and password cannot both come from standard input: name a file with `--module FILE`"));
+            return Err(usage(
+                "module and password cannot both come from standard input: name a file with \
+                    `--module FILE`",
+            ));
         }
         let module = self.load()?;
         let image = Image::of(&module, self.annotations()).map_err(failed)?;
         if self.dry_run {
-            self.references.iter().try_for_each(|reference| reference.pushed_tag().map(drop)).map_err(usage)?;
+            self.references
+                .iter()
+                .try_for_each(|reference| reference.pushed_tag().map(drop))
+                .map_err(usage)?;
             printer.people("nothing is sent");
             if self.output == Output::Text {
                 printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
@@ -139,8 +159,20 @@ impl Push {
         }
         let options = self.registry.options();
         let sources = self.registry.sources().map_err(usage)?;
-        let published = registry::publish(&self.references, &image, self.mount_from.as_deref(), &options, &sources, printer);
-        published.map_err(|error| Stop(if error.problem.is_usage() { Exit::Usage } else { Exit::Failed }, error.to_string()))?;
+        let published = registry::publish(
+            &self.references,
+            &image,
+            self.mount_from.as_deref(),
+            &options,
+            &sources,
+            printer,
+        );
+        published.map_err(|error| {
+            Stop(
+                if error.problem.is_usage() { Exit::Usage } else { Exit::Failed },
+                error.to_string(),
+            )
+        })?;
         self.tell(&image, &module, printer)?;
         self.write_digest(&image.digest)?;
         if self.sign { self.sign_all(&image.digest, &options) } else { Ok(()) }
@@ -158,20 +190,31 @@ impl Push {
 
     fn load(&self) -> Result<Vec<u8>, Stop> {
         if self.module.as_os_str() == BUILTIN {
-            let missing =
-                |reason| Stop(Exit::Failed, format!("this laststream carries no module ({reason}): name one with `--module FILE`"));
+            let missing = |reason| {
+                Stop(
+                    Exit::Failed,
+                    format!(
+                        "this laststream carries no module ({reason}): name one with `--module \
+                            FILE`"
+                    ),
+                )
+            };
             return builtin().map(<[u8]>::to_vec).map_err(missing);
         }
         let name = self.module.display();
-        let module = read(&self.module, LARGEST_MODULE).map_err(|error| Stop(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
-        refuse_unloadable(&module).map_err(|problem| Stop(Exit::Found, format!("`{name}` {problem}")))?;
+        let module = read(&self.module, LARGEST_MODULE)
+            .map_err(|error| Stop(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
+        refuse_unloadable(&module)
+            .map_err(|problem| Stop(Exit::Found, format!("`{name}` {problem}")))?;
         Ok(module)
     }
 
     /// What is said on the command line goes before the standard.
     fn annotations(&self) -> BTreeMap<String, String> {
         let mut annotations = standard_annotations();
-        annotations.extend(self.annotations.iter().map(|Annotation(key, value)| (key.clone(), value.clone())));
+        annotations.extend(
+            self.annotations.iter().map(|Annotation(key, value)| (key.clone(), value.clone())),
+        );
         annotations
     }
 
@@ -196,10 +239,16 @@ impl Push {
         lines.extend(self.names().iter().map(|name| format!("oci://{name}@{}", image.digest)));
         lines.push(format!("manifest digest: {}", image.digest));
         lines.push(
-            "  belongs to oci://: without `sha256:` it is the `sha256` in an EnvoyFilter, WasmPlugin or EnvoyExtensionPolicy".to_owned(),
+            "  belongs to oci://: without `sha256:` it is the `sha256` in an EnvoyFilter, \
+                WasmPlugin or EnvoyExtensionPolicy"
+                .to_owned(),
         );
         lines.push(format!("module sha256:   {}", Digest::of(module).hex()));
-        lines.push("  belongs to http:// and https://: it is the `sha256` where the module is fetched as a file".to_owned());
+        lines.push(
+            "  belongs to http:// and https://: it is the `sha256` where the module is \
+            fetched as a file"
+                .to_owned(),
+        );
         lines.join("\n")
     }
 
@@ -217,13 +266,24 @@ impl Push {
     fn write_digest(&self, digest: &Digest) -> Result<(), Stop> {
         let Some(file) = &self.digest_file else { return Ok(()) };
         let written = std::fs::write(file, format!("{digest}\n"));
-        written.map_err(|error| Stop(Exit::Failed, format!("it is published, but `{}` cannot be written: {error}", file.display())))
+        written.map_err(|error| {
+            Stop(
+                Exit::Failed,
+                format!("it is published, but `{}` cannot be written: {error}", file.display()),
+            )
+        })
     }
 
     fn sign_all(&self, digest: &Digest, options: &Options) -> Result<(), Stop> {
         for name in self.names() {
             let plain_http = options.is_plain_http(name.split('/').next().unwrap_or_default());
-            sign::sign(&format!("{name}@{digest}"), plain_http, options.tls.insecure, &env_vars::of_process).map_err(failed)?;
+            sign::sign(
+                &format!("{name}@{digest}"),
+                plain_http,
+                options.tls.insecure,
+                &env_vars::of_process,
+            )
+            .map_err(failed)?;
         }
         Ok(())
     }

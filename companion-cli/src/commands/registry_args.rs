@@ -21,7 +21,8 @@ pub(crate) struct RegistryArgs {
     /// Reads the password or token from standard input; else LASTSTREAM_REGISTRY_PASSWORD.
     #[arg(long)]
     pub(super) password_stdin: bool,
-    /// Without TLS. On localhost that is so by itself, unless one of the next four options is there.
+    /// Without TLS. On localhost that is so by itself, unless one of the next four options is
+    /// there.
     #[arg(long, conflicts_with_all = ["insecure", "ca_file", "cert", "key"])]
     plain_http: bool,
     /// Believes any certificate. For trying things out.
@@ -48,10 +49,21 @@ impl RegistryArgs {
     pub(super) fn options(&self) -> Options {
         let silence = Duration::from_secs(self.timeout);
         let usual = Limits::default();
-        let limits = Limits { silence, connect: usual.connect.min(silence), request: usual.request.max(silence), ..usual };
+        let limits = Limits {
+            silence,
+            connect: usual.connect.min(silence),
+            request: usual.request.max(silence),
+            ..usual
+        };
         let client = self.cert.clone().zip(self.key.clone());
         let tls = Tls { ca_file: self.ca_file.clone(), client, insecure: self.insecure };
-        Options { plain_http: self.plain_http, tls, limits, retries: self.retries, ..Options::default() }
+        Options {
+            plain_http: self.plain_http,
+            tls,
+            limits,
+            retries: self.retries,
+            ..Options::default()
+        }
     }
 
     /// Reads the password, if it is to be read.
@@ -66,7 +78,10 @@ impl RegistryArgs {
 pub(super) enum NoPassword {
     #[error("cannot read the password from standard input: {0}")]
     Read(#[from] io::Error),
-    #[error("standard input holds no password, but something that is empty, of several lines, or not text")]
+    #[error(
+        "standard input holds no password, but something that is empty, of several lines, or not \
+            text"
+    )]
     None,
     #[error(transparent)]
     Login(#[from] credentials::Error),
@@ -79,7 +94,11 @@ fn password(input: impl io::Read) -> Result<Secret, NoPassword> {
     let text = String::from_utf8(bytes).map_err(|_| NoPassword::None)?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
-    if text.is_empty() || text.contains(['\n', '\r', '\0']) { Err(NoPassword::None) } else { Ok(Secret::new(text)) }
+    if text.is_empty() || text.contains(['\n', '\r', '\0']) {
+        Err(NoPassword::None)
+    } else {
+        Ok(Secret::new(text))
+    }
 }
 
 #[cfg(test)]
@@ -88,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_password_is_one_line() {
-        let read = |text: &str| password(text.as_bytes()).ok().map(|secret| secret.reveal().to_owned());
+        let read =
+            |text: &str| password(text.as_bytes()).ok().map(|secret| secret.reveal().to_owned());
         assert_eq!(read("p w\n").as_deref(), Some("p w"));
         assert_eq!(read("p\r\n").as_deref(), Some("p"));
         assert_eq!(read(" p ").as_deref(), Some(" p "));

@@ -26,14 +26,16 @@ pub(crate) struct Render {
     /// What to render.
     #[arg(value_enum)]
     pub(crate) kind: What,
-    /// The policy file; `-` for standard input. Without one: an Istio gateway, streams counted, a gate, defaults for everything else.
+    /// The policy file; `-` for standard input. Without one: an Istio gateway, streams counted, a
+    /// gate, defaults for everything else.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// The module, instead of the policy's: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file.
+    /// The module, instead of the policy's: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`,
+    /// or a file.
     #[arg(short, long, visible_alias = "image", value_name = "MODULE")]
     pub(crate) module: Option<String>,
-    /// The image's manifest digest, or the checksum of a download; `sha256:…`. Without it the registry is asked what the tag stands for:
-    /// tags are never rendered.
+    /// The image's manifest digest, or the checksum of a download; `sha256:…`. Without it the
+    /// registry is asked what the tag stands for: tags are never rendered.
     #[arg(long, value_name = "DIGEST")]
     pub(crate) digest: Option<String>,
     /// The resources' namespace, instead of the policy's.
@@ -85,15 +87,24 @@ pub(crate) enum What {
 
 impl ValueEnum for What {
     fn value_variants<'a>() -> &'a [Self] {
-        static ALL: LazyLock<Vec<What>> =
-            LazyLock::new(|| Kind::value_variants().iter().copied().map(What::Rendered).chain([What::Schema]).collect());
+        static ALL: LazyLock<Vec<What>> = LazyLock::new(|| {
+            Kind::value_variants()
+                .iter()
+                .copied()
+                .map(What::Rendered)
+                .chain([What::Schema])
+                .collect()
+        });
         &ALL
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
             Self::Rendered(kind) => kind.to_possible_value(),
-            Self::Schema => Some(PossibleValue::new("schema").help("Not rendered from a policy: the policy file's own JSON schema")),
+            Self::Schema => Some(
+                PossibleValue::new("schema")
+                    .help("Not rendered from a policy: the policy file's own JSON schema"),
+            ),
         }
     }
 }
@@ -113,7 +124,9 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
     };
     let rendered = match command.home {
         Some(home) => render::lifecycle(&policy, home),
-        None => render::render(kind, &policy, &|image| ask_registry(&command.registry, image, printer)),
+        None => {
+            render::render(kind, &policy, &|image| ask_registry(&command.registry, image, printer))
+        }
     };
     match rendered {
         Ok(rendered) => {
@@ -148,7 +161,9 @@ fn ask_registry(args: &RegistryArgs, image: &str, printer: &Printer) -> Result<S
         let registry = Registry::new(&reference.registry, &options, &sources, printer)?;
         Ok(registry.resolve(&reference)?.digest)
     };
-    digest().map(|digest| digest.to_string()).map_err(|error| format!("{error}; `--digest sha256:…` renders without asking"))
+    digest()
+        .map(|digest| digest.to_string())
+        .map_err(|error| format!("{error}; `--digest sha256:…` renders without asking"))
 }
 
 fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
@@ -159,10 +174,13 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
         return print(rendered, printer);
     }
     let written = output::write(&command.output, rendered);
-    let stale = output::differences(&command.output, rendered, command.kind == What::Rendered(Kind::All));
+    let stale =
+        output::differences(&command.output, rendered, command.kind == What::Rendered(Kind::All));
     match (written, stale) {
         (Ok(written), Ok(left)) => {
-            written.iter().for_each(|name| printer.people(&format!("wrote {}", command.output.join(name).display())));
+            written.iter().for_each(|name| {
+                printer.people(&format!("wrote {}", command.output.join(name).display()))
+            });
             left.iter().for_each(|difference| printer.warning(&words(difference)));
             Exit::Fine
         }
@@ -173,7 +191,8 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
     }
 }
 
-/// One file. Of several some are no objects, and who pipes them to `kubectl apply` must not have them half applied.
+/// One file. Of several some are no objects, and who pipes them to `kubectl apply` must not have
+/// them half applied.
 fn print(rendered: &Rendered, printer: &Printer) -> Exit {
     if let [file] = rendered.files.as_slice() {
         printer.stdout_verbatim(&file.text);
@@ -181,7 +200,8 @@ fn print(rendered: &Rendered, printer: &Printer) -> Exit {
     }
     let names: Vec<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
     printer.error(&format!(
-        "these are several files, not all of them for `kubectl apply`: {}; name a folder: `--output DIR`",
+        "these are several files, not all of them for `kubectl apply`: {}; name a folder: \
+            `--output DIR`",
         names.join(", ")
     ));
     Exit::Usage
@@ -210,6 +230,8 @@ fn words(difference: &Difference) -> String {
     match difference {
         Difference::Missing(name) => format!("missing: {name}"),
         Difference::Changed(name, _) => format!("differs: {name}"),
-        Difference::Stale(name) => format!("stale: {name} was rendered once and is no part of it any more"),
+        Difference::Stale(name) => {
+            format!("stale: {name} was rendered once and is no part of it any more")
+        }
     }
 }

@@ -26,27 +26,32 @@ use crate::commands::input::{policy, policy_text};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Runs a real Envoy with the module in front of an app, until Ctrl-C; then it drains, and says what it waits for.
+/// Runs a real Envoy with the module in front of an app, until Ctrl-C; then it drains, and says
+/// what it waits for.
 ///
-/// Everything is on the loopback interface, on free ports unless others are named: any number of runs go beside each other. With
-/// LASTSTREAM_SECRET set, requests that change something must carry it; `laststream drain` and the other commands send it.
+/// Everything is on the loopback interface, on free ports unless others are named: any number of
+/// runs go beside each other. With LASTSTREAM_SECRET set, requests that change something must carry
+/// it; `laststream drain` and the other commands send it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
-    /// The app: `HOST:PORT`, or a port on this machine. Without one a built-in app shows each request as JSON; its `/delay/SECONDS`
-    /// takes a while, its `/status/CODE` answers with that.
+    /// The app: `HOST:PORT`, or a port on this machine. Without one a built-in app shows each
+    /// request as JSON; its `/delay/SECONDS` takes a while, its `/status/CODE` answers with that.
     #[arg(short, long, value_name = "HOST:PORT")]
     upstream: Option<String>,
-    /// The policy file of `render`, whatever mesh it is for; `-` for standard input. Its `module` is for the mesh, see `--module`.
+    /// The policy file of `render`, whatever mesh it is for; `-` for standard input. Its `module`
+    /// is for the mesh, see `--module`.
     #[arg(short, long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// `builtin`, a file, or a checkout of the sources, which is compiled.
     #[arg(short, long, default_value = "builtin")]
     module: String,
-    /// Gives Envoy the policy and the module again whenever their files change, while requests go on. A checkout is compiled again.
+    /// Gives Envoy the policy and the module again whenever their files change, while requests go
+    /// on. A checkout is compiled again.
     #[arg(short, long)]
     watch: bool,
-    /// Where Envoy takes requests: an address, or a port of the loopback interface; 0 is any free port.
+    /// Where Envoy takes requests: an address, or a port of the loopback interface; 0 is any free
+    /// port.
     #[arg(short, long, value_name = "ADDRESS", default_value = "0", value_parser = address)]
     listen: SocketAddr,
     /// The gate's port.
@@ -61,7 +66,8 @@ pub(crate) struct Run {
     /// Envoy's worker threads; as many as there are processors if nothing is said.
     #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
-    /// Where Envoy's log and configuration go; they stay. A new folder among the temporary ones if nothing is said.
+    /// Where Envoy's log and configuration go; they stay. A new folder among the temporary ones if
+    /// nothing is said.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
     /// How the addresses are written, once everything is ready.
@@ -140,14 +146,23 @@ impl Parts {
         is_something_to_watch(command, &source).map_err(usage)?;
         let text = policy_text(command.policy.as_deref(), printer)?;
         let secret = secret().map_err(|error| failed(printer, &error))?;
-        let policy = policy(command.policy.as_deref(), "the default policy", run::policy::read(&text, secret.is_some()), printer)?;
+        let policy = policy(
+            command.policy.as_deref(),
+            "the default policy",
+            run::policy::read(&text, secret.is_some()),
+            printer,
+        )?;
         let (app, echo) = app(command, printer)?;
         let module = source.bytes(printer).map_err(|error| failed(printer, &error))?;
-        let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer).map_err(|error| failed(printer, &error))?;
+        let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)
+            .map_err(|error| failed(printer, &error))?;
         let mut watches = Watches { has_secret: secret.is_some(), ..Watches::default() };
         if command.watch {
-            watches.policy = command.policy.clone().map(|file| (file.clone(), PolicyWatch::new(file, text)));
-            watches.module = ModuleWatch::new(source, module.clone(), || Box::new(Printer) as Box<dyn Progress + Send>);
+            watches.policy =
+                command.policy.clone().map(|file| (file.clone(), PolicyWatch::new(file, text)));
+            watches.module = ModuleWatch::new(source, module.clone(), || {
+                Box::new(Printer) as Box<dyn Progress + Send>
+            });
         }
         let setup = Setup {
             envoy: envoy.binary,
@@ -174,7 +189,9 @@ fn is_something_to_watch(command: &Run, source: &Source) -> Result<(), String> {
         return Err("`--watch` cannot watch standard input: name a file with `--policy`".into());
     }
     if command.watch && !is_file && *source == Source::Builtin {
-        return Err("`--watch` has nothing to watch: name a file with `--policy`, or a file or a checkout with `--module`".into());
+        return Err("`--watch` has nothing to watch: name a file with `--policy`, or a file or a \
+            checkout with `--module`"
+            .into());
     }
     Ok(())
 }
@@ -183,9 +200,10 @@ fn is_something_to_watch(command: &Run, source: &Source) -> Result<(), String> {
 fn secret() -> Result<Option<Secret>, String> {
     let secret = gate::secret(None, &env_vars::of_process).map_err(|error| error.to_string())?;
     match secret {
-        Some(secret) if secret.reveal().len() < SHORTEST_SECRET => {
-            Err(format!("{} is too short for a secret: {SHORTEST_SECRET} characters or more", env_vars::LASTSTREAM_SECRET))
-        }
+        Some(secret) if secret.reveal().len() < SHORTEST_SECRET => Err(format!(
+            "{} is too short for a secret: {SHORTEST_SECRET} characters or more",
+            env_vars::LASTSTREAM_SECRET
+        )),
         secret => Ok(secret),
     }
 }
@@ -193,7 +211,9 @@ fn secret() -> Result<Option<Secret>, String> {
 /// The app, and the built-in one if it is that, which ends with its value.
 fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>), Exit> {
     let Some(asked) = &command.upstream else {
-        let echo = echo::start().map_err(|error| failed(printer, &format!("the built-in app cannot be started: {error}")))?;
+        let echo = echo::start().map_err(|error| {
+            failed(printer, &format!("the built-in app cannot be started: {error}"))
+        })?;
         return Ok((echo.address(), Some(echo)));
     };
     let Upstream { at, is_there } = upstream::find(asked).map_err(|error| {
@@ -201,7 +221,10 @@ fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>),
         Exit::Usage
     })?;
     if !is_there {
-        printer.warning(&format!("nobody takes connections on {at} yet; requests are answered with 503 until the app is there"));
+        printer.warning(&format!(
+            "nobody takes connections on {at} yet; requests are answered with \
+            503 until the app is there"
+        ));
     }
     Ok((at, None))
 }
@@ -220,7 +243,12 @@ fn announcement(command: &Run, runner: &Runner) -> String {
 }
 
 /// Until somebody asks for the end: nothing. Until Envoy ends by itself: how the command ends.
-fn serve(runner: &mut Runner, mut watches: Watches, stop: &Stop, printer: &Printer) -> Option<Exit> {
+fn serve(
+    runner: &mut Runner,
+    mut watches: Watches,
+    stop: &Stop,
+    printer: &Printer,
+) -> Option<Exit> {
     while !stop.is_asked() {
         if let Some(status) = runner.ended() {
             return Some(ended(runner, &status, printer));
@@ -229,7 +257,12 @@ fn serve(runner: &mut Runner, mut watches: Watches, stop: &Stop, printer: &Print
             && let Some(text) = watch.changed()
         {
             match text {
-                Ok(text) => match policy(Some(file), "", run::policy::read(&text, watches.has_secret), printer) {
+                Ok(text) => match policy(
+                    Some(file),
+                    "",
+                    run::policy::read(&text, watches.has_secret),
+                    printer,
+                ) {
                     Ok(policy) => replace(runner, "policy", Some(&policy), None, printer),
                     Err(_) => printer.warning(&"the policy before goes on"),
                 },
@@ -246,10 +279,17 @@ fn serve(runner: &mut Runner, mut watches: Watches, stop: &Stop, printer: &Print
     None
 }
 
-fn replace(runner: &mut Runner, what: &str, policy: Option<&Policy>, module: Option<&[u8]>, printer: &Printer) {
+fn replace(
+    runner: &mut Runner,
+    what: &str,
+    policy: Option<&Policy>,
+    module: Option<&[u8]>,
+    printer: &Printer,
+) {
     match runner.replace(policy, module) {
         Ok(()) => printer.people(&format!("the new {what} is in place")),
-        Err(refusal) => printer.warning(&format!("the new {what} is not taken, the one before goes on: {refusal}")),
+        Err(refusal) => printer
+            .warning(&format!("the new {what} is not taken, the one before goes on: {refusal}")),
     }
 }
 
@@ -257,8 +297,13 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
     printer.people("draining; Ctrl-C again ends it at once");
     let heard = |step: &Step| match step {
         Step::Waiting { reason, late, deadline_in } => {
-            let late = if *late > 0 { format!("; requests that came after the drain began: {late}") } else { String::new() };
-            let left = deadline_in.map_or(String::new(), |left| format!(" (at most {} s)", left.as_secs()));
+            let late = if *late > 0 {
+                format!("; requests that came after the drain began: {late}")
+            } else {
+                String::new()
+            };
+            let left = deadline_in
+                .map_or(String::new(), |left| format!(" (at most {} s)", left.as_secs()));
             printer.people(&format!("waiting: {reason}{late}{left}"));
         }
         Step::Unknown(error) => printer.warning(&format!("the gate does not answer: {error}")),
@@ -272,11 +317,15 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
             } else {
                 String::new()
             };
-            printer.people(&format!("no stream was in flight when the gate let Envoy end{but}; its log: {log}"));
+            printer.people(&format!(
+                "no stream was in flight when the gate let Envoy end{but}; its log: {log}"
+            ));
             Exit::Fine
         }
         Drained::Cut { streams, why } => {
-            printer.warning(&format!("{why}; streams in flight at the last look, cut now: {streams}; Envoy's log: {log}"));
+            printer.warning(&format!(
+                "{why}; streams in flight at the last look, cut now: {streams}; Envoy's log: {log}"
+            ));
             Exit::Found
         }
         Drained::Ended(status) => ended(runner, &status, printer),
@@ -284,7 +333,14 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
 }
 
 fn ended(runner: &Runner, status: &std::process::ExitStatus, printer: &Printer) -> Exit {
-    failed(printer, &format!("Envoy has ended by itself ({status}); the end of `{}`:\n{}", runner.places().log.display(), runner.tail()))
+    failed(
+        printer,
+        &format!(
+            "Envoy has ended by itself ({status}); the end of `{}`:\n{}",
+            runner.places().log.display(),
+            runner.tail()
+        ),
+    )
 }
 
 fn failed(printer: &Printer, error: &dyn std::fmt::Display) -> Exit {
@@ -296,5 +352,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    text.parse().map_err(|_| format!("`{text}` is neither a port nor an address with a port, such as `127.0.0.1:10000`"))
+    text.parse().map_err(|_| {
+        format!("`{text}` is neither a port nor an address with a port, such as `127.0.0.1:10000`")
+    })
 }

@@ -16,13 +16,15 @@ use crate::commands::printer::Printer;
 /// Tells how the gate of an Envoy is: how far the drain is, what is in flight, and why it waits.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Examples:\n  laststream status\n  laststream status --gate http://127.0.0.1:15091 -o json\n  laststream status --watch\n\n\
+    "Examples:\n  laststream status\n  laststream status --gate http://127.0.0.1:15091 -o \
+        json\n  laststream status --watch\n\n\
      {EXIT_CODES} With --watch 0 means that the gate is open, 2 that it has not answered for 10 s."
 ))]
 pub(crate) struct Status {
     #[command(flatten)]
     gate: GateArgs,
-    /// Shows it again and again until the gate is open: in place on a terminal, else a line for each look.
+    /// Shows it again and again until the gate is open: in place on a terminal, else a line for
+    /// each look.
     #[arg(short, long)]
     watch: bool,
     /// From one look to the next, with --watch.
@@ -88,7 +90,11 @@ struct View {
 
 impl View {
     fn new(output: Output) -> Self {
-        Self { in_place: output == Output::Text && std::io::stdout().is_terminal(), height: 0, said: String::new() }
+        Self {
+            in_place: output == Output::Text && std::io::stdout().is_terminal(),
+            height: 0,
+            said: String::new(),
+        }
     }
 
     fn show(&mut self, status: &laststream::gate::Status, printer: &Printer) {
@@ -99,7 +105,8 @@ impl View {
         let text = text::status(status);
         let width = columns().max(20);
         // A line that the terminal breaks would be two.
-        let lines: Vec<String> = text.lines().map(|line| line.chars().take(width - 1).collect()).collect();
+        let lines: Vec<String> =
+            text.lines().map(|line| line.chars().take(width - 1).collect()).collect();
         printer.redraw(self.height, &lines);
         self.height = lines.len();
     }

@@ -11,7 +11,8 @@ use crate::commands::printer::Printer;
 /// Lists the oldest streams that hold the drain of an Envoy.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Examples:\n  laststream streams\n  laststream streams --limit 100 -o json\n  laststream streams --secret-file /etc/laststream/secret\n\n{EXIT_CODES}"
+    "Examples:\n  laststream streams\n  laststream streams --limit 100 -o json\n  laststream \
+        streams --secret-file /etc/laststream/secret\n\n{EXIT_CODES}"
 ))]
 pub(crate) struct Streams {
     #[command(flatten)]

@@ -57,10 +57,12 @@ fn as_json(module: &Result<Known, String>) -> Value {
 }
 
 fn text(module: &Result<Known, String>) -> String {
-    let own = format!("laststream     {}\nconfiguration  {CONFIGURATION}", env!("CARGO_PKG_VERSION"));
+    let own =
+        format!("laststream     {}\nconfiguration  {CONFIGURATION}", env!("CARGO_PKG_VERSION"));
     let module = match module {
         Ok(Known { module, digest }) => format!(
-            "module         {}, proxy-wasm ABI {}, configuration {}, {} bytes\nmodule sha256  {}\nimage digest   {digest}",
+            "module         {}, proxy-wasm ABI {}, configuration {}, {} bytes\nmodule \
+                sha256  {}\nimage digest   {digest}",
             module.version.as_deref().unwrap_or("?"),
             module.abi.map_or("?".to_owned(), |abi| abi.to_string()),
             module.configuration.map_or("?".to_owned(), |version| version.to_string()),

@@ -11,14 +11,19 @@ use crate::commands::gate_args::{GateArgs, failed, told};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Begins the drain of an Envoy and holds until its gate is open. Made for stop hooks, without a shell.
+/// Begins the drain of an Envoy and holds until its gate is open. Made for stop hooks, without a
+/// shell.
 ///
-/// Nothing but the gate's 200 ends it before its time: a gate that is not there yet, or not at the moment, is asked again.
+/// Nothing but the gate's 200 ends it before its time: a gate that is not there yet, or not at the
+/// moment, is asked again.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  laststream wait\n  laststream wait --timeout 60s\n  laststream wait --no-begin --gate http://127.0.0.1:15091\n\n\
-    Exit codes: 0 the gate is open, 1 not within the time, 2 the gate could not be asked when the time was over, 64 wrong arguments.\n\n\
-    Kubernetes goes on after a hook whatever its exit code is, so the time must be longer than the gate's deadline and shorter than the \
+    after_help = "Examples:\n  laststream wait\n  laststream wait --timeout 60s\n  laststream wait \
+        --no-begin --gate http://127.0.0.1:15091\n\n\
+    Exit codes: 0 the gate is open, 1 not within the time, 2 the gate could not be asked when the \
+    time was over, 64 wrong arguments.\n\n\
+    Kubernetes goes on after a hook whatever its exit code is, so the time must be longer than the \
+    gate's deadline and shorter than the \
     grace period of the pod."
 )]
 pub(crate) struct Wait {
@@ -40,7 +45,8 @@ pub(crate) struct Wait {
 
 /// Asks once whether the gate of an Envoy is open.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  laststream ready\n  laststream ready && echo 'nothing is in flight'\n\n\
+#[command(after_help = "Examples:\n  laststream ready\n  laststream ready && echo 'nothing is in \
+        flight'\n\n\
     Exit codes: 0 the gate is open, 1 not yet, 2 the gate cannot be asked, 64 wrong arguments.")]
 pub(crate) struct Ready {
     #[command(flatten)]
@@ -66,7 +72,8 @@ pub(super) fn run(command: &Wait, printer: &Printer) -> Exit {
             said = now;
         }
     };
-    match gate::wait(&gate, &gate::Wait { timeout, interval, begin: !command.no_begin }, &mut news) {
+    match gate::wait(&gate, &gate::Wait { timeout, interval, begin: !command.no_begin }, &mut news)
+    {
         Waited::Open(answer) => show(&answer, command.output, printer),
         Waited::Late(heard) => {
             printer.error(&format!("the gate is not open after {}", command.timeout));

@@ -28,10 +28,13 @@ impl Address {
 impl FromStr for Address {
     type Err = NotAnAddress;
 
-    // The text is not repeated in the error: who puts a password into it does not want to see it in a log.
+    // The text is not repeated in the error: who puts a password into it does not want to see it in
+    // a log.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.starts_with("https://") {
-            return Err(NotAnAddress("gates and proxies beside an app speak plain HTTP, not `https`"));
+            return Err(NotAnAddress(
+                "gates and proxies beside an app speak plain HTTP, not `https`",
+            ));
         }
         if !text.starts_with("http://") {
             return Err(NotAnAddress("an address begins with `http://`"));
@@ -44,7 +47,9 @@ impl FromStr for Address {
         if authority.host().is_empty() || authority.as_str().ends_with(':') {
             return Err(NotAnAddress("its host or port is empty"));
         }
-        if authority.port_u16() == Some(0) || (authority.port().is_none() && authority.as_str().len() != authority.host().len()) {
+        if authority.port_u16() == Some(0)
+            || (authority.port().is_none() && authority.as_str().len() != authority.host().len())
+        {
             return Err(NotAnAddress("its port is none"));
         }
         if text.contains(['?', '#']) {
@@ -82,9 +87,15 @@ mod tests {
             ("http://127.0.0.1:15091/", "http://127.0.0.1:15091/status"),
             ("http://[::1]:15091", "http://[::1]:15091/status"),
             ("http://localhost", "http://localhost/status"),
-            ("http://localhost:8001/api/pods/a:15091/proxy/", "http://localhost:8001/api/pods/a:15091/proxy/status"),
+            (
+                "http://localhost:8001/api/pods/a:15091/proxy/",
+                "http://localhost:8001/api/pods/a:15091/proxy/status",
+            ),
         ] {
-            assert_eq!(text.parse::<Address>().map(|address| address.with("/status")).as_deref(), Ok(expected));
+            assert_eq!(
+                text.parse::<Address>().map(|address| address.with("/status")).as_deref(),
+                Ok(expected)
+            );
         }
     }
 
@@ -117,7 +128,10 @@ mod tests {
         let none = |_: &str| None;
         assert_eq!(from_vars(&none).map(|address| address.to_string()).as_deref(), Ok(USUAL));
         let some = |name: &str| (name == LASTSTREAM_GATE).then(|| "http://10.0.0.1:1".into());
-        assert_eq!(from_vars(&some).map(|address| address.to_string()).as_deref(), Ok("http://10.0.0.1:1"));
+        assert_eq!(
+            from_vars(&some).map(|address| address.to_string()).as_deref(),
+            Ok("http://10.0.0.1:1")
+        );
         let bad = |name: &str| (name == LASTSTREAM_GATE).then(|| "gate".into());
         assert!(from_vars(&bad).is_err());
     }

@@ -1,4 +1,5 @@
-//! The bodies of the gate's answers. Fields that are new are let pass, and so are words: another version of the module may be there.
+//! The bodies of the gate's answers. Fields that are new are let pass, and so are words: another
+//! version of the module may be there.
 
 use serde::Deserialize;
 

@@ -86,7 +86,10 @@ impl Gate {
     /// # Errors
     /// It could not be asked within `limit`, or wants a secret.
     pub fn prestop(&self, hold: Duration, limit: Duration) -> Result<Answer<Outcome>, Trouble> {
-        read(self.ask(Method::GET, &format!("/prestop?wait={}ms", hold.as_millis()), limit)?, &[200, 503])
+        read(
+            self.ask(Method::GET, &format!("/prestop?wait={}ms", hold.as_millis()), limit)?,
+            &[200, 503],
+        )
     }
 
     /// Begins the drain.
@@ -110,7 +113,10 @@ impl Gate {
     /// # Errors
     /// It could not be asked, or wants a secret.
     pub fn force(&self, reason: &str) -> Result<Answer<Outcome>, Trouble> {
-        read(self.ask(Method::POST, &format!("/force?reason={}", escaped(reason)), PATIENCE)?, &[200])
+        read(
+            self.ask(Method::POST, &format!("/force?reason={}", escaped(reason)), PATIENCE)?,
+            &[200],
+        )
     }
 
     /// Ends Envoy, if the gate lets it.
@@ -163,7 +169,10 @@ mod tests {
     #[test]
     fn new_fields_and_words_pass_and_strangers_do_not() {
         let body = r#"{"state": "evicting", "reason": "", "count": "exact", "holding": 1, "scopes": [], "new": {"x": 1}}"#;
-        assert_eq!(read_status(200, body).map(|answer| answer.body.state).as_deref(), Ok("evicting"));
+        assert_eq!(
+            read_status(200, body).map(|answer| answer.body.state).as_deref(),
+            Ok("evicting")
+        );
         let told = r#"{"state": "serving", "reason": "why"}"#;
         let trouble = |status, body| read_status(status, body).map(|answer| answer.text);
         assert_eq!(trouble(403, told), Err(Trouble::Forbidden("why".into())));

@@ -1,4 +1,5 @@
-//! One request to somebody beside us, and its answer: a limit on time and size, a fresh connection, no redirects, no proxy.
+//! One request to somebody beside us, and its answer: a limit on time and size, a fresh connection,
+//! no redirects, no proxy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +35,11 @@ impl Default for Http {
 }
 
 impl Http {
-    /// A connection that is kept may belong to an Envoy that has gone; so keep none, unless that is the point.
+    /// A connection that is kept may belong to an Envoy that has gone; so keep none, unless that is
+    /// the point.
     pub(crate) fn new(route: Route, keeps_connections: bool) -> Self {
-        let settings = Settings { trust: Trust::default(), route, keeps_connections, limits: within(CONNECT) };
+        let settings =
+            Settings { trust: Trust::default(), route, keeps_connections, limits: within(CONNECT) };
         Self(Arc::new(Client::new(settings)))
     }
 
@@ -44,7 +47,13 @@ impl Http {
     ///
     /// # Errors
     /// There was no answer.
-    pub fn ask(&self, method: Method, url: &str, headers: &[(&'static str, String)], limit: Duration) -> Result<Response, Trouble> {
+    pub fn ask(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&'static str, String)],
+        limit: Duration,
+    ) -> Result<Response, Trouble> {
         let url = Url::parse(url).ok_or_else(|| Trouble::Other("this is no URL".to_owned()))?;
         let request = Request { method, url: &url, headers, authorization: None, body: None };
         let told = |error| told(error, limit);

@@ -53,7 +53,8 @@ pub fn install(folder: &Path) -> Result<Installed, Error> {
     let mut program = open().map_err(Error::Read)?;
     let needs_libraries = has_interpreter(&mut program).map_err(Error::Read)?;
     let write = |error| Error::Write { folder: folder.to_owned(), error };
-    let mut copy = tempfile::Builder::new().prefix(".laststream-").tempfile_in(folder).map_err(write)?;
+    let mut copy =
+        tempfile::Builder::new().prefix(".laststream-").tempfile_in(folder).map_err(write)?;
     io::copy(&mut program, copy.as_file_mut()).map_err(write)?;
     fs::set_permissions(copy.path(), Permissions::from_mode(0o755)).map_err(write)?;
     copy.as_file().sync_all().map_err(write)?;
@@ -66,7 +67,8 @@ fn open() -> io::Result<File> {
     File::open("/proc/self/exe").or_else(|_| File::open(std::env::current_exe()?))
 }
 
-/// Whether an ELF file asks for a dynamic loader (64 bits, little endian, as all are that we make). Other formats bring no libraries.
+/// Whether an ELF file asks for a dynamic loader (64 bits, little endian, as all are that we make).
+/// Other formats bring no libraries.
 fn has_interpreter(program: &mut File) -> io::Result<bool> {
     const INTERPRETER: u32 = 3; // PT_INTERP
     let mut head = Vec::new();
@@ -80,5 +82,6 @@ fn has_interpreter(program: &mut File) -> io::Result<bool> {
         return Ok(cfg!(target_os = "macos"));
     }
     let (table, size, count) = (number(32, 8), number(54, 2), number(56, 2));
-    Ok((0..count).any(|index| number(table.saturating_add(index * size), 4) == INTERPRETER as usize))
+    Ok((0..count)
+        .any(|index| number(table.saturating_add(index * size), 4) == INTERPRETER as usize))
 }

@@ -1,4 +1,5 @@
-//! Asks the gate of an Envoy: how it is, what holds it, to begin, to wait. The commands that print its answers are elsewhere.
+//! Asks the gate of an Envoy: how it is, what holds it, to begin, to wait. The commands that print
+//! its answers are elsewhere.
 
 mod address;
 mod bodies;

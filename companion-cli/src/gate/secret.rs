@@ -22,7 +22,10 @@ pub enum SecretError {
         error: io::Error,
     },
     /// Its characters.
-    #[error("the secret in {0} is empty or holds something else than visible ASCII characters, so it cannot be sent as a header")]
+    #[error(
+        "the secret in {0} is empty or holds something else than visible ASCII characters, so it \
+            cannot be sent as a header"
+    )]
     Characters(String),
 }
 
@@ -33,7 +36,8 @@ pub enum SecretError {
 pub fn secret(file: Option<&Path>, lookup: Lookup<'_>) -> Result<Option<Secret>, SecretError> {
     let (text, place) = match (file, lookup(LASTSTREAM_SECRET)) {
         (Some(path), _) => {
-            let text = read(path).map_err(|error| SecretError::File { path: path.to_owned(), error })?;
+            let text =
+                read(path).map_err(|error| SecretError::File { path: path.to_owned(), error })?;
             (text, format!("`{}`", path.display()))
         }
         (None, Some(value)) => (value.to_string_lossy().into_owned(), LASTSTREAM_SECRET.to_owned()),
@@ -45,7 +49,8 @@ pub fn secret(file: Option<&Path>, lookup: Lookup<'_>) -> Result<Option<Secret>,
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    String::from_utf8(foreign::read_named(path, LONGEST)?).map_err(|_| io::Error::other("it is not text"))
+    String::from_utf8(foreign::read_named(path, LONGEST)?)
+        .map_err(|_| io::Error::other("it is not text"))
 }
 
 #[cfg(test)]
@@ -60,15 +65,22 @@ mod tests {
         let file = folder.path().join("secret");
         fs::write(&file, "from-the-file\n").expect("written");
         let revealed = |secret: Option<Secret>| secret.map(|secret| secret.reveal().to_owned());
-        assert_eq!(revealed(secret(Some(&file), &vars).expect("read")).as_deref(), Some("from-the-file"));
-        assert_eq!(revealed(secret(None, &vars).expect("read")).as_deref(), Some("from-the-environment"));
+        assert_eq!(
+            revealed(secret(Some(&file), &vars).expect("read")).as_deref(),
+            Some("from-the-file")
+        );
+        assert_eq!(
+            revealed(secret(None, &vars).expect("read")).as_deref(),
+            Some("from-the-environment")
+        );
         assert_eq!(revealed(secret(None, &|_| None).expect("read")), None);
         for text in ["", "\n", "hunter2 is it\n", "hunter2\nhunter3", "hünter2"] {
             fs::write(&file, text).expect("written");
             let error = secret(Some(&file), &vars).expect_err(text).to_string();
             assert!(!error.contains("unter"), "{error}");
         }
-        let error = secret(Some(&folder.path().join("none")), &vars).expect_err("no file").to_string();
+        let error =
+            secret(Some(&folder.path().join("none")), &vars).expect_err("no file").to_string();
         assert!(error.contains("none"), "{error}");
     }
 }

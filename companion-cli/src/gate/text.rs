@@ -13,7 +13,11 @@ pub fn status(status: &Status) -> String {
     for scope in &status.scopes {
         line(&plain(&scope.scope), of_scope(scope));
     }
-    let lost = if status.lost_counters > 0 { format!(", {} lost", status.lost_counters) } else { String::new() };
+    let lost = if status.lost_counters > 0 {
+        format!(", {} lost", status.lost_counters)
+    } else {
+        String::new()
+    };
     line("count", format!("{}, {}{lost}", plain(&status.count), many(status.counters, "counter")));
     if let Some(advice) = &status.advice {
         line("", plain(advice));
@@ -31,7 +35,10 @@ pub fn status(status: &Status) -> String {
         line("drain", drain(status));
     }
     if status.sealed {
-        line("sealed", "the signal to end was sent: new streams are refused until the process ends".into());
+        line(
+            "sealed",
+            "the signal to end was sent: new streams are refused until the process ends".into(),
+        );
     }
     line("signals", format!("{} refused", status.refused));
     if status.heals > 0 {
@@ -42,7 +49,11 @@ pub fn status(status: &Status) -> String {
 }
 
 fn of_scope(scope: &Scope) -> String {
-    let long_lived = if scope.long_lived > 0 { format!(", {} of them long-lived", scope.long_lived) } else { String::new() };
+    let long_lived = if scope.long_lived > 0 {
+        format!(", {} of them long-lived", scope.long_lived)
+    } else {
+        String::new()
+    };
     format!("{} in flight{long_lived}; {} begun in all", scope.in_flight, scope.begun)
 }
 
@@ -63,7 +74,8 @@ fn drain(status: &Status) -> String {
 /// The status in one line.
 #[must_use]
 pub fn line(status: &Status) -> String {
-    let mut text = format!("{}: {}; {}", plain(&status.state), plain(&status.reason), hold(status.holding));
+    let mut text =
+        format!("{}: {}; {}", plain(&status.state), plain(&status.reason), hold(status.holding));
     if let Some(left) = status.deadline_in_ms {
         let _ = write!(text, "; deadline in {}", seconds(left)); // a String takes everything
     }
@@ -91,7 +103,9 @@ pub fn streams(streams: &Streams) -> String {
         text.push_str(&table(&streams.streams));
     }
     if !streams.complete {
-        text.push_str("There may be more: not all are listed, or not all who count have answered.\n");
+        text.push_str(
+            "There may be more: not all are listed, or not all who count have answered.\n",
+        );
     }
     text
 }
@@ -119,8 +133,15 @@ fn table(streams: &[Stream]) -> String {
         if cells.iter().all(String::is_empty) {
             continue;
         }
-        let width = cells.iter().map(|cell| cell.chars().count()).chain([title.len()]).max().unwrap_or_default();
-        for (row, cell) in rows.iter_mut().zip([title].into_iter().chain(cells.iter().map(String::as_str))) {
+        let width = cells
+            .iter()
+            .map(|cell| cell.chars().count())
+            .chain([title.len()])
+            .max()
+            .unwrap_or_default();
+        for (row, cell) in
+            rows.iter_mut().zip([title].into_iter().chain(cells.iter().map(String::as_str)))
+        {
             let cell = if cell.is_empty() { "-" } else { cell };
             let _ = write!(row, "{cell:<width$}  "); // a String takes everything
         }
@@ -133,7 +154,11 @@ fn seconds(millis: u64) -> String {
 }
 
 fn hold(count: u64) -> String {
-    if count == 1 { "1 stream holds the drain".into() } else { format!("{count} streams hold the drain") }
+    if count == 1 {
+        "1 stream holds the drain".into()
+    } else {
+        format!("{count} streams hold the drain")
+    }
 }
 
 fn many(count: u64, what: &str) -> String {
@@ -160,8 +185,12 @@ mod tests {
             holding: 3,
             complete: false,
             streams: vec![
-                stream(r#"{"scope": "gateway", "age_ms": 61250, "long_lived": false, "bytes": 0, "request": "GET /a\u001b[2J\n/b"}"#),
-                stream(r#"{"scope": "inbound", "age_ms": 9, "long_lived": true, "bytes": 18233, "status": 200}"#),
+                stream(
+                    r#"{"scope": "gateway", "age_ms": 61250, "long_lived": false, "bytes": 0, "request": "GET /a\u001b[2J\n/b"}"#,
+                ),
+                stream(
+                    r#"{"scope": "inbound", "age_ms": 9, "long_lived": true, "bytes": 18233, "status": 200}"#,
+                ),
             ],
         };
         assert_eq!(

@@ -1,4 +1,5 @@
-//! Holds until the gate is open. Whatever else comes is no reason to go: stop hooks that return early cut what is in flight.
+//! Holds until the gate is open. Whatever else comes is no reason to go: stop hooks that return
+//! early cut what is in flight.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -52,40 +52,52 @@ impl HttpError {
     pub(super) fn of(error: &(dyn Error + 'static), limits: &Limits) -> Self {
         let found = Cause::of(error);
         match found.reqwest {
-            Some((true, true)) => return Self::Timeout { during: CONNECTING, limit: limits.connect },
-            Some((true, false)) => return Self::Timeout { during: "waiting for its answer", limit: limits.silence },
+            Some((true, true)) => {
+                return Self::Timeout { during: CONNECTING, limit: limits.connect };
+            }
+            Some((true, false)) => {
+                return Self::Timeout { during: "waiting for its answer", limit: limits.silence };
+            }
             _ => {}
         }
         if found.is_dns {
             return Self::NoHost;
         }
-        let text = || found.io.as_ref().map_or_else(|| with_sources(error), |(_, text)| text.clone());
+        let text =
+            || found.io.as_ref().map_or_else(|| with_sources(error), |(_, text)| text.clone());
         match found.io.as_ref().map(|(kind, _)| *kind) {
             Some(kind) => of_kind(kind, text(), limits),
             None if found.is_cut => Self::Interrupted("it ended before the answer did".to_owned()),
-            None if found.reqwest.is_some_and(|(_, connecting)| connecting) => Self::Unreachable(with_sources(error)),
+            None if found.reqwest.is_some_and(|(_, connecting)| connecting) => {
+                Self::Unreachable(with_sources(error))
+            }
             None => Self::Other(with_sources(error)),
         }
     }
 
     /// Whether the same request can have another end a moment later.
     pub(crate) fn is_passing(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::Unreachable(_) | Self::Interrupted(_) | Self::Timeout { .. })
+        matches!(
+            self,
+            Self::Refused(_) | Self::Unreachable(_) | Self::Interrupted(_) | Self::Timeout { .. }
+        )
     }
 }
 
 fn of_kind(kind: io::ErrorKind, text: String, limits: &Limits) -> HttpError {
     use io::ErrorKind::{
-        AddrNotAvailable, BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, InvalidData,
-        NetworkDown, NetworkUnreachable, NotConnected, TimedOut, UnexpectedEof, WouldBlock,
+        AddrNotAvailable, BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset,
+        HostUnreachable, Interrupted, InvalidData, NetworkDown, NetworkUnreachable, NotConnected,
+        TimedOut, UnexpectedEof, WouldBlock,
     };
     match kind {
         ConnectionRefused => HttpError::Refused(text),
-        AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable => HttpError::Unreachable(text),
-        TimedOut => HttpError::Timeout { during: "waiting for its answer", limit: limits.silence },
-        BrokenPipe | ConnectionAborted | ConnectionReset | Interrupted | NotConnected | UnexpectedEof | WouldBlock => {
-            HttpError::Interrupted(text)
+        AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable => {
+            HttpError::Unreachable(text)
         }
+        TimedOut => HttpError::Timeout { during: "waiting for its answer", limit: limits.silence },
+        BrokenPipe | ConnectionAborted | ConnectionReset | Interrupted | NotConnected
+        | UnexpectedEof | WouldBlock => HttpError::Interrupted(text),
         InvalidData => HttpError::Tls(text), // what rustls has against the other side
         _ => HttpError::Other(text),
     }
@@ -122,13 +134,18 @@ impl Cause {
             self.reqwest = Some((timeout || error.is_timeout(), connecting || error.is_connect()));
             self.is_dns |= error.is_dns();
         } else if let Some(error) = error.downcast_ref::<io::Error>() {
-            let is_wrapper = error.get_ref().is_some_and(|held| held.is::<reqwest::Error>()) && error.kind() == io::ErrorKind::Other;
+            let is_wrapper = error.get_ref().is_some_and(|held| held.is::<reqwest::Error>())
+                && error.kind() == io::ErrorKind::Other;
             if !is_wrapper {
                 self.io = Some((error.kind(), error.to_string()));
             }
         }
         let text = error.to_string();
-        let cut = ["connection closed before message completed", "end of file before message length reached", "unexpected EOF"];
+        let cut = [
+            "connection closed before message completed",
+            "end of file before message length reached",
+            "unexpected EOF",
+        ];
         self.is_cut |= cut.iter().any(|cut| text.contains(cut));
     }
 }

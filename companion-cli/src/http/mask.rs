@@ -1,4 +1,5 @@
-//! Removes secrets from texts, whatever form they have there: servers repeat what they were sent, raw, encoded or escaped.
+//! Removes secrets from texts, whatever form they have there: servers repeat what they were sent,
+//! raw, encoded or escaped.
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
@@ -12,7 +13,8 @@ const SHORTEST_BASE64: usize = 8;
 #[derive(Default)]
 pub(crate) struct Mask {
     plain: Vec<Vec<u8>>,
-    /// The base64 characters that depend on the secret alone, whatever is encoded before and after it.
+    /// The base64 characters that depend on the secret alone, whatever is encoded before and after
+    /// it.
     base64: Vec<Vec<u8>>,
 }
 
@@ -27,7 +29,12 @@ impl Mask {
             let bytes = [&[0; 2][..offset.min(2)], secret.as_bytes()].concat();
             let (from, to) = ((offset * 8).div_ceil(6), bytes.len() * 8 / 6);
             for engine in [BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD] {
-                let core = engine.encode(&bytes).into_bytes().get(from..to).map(<[u8]>::to_vec).unwrap_or_default();
+                let core = engine
+                    .encode(&bytes)
+                    .into_bytes()
+                    .get(from..to)
+                    .map(<[u8]>::to_vec)
+                    .unwrap_or_default();
                 if core.len() >= SHORTEST_BASE64 && !self.base64.contains(&core) {
                     self.base64.push(core);
                 }
@@ -65,7 +72,9 @@ fn is_base64(character: char) -> bool {
 
 fn longest(secrets: &[Vec<u8>], text: &str, at: usize) -> Option<usize> {
     let first = *text.as_bytes().get(at)?;
-    let may_begin = |secret: &&Vec<u8>| secret.first() == Some(&first) || matches!(first, b'%' | b'+' | b'\\' | b'&');
+    let may_begin = |secret: &&Vec<u8>| {
+        secret.first() == Some(&first) || matches!(first, b'%' | b'+' | b'\\' | b'&')
+    };
     secrets.iter().filter(may_begin).filter_map(|secret| end(text.as_bytes(), at, secret)).max()
 }
 
@@ -73,7 +82,9 @@ fn longest(secrets: &[Vec<u8>], text: &str, at: usize) -> Option<usize> {
 fn end(text: &[u8], at: usize, secret: &[u8]) -> Option<usize> {
     let mut open = vec![(at, 0)];
     while let Some((at, known)) = open.pop() {
-        let Some(wanted) = secret.get(known..).filter(|wanted| !wanted.is_empty()) else { return Some(at) };
+        let Some(wanted) = secret.get(known..).filter(|wanted| !wanted.is_empty()) else {
+            return Some(at);
+        };
         let rest = text.get(at..).unwrap_or_default();
         let mut next = |written: usize, bytes: &[u8]| {
             if wanted.starts_with(bytes) {
@@ -92,7 +103,8 @@ fn end(text: &[u8], at: usize, secret: &[u8]) -> Option<usize> {
 
 type Unescaped = Option<(usize, Vec<u8>)>;
 
-/// What the text may begin with, by the rules of addresses, of JSON or of HTML: its length there, and what it stands for.
+/// What the text may begin with, by the rules of addresses, of JSON or of HTML: its length there,
+/// and what it stands for.
 fn unescaped(text: &[u8]) -> Unescaped {
     match text.first()? {
         b'%' => Some((3, vec![u8::try_from(hex(text.get(1..3))?).ok()?])),
@@ -112,8 +124,11 @@ fn of_json(text: &[u8]) -> Unescaped {
         b'r' => short(b'\r'),
         b't' => short(b'\t'),
         b'u' => {
-            let unit = |from: usize| hex(text.get(from..from + 4)).and_then(|unit| u16::try_from(unit).ok());
-            let pair = [unit(2)?, if text.get(6..8) == Some(b"\\u") { unit(8).unwrap_or(0) } else { 0 }];
+            let unit = |from: usize| {
+                hex(text.get(from..from + 4)).and_then(|unit| u16::try_from(unit).ok())
+            };
+            let pair =
+                [unit(2)?, if text.get(6..8) == Some(b"\\u") { unit(8).unwrap_or(0) } else { 0 }];
             let character = char::decode_utf16(pair).next()?.ok()?;
             Some((6 * character.len_utf16(), character.to_string().into_bytes()))
         }
@@ -122,13 +137,25 @@ fn of_json(text: &[u8]) -> Unescaped {
 }
 
 fn of_html(text: &[u8]) -> Unescaped {
-    let known: [(&[u8], u8); 7] =
-        [(b"&amp;", b'&'), (b"&quot;", b'"'), (b"&#34;", b'"'), (b"&apos;", b'\''), (b"&#39;", b'\''), (b"&lt;", b'<'), (b"&gt;", b'>')];
-    known.iter().find(|(name, _)| text.starts_with(name)).map(|(name, character)| (name.len(), vec![*character]))
+    let known: [(&[u8], u8); 7] = [
+        (b"&amp;", b'&'),
+        (b"&quot;", b'"'),
+        (b"&#34;", b'"'),
+        (b"&apos;", b'\''),
+        (b"&#39;", b'\''),
+        (b"&lt;", b'<'),
+        (b"&gt;", b'>'),
+    ];
+    known
+        .iter()
+        .find(|(name, _)| text.starts_with(name))
+        .map(|(name, character)| (name.len(), vec![*character]))
 }
 
 fn hex(digits: Option<&[u8]>) -> Option<u32> {
-    let digits = std::str::from_utf8(digits?).ok().filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+    let digits = std::str::from_utf8(digits?)
+        .ok()
+        .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
     u32::from_str_radix(digits, 16).ok()
 }
 
@@ -146,8 +173,14 @@ mod tests {
 
     #[test]
     fn every_form_goes_and_the_rest_stays() {
-        assert_eq!(masked("hunter2", "no, hunter2 and Basic dGVzdGVyOmh1bnRlcjI=: ö"), "no, … and Basic …: ö");
-        assert_eq!(masked("a b/ö%", r#"[a+b%2f%C3%b6%25] [a b\/\u00f6%] [a&b/ö%]"#), "[…] […] [a&b/ö%]");
+        assert_eq!(
+            masked("hunter2", "no, hunter2 and Basic dGVzdGVyOmh1bnRlcjI=: ö"),
+            "no, … and Basic …: ö"
+        );
+        assert_eq!(
+            masked("a b/ö%", r#"[a+b%2f%C3%b6%25] [a b\/\u00f6%] [a&b/ö%]"#),
+            "[…] […] [a&b/ö%]"
+        );
         assert_eq!(masked("👍\"", r#"\ud83d\udc4d\" 👍&quot;"#), "… …");
         assert_eq!(masked("%41", "%41 %2541 A"), "… … A");
         assert_eq!(masked("", "text"), "text");

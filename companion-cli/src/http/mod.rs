@@ -1,5 +1,6 @@
-//! The HTTP client of all commands: sends one request and reads its response, with limits on time and size. [`retry`] repeats requests,
-//! [`redirect`] follows redirects, [`mask`] removes secrets from texts.
+//! The HTTP client of all commands: sends one request and reads its response, with limits on time
+//! and size. [`retry`] repeats requests, [`redirect`] follows redirects, [`mask`] removes secrets
+//! from texts.
 
 mod error;
 pub(crate) mod mask;
@@ -35,7 +36,8 @@ pub(crate) struct Limits {
     pub(crate) request: Duration,
 }
 
-/// The slowest upload that is not a time-out, in bytes per second. The blocking client has one time-out until the response begins.
+/// The slowest upload that is not a time-out, in bytes per second. The blocking client has one
+/// time-out until the response begins.
 const SLOWEST_UPLOAD: u64 = 64 << 10;
 
 /// How a client talks to others.
@@ -71,7 +73,8 @@ impl Route {
     }
 }
 
-/// Sends requests. Each of the two inner clients is built on first use, because loading the machine's certificates takes time.
+/// Sends requests. Each of the two inner clients is built on first use, because loading the
+/// machine's certificates takes time.
 #[derive(Debug)]
 pub(crate) struct Client {
     settings: Settings,
@@ -112,7 +115,11 @@ impl Client {
     }
 
     /// The same with other limits; that on connecting stays.
-    pub(crate) fn send_within(&self, request: &Request<'_>, limits: Limits) -> Result<Response, HttpError> {
+    pub(crate) fn send_within(
+        &self,
+        request: &Request<'_>,
+        limits: Limits,
+    ) -> Result<Response, HttpError> {
         let began = Instant::now();
         let client = if request.url.is_https() { self.encrypted() } else { self.plain() };
         let mut builder = client?.request(request.method.clone(), in_full(request.url));
@@ -121,7 +128,9 @@ impl Client {
         }
         if let Some(authorization) = request.authorization {
             let value = HeaderValue::from_str(authorization.reveal());
-            let mut value = value.map_err(|_| HttpError::Other("the credentials cannot be sent as a header".to_owned()))?;
+            let mut value = value.map_err(|_| {
+                HttpError::Other("the credentials cannot be sent as a header".to_owned())
+            })?;
             value.set_sensitive(true);
             builder = builder.header("authorization", value);
         }
@@ -130,9 +139,13 @@ impl Client {
             builder = builder.body(body.to_vec());
         }
         // Until the answer begins, so with all that is sent before.
-        let patience = (limits.silence + Duration::from_secs(length / SLOWEST_UPLOAD)).min(limits.request);
+        let patience =
+            (limits.silence + Duration::from_secs(length / SLOWEST_UPLOAD)).min(limits.request);
         let limits = Limits { silence: patience, ..limits };
-        let body = builder.timeout(patience).send().map_err(|error| HttpError::of(&error.without_url(), &limits))?;
+        let body = builder
+            .timeout(patience)
+            .send()
+            .map_err(|error| HttpError::of(&error.without_url(), &limits))?;
         let (status, headers) = (body.status().as_u16(), body.headers().clone());
         Ok(Response { status, headers, url: request.url.clone(), body, limits, began })
     }

@@ -1,5 +1,6 @@
-//! The one rule for redirects: credentials go to the origin that was named. After a redirect to another origin they are not sent again,
-//! not even if it leads back; and a request that began with TLS is never continued without it.
+//! The one rule for redirects: credentials go to the origin that was named. After a redirect to
+//! another origin they are not sent again, not even if it leads back; and a request that began with
+//! TLS is never continued without it.
 
 use ::http::Method;
 
@@ -31,7 +32,12 @@ pub(crate) enum Why {
 }
 
 /// Asks, and follows. Others than `home` may answer if it `may_leave`.
-pub(crate) fn follow(client: &Client, request: &Request<'_>, home: &Origin, may_leave: bool) -> Result<Response, Lost> {
+pub(crate) fn follow(
+    client: &Client,
+    request: &Request<'_>,
+    home: &Origin,
+    may_leave: bool,
+) -> Result<Response, Lost> {
     let mut url = request.url.clone();
     let mut authorization = request.authorization;
     check(home, &url, home, may_leave)?;

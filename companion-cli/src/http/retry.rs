@@ -24,7 +24,8 @@ pub(crate) struct Policy {
     pub(crate) longest_pause: Duration,
 }
 
-/// Runs it until it ends well, cannot end well, or has been tried often enough. Each try begins from nothing.
+/// Runs it until it ends well, cannot end well, or has been tried often enough. Each try begins
+/// from nothing.
 pub(crate) fn with_retries<T, E: Passing>(
     policy: Policy,
     mut attempt: impl FnMut() -> Result<T, E>,

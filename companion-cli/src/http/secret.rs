@@ -18,7 +18,10 @@ impl Secret {
 
     /// A name and a password as a header.
     pub(crate) fn basic(username: &str, password: &Self) -> Self {
-        Self::new(format!("Basic {}", BASE64_STANDARD.encode(format!("{username}:{}", password.reveal()))))
+        Self::new(format!(
+            "Basic {}",
+            BASE64_STANDARD.encode(format!("{username}:{}", password.reveal()))
+        ))
     }
 
     /// The text itself, for the request that needs it.
@@ -40,6 +43,9 @@ mod tests {
 
     #[test]
     fn debugging_does_not_show_it() {
-        assert_eq!(format!("{:?} {:#?}", Secret::new("hunter2"), Some(Secret::new("hunter2"))), "Secret(…) Some(\n    Secret(…),\n)");
+        assert_eq!(
+            format!("{:?} {:#?}", Secret::new("hunter2"), Some(Secret::new("hunter2"))),
+            "Secret(…) Some(\n    Secret(…),\n)"
+        );
     }
 }

@@ -52,7 +52,11 @@ impl Tls {
         let authorities = |file: &PathBuf| certificates(file, &read(file, AUTHORITY)?, AUTHORITY);
         Ok(Trust {
             authorities: self.ca_file.as_ref().map(authorities).transpose()?,
-            client: self.client.as_ref().map(|(certificate, key)| client(certificate, key)).transpose()?,
+            client: self
+                .client
+                .as_ref()
+                .map(|(certificate, key)| client(certificate, key))
+                .transpose()?,
             insecure: self.insecure,
         })
     }
@@ -63,7 +67,8 @@ impl Trust {
     pub(super) fn apply(&self, mut builder: ClientBuilder) -> Result<ClientBuilder, String> {
         let text = |error: reqwest::Error| crate::causes::with_sources(&error);
         if let Some(authorities) = &self.authorities {
-            let certificates: Result<Vec<_>, _> = authorities.iter().map(|der| Certificate::from_der(der)).collect();
+            let certificates: Result<Vec<_>, _> =
+                authorities.iter().map(|der| Certificate::from_der(der)).collect();
             builder = builder.tls_certs_only(certificates.map_err(text)?);
         }
         if let Some(pem) = &self.client {
@@ -78,7 +83,8 @@ const AUTHORITY: &str = "a certificate authority";
 fn client(certificate: &Path, key: &Path) -> Result<Vec<u8>, Unusable> {
     let (what, of_key) = ("a client certificate", "the key of a client certificate");
     let key_pem = read(key, of_key)?;
-    PrivateKeyDer::from_pem_slice(&key_pem).map_err(|_| unusable(key, of_key, "it holds no private key in PEM"))?;
+    PrivateKeyDer::from_pem_slice(&key_pem)
+        .map_err(|_| unusable(key, of_key, "it holds no private key in PEM"))?;
     let mut pem = read(certificate, what)?;
     certificates(certificate, &pem, what)?;
     pem.push(b'\n');
@@ -86,10 +92,18 @@ fn client(certificate: &Path, key: &Path) -> Result<Vec<u8>, Unusable> {
     Ok(pem)
 }
 
-fn certificates(file: &Path, pem: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'static>>, Unusable> {
+fn certificates(
+    file: &Path,
+    pem: &[u8],
+    what: &'static str,
+) -> Result<Vec<CertificateDer<'static>>, Unusable> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|_| unusable(file, what, "it is damaged"))?;
-    if found.is_empty() { Err(unusable(file, what, "it holds no certificate in PEM")) } else { Ok(found) }
+    if found.is_empty() {
+        Err(unusable(file, what, "it holds no certificate in PEM"))
+    } else {
+        Ok(found)
+    }
 }
 
 fn read(file: &Path, what: &'static str) -> Result<Vec<u8>, Unusable> {

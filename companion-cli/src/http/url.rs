@@ -16,7 +16,10 @@ impl Origin {
     pub(crate) fn new(https: bool, authority: &str) -> Self {
         let authority = authority.to_ascii_lowercase();
         let usual = if https { ":443" } else { ":80" };
-        Self { https, authority: authority.strip_suffix(usual).map_or(authority.clone(), str::to_owned) }
+        Self {
+            https,
+            authority: authority.strip_suffix(usual).map_or(authority.clone(), str::to_owned),
+        }
     }
 
     pub(crate) fn url(&self, path: &str) -> Url {
@@ -48,10 +51,14 @@ impl Url {
             _ => return None,
         };
         let rest = rest.split('#').next()?;
-        let (authority, path) = rest.find(['/', '?']).map_or((rest, ""), |place| rest.split_at(place));
+        let (authority, path) =
+            rest.find(['/', '?']).map_or((rest, ""), |place| rest.split_at(place));
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let plain = |character: char| character.is_ascii_graphic() && character != '\\';
-        if authority.is_empty() || authority.contains('@') || !authority.chars().chain(path.chars()).all(plain) {
+        if authority.is_empty()
+            || authority.contains('@')
+            || !authority.chars().chain(path.chars()).all(plain)
+        {
             return None;
         }
         Some(Self { origin: Origin::new(https, authority), path })
@@ -61,7 +68,9 @@ impl Url {
     pub(crate) fn parse_with_login(text: &str) -> Option<(Self, Option<Secret>)> {
         let (scheme, rest) = text.split_once("://")?;
         let authority = rest.split(['/', '?', '#']).next()?;
-        let Some((login, _)) = authority.rsplit_once('@') else { return Some((Self::parse(text)?, None)) };
+        let Some((login, _)) = authority.rsplit_once('@') else {
+            return Some((Self::parse(text)?, None));
+        };
         let url = Self::parse(&format!("{scheme}://{}", rest.get(login.len() + 1..)?))?;
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         Some((url, Some(Secret::basic(&unescaped(user), &Secret::new(unescaped(password))))))
@@ -87,7 +96,8 @@ impl Url {
         Self::parse(&format!("{}{path}", self.origin))
     }
 
-    /// With one more parameter in the query. Name and value must not need escaping, but for the characters of digests and scopes.
+    /// With one more parameter in the query. Name and value must not need escaping, but for the
+    /// characters of digests and scopes.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         let separator = if self.path.contains('?') { '&' } else { '?' };
@@ -119,8 +129,13 @@ impl fmt::Display for Url {
 
 /// For a query or a form.
 pub(crate) fn escaped(value: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'/');
-    value.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    let plain = |byte: u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'/')
+    };
+    value
+        .bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 /// What was escaped in an address.
@@ -129,7 +144,10 @@ fn unescaped(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.filter(|_| *first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+        match digits
+            .filter(|_| *first == b'%')
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+        {
             Some(byte) => {
                 bytes.push(byte);
                 rest = after.get(2..).unwrap_or_default();
@@ -160,9 +178,20 @@ mod tests {
             ("https://r.test?a=b", "https://r.test/?a=b"),
             ("https://r.test/x#fragment", "https://r.test/x"),
         ] {
-            assert_eq!(here.join(location).map(|url| in_full(&url)).as_deref(), Some(leads), "{location}");
+            assert_eq!(
+                here.join(location).map(|url| in_full(&url)).as_deref(),
+                Some(leads),
+                "{location}"
+            );
         }
-        for wrong in ["", "ftp://r.test/", "https://", "https://user:pass@r.test/", "https://r.test/a b", "/a\r\nx: y"] {
+        for wrong in [
+            "",
+            "ftp://r.test/",
+            "https://",
+            "https://user:pass@r.test/",
+            "https://r.test/a b",
+            "/a\r\nx: y",
+        ] {
             assert_eq!(here.join(wrong), None, "{wrong}");
         }
     }
@@ -178,16 +207,29 @@ mod tests {
 
     #[test]
     fn people_do_not_see_queries_and_values_are_escaped() {
-        let url = Url::parse("https://r.test/v2/a?_state=secret").unwrap().with("digest", "sha256:ab").with("scope", "a b&c=d");
+        let url = Url::parse("https://r.test/v2/a?_state=secret")
+            .unwrap()
+            .with("digest", "sha256:ab")
+            .with("scope", "a b&c=d");
         assert_eq!(url.to_string(), "https://r.test/v2/a");
-        assert_eq!(in_full(&url), "https://r.test/v2/a?_state=secret&digest=sha256:ab&scope=a%20b%26c%3Dd");
-        assert_eq!(escaped("the app & its ☕ are gone"), "the%20app%20%26%20its%20%E2%98%95%20are%20gone");
+        assert_eq!(
+            in_full(&url),
+            "https://r.test/v2/a?_state=secret&digest=sha256:ab&scope=a%20b%26c%3Dd"
+        );
+        assert_eq!(
+            escaped("the app & its ☕ are gone"),
+            "the%20app%20%26%20its%20%E2%98%95%20are%20gone"
+        );
     }
 
     #[test]
     fn a_login_in_an_address_becomes_a_header() {
-        let (url, login) = Url::parse_with_login("https://me:s%40c%2fret@r.test:8080/a@b?c").unwrap();
-        assert_eq!((in_full(&url).as_str(), login.unwrap().reveal()), ("https://r.test:8080/a@b?c", "Basic bWU6c0BjL3JldA=="));
+        let (url, login) =
+            Url::parse_with_login("https://me:s%40c%2fret@r.test:8080/a@b?c").unwrap();
+        assert_eq!(
+            (in_full(&url).as_str(), login.unwrap().reveal()),
+            ("https://r.test:8080/a@b?c", "Basic bWU6c0BjL3JldA==")
+        );
         assert!(Url::parse_with_login("https://r.test/a@b").unwrap().1.is_none());
     }
 }

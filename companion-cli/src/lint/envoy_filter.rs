@@ -59,7 +59,9 @@ impl<'g> Patch<'g> {
             context if context.starts_with("SIDECAR") => Some("sidecar"),
             _ => None,
         };
-        matches!((kind(self), kind(other)), (Some(one), Some(two)) if one == two) || kind(self).is_none() || kind(other).is_none()
+        matches!((kind(self), kind(other)), (Some(one), Some(two)) if one == two)
+            || kind(self).is_none()
+            || kind(other).is_none()
     }
 }
 
@@ -76,13 +78,19 @@ pub(super) fn patches(texts: &Texts) -> impl Iterator<Item = Patch<'_>> {
 }
 
 /// The patches for one kind of thing.
-pub(super) fn patches_of<'g>(texts: &'g Texts, apply_to: &'static str) -> impl Iterator<Item = Patch<'g>> {
+pub(super) fn patches_of<'g>(
+    texts: &'g Texts,
+    apply_to: &'static str,
+) -> impl Iterator<Item = Patch<'g>> {
     patches(texts).filter(move |patch| patch.apply_to() == apply_to)
 }
 
 /// The patch that a node is in.
 pub(super) fn patch_of(node: Node<'_>) -> Option<Patch<'_>> {
-    let item = node.upwards().find(|node| node.parent().is_some_and(|list| list.key_text() == Some("configPatches")))?;
-    let filter = item.upwards().find(|node| node.get("kind").and_then(Node::text) == Some("EnvoyFilter"))?;
+    let item = node
+        .upwards()
+        .find(|node| node.parent().is_some_and(|list| list.key_text() == Some("configPatches")))?;
+    let filter =
+        item.upwards().find(|node| node.get("kind").and_then(Node::text) == Some("EnvoyFilter"))?;
     Some(Patch { filter: Object::new(filter)?, node: item })
 }

@@ -1,4 +1,5 @@
-//! Rules and what they find: a rule is texts and one function that looks at everything that was given; a finding is a place and a rule.
+//! Rules and what they find: a rule is texts and one function that looks at everything that was
+//! given; a finding is a place and a rule.
 
 use super::given::Given;
 use super::node::Node;
@@ -116,7 +117,13 @@ impl<'g> Found<'g> {
         self.add(source, position, 1, String::new(), message.into(), position.line);
     }
 
-    fn push(&mut self, place: Node<'g>, (position, width): (Position, u32), path: String, message: String) {
+    fn push(
+        &mut self,
+        place: Node<'g>,
+        (position, width): (Position, u32),
+        path: String,
+        message: String,
+    ) {
         let outermost = place.outermost();
         let carrier_line = outermost.key().unwrap_or(outermost).position().line;
         self.add(self.given.file_of(place.tree), position, width, path, message, carrier_line);
@@ -127,7 +134,15 @@ impl<'g> Found<'g> {
         }
     }
 
-    fn add(&mut self, source: u32, position: Position, width: u32, path: String, message: String, carrier_line: u32) {
+    fn add(
+        &mut self,
+        source: u32,
+        position: Position,
+        width: u32,
+        path: String,
+        message: String,
+        carrier_line: u32,
+    ) {
         let message = match self.findings.len() {
             count if count > MOST => return,
             MOST => format!("there are more of these from here on: the first {MOST} are shown"),
@@ -158,9 +173,14 @@ fn sounds_secret(text: &str) -> bool {
     SECRETS.iter().any(|word| text.contains(word))
 }
 
-/// Whether what stands here should not be shown: by its key, or by the name of the variable that it is the value of.
+/// Whether what stands here should not be shown: by its key, or by the name of the variable that it
+/// is the value of.
 pub(super) fn is_secret(node: Node<'_>) -> bool {
     let key = node.key_text();
-    let variable = node.parent().filter(|_| key == Some("value")).and_then(|map| map.get("name")).and_then(Node::text);
+    let variable = node
+        .parent()
+        .filter(|_| key == Some("value"))
+        .and_then(|map| map.get("name"))
+        .and_then(Node::text);
     [key, variable].into_iter().flatten().any(sounds_secret)
 }

@@ -66,10 +66,15 @@ impl Given {
     }
 
     /// The filters that ask for a configuration of this name, and whom they reach.
-    pub(super) fn waiting_for<'g>(&'g self, name: &str) -> impl Iterator<Item = (Node<'g>, &'g Reach)> {
+    pub(super) fn waiting_for<'g>(
+        &'g self,
+        name: &str,
+    ) -> impl Iterator<Item = (Node<'g>, &'g Reach)> {
         let waiting = self.waiting.get_or_init(|| by_awaited_name(self));
         let places = waiting.get(name).map_or(&[][..], Vec::as_slice);
-        places.iter().map(move |(tree, id, reach)| (Node { texts: self, tree: *tree, id: *id }, reach))
+        places
+            .iter()
+            .map(move |(tree, id, reach)| (Node { texts: self, tree: *tree, id: *id }, reach))
     }
 }
 
@@ -78,7 +83,11 @@ fn holders(texts: &Texts, tree: u32) -> Vec<u32> {
     if texts.depth(tree) >= DEEPEST_TEXT {
         return Vec::new();
     }
-    (0_u32..).zip(&texts.tree(tree).nodes).map(|(id, _)| id).filter(|&id| holds_text(Node { texts, tree, id })).collect()
+    (0_u32..)
+        .zip(&texts.tree(tree).nodes)
+        .map(|(id, _)| id)
+        .filter(|&id| holds_text(Node { texts, tree, id }))
+        .collect()
 }
 
 fn holds_text(node: Node<'_>) -> bool {
@@ -90,16 +99,23 @@ fn holds_text(node: Node<'_>) -> bool {
     if ANNOTATIONS.contains(&key) {
         return true;
     }
-    let named = CONFIG_KEYS.contains(&key) || [".yaml", ".yml", ".json"].iter().any(|ending| key.ends_with(ending));
-    let data = named.then(|| node.parent()).flatten().filter(|data| data.key_text() == Some("data"));
-    data.and_then(Node::parent).and_then(|object| object.get("kind")).and_then(Node::text) == Some("ConfigMap")
+    let named = CONFIG_KEYS.contains(&key)
+        || [".yaml", ".yml", ".json"].iter().any(|ending| key.ends_with(ending));
+    let data =
+        named.then(|| node.parent()).flatten().filter(|data| data.key_text() == Some("data"));
+    data.and_then(Node::parent).and_then(|object| object.get("kind")).and_then(Node::text)
+        == Some("ConfigMap")
 }
 
 fn by_awaited_name(texts: &Texts) -> Waiting {
     let mut by_name = Waiting::new();
     let filters = texts.keyed_field("config_discovery", "configDiscovery").filter_map(Node::parent);
     for (filter, name) in filters.filter_map(|filter| Some((filter, filter.text_of("name")?))) {
-        by_name.entry(name.to_owned()).or_default().push((filter.tree, filter.id, Reach::of(filter)));
+        by_name.entry(name.to_owned()).or_default().push((
+            filter.tree,
+            filter.id,
+            Reach::of(filter),
+        ));
     }
     by_name
 }

@@ -1,5 +1,6 @@
-//! Comments that take findings back: `# laststream-lint: ignore=LS206` at the end of a line for that line, alone on a line for the next
-//! one with something on it; `ignore-file=` for the whole file.
+//! Comments that take findings back: `# laststream-lint: ignore=LS206` at the end of a line for
+//! that line, alone on a line for the next one with something on it; `ignore-file=` for the whole
+//! file.
 
 use std::collections::HashSet;
 
@@ -28,7 +29,9 @@ pub(super) fn marks(tree: &Tree) -> impl Iterator<Item = Mark> {
         let wish = text.trim().strip_prefix("laststream-lint:")?.trim();
         let (scope, codes) = match wish.strip_prefix("ignore-file=") {
             Some(codes) => (Scope::File, codes),
-            None => (if *trails { Scope::Line } else { Scope::NextLine }, wish.strip_prefix("ignore=")?),
+            None => {
+                (if *trails { Scope::Line } else { Scope::NextLine }, wish.strip_prefix("ignore=")?)
+            }
         };
         // What follows the codes is the reason.
         let codes = codes.split_whitespace().next().unwrap_or_default();
@@ -51,7 +54,9 @@ pub(super) fn apply(given: &Given, findings: &mut Vec<Finding>) {
     }
     findings.retain(|finding| {
         let lines = [WHOLE_FILE, finding.line, finding.carrier_line];
-        !lines.iter().any(|line| ignored.contains(&(finding.source, *line, finding.rule.code.to_owned())))
+        !lines
+            .iter()
+            .any(|line| ignored.contains(&(finding.source, *line, finding.rule.code.to_owned())))
     });
 }
 
@@ -62,6 +67,10 @@ const FARTHEST: u32 = 100;
 
 /// The next line with something on it.
 fn next_line(source: &Source, line: u32) -> u32 {
-    let holds = |next: u32| source.line(next).is_some_and(|text| !text.trim().is_empty() && !text.trim_start().starts_with('#'));
+    let holds = |next: u32| {
+        source
+            .line(next)
+            .is_some_and(|text| !text.trim().is_empty() && !text.trim_start().starts_with('#'))
+    };
     (line + 1..line.saturating_add(FARTHEST)).find(|next| holds(*next)).unwrap_or(line)
 }

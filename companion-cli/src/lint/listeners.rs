@@ -15,12 +15,18 @@ pub(super) fn uses<'g>(given: &'g Given, module: Module<'g>) -> Vec<Node<'g>> {
 
 /// The connection manager's configuration around a filter.
 pub(super) fn connection_manager(filter: Node<'_>) -> Option<Node<'_>> {
-    filter.upwards().find(|node| node.get("@type").and_then(Node::text).is_some_and(|name| name.ends_with("HttpConnectionManager")))
+    filter.upwards().find(|node| {
+        node.get("@type")
+            .and_then(Node::text)
+            .is_some_and(|name| name.ends_with("HttpConnectionManager"))
+    })
 }
 
 /// The listener around a filter.
 pub(super) fn listener(filter: Node<'_>) -> Option<Node<'_>> {
-    filter.upwards().find(|node| node.field("filter_chains").is_some() || node.field("default_filter_chain").is_some())
+    filter.upwards().find(|node| {
+        node.field("filter_chains").is_some() || node.field("default_filter_chain").is_some()
+    })
 }
 
 /// The address that a listener binds, and its port.

@@ -1,5 +1,5 @@
-//! Checks manifests before they reach a mesh: EnvoyFilters, pods, Helm values, plain Envoys, for what is known to go wrong with streams
-//! that must not be lost.
+//! Checks manifests before they reach a mesh: EnvoyFilters, pods, Helm values, plain Envoys, for
+//! what is known to go wrong with streams that must not be lost.
 //!
 //! | where | what |
 //! |---|---|
@@ -45,10 +45,14 @@ pub fn lint(sources: Vec<Source>, assume: Assume) -> Vec<Finding> {
     ignore::apply(&given, &mut findings);
     findings.sort_by(|one, two| {
         let place = |finding: &Finding| (finding.source, finding.line, finding.column);
-        place(one).cmp(&place(two)).then_with(|| one.rule.code.cmp(two.rule.code)).then_with(|| one.message.cmp(&two.message))
+        place(one)
+            .cmp(&place(two))
+            .then_with(|| one.rule.code.cmp(two.rule.code))
+            .then_with(|| one.message.cmp(&two.message))
     });
     findings.dedup_by(|one, two| {
-        (one.source, one.line, one.column, one.rule.code, &one.message) == (two.source, two.line, two.column, two.rule.code, &two.message)
+        (one.source, one.line, one.column, one.rule.code, &one.message)
+            == (two.source, two.line, two.column, two.rule.code, &two.message)
     });
     findings
 }

@@ -1,4 +1,5 @@
-//! Looking at nodes: by key, by index, upwards, and where they are. Aliases and merge keys are followed on the way.
+//! Looking at nodes: by key, by index, upwards, and where they are. Aliases and merge keys are
+//! followed on the way.
 
 use super::plain::Meaning;
 use super::texts::{Texts, number};
@@ -6,7 +7,8 @@ use crate::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
 /// Merge keys within merge keys.
 const DEEPEST_MERGE: u8 = 3;
-/// Maps that one merge key takes in. More than anybody writes, few enough to be looked through each time.
+/// Maps that one merge key takes in. More than anybody writes, few enough to be looked through each
+/// time.
 const MOST_MERGED: usize = 8;
 
 /// A node of one of the given texts.
@@ -49,7 +51,11 @@ impl<'g> Node<'g> {
 
     /// The value of a protobuf field, which may be written `like_this` or `likeThis`.
     pub(super) fn field(self, name: &str) -> Option<Self> {
-        if name.contains('_') { self.find(&[name, &camel(name)], DEEPEST_MERGE) } else { self.get(name) }
+        if name.contains('_') {
+            self.find(&[name, &camel(name)], DEEPEST_MERGE)
+        } else {
+            self.get(name)
+        }
     }
 
     /// Goes down several fields at once: `config.vm_config.code`.
@@ -60,14 +66,24 @@ impl<'g> Node<'g> {
     fn find(self, names: &[&str], merges: u8) -> Option<Self> {
         let Some(Kind::Map(entries)) = self.kind() else { return None };
         if let Some(wide) = self.of_tree().wide.get(&self.of_tree().resolve(self.id)) {
-            return names.iter().find_map(|name| wide.get(*name)).and_then(|value| self.with(*value));
+            return names
+                .iter()
+                .find_map(|name| wide.get(*name))
+                .and_then(|value| self.with(*value));
         }
         let text = |key: u32| self.with(key).and_then(Self::text);
-        if let Some((_, value)) = entries.iter().rev().find(|(key, _)| text(*key).is_some_and(|text| names.contains(&text))) {
+        if let Some((_, value)) = entries
+            .iter()
+            .rev()
+            .find(|(key, _)| text(*key).is_some_and(|text| names.contains(&text)))
+        {
             return self.with(*value);
         }
         let merges = merges.checked_sub(1)?;
-        let merged = entries.iter().filter(|(key, _)| text(*key) == Some("<<")).filter_map(|(_, value)| self.with(*value));
+        let merged = entries
+            .iter()
+            .filter(|(key, _)| text(*key) == Some("<<"))
+            .filter_map(|(_, value)| self.with(*value));
         merged.flat_map(Self::one_or_more).take(MOST_MERGED).find_map(|map| map.find(names, merges))
     }
 
@@ -91,7 +107,9 @@ impl<'g> Node<'g> {
             Some(Kind::Map(entries)) => entries.as_slice(),
             _ => &[],
         };
-        entries.iter().filter_map(move |&(key, value)| Some((self.with(key)?.text()?, self.with(value)?)))
+        entries
+            .iter()
+            .filter_map(move |&(key, value)| Some((self.with(key)?.text()?, self.with(value)?)))
     }
 
     pub(super) fn is_map(self) -> bool {
@@ -203,7 +221,11 @@ impl<'g> Node<'g> {
         for node in self.upwards() {
             match (node.key_text(), node.raw()) {
                 (Some(key), _) => own.push(joint(key)),
-                (None, Some(raw)) if raw.parent != NONE && node.parent().is_some_and(Self::is_list) => own.push(format!("[{}]", raw.index)),
+                (None, Some(raw))
+                    if raw.parent != NONE && node.parent().is_some_and(Self::is_list) =>
+                {
+                    own.push(format!("[{}]", raw.index))
+                }
                 _ => {}
             }
         }
@@ -212,15 +234,20 @@ impl<'g> Node<'g> {
         path.strip_prefix('.').unwrap_or(&path).to_owned()
     }
 
-    /// Where a part of a scalar's text is, and how wide it is, where its lines are lines of the file.
+    /// Where a part of a scalar's text is, and how wide it is, where its lines are lines of the
+    /// file.
     pub(super) fn position_of(self, part: &str) -> Option<(Position, u32)> {
         let id = self.of_tree().resolve(self.id);
         let first = self.texts.text_start(self.tree, id)?;
         let part = part.trim();
-        let (before, line) = (0..).zip(self.text()?.lines()).find(|(_, line)| line.contains(part))?;
+        let (before, line) =
+            (0..).zip(self.text()?.lines()).find(|(_, line)| line.contains(part))?;
         let indent = line.get(..line.find(part)?)?.chars().count();
         let column = first.column + u32::try_from(indent).unwrap_or(0);
-        Some((Position { line: first.line + before, column }, u32::try_from(part.chars().count()).unwrap_or(1)))
+        Some((
+            Position { line: first.line + before, column },
+            u32::try_from(part.chars().count()).unwrap_or(1),
+        ))
     }
 }
 
@@ -228,7 +255,9 @@ impl<'g> Node<'g> {
 impl Texts {
     /// The documents of all texts.
     pub(super) fn documents(&self) -> impl Iterator<Item = Node<'_>> {
-        self.trees().flat_map(move |tree| self.tree(tree).roots.iter().map(move |&id| Node { texts: self, tree, id }))
+        self.trees().flat_map(move |tree| {
+            self.tree(tree).roots.iter().map(move |&id| Node { texts: self, tree, id })
+        })
     }
 
     /// All values with this very key.
@@ -237,7 +266,11 @@ impl Texts {
     }
 
     /// All values of a protobuf field, in either spelling.
-    pub(super) fn keyed_field<'g>(&'g self, snake: &str, camel: &str) -> impl Iterator<Item = Node<'g>> {
+    pub(super) fn keyed_field<'g>(
+        &'g self,
+        snake: &str,
+        camel: &str,
+    ) -> impl Iterator<Item = Node<'g>> {
         let mut nodes: Vec<Node<'g>> = self.keyed(snake).chain(self.keyed(camel)).collect();
         nodes.sort_by_key(|node| (node.tree, node.id));
         nodes.into_iter()
@@ -258,12 +291,18 @@ impl Texts {
 
 /// Whether a map is a `google.protobuf.StringValue`.
 pub(super) fn is_string_value(any: Node<'_>) -> bool {
-    any.get("@type").and_then(Node::text).is_some_and(|name| name.ends_with("google.protobuf.StringValue"))
+    any.get("@type")
+        .and_then(Node::text)
+        .is_some_and(|name| name.ends_with("google.protobuf.StringValue"))
 }
 
 /// Keys with dots in them are put in brackets.
 fn joint(key: &str) -> String {
-    if key.contains(['.', '[', '/']) || key.is_empty() { format!("[\"{key}\"]") } else { format!(".{key}") }
+    if key.contains(['.', '[', '/']) || key.is_empty() {
+        format!("[\"{key}\"]")
+    } else {
+        format!(".{key}")
+    }
 }
 
 /// A field's other spelling.
@@ -285,6 +324,9 @@ mod tests {
 
     #[test]
     fn spells_fields_as_protobuf_does() {
-        assert_eq!((camel("stream_idle_timeout"), camel("vm_id")), ("streamIdleTimeout".into(), "vmId".into()));
+        assert_eq!(
+            (camel("stream_idle_timeout"), camel("vm_id")),
+            ("streamIdleTimeout".into(), "vmId".into())
+        );
     }
 }

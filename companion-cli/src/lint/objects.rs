@@ -1,4 +1,5 @@
-//! Kubernetes objects among the documents: alone, in Lists, in ConfigMaps; and which of them meet on one proxy.
+//! Kubernetes objects among the documents: alone, in Lists, in ConfigMaps; and which of them meet
+//! on one proxy.
 
 use super::node::Node;
 use super::texts::Texts;
@@ -52,15 +53,26 @@ pub(super) fn objects(texts: &Texts) -> impl Iterator<Item = Object<'_>> {
     texts
         .documents()
         .flat_map(|document| {
-            let is_list = document.get("kind").and_then(Node::text).is_some_and(|kind| kind.ends_with("List"));
-            let items: Vec<_> = document.get("items").filter(|_| is_list).into_iter().flat_map(Node::items).collect();
+            let is_list = document
+                .get("kind")
+                .and_then(Node::text)
+                .is_some_and(|kind| kind.ends_with("List"));
+            let items: Vec<_> = document
+                .get("items")
+                .filter(|_| is_list)
+                .into_iter()
+                .flat_map(Node::items)
+                .collect();
             if items.is_empty() { vec![document] } else { items }
         })
         .filter_map(Object::new)
 }
 
 /// The objects of a kind.
-pub(super) fn of_kind<'g>(texts: &'g Texts, kind: &'static str) -> impl Iterator<Item = Object<'g>> {
+pub(super) fn of_kind<'g>(
+    texts: &'g Texts,
+    kind: &'static str,
+) -> impl Iterator<Item = Object<'g>> {
     objects(texts).filter(move |object| object.kind == kind)
 }
 

@@ -13,8 +13,11 @@ impl Meaning {
     pub(super) fn of(word: &str) -> Self {
         match word {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,
-            "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Self::Bool(true),
-            "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Self::Bool(false),
+            "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+                Self::Bool(true)
+            }
+            "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off"
+            | "OFF" => Self::Bool(false),
             _ if is_number(word) => Self::Number,
             _ => Self::Text,
         }
@@ -52,9 +55,13 @@ fn is_number(word: &str) -> bool {
 /// `12:30:45` is 45045 to YAML 1.1.
 fn is_sexagesimal(digits: &str) -> bool {
     let mut parts = digits.split(':');
-    let leads = parts.next().is_some_and(|first| !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit()));
+    let leads = parts
+        .next()
+        .is_some_and(|first| !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit()));
     let mut rest = parts.peekable();
-    leads && rest.peek().is_some() && rest.all(|part| part.len() <= 2 && part.parse::<u8>().is_ok_and(|part| part < 60))
+    leads
+        && rest.peek().is_some()
+        && rest.all(|part| part.len() <= 2 && part.parse::<u8>().is_ok_and(|part| part < 60))
 }
 
 #[cfg(test)]

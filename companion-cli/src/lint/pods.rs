@@ -20,7 +20,12 @@ impl<'g> Pod<'g> {
     fn of(object: Object<'g>) -> Option<Self> {
         let path: &[&str] = match object.kind {
             "Pod" => &[],
-            "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" | "Job" => &["spec", "template"],
+            "Deployment"
+            | "StatefulSet"
+            | "DaemonSet"
+            | "ReplicaSet"
+            | "ReplicationController"
+            | "Job" => &["spec", "template"],
             "CronJob" => &["spec", "jobTemplate", "spec", "template"],
             _ => return None,
         };
@@ -42,7 +47,11 @@ impl<'g> Pod<'g> {
 
     pub(super) fn labels(self) -> Vec<(&'g str, &'g str)> {
         let labels = self.template.get("metadata").and_then(|metadata| metadata.get("labels"));
-        labels.into_iter().flat_map(Node::entries).filter_map(|(key, value)| Some((key, value.text()?))).collect()
+        labels
+            .into_iter()
+            .flat_map(Node::entries)
+            .filter_map(|(key, value)| Some((key, value.text()?)))
+            .collect()
     }
 
     pub(super) fn annotation(self, key: &str) -> Option<Node<'g>> {
@@ -71,7 +80,9 @@ impl<'g> Pod<'g> {
         let template = self.annotation("inject.istio.io/templates").and_then(Node::text);
         let labels = ["istio", "app"].iter().filter_map(|key| self.label(key));
         template.is_some_and(|name| name.contains("gateway"))
-            || labels.into_iter().any(|label| label.contains("ingressgateway") || label.contains("egressgateway"))
+            || labels
+                .into_iter()
+                .any(|label| label.contains("ingressgateway") || label.contains("egressgateway"))
             || self.label("gateway.networking.k8s.io/gateway-name").is_some()
     }
 }
@@ -92,7 +103,12 @@ impl<'g> Hook<'g> {
     /// Words of the command, also of those within a shell's argument.
     pub(super) fn words(self) -> Vec<&'g str> {
         let command = self.node.get("exec").and_then(|exec| exec.get("command"));
-        command.into_iter().flat_map(Node::items).filter_map(Node::text).flat_map(str::split_whitespace).collect()
+        command
+            .into_iter()
+            .flat_map(Node::items)
+            .filter_map(Node::text)
+            .flat_map(str::split_whitespace)
+            .collect()
     }
 
     pub(super) fn command(self) -> Option<Node<'g>> {
@@ -111,7 +127,9 @@ impl<'g> Hook<'g> {
     /// The value of an option, as `--name=value` or `--name value`.
     pub(super) fn option(self, name: &str) -> Option<&'g str> {
         let words = self.words();
-        let at = words.iter().position(|word| word.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))?;
+        let at = words.iter().position(|word| {
+            word.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        })?;
         let word = words.get(at)?;
         word.split_once('=').map(|(_, value)| value).or_else(|| words.get(at + 1).copied())
     }
@@ -126,19 +144,30 @@ impl<'g> Hook<'g> {
         self.node.parent()?.parent()
     }
 
-    /// Whether it belongs to a proxy: of a pod, or wherever else Istio takes hooks for proxies from.
+    /// Whether it belongs to a proxy: of a pod, or wherever else Istio takes hooks for proxies
+    /// from.
     pub(super) fn is_proxys(self) -> bool {
-        let Some(lifecycle) = self.node.parent().filter(|node| node.key_text() == Some("lifecycle")) else { return false };
+        let Some(lifecycle) =
+            self.node.parent().filter(|node| node.key_text() == Some("lifecycle"))
+        else {
+            return false;
+        };
         match self.container().and_then(|container| container.get("name")).and_then(Node::text) {
             Some(name) => name == "istio-proxy",
             // Helm values: of the mesh, and of the gateway chart.
-            None => lifecycle.has_keys(&["lifecycle", "proxy", "global"]) || lifecycle.parent().is_some_and(|top| top.parent().is_none()),
+            None => {
+                lifecycle.has_keys(&["lifecycle", "proxy", "global"])
+                    || lifecycle.parent().is_some_and(|top| top.parent().is_none())
+            }
         }
     }
 
     /// The pod that it is in.
     pub(super) fn pod(self) -> Option<Pod<'g>> {
-        self.node.upwards().filter(|node| node.get("kind").is_some()).find_map(|node| Object::new(node).and_then(Pod::of))
+        self.node
+            .upwards()
+            .filter(|node| node.get("kind").is_some())
+            .find_map(|node| Object::new(node).and_then(Pod::of))
     }
 }
 

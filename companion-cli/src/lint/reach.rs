@@ -1,4 +1,5 @@
-//! Which proxies get something, as far as manifests tell: enough to say that two things cannot meet.
+//! Which proxies get something, as far as manifests tell: enough to say that two things cannot
+//! meet.
 
 use super::envoy_filter::{Patch, patch_of};
 use super::node::Node;
@@ -30,7 +31,9 @@ impl Reach {
     pub(super) fn of(node: Node<'_>) -> Self {
         match patch_of(node) {
             Some(patch) => Self::Mesh(Mesh::of(patch)),
-            None => Self::Envoy { document: (node.tree, node.upwards().last().map_or(node.id, |root| root.id)) },
+            None => Self::Envoy {
+                document: (node.tree, node.upwards().last().map_or(node.id, |root| root.id)),
+            },
         }
     }
 
@@ -47,13 +50,16 @@ impl Reach {
 impl Mesh {
     pub(super) fn of(patch: Patch<'_>) -> Self {
         let filter = patch.filter;
-        let text = |node: Option<Node<'_>>| node.and_then(Node::text).unwrap_or_default().to_owned();
+        let text =
+            |node: Option<Node<'_>>| node.and_then(Node::text).unwrap_or_default().to_owned();
         let labels = filter.selector().into_iter().flat_map(Node::entries);
         let targets = filter.targets().into_iter().flat_map(Node::items);
         Self {
             namespace: filter.namespace().map(str::to_owned),
             labels: labels.map(|(key, value)| (key.to_owned(), text(Some(value)))).collect(),
-            targets: targets.map(|target| (text(target.get("kind")), text(target.get("name")))).collect(),
+            targets: targets
+                .map(|target| (text(target.get("kind")), text(target.get("name"))))
+                .collect(),
             version: patch.proxy_version().and_then(Node::text).map(str::to_owned),
         }
     }
@@ -64,7 +70,12 @@ impl Mesh {
             (Some(own), Some(theirs)) => own == theirs || own == ROOT_NAMESPACE,
             _ => true,
         };
-        space && self.targets.is_empty() && self.labels.iter().all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
+        space
+            && self.targets.is_empty()
+            && self
+                .labels
+                .iter()
+                .all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
     }
 
     /// Going by namespaces, labels, targets and versions.
@@ -73,15 +84,20 @@ impl Mesh {
             (Some(one), Some(two)) => one == two || one == ROOT_NAMESPACE || two == ROOT_NAMESPACE,
             _ => true,
         };
-        let differ = |key: &String, value: &String| other.labels.iter().any(|(there, text)| there == key && text != value);
-        let targets =
-            self.targets.is_empty() || other.targets.is_empty() || self.targets.iter().any(|target| other.targets.contains(target));
-        let versions = self.version.is_none() || other.version.is_none() || self.version == other.version;
+        let differ = |key: &String, value: &String| {
+            other.labels.iter().any(|(there, text)| there == key && text != value)
+        };
+        let targets = self.targets.is_empty()
+            || other.targets.is_empty()
+            || self.targets.iter().any(|target| other.targets.contains(target));
+        let versions =
+            self.version.is_none() || other.version.is_none() || self.version == other.version;
         spaces && targets && versions && !self.labels.iter().any(|(key, value)| differ(key, value))
     }
 }
 
 /// Whether two objects are one resource, given twice.
 pub(super) fn is_same_resource(one: Object<'_>, two: Object<'_>) -> bool {
-    one.node != two.node && (one.kind, one.name(), one.namespace()) == (two.kind, two.name(), two.namespace())
+    one.node != two.node
+        && (one.kind, one.name(), one.namespace()) == (two.kind, two.name(), two.namespace())
 }

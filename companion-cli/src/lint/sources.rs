@@ -1,4 +1,5 @@
-//! From the files named on the command line to texts: folders searched, bytes decoded, sizes bounded.
+//! From the files named on the command line to texts: folders searched, bytes decoded, sizes
+//! bounded.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -57,7 +58,9 @@ impl Source {
         let name = name.into();
         match decode(bytes) {
             Ok(text) => {
-                let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+                let lines = std::iter::once(0)
+                    .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+                    .collect();
                 Self { name, text: Some(text), trouble: None, lines }
             }
             Err(trouble) => Self { name, text: None, trouble: Some(trouble), lines: Vec::new() },
@@ -76,7 +79,10 @@ impl Source {
 
 fn decode(bytes: Vec<u8>) -> Result<String, (u32, String)> {
     if bytes.len() as u64 > LARGEST_FILE {
-        return Err((1, format!("the file is larger than {} MiB: it is no manifest", LARGEST_FILE >> 20)));
+        return Err((
+            1,
+            format!("the file is larger than {} MiB: it is no manifest", LARGEST_FILE >> 20),
+        ));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err((1, "the text is UTF-16: save it as UTF-8".into()));
@@ -88,7 +94,8 @@ fn decode(bytes: Vec<u8>) -> Result<String, (u32, String)> {
     })
 }
 
-/// Reads what was named: files, folders with all that is in them, `-` for standard input. In order, folders sorted.
+/// Reads what was named: files, folders with all that is in them, `-` for standard input. In order,
+/// folders sorted.
 ///
 /// # Errors
 /// The first that cannot be read.
@@ -97,20 +104,31 @@ pub fn gather(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<Source>, So
     let mut sum = 0;
     for path in paths {
         if path == Path::new("-") {
-            let bytes = limited(stdin).map_err(|error| SourceError::Unreadable { path: "standard input".into(), error })?;
+            let bytes = limited(stdin).map_err(|error| SourceError::Unreadable {
+                path: "standard input".into(),
+                error,
+            })?;
             add("<stdin>".into(), bytes, &mut sum, &mut sources)?;
             continue;
         }
         for file in files_of(path)? {
-            let unreadable = |error| SourceError::Unreadable { path: file.display().to_string(), error };
-            let bytes = foreign::open_named(&file).and_then(|mut open| limited(&mut open)).map_err(unreadable)?;
+            let unreadable =
+                |error| SourceError::Unreadable { path: file.display().to_string(), error };
+            let bytes = foreign::open_named(&file)
+                .and_then(|mut open| limited(&mut open))
+                .map_err(unreadable)?;
             add(shown(&file), bytes, &mut sum, &mut sources)?;
         }
     }
     Ok(sources)
 }
 
-fn add(name: String, bytes: Vec<u8>, sum: &mut u64, sources: &mut Vec<Source>) -> Result<(), SourceError> {
+fn add(
+    name: String,
+    bytes: Vec<u8>,
+    sum: &mut u64,
+    sources: &mut Vec<Source>,
+) -> Result<(), SourceError> {
     *sum += bytes.len() as u64;
     if *sum > LARGEST_SUM {
         return Err(SourceError::TooLarge);
@@ -146,7 +164,8 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, SourceError> {
             let kind = entry.file_type().map_err(unreadable(&entry.path()))?;
             let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             if kind.is_dir() && !hidden && depth < DEEPEST_FOLDER {
-                folders.push((entry.path(), depth + 1)); // links to folders are not followed: they may lead back
+                // links to folders are not followed: they may lead back
+                folders.push((entry.path(), depth + 1));
             } else if !kind.is_dir() && is_manifest(&entry.path()) {
                 found.push(entry.path());
             }

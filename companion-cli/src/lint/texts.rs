@@ -1,4 +1,5 @@
-//! The texts that were given, those within them (module configurations, annotations, ConfigMaps), and where they stand in their files.
+//! The texts that were given, those within them (module configurations, annotations, ConfigMaps),
+//! and where they stand in their files.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -30,10 +31,13 @@ enum Mapping {
 impl Mapping {
     fn outwards(self, inner: Position) -> Position {
         match self {
-            Self::Lines(first) => {
-                Position { line: first.line.saturating_add(inner.line - 1), column: first.column.saturating_add(inner.column - 1) }
+            Self::Lines(first) => Position {
+                line: first.line.saturating_add(inner.line - 1),
+                column: first.column.saturating_add(inner.column - 1),
+            },
+            Self::Inline(first) => {
+                Position { column: first.column.saturating_add(inner.column - 1), ..first }
             }
-            Self::Inline(first) => Position { column: first.column.saturating_add(inner.column - 1), ..first },
             Self::Point(first) => first,
         }
     }
@@ -57,11 +61,13 @@ impl Texts {
         let mut left = MOST_NODES;
         let mut texts = Vec::with_capacity(sources.len());
         for (file, source) in sources.iter().enumerate() {
-            let tree = source.text.as_deref().map(|text| Tree::read(text, left)).unwrap_or_default();
+            let tree =
+                source.text.as_deref().map(|text| Tree::read(text, left)).unwrap_or_default();
             left = left.saturating_sub(tree.nodes.len());
             texts.push(Text { tree, file: number(file), carrier: None, depth: 0 });
         }
-        let mut read = Self { sources, texts, embedded: HashMap::new(), keyed: HashMap::new(), left };
+        let mut read =
+            Self { sources, texts, embedded: HashMap::new(), keyed: HashMap::new(), left };
         (0..read.texts.len()).for_each(|text| read.index(text));
         read
     }
@@ -70,13 +76,22 @@ impl Texts {
     pub(super) fn read_within(&mut self, tree: u32, id: u32) {
         let holder = &self.texts[tree as usize];
         let (depth, file) = (holder.depth + 1, holder.file);
-        let Some(Kind::Scalar(inner, style)) = holder.tree.nodes.get(id as usize).map(|raw| &raw.kind) else { return };
+        let Some(Kind::Scalar(inner, style)) =
+            holder.tree.nodes.get(id as usize).map(|raw| &raw.kind)
+        else {
+            return;
+        };
         let inner_tree = Tree::read(inner, self.left);
         let mapping = self.mapping(tree as usize, id, *style);
         self.left = self.left.saturating_sub(inner_tree.nodes.len());
         if inner_tree.errors.is_empty() {
             self.embedded.insert((tree, id), number(self.texts.len()));
-            self.texts.push(Text { tree: inner_tree, file, carrier: Some((tree, id, mapping)), depth });
+            self.texts.push(Text {
+                tree: inner_tree,
+                file,
+                carrier: Some((tree, id, mapping)),
+                depth,
+            });
             self.index(self.texts.len() - 1);
         }
     }
@@ -89,7 +104,9 @@ impl Texts {
     fn index(&mut self, text: usize) {
         let tree = &self.texts[text].tree;
         for (id, raw) in tree.nodes.iter().enumerate() {
-            if let Some(Kind::Scalar(key, _)) = tree.nodes.get(tree.resolve(raw.key) as usize).map(|key| &key.kind) {
+            if let Some(Kind::Scalar(key, _)) =
+                tree.nodes.get(tree.resolve(raw.key) as usize).map(|key| &key.kind)
+            {
                 let place = (number(text), number(id));
                 match self.keyed.get_mut(key) {
                     Some(places) => places.push(place),
@@ -103,7 +120,9 @@ impl Texts {
 
     fn mapping(&self, text: usize, id: u32, style: Style) -> Mapping {
         let tree = &self.texts[text].tree;
-        let Some(raw) = tree.nodes.get(id as usize) else { return Mapping::Point(Position { line: 1, column: 1 }) };
+        let Some(raw) = tree.nodes.get(id as usize) else {
+            return Mapping::Point(Position { line: 1, column: 1 });
+        };
         let Kind::Scalar(inner, _) = &raw.kind else { return Mapping::Point(raw.start) };
         let quote = u32::from(style == Style::Quoted);
         match style {

@@ -34,7 +34,14 @@ impl Known {
             typed.text_of("type_url").filter(|name| name.ends_with(WASM))?;
             typed.fields("value.config")?
         };
-        let mut known = Self { tree: typed.tree, typed: typed.id, plugin: plugin.id, reach: Reach::of(typed), is_ours: false, wire: None };
+        let mut known = Self {
+            tree: typed.tree,
+            typed: typed.id,
+            plugin: plugin.id,
+            reach: Reach::of(typed),
+            is_ours: false,
+            wire: None,
+        };
         let module = Module { typed, plugin, known: &known };
         let (is_ours, wire) = (module.names_us(), module.read());
         (known.is_ours, known.wire) = (is_ours, wire);
@@ -71,7 +78,8 @@ impl<'g> Module<'g> {
         patch_of(self.typed)
     }
 
-    /// The patch, when the filter reaches Envoy by extension discovery, which Istio's agent rewrites.
+    /// The patch, when the filter reaches Envoy by extension discovery, which Istio's agent
+    /// rewrites.
     pub(super) fn extension(self) -> Option<Patch<'g>> {
         self.patch().filter(|patch| patch.apply_to() == "EXTENSION_CONFIG")
     }
@@ -110,7 +118,9 @@ impl<'g> Module<'g> {
     /// Whether it calls itself laststream.
     fn names_us(self) -> bool {
         let plugin = ["name", "root_id"].iter().filter_map(|field| self.plugin.text_of(field));
-        plugin.chain([self.name(), self.vm_id(), self.code()]).any(|text| text.contains("laststream"))
+        plugin
+            .chain([self.name(), self.vm_id(), self.code()])
+            .any(|text| text.contains("laststream"))
     }
 
     /// The Any that holds the module's configuration.
@@ -147,7 +157,10 @@ impl<'g> Module<'g> {
 
     /// What the VM's own configuration says.
     pub(super) fn vm_configuration(self) -> &'g str {
-        self.vm().and_then(|vm| vm.fields("configuration.value")).and_then(Node::text).unwrap_or_default()
+        self.vm()
+            .and_then(|vm| vm.fields("configuration.value"))
+            .and_then(Node::text)
+            .unwrap_or_default()
     }
 
     pub(super) fn shares_code(self, other: Self) -> bool {

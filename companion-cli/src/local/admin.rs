@@ -43,7 +43,9 @@ impl Admin {
     }
 
     fn ask(&self, method: Method, path: &str) -> Result<Response, String> {
-        self.http.ask(method, &format!("{}{path}", self.url), &[], PATIENCE).map_err(|trouble| trouble.to_string())
+        self.http
+            .ask(method, &format!("{}{path}", self.url), &[], PATIENCE)
+            .map_err(|trouble| trouble.to_string())
     }
 
     /// Whether Envoy takes requests.
@@ -53,8 +55,12 @@ impl Admin {
 
     /// Where a listener listens, once it does.
     pub(crate) fn listener(&self, name: &str) -> Option<SocketAddr> {
-        let statuses: Value = serde_json::from_str(&self.get("/listeners?format=json").ok()?.body).ok()?;
-        let ours = statuses["listener_statuses"].as_array()?.iter().find(|status| status["name"] == name)?;
+        let statuses: Value =
+            serde_json::from_str(&self.get("/listeners?format=json").ok()?.body).ok()?;
+        let ours = statuses["listener_statuses"]
+            .as_array()?
+            .iter()
+            .find(|status| status["name"] == name)?;
         let socket = &ours["local_address"]["socket_address"];
         let port = u16::try_from(socket["port_value"].as_u64()?).ok().filter(|port| *port != 0)?;
         Some(SocketAddr::new(socket["address"].as_str()?.parse().ok()?, port))

@@ -20,7 +20,8 @@ impl Log {
 
     /// How long it is by now.
     pub(crate) fn length(&self) -> usize {
-        std::fs::metadata(&self.path).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX))
+        std::fs::metadata(&self.path)
+            .map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX))
     }
 
     /// The last lines that tell something.
@@ -36,7 +37,10 @@ impl Log {
     /// The last lines in which Envoy complains.
     pub(crate) fn complaints(&self, lines: usize) -> Vec<String> {
         let text = self.text(0);
-        let all: Vec<&str> = text.lines().filter(|line| line.contains("[critical]") || line.contains("[error]")).collect();
+        let all: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains("[critical]") || line.contains("[error]"))
+            .collect();
         all.iter().rev().take(lines).rev().map(ToString::to_string).collect()
     }
 
@@ -48,7 +52,9 @@ impl Log {
 
 /// Without the list of extensions that every Envoy begins with.
 fn tail(log: &str, lines: usize) -> String {
-    let telling = |line: &&str| !(line.contains("[info][main]") && (line.contains("]   ") || line.contains(" header map")));
+    let telling = |line: &&str| {
+        !(line.contains("[info][main]") && (line.contains("]   ") || line.contains(" header map")))
+    };
     let short = |line: &str| line.chars().take(LONGEST_LINE).collect::<String>();
     let all: Vec<String> = log.lines().filter(telling).map(short).collect();
     all[all.len().saturating_sub(lines)..].join("\n")
@@ -56,9 +62,15 @@ fn tail(log: &str, lines: usize) -> String {
 
 /// The module's own words if there are some, else Envoy's.
 fn refusal(log: &str) -> Option<String> {
-    let after = |mark: &str| log.lines().rev().find_map(|line| line.split_once(mark).map(|(_, words)| words.trim().to_owned()));
+    let after = |mark: &str| {
+        log.lines()
+            .rev()
+            .find_map(|line| line.split_once(mark).map(|(_, words)| words.trim().to_owned()))
+    };
     let own = after("configuration refused: ").or_else(|| after("] wasm log: panicked"));
-    own.or_else(|| after("rejected: ").or_else(|| after("Failed to load ")).or_else(|| after("[critical]")))
+    own.or_else(|| {
+        after("rejected: ").or_else(|| after("Failed to load ")).or_else(|| after("[critical]"))
+    })
 }
 
 #[cfg(test)]
@@ -67,7 +79,8 @@ mod tests {
 
     #[test]
     fn the_end_is_what_tells() {
-        let log = "[info][main] [a.cc]   envoy.filters\nfirst\nsecond\n[info][main] [a.cc] request header map: 6\nthird\n";
+        let log = "[info][main] [a.cc]   envoy.filters\nfirst\nsecond\n[info][main] [a.cc] request \
+            header map: 6\nthird\n";
         assert_eq!(tail(log, 2), "second\nthird");
         assert_eq!(tail(log, 9), "first\nsecond\nthird");
         assert_eq!(tail("", 9), "");
@@ -75,10 +88,13 @@ mod tests {
 
     #[test]
     fn the_modules_words_come_before_envoys() {
-        let log =
-            "[1][error][wasm] wasm log laststream: configuration refused: scope: no\n[1][warning] update rejected: Unable to create\n";
+        let log = "[1][error][wasm] wasm log laststream: configuration refused: scope: \
+            no\n[1][warning] update rejected: Unable to create\n";
         assert_eq!(refusal(log).as_deref(), Some("scope: no"));
-        assert_eq!(refusal("[1][warning] update rejected: Unable to create\n").as_deref(), Some("Unable to create"));
+        assert_eq!(
+            refusal("[1][warning] update rejected: Unable to create\n").as_deref(),
+            Some("Unable to create")
+        );
         assert_eq!(refusal("all is well\n"), None);
     }
 }

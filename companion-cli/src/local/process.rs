@@ -1,4 +1,5 @@
-//! Programs: started, watched, and never left behind. [`run`] waits for the end of a short one; [`Process`] is one that goes on.
+//! Programs: started, watched, and never left behind. [`run`] waits for the end of a short one;
+//! [`Process`] is one that goes on.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,10 +15,12 @@ use crate::env_vars;
 
 type Reply = Sender<io::Result<Child>>;
 
-/// The kernel ends a guarded process with the *thread* that started it, so one thread that never ends starts them all.
+/// The kernel ends a guarded process with the *thread* that started it, so one thread that never
+/// ends starts them all.
 static SPAWNER: OnceLock<Sender<(Command, Reply)>> = OnceLock::new();
 
-/// A process that ends with this value. It is in a process group of its own, so that Ctrl-C in the terminal is for this program alone.
+/// A process that ends with this value. It is in a process group of its own, so that Ctrl-C in the
+/// terminal is for this program alone.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -25,8 +28,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// `guard` is the beginning of a command whose rest is one that is to end when this process does; it may be empty. Of this program's
-    /// own environment variables the new process has those that `secret` names, and no other.
+    /// `guard` is the beginning of a command whose rest is one that is to end when this process
+    /// does; it may be empty. Of this program's own environment variables the new process has those
+    /// that `secret` names, and no other.
     pub(crate) fn start(
         guard: &[OsString],
         program: &Path,
@@ -37,7 +41,11 @@ impl Process {
         let mut words = guard.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
         let mut command = env_vars::command(words.next().unwrap_or(OsStr::new("")));
         command.args(words).args(arguments).envs(secret);
-        command.process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
+        command
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?);
         let (reply, answer) = channel();
         let gone = || io::Error::other("the thread that starts programs has ended");
         SPAWNER.get_or_init(start_spawner).send((command, reply)).map_err(|_| gone())?;
@@ -106,8 +114,13 @@ pub(crate) enum Failed {
 
 /// Runs a program. While it runs, `tick` is called several times a second.
 ///
-/// Its output goes to unnamed files: with pipes, a grandchild that outlives the program would hold them, and with them the reader.
-pub(crate) fn run(command: &mut Command, limit: Duration, tick: &mut dyn FnMut()) -> Result<Ended, Failed> {
+/// Its output goes to unnamed files: with pipes, a grandchild that outlives the program would hold
+/// them, and with them the reader.
+pub(crate) fn run(
+    command: &mut Command,
+    limit: Duration,
+    tick: &mut dyn FnMut(),
+) -> Result<Ended, Failed> {
     let mut stdout = tempfile::tempfile().map_err(Failed::Start)?;
     let mut stderr = tempfile::tempfile().map_err(Failed::Start)?;
     command.stdin(Stdio::null());
@@ -136,11 +149,14 @@ pub(crate) fn run(command: &mut Command, limit: Duration, tick: &mut dyn FnMut()
     Ok(Ended { success: status.success(), stdout: heard(&mut stdout), stderr: heard(&mut stderr) })
 }
 
-/// A file that was just written can be busy: a child that another thread starts at that moment holds it open until its own exec.
+/// A file that was just written can be busy: a child that another thread starts at that moment
+/// holds it open until its own exec.
 fn start(command: &mut Command) -> io::Result<Child> {
     for _ in 0..100 {
         match command.spawn() {
-            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(20))
+            }
             result => return result,
         }
     }
@@ -166,15 +182,28 @@ mod tests {
 
     #[test]
     fn keeps_both_outputs_and_the_status() {
-        let Ok(ended) = run(&mut shell("echo out; echo err >&2; exit 3"), Duration::from_secs(10), &mut || {}) else { panic!() };
-        assert_eq!((ended.success, ended.stdout.as_str(), ended.stderr.as_str()), (false, "out\n", "err\n"));
+        let Ok(ended) =
+            run(&mut shell("echo out; echo err >&2; exit 3"), Duration::from_secs(10), &mut || {})
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (ended.success, ended.stdout.as_str(), ended.stderr.as_str()),
+            (false, "out\n", "err\n")
+        );
     }
 
     #[test]
     fn a_silent_program_is_killed_and_a_grandchild_does_not_hold_us() {
         let began = Instant::now();
-        assert!(matches!(run(&mut shell("sleep 30"), Duration::from_millis(200), &mut || {}), Err(Failed::Time(_))));
-        assert!(run(&mut shell("sleep 30 & echo done"), Duration::from_secs(10), &mut || {}).is_ok_and(|ended| ended.stdout == "done\n"));
+        assert!(matches!(
+            run(&mut shell("sleep 30"), Duration::from_millis(200), &mut || {}),
+            Err(Failed::Time(_))
+        ));
+        assert!(
+            run(&mut shell("sleep 30 & echo done"), Duration::from_secs(10), &mut || {})
+                .is_ok_and(|ended| ended.stdout == "done\n")
+        );
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     }
 }

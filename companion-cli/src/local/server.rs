@@ -46,7 +46,8 @@ impl Server {
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (phase, changes) = watch::channel(Phase::Serving);
         let thread = thread::Builder::new().name("server".into()).spawn(move || {
-            let _ = runtime.block_on(serve(listener, handler, changes)); // fails only where a listener cannot be listened on
+            // fails only where a listener cannot be listened on
+            let _ = runtime.block_on(serve(listener, handler, changes));
             runtime.shutdown_background();
         })?;
         Ok(Self { address, phase, thread })
@@ -87,7 +88,11 @@ impl Drop for Server {
     }
 }
 
-async fn serve<H, F>(listener: TcpListener, handler: H, mut phase: watch::Receiver<Phase>) -> io::Result<()>
+async fn serve<H, F>(
+    listener: TcpListener,
+    handler: H,
+    mut phase: watch::Receiver<Phase>,
+) -> io::Result<()>
 where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Response<String>, hyper::Error>> + Send + 'static,
@@ -101,9 +106,11 @@ where
         };
         let Ok((stream, _)) = accepted else { continue }; // the client has gone already
         let _ = stream.set_nodelay(true); // slower without, no more
-        let connection =
-            http1::Builder::new().max_headers(MOST_HEADERS).serve_connection(TokioIo::new(stream), service_fn(handler.clone()));
-        tokio::spawn(connections.watch(connection)); // a connection that breaks is its client's concern
+        let connection = http1::Builder::new()
+            .max_headers(MOST_HEADERS)
+            .serve_connection(TokioIo::new(stream), service_fn(handler.clone()));
+        // a connection that breaks is its client's concern
+        tokio::spawn(connections.watch(connection));
     }
     tokio::select! {
         () = connections.shutdown() => {}
@@ -116,6 +123,8 @@ where
 pub(crate) fn json(status: u16, body: String) -> Response<String> {
     let mut response = Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(status).unwrap_or_default();
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     response
 }

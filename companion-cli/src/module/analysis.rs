@@ -1,4 +1,5 @@
-//! What can be told of a module without running it: whether it is one, what it wants and offers, which laststream it is.
+//! What can be told of a module without running it: whether it is one, what it wants and offers,
+//! which laststream it is.
 
 use laststream_filter::identity::{self, Identity};
 use serde::Serialize;
@@ -45,8 +46,11 @@ pub enum Abi {
 }
 
 impl Abi {
-    const ALL: [(Self, &'static str); 3] =
-        [(Self::V0_1_0, "proxy_abi_version_0_1_0"), (Self::V0_2_0, "proxy_abi_version_0_2_0"), (Self::V0_2_1, "proxy_abi_version_0_2_1")];
+    const ALL: [(Self, &'static str); 3] = [
+        (Self::V0_1_0, "proxy_abi_version_0_1_0"),
+        (Self::V0_2_0, "proxy_abi_version_0_2_0"),
+        (Self::V0_2_1, "proxy_abi_version_0_2_1"),
+    ];
 }
 
 impl std::fmt::Display for Abi {
@@ -120,7 +124,9 @@ pub fn analyse(bytes: &[u8]) -> Result<Module, String> {
         size: bytes.len() as u64,
         sha256: Digest::of(bytes).hex().to_owned(),
         // Envoy takes the first in the order of the exports, too.
-        abi: reader.exports.iter().find_map(|export| Abi::ALL.iter().find(|(_, name)| *name == export.name).map(|(abi, _)| *abi)),
+        abi: reader.exports.iter().find_map(|export| {
+            Abi::ALL.iter().find(|(_, name)| *name == export.name).map(|(abi, _)| *abi)
+        }),
         version: identity.as_ref().map(|identity| identity.version.clone()),
         configuration: identity.map(|identity| identity.configuration),
         memory: reader.memory,
@@ -137,9 +143,10 @@ fn something_else(bytes: &[u8]) -> Option<&'static str> {
         [0x1f, 0x8b, ..] => Some("is compressed with gzip: unpack it first"),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("is compressed with zstd: unpack it first"),
         [b'P', b'K', 3, 4, ..] => Some("is a zip archive: unpack it first"),
-        [0, b'a', b's', b'm', ..] if Parser::is_component(bytes) => {
-            Some("is a WebAssembly component, and Envoy takes core modules only: build it for `wasm32-unknown-unknown`, as a cdylib")
-        }
+        [0, b'a', b's', b'm', ..] if Parser::is_component(bytes) => Some(
+            "is a WebAssembly component, and Envoy takes core modules only: build it for \
+                `wasm32-unknown-unknown`, as a cdylib",
+        ),
         [0, b'a', b's', b'm', ..] => None,
         _ => Some("is not WebAssembly: it does not begin with `\\0asm`"),
     }
@@ -184,7 +191,10 @@ impl Reader {
                 }
             }
             Payload::CustomSection(section) => {
-                self.custom_sections.push(CustomSection { name: section.name().to_owned(), size: section.data().len() as u64 });
+                self.custom_sections.push(CustomSection {
+                    name: section.name().to_owned(),
+                    size: section.data().len() as u64,
+                });
                 if section.name() == identity::SECTION {
                     self.identity = Identity::read(section.data());
                 }
@@ -194,7 +204,10 @@ impl Reader {
         Ok(())
     }
 
-    fn types(&mut self, section: wasmparser::TypeSectionReader<'_>) -> Result<(), wasmparser::BinaryReaderError> {
+    fn types(
+        &mut self,
+        section: wasmparser::TypeSectionReader<'_>,
+    ) -> Result<(), wasmparser::BinaryReaderError> {
         for group in section {
             self.types.extend(group?.into_types().map(|sub| match sub.composite_type.inner {
                 wasmparser::CompositeInnerType::Func(function) => Some(function),
@@ -224,9 +237,10 @@ impl Reader {
     fn export(&mut self, export: &wasmparser::Export<'_>) {
         use wasmparser::ExternalKind::{Func, FuncExact, Global, Memory, Table, Tag};
         let kind = match export.kind {
-            Func | FuncExact => {
-                self.functions.get(export.index as usize).map_or_else(|| "function".to_owned(), |function| self.signature(*function))
-            }
+            Func | FuncExact => self
+                .functions
+                .get(export.index as usize)
+                .map_or_else(|| "function".to_owned(), |function| self.signature(*function)),
             Memory => {
                 if let Some(memory) = &mut self.memory {
                     memory.reachable = true;
@@ -241,8 +255,12 @@ impl Reader {
     }
 
     fn signature(&self, function: u32) -> String {
-        let Some(Some(function)) = self.types.get(function as usize) else { return "function".to_owned() };
-        let types = |types: &[wasmparser::ValType]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let Some(Some(function)) = self.types.get(function as usize) else {
+            return "function".to_owned();
+        };
+        let types = |types: &[wasmparser::ValType]| {
+            types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
         signature(&types(function.params()), &types(function.results()))
     }
 }

@@ -12,5 +12,6 @@ pub fn around(folder: &Path) -> Option<PathBuf> {
 #[must_use]
 pub fn is_checkout(folder: &Path) -> bool {
     let manifest = std::fs::read_to_string(folder.join("filter/Cargo.toml")).unwrap_or_default();
-    manifest.lines().any(|line| line.trim() == "name = \"laststream-filter\"") && folder.join("Cargo.lock").is_file()
+    manifest.lines().any(|line| line.trim() == "name = \"laststream-filter\"")
+        && folder.join("Cargo.lock").is_file()
 }

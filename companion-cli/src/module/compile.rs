@@ -1,18 +1,22 @@
-//! Compiles `filter/` for wasm32 with a cargo of its own, and links it with the exports that are named here.
+//! Compiles `filter/` for wasm32 with a cargo of its own, and links it with the exports that are
+//! named here.
 //!
-//! Standard library only: the build scripts include this very file, so that a build of the workspace and `laststream build` cannot make
-//! two different modules.
+//! Standard library only: the build scripts include this very file, so that a build of the
+//! workspace and `laststream build` cannot make two different modules.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The target that the module is built for: no WASI, so the module can ask the proxy for nothing but the proxy-wasm calls.
+/// The target that the module is built for: no WASI, so the module can ask the proxy for nothing
+/// but the proxy-wasm calls.
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// What Envoy finds in the module, beside its memory. The SDK defines a callback for everything, and Envoy calls what is exported: with a
-/// callback for bodies it would enter the VM for each chunk, and `proxy_on_log` would panic after the end of an HTTP/3 stream. rustc
-/// exports all of them and has no option against it, so it makes a library, and the toolchain's linker is called for the rest.
+/// What Envoy finds in the module, beside its memory. The SDK defines a callback for everything,
+/// and Envoy calls what is exported: with a callback for bodies it would enter the VM for each
+/// chunk, and `proxy_on_log` would panic after the end of an HTTP/3 stream. rustc exports all of
+/// them and has no option against it, so it makes a library, and the toolchain's linker is called
+/// for the rest.
 const EXPORTS: [&str; 10] = [
     "_initialize",
     "malloc",
@@ -26,18 +30,27 @@ const EXPORTS: [&str; 10] = [
     "proxy_on_tick",
 ];
 
-/// Unless told otherwise, the linker takes five bytes for each number that it fills in, which is a twelfth of the module. And with a stack of
-/// a megabyte below them, addresses of data need four bytes; with a page less, three. The stack lies below the data, so that one that is
-/// too deep traps.
-const LINKER: [&str; 7] =
-    ["--no-entry", "--gc-sections", "--strip-all", "--compress-relocations", "-z", "stack-size=983040", "--stack-first"];
+/// Unless told otherwise, the linker takes five bytes for each number that it fills in, which is a
+/// twelfth of the module. And with a stack of a megabyte below them, addresses of data need four
+/// bytes; with a page less, three. The stack lies below the data, so that one that is too deep
+/// traps.
+const LINKER: [&str; 7] = [
+    "--no-entry",
+    "--gc-sections",
+    "--strip-all",
+    "--compress-relocations",
+    "-z",
+    "stack-size=983040",
+    "--stack-first",
+];
 
 /// How to compile.
 #[derive(Debug, Clone)]
 pub struct Compile {
     /// The workspace that holds `filter/`.
     pub workspace: PathBuf,
-    /// Where cargo may put its files. Never the folder of an outer cargo: that one holds the lock, and both would wait for ever.
+    /// Where cargo may put its files. Never the folder of an outer cargo: that one holds the lock,
+    /// and both would wait for ever.
     pub target_dir: PathBuf,
     /// Features of `filter/` to turn on.
     pub features: Vec<String>,
@@ -60,7 +73,8 @@ impl Compile {
     /// Compiles, and adds the wasm32 target to the toolchain if it is missing and may be added.
     ///
     /// # Errors
-    /// Says in words what failed and what to do about it, with the end of the compiler's own output.
+    /// Says in words what failed and what to do about it, with the end of the compiler's own
+    /// output.
     pub fn run(&self) -> Result<Compiled, String> {
         self.ensure_target()?;
         let linker = self.linker()?;
@@ -75,13 +89,21 @@ impl Compile {
         Ok(Compiled { sources: sources(&library.with_extension("d")), wasm })
     }
 
-    /// The linker of the toolchain, which lies beside its libraries. The programs of that name elsewhere are of other versions of LLVM.
+    /// The linker of the toolchain, which lies beside its libraries. The programs of that name
+    /// elsewhere are of other versions of LLVM.
     fn linker(&self) -> Result<PathBuf, String> {
         let way_out = "install Rust with rustup (https://rustup.rs), whose toolchains have it";
-        let folder = self.rustc(&["--print", "target-libdir"]).ok_or("`rustc --print target-libdir` failed")?;
-        let linker = Path::new(folder.trim()).with_file_name("bin").join(format!("rust-lld{}", std::env::consts::EXE_SUFFIX));
+        let folder = self
+            .rustc(&["--print", "target-libdir"])
+            .ok_or("`rustc --print target-libdir` failed")?;
+        let linker = Path::new(folder.trim())
+            .with_file_name("bin")
+            .join(format!("rust-lld{}", std::env::consts::EXE_SUFFIX));
         if !linker.is_file() {
-            return Err(format!("the Rust toolchain has no linker for WebAssembly, `{}`: {way_out}", linker.display()));
+            return Err(format!(
+                "the Rust toolchain has no linker for WebAssembly, `{}`: {way_out}",
+                linker.display()
+            ));
         }
         Ok(linker)
     }
@@ -90,7 +112,15 @@ impl Compile {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo
             .current_dir(&self.workspace)
-            .args(["rustc", "--package", "laststream-filter", "--lib", "--crate-type", "staticlib", "--locked"])
+            .args([
+                "rustc",
+                "--package",
+                "laststream-filter",
+                "--lib",
+                "--crate-type",
+                "staticlib",
+                "--locked",
+            ])
             .args(["--profile", "wasm", "--target", TARGET])
             .arg("--target-dir")
             .arg(&self.target_dir);
@@ -100,7 +130,8 @@ impl Compile {
         if !self.features.is_empty() {
             cargo.arg("--features").arg(self.features.join(","));
         }
-        // What an outer cargo, clippy or coverage run wants of its own compiler is not for the module.
+        // What an outer cargo, clippy or coverage run wants of its own compiler is not for the
+        // module.
         for (name, _) in std::env::vars_os() {
             if is_outer(&name) {
                 cargo.env_remove(name);
@@ -112,12 +143,18 @@ impl Compile {
 
     /// Paths of the machine end up in panic messages; without them two users get the same bytes.
     ///
-    /// LLVM inlines a function that has one caller, however large it is, and V8 needs more memory for one large function than for its parts.
-    /// The first flag makes instructions dear to the inliner: the first worker needs 2.7 MB less.
+    /// LLVM inlines a function that has one caller, however large it is, and V8 needs more memory
+    /// for one large function than for its parts. The first flag makes instructions dear to the
+    /// inliner: the first worker needs 2.7 MB less.
     fn rustflags(&self) -> OsString {
-        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+        let home = std::env::var_os("CARGO_HOME")
+            .map(PathBuf::from)
+            .or_else(|| Some(std::env::home_dir()?.join(".cargo")));
         let own = [(self.workspace.clone(), "/laststream".to_owned())];
-        let pairs = own.into_iter().chain(home.map(|home| (home, "/cargo".to_owned()))).chain(self.standard_library());
+        let pairs = own
+            .into_iter()
+            .chain(home.map(|home| (home, "/cargo".to_owned())))
+            .chain(self.standard_library());
         let mut flags = OsString::from("-Cllvm-args=-inline-instr-cost=200");
         for (from, to) in pairs {
             flags.push("\u{1f}--remap-path-prefix=");
@@ -128,7 +165,8 @@ impl Compile {
         flags
     }
 
-    /// Where the sources of the standard library are, and what the compiler calls them where they are not installed.
+    /// Where the sources of the standard library are, and what the compiler calls them where they
+    /// are not installed.
     fn standard_library(&self) -> Option<(PathBuf, String)> {
         let sysroot = self.rustc(&["--print", "sysroot"])?;
         let version = self.rustc(&["--version", "--verbose"])?;
@@ -142,22 +180,32 @@ impl Compile {
         }
         let way_out = format!("run `rustup target add {TARGET}`");
         if !self.may_install {
-            return Err(format!("the Rust target `{TARGET}` is missing and may not be installed by this build: {way_out}"));
+            return Err(format!(
+                "the Rust target `{TARGET}` is missing and may not be installed by this build: \
+                    {way_out}"
+            ));
         }
-        let added = Command::new("rustup").current_dir(&self.workspace).args(["target", "add", TARGET]).output();
+        let added = Command::new("rustup")
+            .current_dir(&self.workspace)
+            .args(["target", "add", TARGET])
+            .output();
         match added {
             Ok(output) if output.status.success() && self.has_target() => Ok(()),
             Ok(output) => Err(format!(
                 "the Rust target `{TARGET}` is missing and rustup could not add it: {}\n{way_out}",
                 String::from_utf8_lossy(&output.stderr).trim_end()
             )),
-            Err(error) => Err(format!("the Rust target `{TARGET}` is missing and rustup cannot be started ({error}): {way_out}")),
+            Err(error) => Err(format!(
+                "the Rust target `{TARGET}` is missing and rustup cannot be started ({error}): \
+                    {way_out}"
+            )),
         }
     }
 
     /// Whether the toolchain can compile for wasm32.
     pub fn has_target(&self) -> bool {
-        self.rustc(&["--print", "target-libdir", "--target", TARGET]).is_some_and(|folder| Path::new(folder.trim()).is_dir())
+        self.rustc(&["--print", "target-libdir", "--target", TARGET])
+            .is_some_and(|folder| Path::new(folder.trim()).is_dir())
     }
 
     /// What the compiler says of itself.
@@ -170,13 +218,20 @@ impl Compile {
 
 fn link(linker: &Path, library: &Path, module: &Path) -> Command {
     let mut link = Command::new(linker);
-    link.args(["-flavor", "wasm"]).args(LINKER).args(EXPORTS.map(|name| format!("--export={name}"))).arg(library).arg("-o").arg(module);
+    link.args(["-flavor", "wasm"])
+        .args(LINKER)
+        .args(EXPORTS.map(|name| format!("--export={name}")))
+        .arg(library)
+        .arg("-o")
+        .arg(module);
     link
 }
 
 /// Runs a command to its end.
 fn finish(mut command: Command, failed: &str) -> Result<(), String> {
-    let output = command.output().map_err(|error| format!("cannot start `{}`: {error}", command.get_program().display()))?;
+    let output = command
+        .output()
+        .map_err(|error| format!("cannot start `{}`: {error}", command.get_program().display()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{failed} ({}):\n{}", output.status, said.trim_end()));
@@ -184,16 +239,34 @@ fn finish(mut command: Command, failed: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Of cargo's own variables, only those are for the module that say where things are and how they are fetched.
+/// Of cargo's own variables, only those are for the module that say where things are and how they
+/// are fetched.
 fn is_outer(name: &OsString) -> bool {
     let Some(name) = name.to_str() else { return false };
-    let for_all = ["CARGO_HOME", "CARGO_MAKEFLAGS", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTR", "CARGO_SOURCE_", "CARGO_TERM_"];
-    let of_outer = ["CARGO_", "CLIPPY_", "LLVM_PROFILE_", "RUSTC_BOOTSTRAP", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS"];
+    let for_all = [
+        "CARGO_HOME",
+        "CARGO_MAKEFLAGS",
+        "CARGO_HTTP_",
+        "CARGO_NET_",
+        "CARGO_REGISTR",
+        "CARGO_SOURCE_",
+        "CARGO_TERM_",
+    ];
+    let of_outer = [
+        "CARGO_",
+        "CLIPPY_",
+        "LLVM_PROFILE_",
+        "RUSTC_BOOTSTRAP",
+        "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "RUSTFLAGS",
+    ];
     let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
     begins(&of_outer) && !begins(&for_all)
 }
 
-/// Reads the list of sources that cargo leaves beside its output: `output: source source …`, spaces escaped.
+/// Reads the list of sources that cargo leaves beside its output: `output: source source …`, spaces
+/// escaped.
 fn sources(dep_info: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(dep_info).unwrap_or_default();
     let Some((_, list)) = text.split_once(": ") else { return Vec::new() };

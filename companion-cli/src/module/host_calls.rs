@@ -1,4 +1,5 @@
-//! What Envoy offers to a module and calls in it, with the types it insists on. Each line is checked against real Envoys by a test.
+//! What Envoy offers to a module and calls in it, with the types it insists on. Each line is
+//! checked against real Envoys by a test.
 
 use super::analysis::Abi;
 
@@ -26,7 +27,9 @@ pub fn offered(abi: Abi, module: &str) -> Vec<Function> {
     };
     match module {
         "env" => functions(ENV, None).chain(functions(of_abi, None)).collect(),
-        "wasi_snapshot_preview1" | "wasi_unstable" => functions(WASI, None).chain(functions(LATER_WASI, Some("1.39"))).collect(),
+        "wasi_snapshot_preview1" | "wasi_unstable" => {
+            functions(WASI, None).chain(functions(LATER_WASI, Some("1.39"))).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -38,18 +41,32 @@ pub fn looked_for(abi: Abi) -> Vec<Function> {
     functions(CALLBACKS, None).chain(functions(of_abi, None)).collect()
 }
 
-fn functions(calls: &'static [Call], since: Option<&'static str>) -> impl Iterator<Item = Function> {
-    calls.iter().map(move |(name, parameters, results)| Function { name, signature: spelled(parameters, results), since })
+fn functions(
+    calls: &'static [Call],
+    since: Option<&'static str>,
+) -> impl Iterator<Item = Function> {
+    calls.iter().map(move |(name, parameters, results)| Function {
+        name,
+        signature: spelled(parameters, results),
+        since,
+    })
 }
 
 fn spelled(parameters: &str, results: &str) -> String {
-    let types = |letters: &str| letters.chars().map(|letter| if letter == 'I' { "i64" } else { "i32" }).collect::<Vec<_>>().join(" ");
+    let types = |letters: &str| {
+        letters
+            .chars()
+            .map(|letter| if letter == 'I' { "i64" } else { "i32" })
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     signature(&types(parameters), &types(results))
 }
 
 /// How the type of a function is written: `i32 i64 -> i32`.
 pub(super) fn signature(parameters: &str, results: &str) -> String {
-    let or_nothing = |types: &str| if types.is_empty() { "()".to_owned() } else { types.to_owned() };
+    let or_nothing =
+        |types: &str| if types.is_empty() { "()".to_owned() } else { types.to_owned() };
     format!("{} -> {}", or_nothing(parameters), or_nothing(results))
 }
 
@@ -107,7 +124,11 @@ const ABI_0_1_0: &[Call] = &[
 const ABI_0_2_0: &[Call] = &[("proxy_close_stream", "i", "i"), ("proxy_continue_stream", "i", "i")];
 
 /// With ABI 0.2.1 alone.
-const ABI_0_2_1: &[Call] = &[("proxy_close_stream", "i", "i"), ("proxy_continue_stream", "i", "i"), ("proxy_get_log_level", "i", "i")];
+const ABI_0_2_1: &[Call] = &[
+    ("proxy_close_stream", "i", "i"),
+    ("proxy_continue_stream", "i", "i"),
+    ("proxy_get_log_level", "i", "i"),
+];
 
 /// WASI of every supported Envoy, in `wasi_snapshot_preview1` and `wasi_unstable`.
 const WASI: &[Call] = &[
@@ -195,8 +216,12 @@ const CALLBACKS: &[Call] = &[
 ];
 
 /// With ABI 0.1.0.
-const HEADERS_0_1_0: &[Call] = &[("proxy_on_request_headers", "ii", "i"), ("proxy_on_response_headers", "ii", "i")];
+const HEADERS_0_1_0: &[Call] =
+    &[("proxy_on_request_headers", "ii", "i"), ("proxy_on_response_headers", "ii", "i")];
 
 /// With ABI 0.2.0 and 0.2.1.
-const HEADERS: &[Call] =
-    &[("proxy_on_foreign_function", "iii", ""), ("proxy_on_request_headers", "iii", "i"), ("proxy_on_response_headers", "iii", "i")];
+const HEADERS: &[Call] = &[
+    ("proxy_on_foreign_function", "iii", ""),
+    ("proxy_on_request_headers", "iii", "i"),
+    ("proxy_on_response_headers", "iii", "i"),
+];

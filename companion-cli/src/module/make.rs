@@ -1,4 +1,5 @@
-//! From a checkout to a module that is known to load: compiled, optimised where asked, checked, written at once.
+//! From a checkout to a module that is known to load: compiled, optimised where asked, checked,
+//! written at once.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -78,9 +79,14 @@ impl Make {
     pub fn run(&self, progress: &dyn Progress) -> Result<Made, Error> {
         let wasm_opt = OsStr::new(optimise::PROGRAM);
         // Asked first: compiling takes a while.
-        let version = self.optimise.then(|| optimise::version(wasm_opt)).transpose().map_err(Error::Optimise)?;
+        let version = self
+            .optimise
+            .then(|| optimise::version(wasm_opt))
+            .transpose()
+            .map_err(Error::Optimise)?;
         // A folder of its own: nothing stale goes in, and the sources stay as they are.
-        let scratch = tempfile::tempdir().map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
+        let scratch = tempfile::tempdir()
+            .map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
         let mut wasm = self.compile(scratch.path(), progress)?;
         if self.optimise {
             check(&read(&wasm)?)?;
@@ -118,15 +124,22 @@ impl Make {
     }
 }
 
-/// A module that Envoy would refuse, or that does not say which laststream it is, is not handed out.
+/// A module that Envoy would refuse, or that does not say which laststream it is, is not handed
+/// out.
 fn check(bytes: &[u8]) -> Result<Module, Error> {
     let module = analyse(bytes).map_err(Error::Unusable)?;
-    let because: Vec<String> = obstacles(&module).into_iter().map(|Obstacle { because, .. }| because).collect();
+    let because: Vec<String> =
+        obstacles(&module).into_iter().map(|Obstacle { because, .. }| because).collect();
     if !because.is_empty() {
-        return Err(Error::Unusable(format!("does not load into Envoy, because {}", because.join("; and "))));
+        return Err(Error::Unusable(format!(
+            "does not load into Envoy, because {}",
+            because.join("; and ")
+        )));
     }
     if module.version.is_none() {
-        return Err(Error::Unusable("does not say which laststream it is: its custom section is gone".to_owned()));
+        return Err(Error::Unusable(
+            "does not say which laststream it is: its custom section is gone".to_owned(),
+        ));
     }
     Ok(module)
 }
@@ -134,7 +147,9 @@ fn check(bytes: &[u8]) -> Result<Module, Error> {
 fn compiler(source: &Path) -> String {
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     let output = rustc.current_dir(source).arg("--version").output();
-    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    output
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        .unwrap_or_default()
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
@@ -143,11 +158,15 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 
 /// Nobody ever sees half of it, and whoever may read files here may read it.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.persist(path)?;
-        Ok(())
-    });
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.persist(path)?;
+            Ok(())
+        });
     written.map_err(|source| Error::File { path: path.to_owned(), source })
 }

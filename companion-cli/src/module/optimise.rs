@@ -30,17 +30,29 @@ pub fn version(program: &OsStr) -> Result<String, String> {
 /// # Errors
 /// Says what failed.
 pub fn optimise(program: &OsStr, module: &Path, into: &Path) -> Result<(), String> {
-    output(program, Command::new(program).arg("-Oz").args(FEATURES).arg(module).arg("-o").arg(into))?;
+    output(
+        program,
+        Command::new(program).arg("-Oz").args(FEATURES).arg(module).arg("-o").arg(into),
+    )?;
     Ok(())
 }
 
 fn output(program: &OsStr, command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| {
-        format!("cannot start `{}`: {error}; it comes with Binaryen (Debian: `apt install binaryen`), or go without it", program.display())
+        format!(
+            "cannot start `{}`: {error}; it comes with Binaryen (Debian: `apt install \
+            binaryen`), or go without it",
+            program.display()
+        )
     })?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     } else {
-        Err(format!("`{}` failed ({}): {}", program.display(), output.status, String::from_utf8_lossy(&output.stderr).trim()))
+        Err(format!(
+            "`{}` failed ({}): {}",
+            program.display(),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        ))
     }
 }

@@ -28,7 +28,8 @@ pub fn obstacles(module: &Module) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
     if module.abi.is_none() {
         obstacles.push(Obstacle::always(
-            "it exports none of `proxy_abi_version_0_2_1`, `proxy_abi_version_0_2_0` and `proxy_abi_version_0_1_0`: it is no proxy-wasm module",
+            "it exports none of `proxy_abi_version_0_2_1`, `proxy_abi_version_0_2_0` and \
+                `proxy_abi_version_0_1_0`: it is no proxy-wasm module",
         ));
     }
     // What the newest ABI lacks is lacking anyway.
@@ -46,33 +47,56 @@ fn of_imports(module: &Module, abi: Abi) -> Vec<Obstacle> {
         let name = format!("`{}.{}`", import.module, import.name);
         match import.kind.as_str() {
             "memory" | "table" => {}
-            "global" | "tag" => obstacles.push(Obstacle::always(format!("it imports the {} {name}, and Envoy offers none", import.kind))),
-            signature => match offered(abi, &import.module).into_iter().find(|function| function.name == import.name) {
-                None => obstacles.push(Obstacle::always(format!("it imports {name}, which Envoy does not offer to ABI {abi}"))),
-                Some(function) if function.signature != signature => obstacles
-                    .push(Obstacle::always(format!("it imports {name} as `{signature}`, and Envoy has it as `{}`", function.signature))),
+            "global" | "tag" => obstacles.push(Obstacle::always(format!(
+                "it imports the {} {name}, and Envoy offers none",
+                import.kind
+            ))),
+            signature => match offered(abi, &import.module)
+                .into_iter()
+                .find(|function| function.name == import.name)
+            {
+                None => obstacles.push(Obstacle::always(format!(
+                    "it imports {name}, which Envoy does not offer to ABI {abi}"
+                ))),
+                Some(function) if function.signature != signature => {
+                    obstacles.push(Obstacle::always(format!(
+                        "it imports {name} as `{signature}`, and Envoy has it as `{}`",
+                        function.signature
+                    )))
+                }
                 Some(function) => later.entry(function.since).or_default().push(name),
             },
         }
     }
     let later = later.into_iter().filter_map(|(since, names)| Some((since?, names.join(", "))));
-    obstacles.extend(
-        later.map(|(since, names)| Obstacle { because: format!("it imports {names}, which came with Envoy {since}"), until: Some(since) }),
-    );
+    obstacles.extend(later.map(|(since, names)| Obstacle {
+        because: format!("it imports {names}, which came with Envoy {since}"),
+        until: Some(since),
+    }));
     obstacles
 }
 
 fn of_exports(module: &Module, abi: Abi) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
-    if !module.exports.iter().any(|export| ["malloc", "proxy_on_memory_allocate"].contains(&export.name.as_str())) {
-        obstacles.push(Obstacle::always("it exports neither `malloc` nor `proxy_on_memory_allocate`, so Envoy cannot hand it anything"));
+    if !module
+        .exports
+        .iter()
+        .any(|export| ["malloc", "proxy_on_memory_allocate"].contains(&export.name.as_str()))
+    {
+        obstacles.push(Obstacle::always(
+            "it exports neither `malloc` nor \
+            `proxy_on_memory_allocate`, so Envoy cannot hand it anything",
+        ));
     }
     let wanted = looked_for(abi);
     for export in &module.exports {
         if let Some(wanted) = wanted.iter().find(|function| function.name == export.name)
             && wanted.signature != export.kind
         {
-            let because = format!("its export `{}` is `{}`, and Envoy wants `{}`", export.name, export.kind, wanted.signature);
+            let because = format!(
+                "its export `{}` is `{}`, and Envoy wants `{}`",
+                export.name, export.kind, wanted.signature
+            );
             obstacles.push(Obstacle::always(because));
         }
     }
@@ -81,7 +105,9 @@ fn of_exports(module: &Module, abi: Abi) -> Vec<Obstacle> {
 
 fn of_memory(module: &Module) -> Option<Obstacle> {
     match module.memory {
-        Some(memory) if memory.wide => Some(Obstacle::always("its memory has addresses of 64 bits, and Envoy's have 32")),
+        Some(memory) if memory.wide => {
+            Some(Obstacle::always("its memory has addresses of 64 bits, and Envoy's have 32"))
+        }
         Some(memory) if memory.reachable => None,
         _ => Some(Obstacle::always("it exports no memory, so Envoy cannot hand it anything")),
     }

@@ -1,4 +1,5 @@
-//! Signing what was published, with cosign. It has credentials of its own, from docker's files; none are handed to it.
+//! Signing what was published, with cosign. It has credentials of its own, from docker's files;
+//! none are handed to it.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,7 +17,10 @@ pub enum Error {
     #[error("it is published, but not signed: `{PROGRAM}` is not on PATH; sign it with\n  {0}")]
     Missing(String),
     /// It does not start.
-    #[error("it is published, but not signed: `{PROGRAM}` cannot be started: {error}; the command was\n  {command}")]
+    #[error(
+        "it is published, but not signed: `{PROGRAM}` cannot be started: {error}; the command \
+            was\n  {command}"
+    )]
     Start {
         /// The command, as one can type it.
         command: String,
@@ -24,7 +28,10 @@ pub enum Error {
         error: io::Error,
     },
     /// It said no.
-    #[error("it is published, but not signed: `{PROGRAM}` failed ({status}), see above; the command was\n  {command}")]
+    #[error(
+        "it is published, but not signed: `{PROGRAM}` failed ({status}), see above; the command \
+            was\n  {command}"
+    )]
     Failed {
         /// The command, as one can type it.
         command: String,
@@ -37,7 +44,12 @@ pub enum Error {
 ///
 /// # Errors
 /// Each names the command to do it by hand.
-pub fn sign(pinned: &str, plain_http: bool, insecure: bool, lookup: Lookup<'_>) -> Result<(), Error> {
+pub fn sign(
+    pinned: &str,
+    plain_http: bool,
+    insecure: bool,
+    lookup: Lookup<'_>,
+) -> Result<(), Error> {
     let mut arguments = vec!["sign", "--yes"];
     arguments.extend(plain_http.then_some("--allow-http-registry"));
     arguments.extend(insecure.then_some("--allow-insecure-registry"));
@@ -45,7 +57,8 @@ pub fn sign(pinned: &str, plain_http: bool, insecure: bool, lookup: Lookup<'_>) 
     let command = format!("{PROGRAM} {}", arguments.join(" "));
     let Some(program) = program(lookup) else { return Err(Error::Missing(command)) };
     // Its standard output is words for people; this program's is data.
-    let status = env_vars::command(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
+    let status =
+        env_vars::command(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Error::Failed { command, status }),
@@ -55,5 +68,9 @@ pub fn sign(pinned: &str, plain_http: bool, insecure: bool, lookup: Lookup<'_>) 
 
 fn program(lookup: Lookup<'_>) -> Option<PathBuf> {
     let folders: Vec<PathBuf> = std::env::split_paths(&lookup(PATH)?).collect();
-    folders.into_iter().filter(|folder| folder.is_absolute()).map(|folder| folder.join(PROGRAM)).find(|path| path.is_file())
+    folders
+        .into_iter()
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(PROGRAM))
+        .find(|path| path.is_file())
 }

@@ -1,5 +1,5 @@
-//! The policy file as it is written. Its doc comments are the descriptions in the JSON schema; what the values must be like is said in
-//! [`super::check`].
+//! The policy file as it is written. Its doc comments are the descriptions in the JSON schema; what
+//! the values must be like is said in [`super::check`].
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,29 @@ use serde_json::Value;
 
 use crate::time_span::TimeSpan;
 
-/// The policy: where the module goes, what it does there, and how long a drain may take. Only `module` is required.
+/// The policy: where the module goes, what it does there, and how long a drain may take. Only
+/// `module` is required.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
-    /// The name of the rendered resources, by default `laststream`. Names inside Envoy are derived from it.
+    /// The name of the rendered resources, by default `laststream`. Names inside Envoy are derived
+    /// from it.
     pub name: Option<String>,
-    /// The namespace of the proxies and of the rendered resources. For an Istio gateway the default is `istio-system`, with a warning, because
-    /// that is Istio's root namespace.
+    /// The namespace of the proxies and of the rendered resources. For an Istio gateway the default
+    /// is `istio-system`, with a warning, because that is Istio's root namespace.
     pub namespace: Option<String>,
     /// Labels of the rendered resources.
     pub labels: BTreeMap<String, String>,
     /// The kind of proxy. The default is an Istio gateway with the label `istio: ingressgateway`.
     pub placement: Option<Placement>,
-    /// Required. The module: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that the proxy can read, such as `/etc/laststream.wasm`.
+    /// Required. The module: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that
+    /// the proxy can read, such as `/etc/laststream.wasm`.
     pub module: Option<String>,
-    /// `sha256:` and the digest of the image's manifest for `oci://`, or the checksum of the file for `https://`. Without it, `render` asks the
-    /// registry.
+    /// `sha256:` and the digest of the image's manifest for `oci://`, or the checksum of the file
+    /// for `https://`. Without it, `render` asks the registry.
     pub digest: Option<String>,
-    /// The secret with the registry's credentials, in the proxies' namespace. Only WasmPlugin and Envoy Gateway have pull secrets.
+    /// The secret with the registry's credentials, in the proxies' namespace. Only WasmPlugin and
+    /// Envoy Gateway have pull secrets.
     pub pull_secret: Option<String>,
     /// What happens to requests when the module cannot be fetched or fails.
     pub failure_policy: Option<FailurePolicy>,
@@ -37,11 +41,13 @@ pub struct File {
     /// How `x-forwarded-proto` is restored: `forwarded_proto` of the module's configuration.
     #[schemars(schema_with = "module_forwarded_proto")]
     pub forwarded_proto: Option<Value>,
-    /// The part of Envoy that restores `x-forwarded-proto`, by default `auto`. The module counts streams in any case.
+    /// The part of Envoy that restores `x-forwarded-proto`, by default `auto`. The module counts
+    /// streams in any case.
     pub engine: Option<Engine>,
     /// The gate's listener.
     pub gate: Gate,
-    /// How a drain goes, and how long it may take. Times that are not given are computed from the others.
+    /// How a drain goes, and how long it may take. Times that are not given are computed from the
+    /// others.
     pub drain: Drain,
     /// Retries at the caller's side, as a second line; for `render virtualservice`.
     pub retries: Option<Retries>,
@@ -69,11 +75,11 @@ pub enum Placement {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateways {
-    /// The name of a Gateway of the Gateway API, in the policy's namespace. `targetRefs` hands the resources to its proxies only (Istio 1.28 and
-    /// newer).
+    /// The name of a Gateway of the Gateway API, in the policy's namespace. `targetRefs` hands the
+    /// resources to its proxies only (Istio 1.28 and newer).
     pub name: Option<String>,
-    /// Labels of the gateway's pods, by default `istio: ingressgateway` if there is no `name`. In Istio's root namespace they select gateways of
-    /// all namespaces.
+    /// Labels of the gateway's pods, by default `istio: ingressgateway` if there is no `name`. In
+    /// Istio's root namespace they select gateways of all namespaces.
     pub selector: BTreeMap<String, String>,
 }
 
@@ -81,13 +87,15 @@ pub struct Gateways {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sidecars {
-    /// Labels of the pods. The default is all sidecars of the namespace; in Istio's root namespace, all of the mesh.
+    /// Labels of the pods. The default is all sidecars of the namespace; in Istio's root namespace,
+    /// all of the mesh.
     pub selector: BTreeMap<String, String>,
     /// The streams that are counted, by default both directions.
     pub directions: Vec<Direction>,
     /// The sidecars are init containers with `restartPolicy: Always`.
     pub native: bool,
-    /// The name of the Deployment that `render lifecycle` and `render proxy-config` patch, by default the policy's name.
+    /// The name of the Deployment that `render lifecycle` and `render proxy-config` patch, by
+    /// default the policy's name.
     pub workload: Option<String>,
 }
 
@@ -115,7 +123,8 @@ pub struct Waypoint {
 pub struct EnvoyGateway {
     /// The name of the Gateway.
     pub gateway: String,
-    /// Names of the Gateway's plain HTTP listeners, by default `http`. They are patched, because a policy cannot restore the header.
+    /// Names of the Gateway's plain HTTP listeners, by default `http`. They are patched, because a
+    /// policy cannot restore the header.
     #[serde(default)]
     pub listeners: Vec<String>,
 }
@@ -136,11 +145,13 @@ pub struct PlainEnvoy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailurePolicy {
-    /// Requests pass, uncounted. The default in Istio, so that a registry that is away takes no gateway down.
+    /// Requests pass, uncounted. The default in Istio, so that a registry that is away takes no
+    /// gateway down.
     Open,
     /// Requests are refused.
     Closed,
-    /// A module that fails is loaded again; one that cannot be fetched refuses requests. The default for a local file.
+    /// A module that fails is loaded again; one that cannot be fetched refuses requests. The
+    /// default for a local file.
     Reload,
 }
 
@@ -150,7 +161,8 @@ pub enum FailurePolicy {
 pub enum Engine {
     /// Envoy's native matchers where they are equivalent and known to exist; otherwise the module.
     Auto,
-    /// Envoy's native matchers: cheaper, without counters of the decisions. A policy that they cannot express is rejected.
+    /// Envoy's native matchers: cheaper, without counters of the decisions. A policy that they
+    /// cannot express is rejected.
     Native,
     /// The module.
     Wasm,
@@ -164,19 +176,23 @@ pub struct Gate {
     pub enabled: Option<bool>,
     /// The gate's port on the loopback interface, by default 15091.
     pub port: Option<u16>,
-    /// Where the proxy has the gate's secret from. Without one, any client in the pod may begin a drain, force the gate and end Envoy.
+    /// Where the proxy has the gate's secret from. Without one, any client in the pod may begin a
+    /// drain, force the gate and end Envoy.
     pub secret: Option<GateSecret>,
     /// Host names that requests to the gate may carry, besides IP addresses and `localhost`.
     pub hosts: Vec<String>,
 }
 
-/// Where the proxy has the gate's secret from. The secret itself never stands in a policy or in a rendered file.
+/// Where the proxy has the gate's secret from. The secret itself never stands in a policy or in a
+/// rendered file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum GateSecret {
-    /// An environment variable of the proxy, such as `LASTSTREAM_SECRET`: 16 characters or more, letters and digits for a hook.
+    /// An environment variable of the proxy, such as `LASTSTREAM_SECRET`: 16 characters or more,
+    /// letters and digits for a hook.
     Environment(String),
-    /// A file in the proxy with an SDS resource: a `generic_secret` named `laststream-gate`, which may name the file with the secret.
+    /// A file in the proxy with an SDS resource: a `generic_secret` named `laststream-gate`, which
+    /// may name the file with the secret.
     Sds(String),
 }
 
@@ -192,13 +208,16 @@ pub struct Drain {
     pub deadline: Option<TimeSpan>,
     /// The quiet period: how long nothing may be in flight before the drain is over, by default 1s.
     pub quiet: Option<TimeSpan>,
-    /// How long to wait before the drain begins, while the removal of the endpoint spreads; by default 0s.
+    /// How long to wait before the drain begins, while the removal of the endpoint spreads; by
+    /// default 0s.
     pub delay: Option<TimeSpan>,
-    /// How long Istio's agent drains after SIGTERM when the deadline was reached: its `terminationDrainDuration`, by default 5s.
+    /// How long Istio's agent drains after SIGTERM when the deadline was reached: its
+    /// `terminationDrainDuration`, by default 5s.
     pub agent: Option<TimeSpan>,
     /// How clients are told to leave, by default `drain_listeners`.
     pub begin: Option<Begin>,
-    /// The last call of the gate, at zero. The default is `drain_agent` in Istio and `nothing` elsewhere.
+    /// The last call of the gate, at zero. The default is `drain_agent` in Istio and `nothing`
+    /// elsewhere.
     pub finish: Option<Finish>,
     /// Whether long-lived streams hold the drain, by default `wait`.
     pub long_lived: Option<LongLived>,
@@ -206,7 +225,8 @@ pub struct Drain {
     pub long_lived_after: Option<TimeSpan>,
     /// Also wait until the app has gone, so that the proxy outlives it.
     pub wait_for_app: Option<App>,
-    /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render proxy-config`.
+    /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render
+    /// proxy-config`.
     pub exit_on_zero: bool,
 }
 
@@ -214,7 +234,8 @@ pub struct Drain {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Begin {
-    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. Envoy cannot undo it.
+    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. Envoy cannot undo
+    /// it.
     DrainListeners,
     /// `/healthcheck/fail`: the same for both directions. Envoy can undo it.
     FailHealthChecks,
@@ -264,7 +285,8 @@ pub struct Retries {
     pub attempts: Option<u16>,
     /// How long each try may take, by default as long as the longest request.
     pub per_try_timeout: Option<TimeSpan>,
-    /// The conditions for a retry, by default `connect-failure,refused-stream`: requests that the app has never seen.
+    /// The conditions for a retry, by default `connect-failure,refused-stream`: requests that the
+    /// app has never seen.
     pub retry_on: Option<String>,
 }
 

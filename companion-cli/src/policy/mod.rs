@@ -1,6 +1,8 @@
-//! The policy file: one YAML text from which everything is rendered. Text → [`file::File`] (its shape) → [`Policy`] (checked).
+//! The policy file: one YAML text from which everything is rendered. Text → [`file::File`] (its
+//! shape) → [`Policy`] (checked).
 //!
-//! What the module itself is told is checked by the module's own types, so what is rendered here is never refused there.
+//! What the module itself is told is checked by the module's own types, so what is rendered here is
+//! never refused there.
 
 mod check;
 pub mod file;
@@ -18,7 +20,9 @@ use serde_json::Value;
 
 use crate::time_span::TimeSpan;
 use crate::yaml::tree::{MOST_NODES, Tree};
-use file::{App, Begin, Engine, FailurePolicy, File, Finish, GateSecret, LongLived, Placement, Retries};
+use file::{
+    App, Begin, Engine, FailurePolicy, File, Finish, GateSecret, LongLived, Placement, Retries,
+};
 pub use problem::{Problem, Refused};
 pub use sizing::{KUBELET, LATE, Sizing};
 pub use source::{Resolve, Source};
@@ -79,10 +83,12 @@ pub struct Policy {
 pub struct ForwardedProto {
     /// The text.
     pub json: Value,
-    /// The header that an early mutation saves `x-forwarded-proto` in; nothing where no source reads it.
+    /// The header that an early mutation saves `x-forwarded-proto` in; nothing where no source
+    /// reads it.
     pub saved_in: Option<String>,
-    /// Whether the early mutation removes `x-forwarded-proto`. Then Envoy writes the connection's scheme, also where it would keep what the
-    /// peer sent, and that is what is left when the module fails. `keep` forbids it.
+    /// Whether the early mutation removes `x-forwarded-proto`. Then Envoy writes the connection's
+    /// scheme, also where it would keep what the peer sent, and that is what is left when the
+    /// module fails. `keep` forbids it.
     pub forgets: bool,
     /// What the module reads from filter state; nothing where no address is trusted.
     pub told: Option<Told>,
@@ -90,12 +96,14 @@ pub struct ForwardedProto {
     pub peers: Vec<String>,
 }
 
-/// A value of filter state: the direct peer's address, and what else saves the module a look at the headers.
+/// A value of filter state: the direct peer's address, and what else saves the module a look at the
+/// headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// Its key.
     pub key: String,
-    /// Headers, in the order that the module expects; an empty name for what it does not look at. Nothing where it must look at others.
+    /// Headers, in the order that the module expects; an empty name for what it does not look at.
+    /// Nothing where it must look at others.
     pub headers: Option<[String; 3]>,
 }
 
@@ -126,7 +134,8 @@ impl Policy {
         let text = text_of(text).map_err(|problem| Refused(vec![problem]))?;
         let file = shape(text).map_err(|problem| Refused(vec![problem]))?;
         check::check(apply(file, overrides)).map_err(|problems| {
-            let placed = |problem: Problem| Problem { place: place(text, &problem, overrides), ..problem };
+            let placed =
+                |problem: Problem| Problem { place: place(text, &problem, overrides), ..problem };
             Refused(problems.into_iter().map(placed).collect())
         })
     }
@@ -139,16 +148,19 @@ impl Policy {
         let Some(module) = &self.module else {
             return Err(Problem::new(
                 "module",
-                "is required: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that the proxy can read",
+                "is required: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that \
+                    the proxy can read",
             ));
         };
-        source::read(module, self.digest.as_deref(), resolve).map_err(|(field, message)| Problem::new(field, message))
+        source::read(module, self.digest.as_deref(), resolve)
+            .map_err(|(field, message)| Problem::new(field, message))
     }
 
     /// What the policy file may look like (JSON Schema, draft 2020-12).
     #[must_use]
     pub fn schema() -> Value {
-        let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        let settings =
+            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
         let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<File>().to_value();
         schema["title"] = "laststream policy".into();
         schema
@@ -157,19 +169,29 @@ impl Policy {
 
 fn text_of(text: &[u8]) -> Result<&str, Problem> {
     if text.len() > LONGEST {
-        return Err(Problem::new("", format!("is no policy: {} bytes, and {LONGEST} are more than enough", text.len())));
+        return Err(Problem::new(
+            "",
+            format!("is no policy: {} bytes, and {LONGEST} are more than enough", text.len()),
+        ));
     }
-    std::str::from_utf8(text).map_err(|error| Problem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to())))
+    std::str::from_utf8(text).map_err(|error| {
+        Problem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to()))
+    })
 }
 
 /// Comments alone are a policy without any wishes, too.
 fn shape(text: &str) -> Result<File, Problem> {
-    let says_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#') || line.trim_end() == "---";
+    let says_nothing = |line: &str| {
+        line.trim().is_empty() || line.trim_start().starts_with('#') || line.trim_end() == "---"
+    };
     if text.lines().all(says_nothing) {
         return Ok(File::default());
     }
     serde_saphyr::from_str(text).map_err(|error| {
-        let place = error.location().filter(|place| place.line() > 0).map(|place| (place.line(), place.column()));
+        let place = error
+            .location()
+            .filter(|place| place.line() > 0)
+            .map(|place| (place.line(), place.column()));
         Problem { path: String::new(), message: bare(&error), place }
     })
 }
@@ -210,7 +232,9 @@ fn place(text: &str, problem: &Problem, overrides: &Overrides) -> Option<(u64, u
     if from_flag {
         return None;
     }
-    Tree::read(text, MOST_NODES).place_of(&problem.path).map(|place| (place.line.into(), place.column.into()))
+    Tree::read(text, MOST_NODES)
+        .place_of(&problem.path)
+        .map(|place| (place.line.into(), place.column.into()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What the module is told, as JSON: the policy's own words where there are some, and nothing that is a default anyway.
+//! What the module is told, as JSON: the policy's own words where there are some, and nothing that
+//! is a default anyway.
 
 use std::fmt::Write as _;
 
@@ -16,11 +17,15 @@ pub(crate) const SECRET_KEY: &str = "laststream.gate_secret";
 /// The scopes that are counted, and whether `x-forwarded-proto` is restored there.
 pub(crate) fn scopes(policy: &Policy) -> Vec<(&'static str, bool)> {
     match &policy.placement {
-        Placement::Sidecar(sidecar) => {
-            sidecar.directions.iter().map(|direction| (scope(*direction), *direction == Direction::Inbound)).collect()
-        }
+        Placement::Sidecar(sidecar) => sidecar
+            .directions
+            .iter()
+            .map(|direction| (scope(*direction), *direction == Direction::Inbound))
+            .collect(),
         Placement::Waypoint(_) => vec![("inbound", true)],
-        Placement::Gateway(_) | Placement::EnvoyGateway(_) | Placement::Envoy(_) => vec![("gateway", true)],
+        Placement::Gateway(_) | Placement::EnvoyGateway(_) | Placement::Envoy(_) => {
+            vec![("gateway", true)]
+        }
     }
 }
 
@@ -95,7 +100,8 @@ fn begin(policy: &Policy) -> Option<Value> {
     (!begin.is_empty()).then(|| begin.into())
 }
 
-/// On a sidecar the app's own calls must go on; a gateway's listeners are outbound, so there it would do nothing.
+/// On a sidecar the app's own calls must go on; a gateway's listeners are outbound, so there it
+/// would do nothing.
 pub(crate) fn drains_inbound_only(policy: &Policy) -> bool {
     matches!(policy.placement, Placement::Sidecar(_)) && policy.begin == Begin::DrainListeners
 }
@@ -103,7 +109,8 @@ pub(crate) fn drains_inbound_only(policy: &Policy) -> bool {
 /// How long a line may be before an object is written over several.
 const WIDTH: usize = 90;
 
-/// JSON for people: what fits on a line stands on one. Only printable characters, so that any block of YAML can hold it.
+/// JSON for people: what fits on a line stands on one. Only printable characters, so that any block
+/// of YAML can hold it.
 pub(crate) fn text(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value, 0);
@@ -118,7 +125,9 @@ fn write(out: &mut String, value: &Value, indent: usize) {
     }
     let (open, close, items): (char, char, Vec<(Option<&String>, &Value)>) = match value {
         Value::Array(items) => ('[', ']', items.iter().map(|item| (None, item)).collect()),
-        Value::Object(members) => ('{', '}', members.iter().map(|(name, value)| (Some(name), value)).collect()),
+        Value::Object(members) => {
+            ('{', '}', members.iter().map(|(name, value)| (Some(name), value)).collect())
+        }
         _ => return out.push_str(&line),
     };
     out.push(open);
@@ -185,10 +194,17 @@ mod tests {
 
     #[test]
     fn what_fits_stands_on_a_line_and_all_of_it_is_printable() {
-        assert_eq!(text(&json!({ "a": [1, "é\u{85}🦀\"\\"], "b": {} })), r#"{"a": [1, "\u00e9\u0085\ud83e\udd80\"\\"], "b": {}}"#);
-        let long = json!({ "first": { "some": "x".repeat(40), "more": "y".repeat(40) }, "second": ["z"] });
+        assert_eq!(
+            text(&json!({ "a": [1, "é\u{85}🦀\"\\"], "b": {} })),
+            r#"{"a": [1, "\u00e9\u0085\ud83e\udd80\"\\"], "b": {}}"#
+        );
+        let long =
+            json!({ "first": { "some": "x".repeat(40), "more": "y".repeat(40) }, "second": ["z"] });
         let written = text(&long);
-        assert!(written.lines().count() > 3 && written.lines().all(|line| line.len() < 100), "{written}");
+        assert!(
+            written.lines().count() > 3 && written.lines().all(|line| line.len() < 100),
+            "{written}"
+        );
         assert_eq!(serde_json::from_str::<Value>(&written).expect("JSON"), long);
     }
 }

@@ -1,4 +1,5 @@
-//! The times of a drain, so that they fit together: given some, the others follow; what contradicts is refused with all numbers named.
+//! The times of a drain, so that they fit together: given some, the others follow; what contradicts
+//! is refused with all numbers named.
 //!
 //! ```text
 //! ├─ delay ─┼──── longest request ────┼ late ┼ quiet ┤
@@ -35,19 +36,23 @@ pub struct Sizing {
 }
 
 impl Sizing {
-    /// How long Envoy's own drain must take. In the last third of it Envoy (after 1.40) closes connections with running streams, which must
-    /// not come before the gate's deadline; and what began on a replaced listener is cut at its end.
+    /// How long Envoy's own drain must take. In the last third of it Envoy (after 1.40) closes
+    /// connections with running streams, which must not come before the gate's deadline; and what
+    /// began on a replaced listener is cut at its end.
     #[must_use]
     pub fn drain_time(&self) -> TimeSpan {
-        TimeSpan::seconds((self.deadline.millis() * 3).div_ceil(2_000)).max(self.longest_request.rounded_up())
+        TimeSpan::seconds((self.deadline.millis() * 3).div_ceil(2_000))
+            .max(self.longest_request.rounded_up())
     }
 }
 
-/// `has_agent`: Istio's agent is there, and takes its time after SIGTERM when the deadline was reached.
+/// `has_agent`: Istio's agent is there, and takes its time after SIGTERM when the deadline was
+/// reached.
 pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, Problem> {
     let quiet = drain.quiet.unwrap_or(TimeSpan::seconds(1));
     let delay = drain.delay.unwrap_or_default();
-    let agent = if has_agent { drain.agent.unwrap_or(TimeSpan::seconds(5)) } else { TimeSpan::default() };
+    let agent =
+        if has_agent { drain.agent.unwrap_or(TimeSpan::seconds(5)) } else { TimeSpan::default() };
     let after = agent + KUBELET;
     let around = delay + LATE + quiet;
     let words = Words { quiet, delay, agent };
@@ -61,7 +66,10 @@ pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, Problem> {
     if grace_period != grace_period.rounded_up() {
         return Err(Problem::new(
             "drain.grace_period",
-            format!("{grace_period} is no whole number of seconds: write `{}`", grace_period.rounded_up()),
+            format!(
+                "{grace_period} is no whole number of seconds: write `{}`",
+                grace_period.rounded_up()
+            ),
         ));
     }
     let needed = drain.longest_request.map_or(deadline, |longest| longest + around);
@@ -88,7 +96,10 @@ struct Words {
 
 impl Words {
     fn around(&self) -> String {
-        format!("{} of delay, {LATE} for requests that arrive late, {} of quiet", self.delay, self.quiet)
+        format!(
+            "{} of delay, {LATE} for requests that arrive late, {} of quiet",
+            self.delay, self.quiet
+        )
     }
 
     fn after(&self) -> String {
@@ -101,9 +112,12 @@ impl Words {
 
     fn too_short(&self, grace: TimeSpan, deadline: TimeSpan, longest: Option<TimeSpan>) -> Problem {
         let needs = (deadline + self.agent + KUBELET).rounded_up();
-        let why = longest.map_or(String::new(), |longest| format!(" (a request of {longest}, {})", self.around()));
+        let why = longest.map_or(String::new(), |longest| {
+            format!(" (a request of {longest}, {})", self.around())
+        });
         let message = format!(
-            "{grace} is too short: a deadline of {deadline}{why}, and {} after it, need {needs}: write `{needs}` or more",
+            "{grace} is too short: a deadline of {deadline}{why}, and {} after it, need {needs}: \
+                write `{needs}` or more",
             self.after()
         );
         Problem::new("drain.grace_period", message)
@@ -111,13 +125,18 @@ impl Words {
 
     fn too_early(&self, deadline: TimeSpan, longest: TimeSpan) -> Problem {
         let needs = longest + self.delay + LATE + self.quiet;
-        let message = format!("{deadline} cuts a request of {longest}: with {} it takes {needs}: write `{needs}` or more", self.around());
+        let message = format!(
+            "{deadline} cuts a request of {longest}: with {} it takes {needs}: write `{needs}` or \
+                more",
+            self.around()
+        );
         Problem::new("drain.deadline", message)
     }
 
     fn too_little(&self, deadline: TimeSpan, grace: TimeSpan) -> Problem {
         let message = format!(
-            "a deadline of {deadline} in a grace period of {grace} leaves no time for any request: {}, and {} after the deadline",
+            "a deadline of {deadline} in a grace period of {grace} leaves no time for any request: \
+                {}, and {} after the deadline",
             self.around(),
             self.after()
         );
@@ -134,7 +153,12 @@ mod tests {
     }
 
     fn drain(longest: &str, grace: &str, deadline: &str) -> Drain {
-        Drain { longest_request: seconds(longest), grace_period: seconds(grace), deadline: seconds(deadline), ..Drain::default() }
+        Drain {
+            longest_request: seconds(longest),
+            grace_period: seconds(grace),
+            deadline: seconds(deadline),
+            ..Drain::default()
+        }
     }
 
     #[test]
@@ -150,17 +174,34 @@ mod tests {
             ("500ms", "", "", ("500ms", "11s", "3500ms")),
         ] {
             let sizing = fit(&drain(longest, grace, deadline), true).expect("fits");
-            let found = (sizing.longest_request.to_string(), sizing.grace_period.to_string(), sizing.deadline.to_string());
-            assert_eq!((found.0.as_str(), found.1.as_str(), found.2.as_str()), expected, "{longest} {grace} {deadline}");
+            let found = (
+                sizing.longest_request.to_string(),
+                sizing.grace_period.to_string(),
+                sizing.deadline.to_string(),
+            );
+            assert_eq!(
+                (found.0.as_str(), found.1.as_str(), found.2.as_str()),
+                expected,
+                "{longest} {grace} {deadline}"
+            );
         }
         let alone = fit(&drain("60s", "", ""), false).expect("fits");
-        assert_eq!((alone.deadline.to_string(), alone.grace_period.to_string()), ("63s".into(), "65s".into()));
+        assert_eq!(
+            (alone.deadline.to_string(), alone.grace_period.to_string()),
+            ("63s".into(), "65s".into())
+        );
     }
 
     #[test]
     fn what_contradicts_is_refused_with_its_numbers() {
         for (longest, grace, deadline, path, words) in [
-            ("60s", "30s", "", "drain.grace_period", &["30s", "63s", "60s", "5s", "2s", "`70s`"][..]),
+            (
+                "60s",
+                "30s",
+                "",
+                "drain.grace_period",
+                &["30s", "63s", "60s", "5s", "2s", "`70s`"][..],
+            ),
             ("", "30s", "30s", "drain.grace_period", &["30s is too short", "`37s`"]),
             ("60s", "", "50s", "drain.deadline", &["50s", "60s", "`63s`"]),
             ("60s", "90s", "50s", "drain.deadline", &["`63s`"]),

@@ -49,8 +49,13 @@ impl Source {
 pub type Resolve<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// Reads `module` and `digest`. What is wrong is said with the field's name.
-pub(super) fn read(module: &str, digest: Option<&str>, resolve: Resolve<'_>) -> Result<Source, (&'static str, String)> {
-    let digest = digest.map(|digest| hex(digest).map_err(|message| ("digest", message))).transpose()?;
+pub(super) fn read(
+    module: &str,
+    digest: Option<&str>,
+    resolve: Resolve<'_>,
+) -> Result<Source, (&'static str, String)> {
+    let digest =
+        digest.map(|digest| hex(digest).map_err(|message| ("digest", message))).transpose()?;
     if let Some(image) = module.strip_prefix("oci://") {
         return read_image(image, digest, resolve);
     }
@@ -60,7 +65,11 @@ pub(super) fn read(module: &str, digest: Option<&str>, resolve: Resolve<'_>) -> 
     read_file(module, digest.is_some())
 }
 
-fn read_image(image: &str, given: Option<String>, resolve: Resolve<'_>) -> Result<Source, (&'static str, String)> {
+fn read_image(
+    image: &str,
+    given: Option<String>,
+    resolve: Resolve<'_>,
+) -> Result<Source, (&'static str, String)> {
     let wrong = |message: String| Err(("module", message));
     let (name, pinned) = match image.split_once('@') {
         Some((name, digest)) => (name, Some(hex(digest).map_err(|message| ("module", message))?)),
@@ -72,14 +81,24 @@ fn read_image(image: &str, given: Option<String>, resolve: Resolve<'_>) -> Resul
         None => (name, None),
     };
     if !is_repository(repository) {
-        return wrong(format!("`oci://{repository}` is not `oci://HOST/REPOSITORY:TAG` in small letters"));
+        return wrong(format!(
+            "`oci://{repository}` is not `oci://HOST/REPOSITORY:TAG` in small letters"
+        ));
     }
     if let Some(tag) = tag.as_ref().filter(|tag| !is_tag(tag)) {
-        return wrong(format!("`{tag}` is not a tag: letters, digits, `.`, `_` and `-`, 128 at most"));
+        return wrong(format!(
+            "`{tag}` is not a tag: letters, digits, `.`, `_` and `-`, 128 at most"
+        ));
     }
     let digest = match (pinned, given) {
         (Some(pinned), Some(given)) if pinned != given => {
-            return Err(("digest", format!("sha256:{given} is not the digest in `module`, sha256:{pinned}: keep one of them")));
+            return Err((
+                "digest",
+                format!(
+                    "sha256:{given} is not the digest in `module`, sha256:{pinned}: keep one of \
+                        them"
+                ),
+            ));
         }
         (Some(digest), _) | (None, Some(digest)) => digest,
         (None, None) => resolved(name, resolve)?,
@@ -89,63 +108,100 @@ fn read_image(image: &str, given: Option<String>, resolve: Resolve<'_>) -> Resul
 
 /// A floating tag is never rendered: what runs must be what was looked at.
 fn resolved(name: &str, resolve: Resolve<'_>) -> Result<String, (&'static str, String)> {
-    let digest = resolve(name).map_err(|error| ("module", format!("the digest of `{name}` is not known: {error}")))?;
+    let digest = resolve(name)
+        .map_err(|error| ("module", format!("the digest of `{name}` is not known: {error}")))?;
     hex(&digest).map_err(|error| ("module", format!("the registry's digest of `{name}`: {error}")))
 }
 
 fn read_download(url: &str, digest: Option<String>) -> Result<Source, (&'static str, String)> {
-    let authority = url.split_once("://").map_or("", |(_, rest)| rest).split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = url
+        .split_once("://")
+        .map_or("", |(_, rest)| rest)
+        .split(['/', '?', '#'])
+        .next()
+        .unwrap_or_default();
     if authority.contains('@') {
-        return Err(("module", "has credentials in its address, and what is rendered can be read by many: serve it without".into()));
+        return Err((
+            "module",
+            "has credentials in its address, and what is rendered can be read by \
+            many: serve it without"
+                .into(),
+        ));
     }
     if authority.is_empty() || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(("module", format!("`{url}` is not an address: no host, or characters that must be escaped")));
+        return Err((
+            "module",
+            format!("`{url}` is not an address: no host, or characters that must be escaped"),
+        ));
     }
     match digest {
         Some(checksum) => Ok(Source::Download { url: url.to_owned(), checksum }),
-        None => {
-            Err(("digest", "is required for a download: `sha256:` and the checksum of the .wasm file (`sha256sum plugin.wasm`)".into()))
-        }
+        None => Err((
+            "digest",
+            "is required for a download: `sha256:` and the checksum of the .wasm \
+                file (`sha256sum plugin.wasm`)"
+                .into(),
+        )),
     }
 }
 
 fn read_file(path: &str, has_digest: bool) -> Result<Source, (&'static str, String)> {
     if let Some((scheme, _)) = path.split_once("://") {
-        return Err(("module", format!("`{scheme}://` is not known: write `oci://…`, `https://…`, or the path of a file")));
+        return Err((
+            "module",
+            format!(
+                "`{scheme}://` is not known: write `oci://…`, `https://…`, or the path of a file"
+            ),
+        ));
     }
     if !path.ends_with(".wasm") {
-        return Err(("module", format!("`{path}` is no .wasm file; is it an image? write `oci://{path}`")));
+        return Err((
+            "module",
+            format!("`{path}` is no .wasm file; is it an image? write `oci://{path}`"),
+        ));
     }
     if path.chars().any(char::is_control) {
         return Err(("module", "has control characters in its path".into()));
     }
     if has_digest {
-        return Err(("digest", "says nothing about a local file, which Envoy reads as it is: take it out".into()));
+        return Err((
+            "digest",
+            "says nothing about a local file, which Envoy reads as it is: take it out".into(),
+        ));
     }
     Ok(Source::File(path.to_owned()))
 }
 
 fn hex(digest: &str) -> Result<String, String> {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
-    if hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)) {
+    if hex.len() == 64
+        && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    {
         Ok(hex.to_owned())
     } else {
-        Err(format!("`{digest}` is not a digest: `sha256:` and 64 hexadecimal digits in small letters"))
+        Err(format!(
+            "`{digest}` is not a digest: `sha256:` and 64 hexadecimal digits in small letters"
+        ))
     }
 }
 
 fn is_repository(name: &str) -> bool {
     let Some((host, path)) = name.split_once('/') else { return false };
-    let host_is_fine = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
+    let host_is_fine = !host.is_empty()
+        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
     let part_is_fine = |part: &str| {
-        let ends = part.starts_with(|c: char| c.is_ascii_alphanumeric()) && part.ends_with(|c: char| c.is_ascii_alphanumeric());
-        ends && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte))
+        let ends = part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.ends_with(|c: char| c.is_ascii_alphanumeric());
+        ends && part.bytes().all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte)
+        })
     };
     host_is_fine && path.split('/').all(part_is_fine) && name.len() <= 255
 }
 
 fn is_tag(tag: &str) -> bool {
-    let rest_is_fine = tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    let rest_is_fine =
+        tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     rest_is_fine && (1..=128).contains(&tag.len()) && !tag.starts_with(['.', '-'])
 }
 
@@ -164,16 +220,31 @@ mod tests {
         let pinned = format!("sha256:{HEX}");
         for (module, digest, url) in [
             (format!("oci://ghcr.io/a/b@{pinned}"), None, format!("oci://ghcr.io/a/b@{pinned}")),
-            (format!("oci://127.0.0.1:5000/a:1.0@{pinned}"), None, format!("oci://127.0.0.1:5000/a@{pinned}")),
-            ("oci://[::1]:5000/a/b:v1".into(), Some(pinned.as_str()), format!("oci://[::1]:5000/a/b@{pinned}")),
-            ("https://example.com/plugin.wasm".into(), Some(HEX), "https://example.com/plugin.wasm".into()),
+            (
+                format!("oci://127.0.0.1:5000/a:1.0@{pinned}"),
+                None,
+                format!("oci://127.0.0.1:5000/a@{pinned}"),
+            ),
+            (
+                "oci://[::1]:5000/a/b:v1".into(),
+                Some(pinned.as_str()),
+                format!("oci://[::1]:5000/a/b@{pinned}"),
+            ),
+            (
+                "https://example.com/plugin.wasm".into(),
+                Some(HEX),
+                "https://example.com/plugin.wasm".into(),
+            ),
         ] {
             let source = read(&module, digest, &nobody).expect(&module);
             assert_eq!(source.url(), url);
             assert_eq!(source.sha256(), Some(HEX));
         }
         assert_eq!(read("/a.wasm", None, &nobody), Ok(Source::File("/a.wasm".into())));
-        let found = read("oci://ghcr.io/a/b:1", None, &|name| Ok(format!("sha256:{}{}", &HEX[..63], name.len() % 10))).expect("resolved");
+        let found = read("oci://ghcr.io/a/b:1", None, &|name| {
+            Ok(format!("sha256:{}{}", &HEX[..63], name.len() % 10))
+        })
+        .expect("resolved");
         assert_eq!(found.sha256().map(|hex| &hex[..63]), Some(&HEX[..63]));
     }
 
@@ -183,7 +254,12 @@ mod tests {
         for (module, digest, field, message) in [
             ("oci://ghcr.io/a/b:latest", None, "module", "nobody asks"),
             ("oci://ghcr.io/a/b@sha256:12", None, "module", "64 hexadecimal"),
-            (&format!("oci://ghcr.io/a/b@sha256:{HEX}"), Some(other.as_str()), "digest", "keep one"),
+            (
+                &format!("oci://ghcr.io/a/b@sha256:{HEX}"),
+                Some(other.as_str()),
+                "digest",
+                "keep one",
+            ),
             ("oci://ghcr.io/A/b:1", Some(HEX), "module", "small letters"),
             ("oci://b", Some(HEX), "module", "HOST/REPOSITORY"),
             ("oci://h/b:a b", Some(HEX), "module", "not a tag"),

@@ -22,15 +22,22 @@ fn read(text: &str) -> Result<Policy, String> {
 #[test]
 fn five_lines_are_enough_for_a_gateway() {
     let policy = read(SHORT).expect("a policy");
-    assert_eq!((policy.name.as_str(), policy.namespace.as_deref()), ("laststream", Some("istio-system")));
+    assert_eq!(
+        (policy.name.as_str(), policy.namespace.as_deref()),
+        ("laststream", Some("istio-system"))
+    );
     let Placement::Gateway(gateway) = &policy.placement else { panic!("{:?}", policy.placement) };
     assert_eq!(gateway.selector, BTreeMap::from([("istio".into(), "ingressgateway".into())]));
     assert_eq!(policy.failure_policy, FailurePolicy::Open);
     assert_eq!(policy.gate_port, Some(15091));
     let proto = policy.forwarded_proto.expect("forwarded_proto");
     assert_eq!(proto.saved_in.as_deref(), Some("x-laststream-forwarded-proto"));
-    let headers = ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(String::from);
-    assert_eq!(proto.told, Some(Told { key: "laststream.direct_peer".into(), headers: Some(headers) }));
+    let headers =
+        ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(String::from);
+    assert_eq!(
+        proto.told,
+        Some(Told { key: "laststream.direct_peer".into(), headers: Some(headers) })
+    );
 }
 
 #[test]
@@ -51,10 +58,15 @@ fn only_what_the_module_looks_at_is_saved_and_told() {
         ("sources: [{header: x-edge}]", None, None),
         ("sources: [{header: x-forwarded-proto, form: forwarded}]", Some(SAVED), None),
     ] {
-        let policy = read(&format!("forwarded_proto: {{{proto}, trust: {{peers: [10.0.0.0/8]}}}}")).expect(proto);
+        let policy = read(&format!("forwarded_proto: {{{proto}, trust: {{peers: [10.0.0.0/8]}}}}"))
+            .expect(proto);
         let found = policy.forwarded_proto.expect(proto);
         assert_eq!(found.saved_in.as_deref(), saved, "{proto}");
-        assert_eq!(found.told.expect(proto).headers, told.map(|headers| headers.map(String::from)), "{proto}");
+        assert_eq!(
+            found.told.expect(proto).headers,
+            told.map(|headers| headers.map(String::from)),
+            "{proto}"
+        );
     }
 }
 
@@ -67,14 +79,18 @@ fn what_the_peer_sent_is_always_saved_and_removed() {
         ("fallback: keep", false),
         ("silent: keep", false),
     ] {
-        let policy = read(&format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}, {proto}}}")).expect(proto);
+        let policy = read(&format!(
+            "forwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}, {proto}}}"
+        ))
+        .expect(proto);
         let found = policy.forwarded_proto.expect(proto);
         assert_eq!(found.forgets, forgets, "{proto}");
         assert_eq!(found.json.get("original_header"), None, "{proto}");
     }
     for field in ["fallback", "silent"] {
         let both = format!(
-            "forwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}, original_header: x-forwarded-proto, {field}: keep}}"
+            "forwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}, original_header: \
+                x-forwarded-proto, {field}: keep}}"
         );
         let said = read(&both).map(|_| ()).expect_err("`keep` beside the header itself");
         assert!(said.contains(&format!("forwarded_proto.{field}")), "{said}");
@@ -83,20 +99,31 @@ fn what_the_peer_sent_is_always_saved_and_removed() {
 
 #[test]
 fn wide_trust_and_the_root_namespace_are_worth_a_word() {
-    let trust = |range: &str| format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [{range}]}}}}\n");
+    let trust =
+        |range: &str| format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [{range}]}}}}\n");
     for (text, words) in [
         (trust("10.0.0.0/16"), &["istio-system", "placement.gateway.name"][..]),
-        (trust("10.0.0.0/8") + "namespace: edge", &["10.0.0.0/8", "externalTrafficPolicy: Cluster"]),
+        (
+            trust("10.0.0.0/8") + "namespace: edge",
+            &["10.0.0.0/8", "externalTrafficPolicy: Cluster"],
+        ),
         (trust("10.0.0.0/16") + "namespace: edge", &[]),
         (trust("10.0.0.0/16") + "namespace: istio-system", &[]),
         (trust("10.0.0.0/16") + "namespace: edge\nplacement: {gateway: {name: edge}}", &[]),
     ] {
         let said = read(&text).expect(&text).warnings.join("\n");
-        assert!(words.iter().all(|word| said.contains(word)) && said.is_empty() == words.is_empty(), "{text}\n{said}");
+        assert!(
+            words.iter().all(|word| said.contains(word)) && said.is_empty() == words.is_empty(),
+            "{text}\n{said}"
+        );
     }
-    let nowhere = read("placement: {gateway: {name: edge}}").map(|_| ()).expect_err("a Gateway without its namespace");
+    let nowhere = read("placement: {gateway: {name: edge}}")
+        .map(|_| ())
+        .expect_err("a Gateway without its namespace");
     assert!(nowhere.contains("namespace: is required"), "{nowhere}");
-    let both = read("namespace: a\nplacement: {gateway: {name: edge, selector: {a: b}}}").map(|_| ()).expect_err("both");
+    let both = read("namespace: a\nplacement: {gateway: {name: edge, selector: {a: b}}}")
+        .map(|_| ())
+        .expect_err("both");
     assert!(both.contains("keep one"), "{both}");
 }
 
@@ -115,39 +142,121 @@ fn errors_name_the_place_and_the_way_out() {
         ("gate:\n  ports: 1".into(), &["line 2, column 3", "ports", "port"]),
         ("gate: {port: 70000}".into(), &["line 1, column 14"]),
         ("gate: {port: 15020}".into(), &["line 1, column 14", "gate.port", "Istio's own", "15091"]),
-        ("gate: {secret: open-sesame-0123456789}".into(), &["line 1, column 16", "environment", "sds"]),
-        ("gate: {secret: {environment: 'A B'}}".into(), &["line 1, column 30", "gate.secret.environment", "`LASTSTREAM_SECRET`"]),
-        ("gate: {secret: {environment: ISTIO_META_SECRET}}".into(), &["gate.secret.environment", "metadata"]),
+        (
+            "gate: {secret: open-sesame-0123456789}".into(),
+            &[
+                "line 1, column \
+            16",
+                "environment",
+                "sds",
+            ],
+        ),
+        (
+            "gate: {secret: {environment: 'A B'}}".into(),
+            &[
+                "line 1, column \
+            30",
+                "gate.secret.environment",
+                "`LASTSTREAM_SECRET`",
+            ],
+        ),
+        (
+            "gate: {secret: {environment: ISTIO_META_SECRET}}".into(),
+            &["gate.secret.environment", "metadata"],
+        ),
         ("gate: {secret: {sds: sds.yaml}}".into(), &["gate.secret.sds", "absolute path"]),
-        ("gate: {enabled: false, secret: {environment: A}, hosts: [a]}".into(), &["gate.secret: is the gate's", "gate.hosts: is"]),
+        (
+            "gate: {enabled: false, secret: {environment: A}, hosts: \
+            [a]}"
+                .into(),
+            &["gate.secret: is the gate's", "gate.hosts: is"],
+        ),
         ("gate: {hosts: ['http://gate']}".into(), &["gate.hosts[0]", "not a host name"]),
         ("drain: {quiet: 1_000}".into(), &["line 1, column 9", "1_000", "`60s`"]),
         ("drain: {quiet: 10}".into(), &["line 1", "`60s`"]),
         ("drain: {quiet: 10ms}".into(), &["drain.quiet", "200"]),
-        ("drain:\n  longest_request: 60s\n  grace_period: 30s".into(), &["line 3, column 17", "drain.grace_period", "`70s`"]),
+        (
+            "drain:\n  longest_request: 60s\n  grace_period: \
+            30s"
+            .into(),
+            &["line 3, column 17", "drain.grace_period", "`70s`"],
+        ),
         ("name: On".into(), &["name: `On`"]),
         ("labels: {a b: c}".into(), &["labels.a b", "not the name of a label"]),
-        ("count: {exclude: {paths: [{exact: a}]}}".into(), &["line 1, column 27", "count.exclude.paths[0]", "begins with `/`"]),
+        (
+            "count: {exclude: {paths: [{exact: a}]}}".into(),
+            &[
+                "line 1, column \
+            27",
+                "count.exclude.paths[0]",
+                "begins with `/`",
+            ],
+        ),
         ("count: {exclude: {health_checks: 1.5}}".into(), &["count: 1.5 is no whole number"]),
-        ("count:\n  exclude:\n    health_check: true".into(), &["count.exclude.health_check", "did you mean `health_checks`"]),
-        ("forwarded_proto:\n  presets: [gcp]\n  trust: {peers: [10.0.0.1/8]}".into(), &["line 3, column 19", "write `10.0.0.0/8`"]),
+        (
+            "count:\n  exclude:\n    health_check: true".into(),
+            &[
+                "count.exclude.health_check",
+                "did \
+            you mean `health_checks`",
+            ],
+        ),
+        (
+            "forwarded_proto:\n  presets: [gcp]\n  trust: {peers: \
+            [10.0.0.1/8]}"
+                .into(),
+            &["line 3, column 19", "write `10.0.0.0/8`"],
+        ),
         ("placement: {sidecar: {}}".into(), &["namespace: is required"]),
         (sidecar("drain: {finish: drain}"), &["line 4", "drain_agent"]),
         ("namespace: a\nplacement: {sidecar: {directions: [inbound, inbound]}}".into(), &["twice"]),
-        ("namespace: a\nplacement: {sidecar: {directions: [outbound]}}\nforwarded_proto: {}".into(), &["add `inbound`"]),
-        ("namespace: a\nplacement: {waypoint: {gateway: w}}\ngate: {port: 1}".into(), &["gate: can be had"]),
-        ("placement: {envoy: {listen: localhost}}".into(), &["placement.envoy.listen", "127.0.0.1:8080"]),
-        ("placement: {envoy: {}}\ndrain: {finish: drain_agent}".into(), &["drain.finish", "`quit`"]),
+        (
+            "namespace: a\nplacement: {sidecar: {directions: [outbound]}}\nforwarded_proto: \
+            {}"
+            .into(),
+            &["add `inbound`"],
+        ),
+        (
+            "namespace: a\nplacement: {waypoint: {gateway: w}}\ngate: {port: \
+            1}"
+            .into(),
+            &["gate: can be had"],
+        ),
+        (
+            "placement: {envoy: {listen: localhost}}".into(),
+            &["placement.envoy.listen", "127.0.0.1:8080"],
+        ),
+        (
+            "placement: {envoy: {}}\ndrain: {finish: \
+            drain_agent}"
+                .into(),
+            &["drain.finish", "`quit`"],
+        ),
         (
             "gate: {enabled: false}\ndrain: {finish: quit, long_lived: wait}".into(),
             &["line 2, column 17", "drain.finish", "drain.long_lived", "there is none"],
         ),
-        ("drain:\n  begin: nothing\n  delay: 2s".into(), &["line 3, column 10", "drain.delay", "nothing comes after it"]),
-        ("placement: {envoy: {}}\ndrain: {exit_on_zero: true}".into(), &["drain.exit_on_zero", "Istio"]),
+        (
+            "drain:\n  begin: nothing\n  delay: 2s".into(),
+            &[
+                "line 3, column \
+            10",
+                "drain.delay",
+                "nothing comes after it",
+            ],
+        ),
+        (
+            "placement: {envoy: {}}\ndrain: {exit_on_zero: \
+            true}"
+                .into(),
+            &["drain.exit_on_zero", "Istio"],
+        ),
         ("retries: {host: 'a b'}".into(), &["retries.host"]),
         ("job: {container: a}".into(), &["line 1"]),
         (
-            "job: {name: A, container: a/b, command: [], program_image: 'a b', program: laststream}".into(),
+            "job: {name: A, container: a/b, command: [], program_image: 'a b', program: \
+                laststream}"
+                .into(),
             &["job.name", "job.container", "job.command", "job.program_image", "job.program:"],
         ),
         ("a: b\n---\nc: d".into(), &["line"]),
@@ -162,8 +271,18 @@ fn errors_name_the_place_and_the_way_out() {
         }
         assert!(!said.contains('\n'), "one line: {said}");
     }
-    assert!(Policy::read(b"\xff", &Overrides::default()).expect_err("bytes").to_string().contains("UTF-8"));
-    assert!(Policy::read(&vec![b' '; 2 << 20], &Overrides::default()).expect_err("long").to_string().contains("bytes"));
+    assert!(
+        Policy::read(b"\xff", &Overrides::default())
+            .expect_err("bytes")
+            .to_string()
+            .contains("UTF-8")
+    );
+    assert!(
+        Policy::read(&vec![b' '; 2 << 20], &Overrides::default())
+            .expect_err("long")
+            .to_string()
+            .contains("bytes")
+    );
 }
 
 #[test]
@@ -175,16 +294,23 @@ fn the_command_line_comes_first() {
         digest: None,
         engine: Some(Engine::Wasm),
     };
-    let text = format!("digest: sha256:{}\nname: x\nmodule: oci://h/r:t\nengine: native", "0".repeat(64));
+    let text =
+        format!("digest: sha256:{}\nname: x\nmodule: oci://h/r:t\nengine: native", "0".repeat(64));
     let policy = Policy::read(text.as_bytes(), &overrides).expect("a policy");
-    assert_eq!((policy.name.as_str(), policy.namespace.as_deref(), policy.engine), ("b", Some("c"), Engine::Wasm));
+    assert_eq!(
+        (policy.name.as_str(), policy.namespace.as_deref(), policy.engine),
+        ("b", Some("c"), Engine::Wasm)
+    );
     assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
 }
 
 #[test]
 fn the_schema_knows_the_modules_fields() {
     let schema = Policy::schema();
-    assert!(schema.pointer("/properties/forwarded_proto/properties/trust/properties/peers").is_some(), "{schema:#}");
+    assert!(
+        schema.pointer("/properties/forwarded_proto/properties/trust/properties/peers").is_some(),
+        "{schema:#}"
+    );
     assert!(schema.pointer("/properties/drain/properties/longest_request").is_some(), "{schema:#}");
     assert_eq!(schema["additionalProperties"], false);
 }
@@ -236,7 +362,9 @@ fn damaged() -> impl Strategy<Value = String> {
     let cut = (0..WHOLE.len(), 0_usize..30, proptest::sample::select(PIECES));
     proptest::collection::vec(cut, 1..5).prop_map(|cuts| {
         cuts.into_iter().fold(WHOLE.to_owned(), |text, (at, length, piece)| {
-            let whole = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let whole = |at: usize| {
+                (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+            };
             let start = whole(at);
             format!("{}{piece}{}", &text[..start], &text[whole(start + length)..])
         })

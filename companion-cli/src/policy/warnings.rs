@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use super::Policy;
 use super::file::Placement;
 
-/// The shortest prefix that passes for a load balancer's own addresses. No VPC of AWS is larger than a /16, and a site has a /48 of IPv6:
-/// a wider range always holds nodes and pods, too.
+/// The shortest prefix that passes for a load balancer's own addresses. No VPC of AWS is larger
+/// than a /16, and a site has a /48 of IPv6: a wider range always holds nodes and pods, too.
 const NARROWEST_WIDE: [u8; 2] = [15, 47];
 
 /// `has_namespace`: the policy names one.
@@ -18,20 +18,27 @@ pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
     {
         warnings.push(ROOT.into());
     }
-    let wide = policy.forwarded_proto.iter().flat_map(|proto| &proto.peers).filter(|range| is_wide(range));
+    let wide =
+        policy.forwarded_proto.iter().flat_map(|proto| &proto.peers).filter(|range| is_wide(range));
     warnings.extend(wide.map(|range| format!("forwarded_proto.trust.peers: `{range}` {WIDE}")));
     warnings
 }
 
-const ROOT: &str = "namespace: is not written, so it is `istio-system`. That is Istio's root namespace, where a selector reaches the gateways of all namespaces: write the gateway's own namespace, or name a Gateway of the Gateway API in `placement.gateway.name`";
+const ROOT: &str = "namespace: is not written, so it is `istio-system`. That is Istio's root \
+    namespace, where a selector reaches the gateways of all namespaces: write the gateway's own \
+    namespace, or name a Gateway of the Gateway API in `placement.gateway.name`";
 
-const WIDE: &str = "is wider than any load balancer's own addresses, so nodes and pods are in it. With `externalTrafficPolicy: Cluster` every stranger comes from a node's address: name the load balancer's subnets only";
+const WIDE: &str = "is wider than any load balancer's own addresses, so nodes and pods are in it. \
+    With `externalTrafficPolicy: Cluster` every stranger comes from a node's address: name the \
+    load balancer's subnets only";
 
-/// Whether a range that makes sense is too wide for the addresses of a load balancer. A range that holds every address is another matter,
-/// and the loopback interface's holds none but this host's.
+/// Whether a range that makes sense is too wide for the addresses of a load balancer. A range that
+/// holds every address is another matter, and the loopback interface's holds none but this host's.
 pub(crate) fn is_wide(range: &str) -> bool {
     let Some((address, length)) = range.split_once('/') else { return false };
-    let (Ok(address), Ok(length)) = (address.parse::<IpAddr>(), length.parse::<u8>()) else { return false };
+    let (Ok(address), Ok(length)) = (address.parse::<IpAddr>(), length.parse::<u8>()) else {
+        return false;
+    };
     let [v4, v6] = NARROWEST_WIDE;
     match address.to_canonical() {
         own if own.is_loopback() && length >= 8 => false,
@@ -47,7 +54,15 @@ mod tests {
 
     #[test]
     fn wider_than_a_network_is_wide() {
-        for range in ["10.0.0.0/8", "172.16.0.0/12", "104.16.0.0/13", "128.0.0.0/1", "::ffff:10.0.0.0/104", "fc00::/7", "2400:cb00::/32"] {
+        for range in [
+            "10.0.0.0/8",
+            "172.16.0.0/12",
+            "104.16.0.0/13",
+            "128.0.0.0/1",
+            "::ffff:10.0.0.0/104",
+            "fc00::/7",
+            "2400:cb00::/32",
+        ] {
             assert!(is_wide(range), "{range}");
         }
         for range in [

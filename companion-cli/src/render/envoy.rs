@@ -17,37 +17,59 @@ const DRAIN: TimeSpan = TimeSpan::seconds(600);
 
 pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
     let Placement::Envoy(envoy) = &policy.placement else {
-        return Err(Problem::new("placement", "is not an Envoy without a mesh: write `placement: {envoy: {}}`"));
+        return Err(Problem::new(
+            "placement",
+            "is not an Envoy without a mesh: write `placement: {envoy: {}}`",
+        ));
     };
     let Source::File(_) = source else {
-        let message = format!("`{}` is nothing that Envoy itself can load reliably: fetch it, and name the file", source.url());
+        let message = format!(
+            "`{}` is nothing that Envoy itself can load reliably: fetch it, and name the file",
+            source.url()
+        );
         return Err(Problem::new("module", message));
     };
     let [listen, app, admin] = addresses(envoy)?;
     let scheme = Scheme::of(policy, |part| format!("laststream-{part}"))?;
     let role = stream_role(policy, &scheme);
-    let module = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
+    let module =
+        Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
     let mut listeners = List::new().item(main(&scheme, module, listen));
     if let Some(port) = policy.gate_port {
         let role = gate_role(policy);
-        let filter = Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
-        listeners = listeners.note(format!("The gate: curl 127.0.0.1:{port}/status")).item(gate::listener("gate", port, policy, filter));
+        let filter = Map::new()
+            .with("name", role.name)
+            .with("typed_config", parts::wasm(&role, policy, source));
+        listeners = listeners
+            .note(format!("The gate: curl 127.0.0.1:{port}/status"))
+            .item(gate::listener("gate", port, policy, filter));
     }
     let mut clusters = List::new();
     if policy.gate_port.is_some() {
-        clusters = clusters.note("Envoy's own admin interface, which the gate asks.").item(cluster(ADMIN_CLUSTER, admin));
+        clusters = clusters
+            .note("Envoy's own admin interface, which the gate asks.")
+            .item(cluster(ADMIN_CLUSTER, admin));
     }
     let clusters = clusters.item(cluster("app", app));
-    let bootstrap = Map::new()
-        .with("admin", Map::new().with("address", address(admin)))
-        .with("static_resources", Map::new().with("listeners", listeners).with("clusters", clusters));
+    let bootstrap = Map::new().with("admin", Map::new().with("address", address(admin))).with(
+        "static_resources",
+        Map::new().with("listeners", listeners).with("clusters", clusters),
+    );
     let drain = policy.sizing.drain_time();
-    let more = if drain > DRAIN { format!(" --drain-time-s {}", drain.whole_seconds()) } else { String::new() };
-    let mut about = vec![format!("An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml{more}")];
+    let more = if drain > DRAIN {
+        format!(" --drain-time-s {}", drain.whole_seconds())
+    } else {
+        String::new()
+    };
+    let mut about = vec![format!(
+        "An Envoy on {listen}, in front of an app on {app}: envoy -c envoy.yaml{more}"
+    )];
     about.extend(scheme.about());
     if !scheme.filters().is_empty() {
         about.push(
-            "They are right for a listener without TLS, such as this one: `lint` says so of any other. `engine: wasm` is for any.".into(),
+            "They are right for a listener without TLS, such as this one: `lint` says so of any \
+                other. `engine: wasm` is for any."
+                .into(),
         );
     }
     Ok(other("envoy.yaml", &about, bootstrap))
@@ -63,7 +85,11 @@ fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], Problem> {
 }
 
 pub(super) fn stream_role(policy: &Policy, scheme: &Scheme<'_>) -> Role<'static> {
-    Role { name: "laststream", configuration: module_json::stream(policy, "gateway", scheme.is_told()), is_gate: false }
+    Role {
+        name: "laststream",
+        configuration: module_json::stream(policy, "gateway", scheme.is_told()),
+        is_gate: false,
+    }
 }
 
 pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
@@ -73,9 +99,14 @@ pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
 /// The listener in front of the app, with this filter in its place.
 pub(super) fn main(scheme: &Scheme<'_>, module: Map, listen: SocketAddr) -> Map {
     let teller = scheme.told().map(parts::teller);
-    let filters = teller.into_iter().chain([module]).chain(scheme.filters().iter().cloned()).chain([parts::router()]);
-    let route =
-        Map::new().with("match", Map::new().with("prefix", "/")).with("route", Map::new().with("cluster", "app").with("timeout", "0s"));
+    let filters = teller
+        .into_iter()
+        .chain([module])
+        .chain(scheme.filters().iter().cloned())
+        .chain([parts::router()]);
+    let route = Map::new()
+        .with("match", Map::new().with("prefix", "/"))
+        .with("route", Map::new().with("cluster", "app").with("timeout", "0s"));
     let removed = scheme.saved_in().map(|header| List::new().item(header));
     let host = Map::new()
         .with("name", "app")
@@ -89,16 +120,31 @@ pub(super) fn main(scheme: &Scheme<'_>, module: Map, listen: SocketAddr) -> Map 
         .with("use_remote_address", true)
         .note(WHY_EARLY)
         .with_some("early_header_mutation_extensions", scheme.early().map(parts::early_mutation))
-        .note("WebSockets are let through; they hold a drain until they end, unless the policy has them exempt.")
+        .note(
+            "WebSockets are let through; they hold a drain until they end, unless the policy has \
+            them exempt.",
+        )
         .with("upgrade_configs", List::new().item(Map::new().with("upgrade_type", "websocket")))
         .with("http_filters", filters.collect::<List>())
-        .with("route_config", Map::new().with("name", "main").with("virtual_hosts", List::new().item(host)));
-    let chain = Map::new().with("filters", List::new().item(Map::new().with("name", HCM).with("typed_config", manager)));
-    Map::new().with("name", "main").with("address", address(listen)).with("filter_chains", List::new().item(chain))
+        .with(
+            "route_config",
+            Map::new().with("name", "main").with("virtual_hosts", List::new().item(host)),
+        );
+    let chain = Map::new().with(
+        "filters",
+        List::new().item(Map::new().with("name", HCM).with("typed_config", manager)),
+    );
+    Map::new()
+        .with("name", "main")
+        .with("address", address(listen))
+        .with("filter_chains", List::new().item(chain))
 }
 
 pub(super) fn cluster(name: &str, at: SocketAddr) -> Map {
-    Map::new().with("name", name).with("connect_timeout", "1s").with("load_assignment", endpoints(name, at))
+    Map::new()
+        .with("name", name)
+        .with("connect_timeout", "1s")
+        .with("load_assignment", endpoints(name, at))
 }
 
 /// Where a cluster is.

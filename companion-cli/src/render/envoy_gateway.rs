@@ -14,26 +14,43 @@ const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfigurati
 
 pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
     let Placement::EnvoyGateway(gateway) = &policy.placement else {
-        return Err(Problem::new("placement", "is not Envoy Gateway: write `placement: {envoy_gateway: {gateway: NAME}}`"));
+        return Err(Problem::new(
+            "placement",
+            "is not Envoy Gateway: write `placement: {envoy_gateway: {gateway: NAME}}`",
+        ));
     };
     let mut about = vec![
-        "There is no gate here: its listener would need the module, and Envoy Gateway hands it to its own policies only. Its shutdown manager holds drains by connections.".to_owned(),
+        "There is no gate here: its listener would need the module, and Envoy Gateway hands it to \
+            its own policies only. Its shutdown manager holds drains by connections."
+            .to_owned(),
     ];
     let scheme = Scheme::of(policy, |part| format!("{}.{part}", policy.name))?;
     about.extend(scheme.about());
     let mut documents = vec![extension(policy, source, gateway, &scheme)?];
     let patches = patches(policy, gateway, &scheme);
     if !patches.is_empty() {
-        about.push("EnvoyPatchPolicy must be enabled in Envoy Gateway (extensionApis.enableEnvoyPatchPolicy). Without these patches nobody is trusted.".into());
         about.push(
-            "They are for plain HTTP listeners: one with TLS has its filters in /filter_chains/0 instead of /default_filter_chain.".into(),
+            "EnvoyPatchPolicy must be enabled in Envoy Gateway \
+            (extensionApis.enableEnvoyPatchPolicy). Without these patches nobody is \
+            trusted."
+                .into(),
+        );
+        about.push(
+            "They are for plain HTTP listeners: one with TLS has its filters in /filter_chains/0 \
+                instead of /default_filter_chain."
+                .into(),
         );
         documents.push(patch_policy(policy, gateway, patches));
     }
     Ok(objects("envoy-gateway.yaml", &about, &documents))
 }
 
-fn extension(policy: &Policy, source: &Source, gateway: &EnvoyGateway, scheme: &Scheme<'_>) -> Result<Map, Problem> {
+fn extension(
+    policy: &Policy,
+    source: &Source,
+    gateway: &EnvoyGateway,
+    scheme: &Scheme<'_>,
+) -> Result<Map, Problem> {
     let why_digest = "The digest of the image's manifest, not of the module in it.";
     let code = match source {
         Source::Image { repository, digest, .. } => {
@@ -45,13 +62,16 @@ fn extension(policy: &Policy, source: &Source, gateway: &EnvoyGateway, scheme: &
                 .with_some("pullSecretRef", secret);
             Map::new().with("type", "Image").with("image", image)
         }
-        Source::Download { url, checksum } => {
-            Map::new().with("type", "HTTP").with("http", Map::new().with("url", url.as_str()).with("sha256", checksum.as_str()))
-        }
+        Source::Download { url, checksum } => Map::new()
+            .with("type", "HTTP")
+            .with("http", Map::new().with("url", url.as_str()).with("sha256", checksum.as_str())),
         Source::File(path) => {
             return Err(Problem::new(
                 "module",
-                format!("`{path}` is a file, which Envoy Gateway cannot hand to its proxies: `oci://…` or `https://…`"),
+                format!(
+                    "`{path}` is a file, which Envoy Gateway cannot hand to its proxies: `oci://…` \
+                        or `https://…`"
+                ),
             ));
         }
     };
@@ -66,22 +86,37 @@ fn extension(policy: &Policy, source: &Source, gateway: &EnvoyGateway, scheme: &
         })
         .with("failOpen", policy.failure_policy == FailurePolicy::Open)
         .with("config", Node::from(&module_json::stream(policy, "gateway", scheme.is_told())));
-    let spec = Map::new().with("targetRefs", List::new().item(target(gateway))).with("wasm", List::new().item(wasm));
+    let spec = Map::new()
+        .with("targetRefs", List::new().item(target(gateway)))
+        .with("wasm", List::new().item(wasm));
     Ok(object("EnvoyExtensionPolicy", policy, spec))
 }
 
-fn patches(policy: &Policy, gateway: &EnvoyGateway, scheme: &Scheme<'_>) -> Vec<(&'static str, Map)> {
+fn patches(
+    policy: &Policy,
+    gateway: &EnvoyGateway,
+    scheme: &Scheme<'_>,
+) -> Vec<(&'static str, Map)> {
     const MANAGER: &str = "/default_filter_chain/filters/0/typed_config";
-    const NO_POLICY: &str = "ClientTrafficPolicy's earlyRequestHeaders cannot do it: it removes after it sets, so what was saved would be gone. What such a policy has put here is replaced.";
+    const NO_POLICY: &str = "ClientTrafficPolicy's earlyRequestHeaders cannot do it: it removes \
+        after it sets, so what was saved would be gone. What such a policy has put here is \
+        replaced.";
     let mut patches = Vec::new();
     for listener in &gateway.listeners {
-        let name = format!("{}/{}/{listener}", policy.namespace.as_deref().unwrap_or("default"), gateway.gateway);
+        let name = format!(
+            "{}/{}/{listener}",
+            policy.namespace.as_deref().unwrap_or("default"),
+            gateway.gateway
+        );
         let add = |kind: &str, path: String, value: Node| {
             let operation = Map::new().with("op", "add").with("path", path).with("value", value);
             Map::new().with("type", kind).with("name", name.as_str()).with("operation", operation)
         };
         for filter in scheme.told().map(parts::teller).iter().chain(scheme.filters()) {
-            patches.push(("In front of the module.", add(LISTENER, format!("{MANAGER}/http_filters/0"), filter.clone().into())));
+            patches.push((
+                "In front of the module.",
+                add(LISTENER, format!("{MANAGER}/http_filters/0"), filter.clone().into()),
+            ));
         }
         if let Some(early) = scheme.early() {
             let path = format!("{MANAGER}/early_header_mutation_extensions");
@@ -99,8 +134,12 @@ fn patches(policy: &Policy, gateway: &EnvoyGateway, scheme: &Scheme<'_>) -> Vec<
 }
 
 fn patch_policy(policy: &Policy, gateway: &EnvoyGateway, patches: Vec<(&'static str, Map)>) -> Map {
-    let patches = patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
-    let spec = Map::new().with("targetRef", target(gateway)).with("type", "JSONPatch").with("jsonPatches", patches);
+    let patches =
+        patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
+    let spec = Map::new()
+        .with("targetRef", target(gateway))
+        .with("type", "JSONPatch")
+        .with("jsonPatches", patches);
     object("EnvoyPatchPolicy", policy, spec)
 }
 
@@ -109,5 +148,9 @@ fn target(gateway: &EnvoyGateway) -> Map {
 }
 
 fn object(kind: &str, policy: &Policy, spec: Map) -> Map {
-    Map::new().with("apiVersion", API).with("kind", kind).with("metadata", metadata(policy, &policy.name)).with("spec", spec)
+    Map::new()
+        .with("apiVersion", API)
+        .with("kind", kind)
+        .with("metadata", metadata(policy, &policy.name))
+        .with("spec", spec)
 }

@@ -15,20 +15,42 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
         Placement::Waypoint(_) => {
             return Err(Problem::new(
                 "placement",
-                "a waypoint takes no listener from an EnvoyFilter, so there can be no gate: `render wasmplugin` counts there",
+                "a waypoint takes no listener from an EnvoyFilter, so there can be no gate: \
+                    `render wasmplugin` counts there",
             ));
         }
-        Placement::EnvoyGateway(_) => return Err(Problem::new("placement", "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`")),
-        Placement::Envoy(_) => return Err(Problem::new("placement", "an Envoy without a mesh knows no EnvoyFilters: `render envoy`")),
+        Placement::EnvoyGateway(_) => {
+            return Err(Problem::new(
+                "placement",
+                "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`",
+            ));
+        }
+        Placement::Envoy(_) => {
+            return Err(Problem::new(
+                "placement",
+                "an Envoy without a mesh knows no EnvoyFilters: `render envoy`",
+            ));
+        }
     }
     let scheme = Scheme::of(policy, |part| name_of(policy, part))?;
-    let patches = [configurations(policy, source, &scheme), filters(policy, &scheme), gate(policy), around_requests(policy, &scheme)];
-    let mut about = vec![
-        "Apply it before the proxies start, or restart them after it: on a busy proxy Istio replaces the listeners, and requests that began before are not counted.".to_owned(),
-        "Later changes of the module or of its configuration replace no listener. Delete it only together with the hook that asks the gate.".to_owned(),
+    let patches = [
+        configurations(policy, source, &scheme),
+        filters(policy, &scheme),
+        gate(policy),
+        around_requests(policy, &scheme),
+    ];
+    let mut about =
+        vec![
+        "Apply it before the proxies start, or restart them after it: on a busy proxy Istio \
+            replaces the listeners, and requests that began before are not counted.".to_owned(),
+        "Later changes of the module or of its configuration replace no listener. Delete it only \
+            together with the hook that asks the gate.".to_owned(),
     ];
     if !scheme.filters().is_empty() {
-        about.push("Changes of `forwarded_proto` do replace listeners: Envoy's own filters stand in them.".into());
+        about.push(
+            "Changes of `forwarded_proto` do replace listeners: Envoy's own filters stand in them."
+                .into(),
+        );
     }
     if matches!(&policy.placement, Placement::Gateway(gateway) if gateway.name.is_some()) {
         about.push(MADE_BY_ISTIO.into());
@@ -39,15 +61,20 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
 }
 
 /// A secret's content in the resource would be there for everybody to read.
-pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull with the docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull secrets, and no gate.";
+pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull with the \
+    docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull \
+    secrets, and no gate.";
 
-const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. The stop hook comes from `render lifecycle --for helm-values`; the annotations of `render proxy-config` belong under `spec.infrastructure.annotations` of the Gateway.";
+const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. The stop hook comes from \
+    `render lifecycle --for helm-values`; the annotations of `render proxy-config` belong under \
+    `spec.infrastructure.annotations` of the Gateway.";
 
 /// A patch, and why it is there.
 type Patch = (&'static str, Map);
 
 fn object(policy: &Policy, patches: impl IntoIterator<Item = Patch>) -> Map {
-    let patches = patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
+    let patches =
+        patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
     let selector = pods(policy).map(|labels| Map::new().with("labels", labels));
     let targets = target_refs(policy);
     Map::new()
@@ -57,7 +84,8 @@ fn object(policy: &Policy, patches: impl IntoIterator<Item = Patch>) -> Map {
         .with("spec", spec(selector, targets).with("configPatches", patches))
 }
 
-/// Resources without a priority are applied before this one, so of all that is inserted first laststream's filters end up in front.
+/// Resources without a priority are applied before this one, so of all that is inserted first
+/// laststream's filters end up in front.
 const PRIORITY: u16 = 100;
 
 fn spec(selector: Option<Map>, targets: Option<List>) -> Map {
@@ -65,11 +93,15 @@ fn spec(selector: Option<Map>, targets: Option<List>) -> Map {
         .with_some("workloadSelector", selector)
         .note("By name: a selector would reach the same labels on other gateways.")
         .with_some("targetRefs", targets)
-        .note("Patches of equal priority are applied by age: without it the order changes when another resource is applied again.")
+        .note(
+            "Patches of equal priority are applied by age: without it the order changes when \
+            another resource is applied again.",
+        )
         .with("priority", PRIORITY)
 }
 
-/// Names must differ over all resources on a proxy: one that is there twice makes Envoy refuse the whole update.
+/// Names must differ over all resources on a proxy: one that is there twice makes Envoy refuse the
+/// whole update.
 pub(super) fn name_of(policy: &Policy, part: &str) -> String {
     match &policy.namespace {
         Some(namespace) => format!("{}.{namespace}.{part}", policy.name),
@@ -87,13 +119,20 @@ fn context_of(scope: &str) -> &'static str {
 }
 
 fn configurations(policy: &Policy, source: &Source, scheme: &Scheme<'_>) -> Vec<Patch> {
-    const COUNTER: &str = "The module for the requests. As an extension configuration: only there does Istio's agent fetch oci://.";
+    const COUNTER: &str = "The module for the requests. As an extension configuration: only there \
+        does Istio's agent fetch oci://.";
     const GATE: &str = "The module for the gate.";
-    let of_role = |role: &Role<'_>| Map::new().with("name", role.name).with("typed_config", parts::wasm(role, policy, source));
+    let of_role = |role: &Role<'_>| {
+        Map::new().with("name", role.name).with("typed_config", parts::wasm(role, policy, source))
+    };
     let mut patches: Vec<Patch> = Vec::new();
     for (scope, with_proto) in scopes(policy) {
         let name = name_of(policy, scope);
-        let role = Role { name: &name, configuration: module_json::stream(policy, scope, with_proto && scheme.is_told()), is_gate: false };
+        let role = Role {
+            name: &name,
+            configuration: module_json::stream(policy, scope, with_proto && scheme.is_told()),
+            is_gate: false,
+        };
         patches.push((COUNTER, patch("EXTENSION_CONFIG", None, "ADD", of_role(&role))));
     }
     if policy.gate_port.is_some() {
@@ -104,28 +143,48 @@ fn configurations(policy: &Policy, source: &Source, scheme: &Scheme<'_>) -> Vec<
     patches
 }
 
-/// Later ones end up in front: who the peer is comes after the module here, and before it in the chain; Envoy's own filters the other way.
+/// Later ones end up in front: who the peer is comes after the module here, and before it in the
+/// chain; Envoy's own filters the other way.
 fn filters(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
-    const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It names none of them: one that is not there would silently leave it out.";
-    const RESTORED: &str = "Behind the module, which counts what came: of two that are inserted first, the later one is first.";
-    const PEER: &str = "In front of the module: of two that are inserted first, the later one is first.";
+    const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It \
+        names none of them: one that is not there would silently leave it out.";
+    const RESTORED: &str = "Behind the module, which counts what came: of two that are inserted \
+        first, the later one is first.";
+    const PEER: &str =
+        "In front of the module: of two that are inserted first, the later one is first.";
     let mut patches: Vec<Patch> = Vec::new();
     for (scope, with_proto) in scopes(policy) {
         let context = Some(in_managers(context_of(scope)));
         let restoring = scheme.filters().iter().rev().filter(|_| with_proto);
-        patches.extend(restoring.map(|filter| (RESTORED, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter.clone()))));
-        patches.push((COUNTER, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", parts::discovered(&name_of(policy, scope)))));
+        patches.extend(restoring.map(|filter| {
+            (RESTORED, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter.clone()))
+        }));
+        patches.push((
+            COUNTER,
+            patch(
+                "HTTP_FILTER",
+                context.clone(),
+                "INSERT_FIRST",
+                parts::discovered(&name_of(policy, scope)),
+            ),
+        ));
         if let Some(told) = scheme.told().filter(|_| with_proto) {
-            patches.push((PEER, patch("HTTP_FILTER", context, "INSERT_FIRST", parts::teller(told))));
+            patches
+                .push((PEER, patch("HTTP_FILTER", context, "INSERT_FIRST", parts::teller(told))));
         }
     }
     patches
 }
 
 fn gate(policy: &Policy) -> Vec<Patch> {
-    const GATE: &str = "The gate. The listener needs its name: Istio drops one without, and says nothing.";
+    const GATE: &str =
+        "The gate. The listener needs its name: Istio drops one without, and says nothing.";
     let Some(port) = policy.gate_port else { return Vec::new() };
-    let context = if matches!(policy.placement, Placement::Sidecar(_)) { "SIDECAR_OUTBOUND" } else { "GATEWAY" };
+    let context = if matches!(policy.placement, Placement::Sidecar(_)) {
+        "SIDECAR_OUTBOUND"
+    } else {
+        "GATEWAY"
+    };
     let name = name_of(policy, "gate");
     let listener = gate::listener(&name, port, policy, parts::discovered(&name));
     vec![(GATE, patch("LISTENER", Some(Map::new().with("context", context)), "ADD", listener))]
@@ -133,15 +192,29 @@ fn gate(policy: &Policy) -> Vec<Patch> {
 
 /// What happens to headers before the first filter and behind the last.
 fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
-    let context = if matches!(policy.placement, Placement::Sidecar(_)) { "SIDECAR_INBOUND" } else { "GATEWAY" };
+    let context = if matches!(policy.placement, Placement::Sidecar(_)) {
+        "SIDECAR_INBOUND"
+    } else {
+        "GATEWAY"
+    };
     let manager = scheme.early().map(|early| {
-        let manager = Map::new().with("@type", HCM_TYPE).with("early_header_mutation_extensions", parts::early_mutation(early));
+        let manager = Map::new()
+            .with("@type", HCM_TYPE)
+            .with("early_header_mutation_extensions", parts::early_mutation(early));
         let manager = Map::new().with("name", HCM).with("typed_config", manager);
         (WHY_EARLY, patch("NETWORK_FILTER", Some(in_managers(context)), "MERGE", manager))
     });
     let routes = scheme.saved_in().map(|header| {
         let routes = Map::new().with("request_headers_to_remove", List::new().item(header));
-        (WHY_REMOVED, patch("ROUTE_CONFIGURATION", Some(Map::new().with("context", context)), "MERGE", routes))
+        (
+            WHY_REMOVED,
+            patch(
+                "ROUTE_CONFIGURATION",
+                Some(Map::new().with("context", context)),
+                "MERGE",
+                routes,
+            ),
+        )
     });
     manager.into_iter().chain(routes).collect()
 }
@@ -159,7 +232,11 @@ fn patch(apply_to: &str, matching: Option<Map>, operation: &str, value: Map) -> 
 }
 
 /// What restores the scheme, without the module: WasmPlugins cannot carry it.
-pub(super) fn around_the_module(policy: &Policy, scheme: &Scheme<'_>, context: &'static str) -> Option<Map> {
+pub(super) fn around_the_module(
+    policy: &Policy,
+    scheme: &Scheme<'_>,
+    context: &'static str,
+) -> Option<Map> {
     let peer = scheme.told().map(|told| {
         (
             "In front of the module, whose place Istio has chosen.",

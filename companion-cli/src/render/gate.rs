@@ -1,4 +1,5 @@
-//! The gate's listener, and what stands in front of the gate: the address that its connection came in on, and its secret, from Envoy itself.
+//! The gate's listener, and what stands in front of the gate: the address that its connection came
+//! in on, and its secret, from Envoy itself.
 
 use laststream_filter::gate::access::ADDRESS_KEY;
 
@@ -9,28 +10,46 @@ use crate::policy::module_json::SECRET_KEY;
 use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
 
-/// What Envoy waits beyond the gate's deadline before it ends a request that is held; the gate itself answers within 5 s.
+/// What Envoy waits beyond the gate's deadline before it ends a request that is held; the gate
+/// itself answers within 5 s.
 const AFTER_THE_DEADLINE: TimeSpan = TimeSpan::seconds(10);
 
 /// The gate's listener around its filter.
 pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> Map {
-    let nobody = Map::new().with("status", 503_u16).with("body", Map::new().with("inline_string", "the gate is not there\n"));
-    let route = Map::new().with("match", Map::new().with("prefix", "/")).with("direct_response", nobody);
+    let nobody = Map::new()
+        .with("status", 503_u16)
+        .with("body", Map::new().with("inline_string", "the gate is not there\n"));
+    let route =
+        Map::new().with("match", Map::new().with("prefix", "/")).with("direct_response", nobody);
     let host = Map::new()
         .with("name", "gate")
         .with("domains", List::new().item("*"))
-        .note("Nobody comes here while the gate works; if it does not, nothing says that one may go.")
+        .note(
+            "Nobody comes here while the gate works; if it does not, nothing says that one may go.",
+        )
         .with("routes", List::new().item(route));
     let manager = Map::new()
         .with("@type", HCM_TYPE)
         .note("Requests to the gate do not hold the drain: the gate leaves this name out.")
         .with("stat_prefix", "laststream")
-        .note("A living gate answers every hook before. One that is held by a VM that has died gets Envoy's 504 then, and must ask again.")
-        .with("stream_idle_timeout", (policy.sizing.deadline + AFTER_THE_DEADLINE).rounded_up().to_string())
+        .note(
+            "A living gate answers every hook before. One that is held by a VM that has died \
+            gets Envoy's 504 then, and must ask again.",
+        )
+        .with(
+            "stream_idle_timeout",
+            (policy.sizing.deadline + AFTER_THE_DEADLINE).rounded_up().to_string(),
+        )
         .with_some("early_header_mutation_extensions", early_mutation(policy))
         .with("http_filters", filters(policy).chain([filter, router()]).collect::<List>())
-        .with("route_config", Map::new().with("name", name).with("virtual_hosts", List::new().item(host)));
-    let chain = Map::new().with("filters", List::new().item(Map::new().with("name", HCM).with("typed_config", manager)));
+        .with(
+            "route_config",
+            Map::new().with("name", name).with("virtual_hosts", List::new().item(host)),
+        );
+    let chain = Map::new().with(
+        "filters",
+        List::new().item(Map::new().with("name", HCM).with("typed_config", manager)),
+    );
     Map::new()
         .with("name", name)
         .note("The loopback interface: nobody from outside may ask.")
@@ -40,8 +59,10 @@ pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> M
         .with("filter_chains", List::new().item(chain))
 }
 
-const INJECTOR_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.credential_injector.v3.CredentialInjector";
-const CREDENTIAL_TYPE: &str = "type.googleapis.com/envoy.extensions.http.injected_credentials.generic.v3.Generic";
+const INJECTOR_TYPE: &str =
+    "type.googleapis.com/envoy.extensions.filters.http.credential_injector.v3.CredentialInjector";
+const CREDENTIAL_TYPE: &str =
+    "type.googleapis.com/envoy.extensions.http.injected_credentials.generic.v3.Generic";
 
 /// The header that Envoy itself writes the secret of SDS into; clients cannot.
 const EXPECTED: &str = "x-laststream-expected-secret";
@@ -62,7 +83,12 @@ fn early_mutation(policy: &Policy) -> Option<List> {
     matches!(policy.gate_secret, Some(GateSecret::Sds(_))).then(|| {
         let removal = Map::new().with("remove", EXPECTED);
         early_mutations(
-            List::new().note("Only Envoy writes this header: a client's own would be the secret that is expected.").item(removal),
+            List::new()
+                .note(
+                    "Only Envoy writes this header: a client's own would be the secret \
+                that is expected.",
+                )
+                .item(removal),
         )
     })
 }
@@ -70,15 +96,24 @@ fn early_mutation(policy: &Policy) -> Option<List> {
 /// What the gate reads from filter state.
 fn teller(policy: &Policy) -> Map {
     let address = List::new()
-        .note("Proves that a client is on the loopback interface. destination.address would be what a PROXY protocol header claims.")
+        .note(
+            "Proves that a client is on the loopback interface. destination.address would be \
+            what a PROXY protocol header claims.",
+        )
         .item(state(ADDRESS_KEY, "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%".into()));
     let states = match &policy.gate_secret {
         None => address,
         Some(GateSecret::Environment(name)) => address
-            .note("The secret, from the proxy's environment. While the variable is not set, the gate refuses what needs the secret.")
+            .note(
+                "The secret, from the proxy's environment. While the variable is not set, the \
+                gate refuses what needs the secret.",
+            )
             .item(state(SECRET_KEY, format!("%ENVIRONMENT({name})%"))),
         Some(GateSecret::Sds(_)) => address
-            .note("The secret, from the filter in front. While SDS has none, the gate refuses what needs the secret.")
+            .note(
+                "The secret, from the filter in front. While SDS has none, the gate refuses what \
+                needs the secret.",
+            )
             .item(state(SECRET_KEY, format!("%REQ({EXPECTED})%"))),
     };
     let config = Map::new().with("@type", FILTER_STATE_TYPE).with("on_request_headers", states);
@@ -86,12 +121,21 @@ fn teller(policy: &Policy) -> Map {
 }
 
 fn state(key: &str, format: String) -> Map {
-    let format = Map::new().with("text_format_source", Map::new().with("inline_string", format)).with("omit_empty_values", true);
-    Map::new().with("object_key", key).with("factory_key", "envoy.string").with("format_string", format)
+    let format = Map::new()
+        .with("text_format_source", Map::new().with("inline_string", format))
+        .with("omit_empty_values", true);
+    Map::new()
+        .with("object_key", key)
+        .with("factory_key", "envoy.string")
+        .with("format_string", format)
 }
 
 fn injector(path: &str) -> Map {
-    let folder = path.rsplit_once('/').map(|(folder, _)| folder).filter(|folder| !folder.is_empty()).unwrap_or("/");
+    let folder = path
+        .rsplit_once('/')
+        .map(|(folder, _)| folder)
+        .filter(|folder| !folder.is_empty())
+        .unwrap_or("/");
     let file = Map::new()
         .with("path", path)
         .note("Kubernetes replaces the files of a Secret by moving a link in their folder.")
@@ -106,6 +150,11 @@ fn injector(path: &str) -> Map {
         .with("overwrite", true)
         .note("Without a secret the gate itself refuses, and says why.")
         .with("allow_request_without_credential", true)
-        .with("credential", Map::new().with("name", "envoy.http.injected_credentials.generic").with("typed_config", credential));
+        .with(
+            "credential",
+            Map::new()
+                .with("name", "envoy.http.injected_credentials.generic")
+                .with("typed_config", credential),
+        );
     Map::new().with("name", "envoy.filters.http.credential_injector").with("typed_config", config)
 }

@@ -1,4 +1,5 @@
-//! The stop hook: a client that every Istio proxy image has, asking the gate until it says that one may go.
+//! The stop hook: a client that every Istio proxy image has, asking the gate until it says that one
+//! may go.
 
 use crate::policy::file::GateSecret;
 use crate::policy::{KUBELET, Policy, Problem};
@@ -9,12 +10,16 @@ use crate::yaml::{List, Map};
 pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
     let command = List::new()
         .note(
-            "In every proxy image, distroless ones too. It asks until the answer is 200, which the gate gives when it is drained, or over.",
+            "In every proxy image, distroless ones too. It asks until the answer is 200, which the \
+                gate gives when it is drained, or over.",
         )
         .item("pilot-agent")
         .item("wait")
         .item(format!("--url=http://127.0.0.1:{port}/prestop"))
-        .note("One second above the gate's deadline: it ends there only where the gate does not answer at all.")
+        .note(
+            "One second above the gate's deadline: it ends there only where the gate does not \
+            answer at all.",
+        )
         .item(format!("--timeoutSeconds={}", timeout(policy)))
         .item("--periodMillis=250");
     let command = match &policy.gate_secret {
@@ -24,14 +29,20 @@ pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
     Map::new().with("preStop", Map::new().with("exec", Map::new().with("command", command)))
 }
 
-/// `pilot-agent wait` sends no headers, and kubelet puts no variables into a hook's command: a shell does.
+/// `pilot-agent wait` sends no headers, and kubelet puts no variables into a hook's command: a
+/// shell does.
 fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
     List::new()
-        .note("It asks until the answer is 200, which the gate gives when it is drained, or over. The shell puts the secret into the URL; an image without one needs `laststream wait`, which reads LASTSTREAM_SECRET itself.")
+        .note(
+            "It asks until the answer is 200, which the gate gives when it is drained, or over. \
+            The shell puts the secret into the URL; an image without one needs `laststream wait`, \
+            which reads LASTSTREAM_SECRET itself.",
+        )
         .item("sh")
         .item("-c")
         .item(format!(
-            "exec pilot-agent wait --url=\"http://127.0.0.1:{port}/prestop?secret=${name}\" --timeoutSeconds={} --periodMillis=250",
+            "exec pilot-agent wait --url=\"http://127.0.0.1:{port}/prestop?secret=${name}\" \
+                --timeoutSeconds={} --periodMillis=250",
             timeout(policy)
         ))
 }
@@ -44,14 +55,15 @@ fn timeout(policy: &Policy) -> u64 {
 pub(super) fn why_grace(policy: &Policy) -> String {
     let sizing = &policy.sizing;
     format!(
-        "{} until the gate's deadline (the longest request: {}), {} for Istio's agent if the deadline is reached, {KUBELET} for kubelet.",
+        "{} until the gate's deadline (the longest request: {}), {} for Istio's agent if the \
+            deadline is reached, {KUBELET} for kubelet.",
         sizing.deadline, sizing.longest_request, sizing.agent,
     )
 }
 
 /// Why there is no rendered hook where the secret comes from SDS.
-pub(super) const NO_HOOK: &str =
-    "`pilot-agent wait` cannot read it from a file: write the hook with `laststream wait --secret-file FILE`, or take `environment`";
+pub(super) const NO_HOOK: &str = "`pilot-agent wait` cannot read it from a file: write the hook \
+    with `laststream wait --secret-file FILE`, or take `environment`";
 
 /// The gate's port, without which there is nothing to ask.
 pub(super) fn port(policy: &Policy) -> Result<u16, Problem> {
@@ -59,6 +71,10 @@ pub(super) fn port(policy: &Policy) -> Result<u16, Problem> {
         return Err(Problem::new("gate.secret", NO_HOOK));
     }
     policy.gate_port.ok_or_else(|| {
-        Problem::new("gate", "there is none, and a stop hook asks the gate: leave `enabled: false` out, or place it where a gate can be")
+        Problem::new(
+            "gate",
+            "there is none, and a stop hook asks the gate: leave `enabled: false` \
+            out, or place it where a gate can be",
+        )
     })
 }

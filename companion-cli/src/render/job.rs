@@ -1,40 +1,64 @@
-//! A Job beside a sidecar: the command waits for the proxy, and ends it when the last outbound stream is out.
+//! A Job beside a sidecar: the command waits for the proxy, and ends it when the last outbound
+//! stream is out.
 
 use super::{File, other, proxy_config};
 use crate::policy::file::{Job, Placement};
 use crate::policy::{Policy, Problem};
 use crate::yaml::{List, Map};
 
-/// Where the program is put for the Job's container, whose image need not know of it. No image has it there itself.
+/// Where the program is put for the Job's container, whose image need not know of it. No image has
+/// it there itself.
 const FOLDER: &str = "/opt/laststream";
 const VOLUME: &str = "laststream";
 const GATE: u16 = 15091;
 
 pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
     let Some(job) = &policy.job else {
-        return Err(Problem::new("job", "is required for a Job: write `job: {container: NAME, command: [...], program_image: IMAGE}`"));
+        return Err(Problem::new(
+            "job",
+            "is required for a Job: write `job: {container: NAME, command: [...], program_image: \
+                IMAGE}`",
+        ));
     };
     let Placement::Sidecar(sidecar) = &policy.placement else {
-        return Err(Problem::new("placement", "a Job has a sidecar, or needs no wrapper: write `placement: {sidecar: {}}`"));
+        return Err(Problem::new(
+            "placement",
+            "a Job has a sidecar, or needs no wrapper: write `placement: {sidecar: {}}`",
+        ));
     };
     let name = job.name.as_deref().unwrap_or(&policy.name);
-    // Jobs are short: while a counter is young, only Envoy's own count can show that no stream is older.
-    let metadata = proxy_config::annotations(policy).ok().map(|annotations| Map::new().with("annotations", annotations));
-    let template = Map::new().with_some("metadata", metadata).with("spec", pod(policy, job, sidecar.native));
+    // Jobs are short: while a counter is young, only Envoy's own count can show that no stream is
+    // older.
+    let metadata = proxy_config::annotations(policy)
+        .ok()
+        .map(|annotations| Map::new().with("annotations", annotations));
+    let template =
+        Map::new().with_some("metadata", metadata).with("spec", pod(policy, job, sidecar.native));
     let template = Map::new().with("template", template);
-    let (kind, spec) =
-        if job.cron { ("CronJob", Map::new().with("jobTemplate", Map::new().with("spec", template))) } else { ("Job", template) };
+    let (kind, spec) = if job.cron {
+        ("CronJob", Map::new().with("jobTemplate", Map::new().with("spec", template)))
+    } else {
+        ("Job", template)
+    };
     let document = Map::new()
         .with("apiVersion", "batch/v1")
         .with("kind", kind)
-        .with("metadata", Map::new().with("name", name).with_some("namespace", policy.namespace.as_deref()))
+        .with(
+            "metadata",
+            Map::new().with("name", name).with_some("namespace", policy.namespace.as_deref()),
+        )
         .with("spec", spec);
     let about = [
         format!(
-            "A patch for the {kind} `{name}`: under `patches` of a kustomization. It replaces loops that ask 15020, `pkill`, shared process namespaces and containers that kill the proxy."
+            "A patch for the {kind} `{name}`: under `patches` of a kustomization. It replaces \
+                loops that ask 15020, `pkill`, shared process namespaces and containers that kill \
+                the proxy."
         ),
-        "The container's own `args`, if it has any, still follow: leave them out of the policy's command.".to_owned(),
-        "The exit code is the command's own, signals reach it, and nothing is waited for without end: see `laststream exec --help`."
+        "The container's own `args`, if it has any, still follow: leave them out of the policy's \
+            command."
+            .to_owned(),
+        "The exit code is the command's own, signals reach it, and nothing is waited for without \
+            end: see `laststream exec --help`."
             .to_owned(),
     ];
     Ok(other("job.yaml", &about, document))
@@ -49,12 +73,17 @@ fn pod(policy: &Policy, job: &Job, is_native: bool) -> Map {
         .with("image", job.program_image.as_str())
         .with("command", List::new().item(program).item("install").item(FOLDER))
         .with("volumeMounts", mount());
-    let container =
-        Map::new().with("name", job.container.as_str()).with("command", command(policy, job, is_native)).with("volumeMounts", mount());
+    let container = Map::new()
+        .with("name", job.container.as_str())
+        .with("command", command(policy, job, is_native))
+        .with("volumeMounts", mount());
     Map::new()
         .with("initContainers", List::new().item(install))
         .with("containers", List::new().item(container))
-        .with("volumes", List::new().item(Map::new().with("name", VOLUME).with("emptyDir", Map::new())))
+        .with(
+            "volumes",
+            List::new().item(Map::new().with("name", VOLUME).with("emptyDir", Map::new())),
+        )
 }
 
 fn command(policy: &Policy, job: &Job, is_native: bool) -> List {
@@ -63,7 +92,8 @@ fn command(policy: &Policy, job: &Job, is_native: bool) -> List {
         command = command.item(format!("--gate=http://127.0.0.1:{port}"));
     }
     if is_native {
-        command = command.note("Kubernetes ends a native sidecar by itself.").item("--end-proxy=never");
+        command =
+            command.note("Kubernetes ends a native sidecar by itself.").item("--end-proxy=never");
     }
     command = command.note("Behind this, the container's own command.").item("--");
     job.command.iter().fold(command, |command, word| command.item(word.as_str()))

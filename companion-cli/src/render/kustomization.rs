@@ -4,13 +4,16 @@ use super::{File, other};
 use crate::yaml::{List, Map};
 
 pub(super) fn render(files: &[File]) -> Option<File> {
-    let resources: Vec<&str> = files.iter().filter(|file| file.applies).map(|file| file.name.as_str()).collect();
+    let resources: Vec<&str> =
+        files.iter().filter(|file| file.applies).map(|file| file.name.as_str()).collect();
     if resources.is_empty() {
         return None;
     }
-    let about = [
-        "In overlays change an EnvoyFilter by JSON patches (op, path, value): a strategic merge would replace all of configPatches, `images` does not know oci:// addresses, and `labels` no workloadSelector.".to_owned(),
-    ];
+    let about =
+        ["In overlays change an EnvoyFilter by JSON patches (op, path, value): a strategic merge \
+            would replace all of configPatches, `images` does not know oci:// addresses, and \
+            `labels` no workloadSelector."
+            .to_owned()];
     let kustomization = Map::new()
         .with("apiVersion", "kustomize.config.k8s.io/v1beta1")
         .with("kind", "Kustomization")

@@ -9,15 +9,21 @@ use crate::yaml::{List, Map};
 pub(super) fn render(policy: &Policy, home: Home) -> Result<File, Problem> {
     let port = hook::port(policy)?;
     match (&policy.placement, home) {
-        (Placement::Gateway(_), Home::NativeSidecar) => {
-            Err(Problem::new("placement", "a gateway has no app, so its proxy is no sidecar: `--for gateway-chart` or `--for pod`"))
-        }
+        (Placement::Gateway(_), Home::NativeSidecar) => Err(Problem::new(
+            "placement",
+            "a gateway has no app, so its proxy is no sidecar: `--for gateway-chart` or `--for \
+                pod`",
+        )),
         (Placement::Gateway(gateway), Home::GatewayChart | Home::Pod) if gateway.name.is_some() => {
-            Err(Problem::new("placement.gateway.name", "Istio makes this gateway's Deployment, from no chart: `--for helm-values`"))
+            Err(Problem::new(
+                "placement.gateway.name",
+                "Istio makes this gateway's Deployment, from no chart: `--for helm-values`",
+            ))
         }
         (Placement::Sidecar(_), Home::GatewayChart) => Err(Problem::new(
             "placement",
-            "a sidecar does not come from the gateway chart: `--for pod`, `--for native-sidecar` or `--for helm-values`",
+            "a sidecar does not come from the gateway chart: `--for pod`, `--for native-sidecar` \
+                or `--for helm-values`",
         )),
         (Placement::Gateway(_) | Placement::Sidecar(_), _) => Ok(match home {
             Home::Pod => deployment(policy, port, false, "lifecycle.pod.yaml"),
@@ -27,7 +33,8 @@ pub(super) fn render(policy: &Policy, home: Home) -> Result<File, Problem> {
         }),
         _ => Err(Problem::new(
             "placement",
-            "has no pilot-agent that could ask the gate in a stop hook: Istio's gateways and sidecars have one",
+            "has no pilot-agent that could ask the gate in a stop hook: Istio's gateways and \
+                sidecars have one",
         )),
     }
 }
@@ -36,22 +43,32 @@ pub(super) fn render(policy: &Policy, home: Home) -> Result<File, Problem> {
 fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
     let container = Map::new()
         .with("name", "istio-proxy")
-        .note("Istio's webhook puts the real image here; where it does not inject, the pod cannot start.")
+        .note(
+            "Istio's webhook puts the real image here; where it does not inject, the pod cannot \
+            start.",
+        )
         .with("image", "auto")
-        .note("Left out, the API server writes Always, as for every image without a tag, and each start of a pod asks the registry.")
+        .note(
+            "Left out, the API server writes Always, as for every image without a tag, and each \
+            start of a pod asks the registry.",
+        )
         .with("imagePullPolicy", "IfNotPresent")
         .with("lifecycle", lifecycle(port, policy));
-    let pod = Map::new().note(why_grace(policy)).with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
+    let pod = Map::new()
+        .note(why_grace(policy))
+        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
     let pod = if is_native {
         pod.note(
-            "Here, although it becomes an init container: the webhook looks for customizations among the containers, and moves this one.",
+            "Here, although it becomes an init container: the webhook looks for customizations \
+                among the containers, and moves this one.",
         )
     } else {
         pod
     };
     let pod = pod.with("containers", List::new().item(container));
     let about = std::iter::once(format!(
-        "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file {file}, or under `patches` of a kustomization, where a `target` may name others.",
+        "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file {file}, or \
+            under `patches` of a kustomization, where a `target` may name others.",
         workload(policy)
     ));
     let about: Vec<String> = about.chain(replaces(policy, is_native).map(String::from)).collect();
@@ -61,16 +78,26 @@ fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
 /// What of Istio's own it replaces, and what it does not do.
 fn replaces(policy: &Policy, is_native: bool) -> impl Iterator<Item = &'static str> {
     const NATIVE: [&str; 2] = [
-        "Of Istio's own hooks it replaces the native sidecar's preStop, `pilot-agent request POST drain`; the gate makes that call itself, at zero. Without any hook kubelet already keeps the proxy until the app has ended: this one makes traffic leave first, counts, and says why it waits.",
-        "Both hooks, the app's and this one, begin at once: the app needs a hook of its own if it closes its listener at SIGTERM.",
+        "Of Istio's own hooks it replaces the native sidecar's preStop, `pilot-agent request POST \
+            drain`; the gate makes that call itself, at zero. Without any hook kubelet already \
+            keeps the proxy until the app has ended: this one makes traffic leave first, counts, \
+            and says why it waits.",
+        "Both hooks, the app's and this one, begin at once: the app needs a hook of its own if it \
+            closes its listener at SIGTERM.",
     ];
     const INJECTED: [&str; 2] = [
-        "Of Istio's own hooks it replaces none: an injected container has no preStop, and its postStart (holdApplicationUntilProxyStarts) stays. Where sidecars are native, it replaces their preStop: see `--for native-sidecar`.",
-        "It delays SIGTERM for the proxy only: the app gets its own at once, and must finish what it has begun.",
+        "Of Istio's own hooks it replaces none: an injected container has no preStop, and its \
+            postStart (holdApplicationUntilProxyStarts) stays. Where sidecars are native, it \
+            replaces their preStop: see `--for native-sidecar`.",
+        "It delays SIGTERM for the proxy only: the app gets its own at once, and must finish what \
+            it has begun.",
     ];
     const GATEWAY: [&str; 2] = [
-        "For a gateway that is a Deployment of its own, with a container `istio-proxy` and the image `auto`. It replaces no hook: Istio gives gateways none, unless global.proxy.lifecycle does.",
-        "A gateway's pod has no app that would keep it; this hook, or the agent's five seconds, is all there is.",
+        "For a gateway that is a Deployment of its own, with a container `istio-proxy` and the \
+            image `auto`. It replaces no hook: Istio gives gateways none, unless \
+            global.proxy.lifecycle does.",
+        "A gateway's pod has no app that would keep it; this hook, or the agent's five seconds, is \
+            all there is.",
     ];
     match (&policy.placement, is_native) {
         (Placement::Gateway(_), _) => GATEWAY,
@@ -98,18 +125,31 @@ pub(super) fn workload(policy: &Policy) -> &str {
 
 fn helm_values(policy: &Policy, port: u16) -> File {
     let about = [
-        "Values for Istio's istiod chart. They replace Istio's own hooks in every proxy that it injects or makes for a Gateway: the native sidecar's preStop (`pilot-agent request POST drain`) and the postStart `pilot-agent wait` of holdApplicationUntilProxyStarts. Waypoints have no hook at all.".to_owned(),
-        "Every proxy gets it, those without a gate, too; there it waits for its time-out. So apply the EnvoyFilter to the whole mesh first.".to_owned(),
-        format!("Grace periods are the Deployments' own: terminationGracePeriodSeconds: {} or more. {}", policy.sizing.grace_period.whole_seconds(), why_grace(policy)),
+        "Values for Istio's istiod chart. They replace Istio's own hooks in every proxy that it \
+            injects or makes for a Gateway: the native sidecar's preStop (`pilot-agent request \
+            POST drain`) and the postStart `pilot-agent wait` of holdApplicationUntilProxyStarts. \
+            Waypoints have no hook at all.".to_owned(),
+        "Every proxy gets it, those without a gate, too; there it waits for its time-out. So apply \
+            the EnvoyFilter to the whole mesh first.".to_owned(),
+        format!("Grace periods are the Deployments' own: terminationGracePeriodSeconds: {} or \
+            more. {}", policy.sizing.grace_period.whole_seconds(), why_grace(policy)),
     ];
-    let values = Map::new().with("global", Map::new().with("proxy", Map::new().with("lifecycle", lifecycle(port, policy))));
+    let values = Map::new().with(
+        "global",
+        Map::new().with("proxy", Map::new().with("lifecycle", lifecycle(port, policy))),
+    );
     other("lifecycle.helm-values.yaml", &about, values)
 }
 
 fn gateway_chart(policy: &Policy, port: u16) -> File {
     let about = [
-        "Values for Istio's gateway chart: helm upgrade istio-ingressgateway istio/gateway -f lifecycle.gateway-chart.yaml".to_owned(),
-        "They replace no hook of Istio's: gateways have none, unless global.proxy.lifecycle gives them one. A gateway's pod has no app that would keep it; this hook, or the agent's five seconds, is all there is.".to_owned(),
+        "Values for Istio's gateway chart: helm upgrade istio-ingressgateway istio/gateway -f \
+            lifecycle.gateway-chart.yaml"
+            .to_owned(),
+        "They replace no hook of Istio's: gateways have none, unless global.proxy.lifecycle gives \
+            them one. A gateway's pod has no app that would keep it; this hook, or the agent's \
+            five seconds, is all there is."
+            .to_owned(),
     ];
     let values = Map::new()
         .note(why_grace(policy))

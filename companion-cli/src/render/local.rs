@@ -1,7 +1,9 @@
-//! The same Envoy for `laststream run`: what may change while it runs comes from files that it watches, and every port may be a free one.
+//! The same Envoy for `laststream run`: what may change while it runs comes from files that it
+//! watches, and every port may be a free one.
 //!
-//! Listener and filters are those of [`super::envoy`], so that what is tried out here is what is rendered there; but the module always
-//! restores the scheme itself: a policy that changes must not need another listener.
+//! Listener and filters are those of [`super::envoy`], so that what is tried out here is what is
+//! rendered there; but the module always restores the scheme itself: a policy that changes must not
+//! need another listener.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -82,9 +84,20 @@ pub(crate) fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: 
     // The policy may change while this listener stays.
     let mut lasting = policy.clone();
     lasting.sizing.deadline = lasting.sizing.deadline.max(LONG);
-    let gate = super::gate::listener("gate", ports.gate, &lasting, discovered("laststream-gate", Watched::Gate, folder));
-    let eds = Map::new().with("service_name", ADMIN_CLUSTER).with("eds_config", Watched::Admin.source(folder));
-    let admin = Map::new().with("name", ADMIN_CLUSTER).with("connect_timeout", "1s").with("type", "EDS").with("eds_cluster_config", eds);
+    let gate = super::gate::listener(
+        "gate",
+        ports.gate,
+        &lasting,
+        discovered("laststream-gate", Watched::Gate, folder),
+    );
+    let eds = Map::new()
+        .with("service_name", ADMIN_CLUSTER)
+        .with("eds_config", Watched::Admin.source(folder));
+    let admin = Map::new()
+        .with("name", ADMIN_CLUSTER)
+        .with("connect_timeout", "1s")
+        .with("type", "EDS")
+        .with("eds_cluster_config", eds);
     let document = Map::new()
         .note("Envoy wants a name where configuration comes from files.")
         .with("node", Map::new().with("id", "laststream-run").with("cluster", "laststream-run"))
@@ -96,7 +109,11 @@ pub(crate) fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: 
                 .with("listeners", List::new().item(alone(gate)))
                 .with("clusters", List::new().item(admin).item(envoy::cluster("app", app))),
         );
-    text(&["The part that does not change while Envoy runs; the rest is in the folders beside it.".to_owned()], &[document])
+    text(
+        &["The part that does not change while Envoy runs; the rest is in the folders beside it."
+            .to_owned()],
+        &[document],
+    )
 }
 
 /// The listener in front of the app.
@@ -123,7 +140,9 @@ pub(crate) fn admin(at: Option<SocketAddr>) -> Map {
 
 /// A version of a watched file.
 pub(crate) fn resources(version: u64, resource: &Map) -> String {
-    let document = Map::new().with("version_info", version.to_string()).with("resources", List::new().item(resource.clone()));
+    let document = Map::new()
+        .with("version_info", version.to_string())
+        .with("resources", List::new().item(resource.clone()));
     text(&[], &[document])
 }
 
@@ -133,11 +152,14 @@ fn filter(role: &Role<'_>, policy: &Policy, module: &Path) -> Map {
 }
 
 fn discovered(name: &str, file: Watched, folder: &Path) -> Map {
-    let discovery = Map::new().with("config_source", file.source(folder)).with("type_urls", List::new().item(WASM_TYPE));
+    let discovery = Map::new()
+        .with("config_source", file.source(folder))
+        .with("type_urls", List::new().item(WASM_TYPE));
     Map::new().with("name", name).with("config_discovery", discovery)
 }
 
-/// A listener that shares its port with nobody: two Envoys would otherwise both get it, and each half of the connections.
+/// A listener that shares its port with nobody: two Envoys would otherwise both get it, and each
+/// half of the connections.
 fn alone(listener: Map) -> Map {
     listener.with("enable_reuse_port", false)
 }

@@ -1,6 +1,8 @@
-//! Everything that a policy becomes: YAML for Istio, Envoy, Envoy Gateway and Helm, with the reason beside each odd line.
+//! Everything that a policy becomes: YAML for Istio, Envoy, Envoy Gateway and Helm, with the reason
+//! beside each odd line.
 //!
-//! Rendering is pure: the same policy gives the same bytes. Only the digest of an image may have to be asked for.
+//! Rendering is pure: the same policy gives the same bytes. Only the digest of an image may have to
+//! be asked for.
 
 mod envoy;
 mod envoy_gateway;
@@ -28,7 +30,8 @@ use crate::yaml::{self, List, Map};
 /// What can be rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// One EnvoyFilter with all parts: counters, gate, x-forwarded-proto. For gateways and sidecars.
+    /// One EnvoyFilter with all parts: counters, gate, x-forwarded-proto. For gateways and
+    /// sidecars.
     #[value(name = "envoyfilter")]
     EnvoyFilter,
     /// WasmPlugins: with pull secrets, for waypoints too, but without a gate.
@@ -40,7 +43,8 @@ pub enum Kind {
     EnvoyGateway,
     /// The stop hook that asks the gate, in each of its homes.
     Lifecycle,
-    /// Pod annotations for Istio's bootstrap: statistics, drain times, EXIT_ON_ZERO for who wants to keep it.
+    /// Pod annotations for Istio's bootstrap: statistics, drain times, EXIT_ON_ZERO for who wants
+    /// to keep it.
     ProxyConfig,
     /// A VirtualService with retries, as a second line.
     #[value(name = "virtualservice")]
@@ -97,8 +101,13 @@ pub fn render(kind: Kind, policy: &Policy, resolve: Resolve<'_>) -> Result<Rende
         Kind::EnvoyFilter => {
             let file = envoyfilter::render(policy, &policy.source(resolve)?)?;
             let native = policy.engine == Engine::Native && policy.forwarded_proto.is_some();
-            let warnings = [(policy.pull_secret.is_some(), envoyfilter::NO_SECRET), (native, scheme::NEEDS)];
-            let warnings = warnings.into_iter().filter(|(is_so, _)| *is_so).map(|(_, warning)| warning.to_owned()).collect();
+            let warnings =
+                [(policy.pull_secret.is_some(), envoyfilter::NO_SECRET), (native, scheme::NEEDS)];
+            let warnings = warnings
+                .into_iter()
+                .filter(|(is_so, _)| *is_so)
+                .map(|(_, warning)| warning.to_owned())
+                .collect();
             Ok(Rendered { files: vec![file], warnings })
         }
         Kind::WasmPlugin => one(wasmplugin::render(policy, &policy.source(resolve)?)?),
@@ -146,7 +155,11 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, Problem> {
     if policy.job.is_some() {
         kinds.push(Kind::Job);
     }
-    let warnings = if has_hook(policy) { Vec::new() } else { vec![format!("gate.secret: there is no stop hook: {}", hook::NO_HOOK)] };
+    let warnings = if has_hook(policy) {
+        Vec::new()
+    } else {
+        vec![format!("gate.secret: there is no stop hook: {}", hook::NO_HOOK)]
+    };
     let mut all = Rendered { files: Vec::with_capacity(kinds.len() + 1), warnings };
     for kind in kinds {
         let rendered = render(kind, policy, resolve)?;
@@ -162,7 +175,8 @@ fn has_hook(policy: &Policy) -> bool {
     !matches!(policy.gate_secret, Some(GateSecret::Sds(_)))
 }
 
-/// Where the hook lives unless the command line says otherwise. Istio makes the Deployment of a Gateway of the Gateway API itself.
+/// Where the hook lives unless the command line says otherwise. Istio makes the Deployment of a
+/// Gateway of the Gateway API itself.
 fn home_of(placement: &Placement) -> Option<Home> {
     match placement {
         Placement::Gateway(gateway) if gateway.name.is_some() => None,
@@ -184,7 +198,8 @@ fn other(name: &str, about: &[String], document: Map) -> File {
 }
 
 fn text(about: &[String], documents: &[Map]) -> String {
-    let paragraphs: Vec<String> = std::iter::once(MARK.to_owned()).chain(about.iter().cloned()).collect();
+    let paragraphs: Vec<String> =
+        std::iter::once(MARK.to_owned()).chain(about.iter().cloned()).collect();
     yaml::write(&paragraphs, documents)
 }
 
@@ -195,7 +210,8 @@ fn pods(policy: &Policy) -> Option<Map> {
         Placement::Sidecar(sidecar) => &sidecar.selector,
         Placement::Waypoint(_) | Placement::EnvoyGateway(_) | Placement::Envoy(_) => return None,
     };
-    (!selector.is_empty()).then(|| selector.iter().map(|(key, value)| (key, value.as_str())).collect())
+    (!selector.is_empty())
+        .then(|| selector.iter().map(|(key, value)| (key, value.as_str())).collect())
 }
 
 /// The Gateway that is meant by its name.
@@ -210,8 +226,12 @@ fn gateway_ref(name: &str) -> Map {
 
 /// `metadata` of an object.
 fn metadata(policy: &Policy, name: &str) -> Map {
-    let labels: Option<Map> = (!policy.labels.is_empty()).then(|| policy.labels.iter().map(|(key, value)| (key, value.as_str())).collect());
-    Map::new().with("name", name).with_some("namespace", policy.namespace.as_deref()).with_some("labels", labels)
+    let labels: Option<Map> = (!policy.labels.is_empty())
+        .then(|| policy.labels.iter().map(|(key, value)| (key, value.as_str())).collect());
+    Map::new()
+        .with("name", name)
+        .with_some("namespace", policy.namespace.as_deref())
+        .with_some("labels", labels)
 }
 
 #[cfg(test)]

@@ -45,27 +45,41 @@ impl Trouble {
 ///
 /// # Errors
 /// The folder cannot be read.
-pub fn differences(folder: &Path, rendered: &Rendered, everything: bool) -> Result<Vec<Difference>, Trouble> {
+pub fn differences(
+    folder: &Path,
+    rendered: &Rendered,
+    everything: bool,
+) -> Result<Vec<Difference>, Trouble> {
     let mut found = Vec::new();
     for file in &rendered.files {
         let path = folder.join(&file.name);
         match foreign::read_named(&path, LARGEST) {
             Ok(there) if there == file.text.as_bytes() => {}
-            Ok(there) => found.push(Difference::Changed(file.name.clone(), diff(&file.name, &String::from_utf8_lossy(&there), &file.text))),
-            Err(error) if error.kind() == ErrorKind::NotFound => found.push(Difference::Missing(file.name.clone())),
+            Ok(there) => found.push(Difference::Changed(
+                file.name.clone(),
+                diff(&file.name, &String::from_utf8_lossy(&there), &file.text),
+            )),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                found.push(Difference::Missing(file.name.clone()))
+            }
             Err(error) => return Err(Trouble::of("read", &path)(error)),
         }
     }
     if everything {
         let wanted: BTreeSet<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
-        let stale = once_rendered(folder)?.into_iter().filter(|name| !wanted.contains(name.as_str()));
+        let stale =
+            once_rendered(folder)?.into_iter().filter(|name| !wanted.contains(name.as_str()));
         found.extend(stale.map(Difference::Stale));
     }
     Ok(found)
 }
 
 fn diff(name: &str, there: &str, rendered: &str) -> String {
-    TextDiff::from_lines(there, rendered).unified_diff().context_radius(3).header(&format!("a/{name}"), &format!("b/{name}")).to_string()
+    TextDiff::from_lines(there, rendered)
+        .unified_diff()
+        .context_radius(3)
+        .header(&format!("a/{name}"), &format!("b/{name}"))
+        .to_string()
 }
 
 /// The files that begin with the mark, in order of their names.
@@ -78,7 +92,8 @@ fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, Trouble> {
     };
     for entry in entries {
         let path = entry.map_err(Trouble::of("read", folder))?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".yaml"));
+        let name =
+            path.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".yaml"));
         if let Some(name) = name.filter(|_| path.is_file()) {
             let text = foreign::read_named(&path, LARGEST).map_err(Trouble::of("read", &path))?;
             if text.strip_prefix(b"# ").is_some_and(|text| text.starts_with(MARK.as_bytes())) {
@@ -89,7 +104,8 @@ fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, Trouble> {
     Ok(names)
 }
 
-/// Writes what differs, each file whole or not at all; returns the names of those written. Nothing is deleted.
+/// Writes what differs, each file whole or not at all; returns the names of those written. Nothing
+/// is deleted.
 ///
 /// # Errors
 /// The folder or a file cannot be written.
@@ -112,7 +128,8 @@ fn replace(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        builder.permissions(fs::Permissions::from_mode(0o666)); // less the umask, as any other file; the default is for secrets
+        // less the umask, as any other file; the default is for secrets
+        builder.permissions(fs::Permissions::from_mode(0o666));
     }
     let mut fresh: NamedTempFile = builder.prefix(".laststream-").tempfile_in(folder)?;
     fresh.write_all(text.as_bytes())?;

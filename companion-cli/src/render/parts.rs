@@ -13,7 +13,8 @@ pub(super) const HCM_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.
 pub(super) const WASM_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
 const RBAC_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
 const ROUTER_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
-pub(super) const FILTER_STATE_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config";
+pub(super) const FILTER_STATE_TYPE: &str =
+    "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config";
 const EARLY_TYPE: &str = "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation";
 const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
 
@@ -35,11 +36,17 @@ pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &Source) -> Map {
     let (failure_policy, why) = failure_policy(role, policy, source);
     let vm = Map::new()
         .with("runtime", "envoy.wasm.runtime.v8")
-        .note("The same for the counter and the gate: with another one they cannot talk to each other.")
+        .note(
+            "The same for the counter and the gate: with another one they cannot talk to each \
+            other.",
+        )
         .with("vm_id", VM_ID);
     let vm = if role.is_gate {
-        vm.note("Another configuration makes it a VM of its own: what kills the counter must not answer for it.")
-            .with("configuration", string("gate".into()))
+        vm.note(
+            "Another configuration makes it a VM of its own: what kills the counter must not \
+            answer for it.",
+        )
+        .with("configuration", string("gate".into()))
     } else {
         vm
     };
@@ -52,24 +59,34 @@ pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &Source) -> Map {
     Map::new().with("@type", WASM_TYPE).with("config", config)
 }
 
-fn failure_policy(role: &Role<'_>, policy: &Policy, source: &Source) -> (&'static str, &'static str) {
+fn failure_policy(
+    role: &Role<'_>,
+    policy: &Policy,
+    source: &Source,
+) -> (&'static str, &'static str) {
     if role.is_gate {
         return (
             "FAIL_RELOAD",
-            "Never open: without the module the gate refuses, whatever the policy says of requests, and hooks run to their time-out.",
+            "Never open: without the module the gate refuses, whatever the policy says of \
+                requests, and hooks run to their time-out.",
         );
     }
     match (policy.failure_policy, matches!(source, Source::File(_))) {
         (FailurePolicy::Open, _) => ("FAIL_OPEN", fails_open(role, policy)),
-        (FailurePolicy::Closed, _) => {
-            ("FAIL_CLOSED", "As the policy wants it: without the module every request is refused, also when its registry is out of order.")
-        }
-        (FailurePolicy::Reload, true) => {
-            ("FAIL_RELOAD", "A VM that fails is loaded again; the code is a local file, so nothing can be in the way.")
-        }
+        (FailurePolicy::Closed, _) => (
+            "FAIL_CLOSED",
+            "As the policy wants it: without the module every request is refused, also when its \
+                registry is out of order.",
+        ),
+        (FailurePolicy::Reload, true) => (
+            "FAIL_RELOAD",
+            "A VM that fails is loaded again; the code is a local file, so nothing can be in the \
+                way.",
+        ),
         (FailurePolicy::Reload, false) => (
             "FAIL_RELOAD",
-            "As the policy wants it: a VM that fails is loaded again; a module that cannot be fetched is 403 for every request.",
+            "As the policy wants it: a VM that fails is loaded again; a module that cannot be \
+                fetched is 403 for every request.",
         ),
     }
 }
@@ -79,13 +96,21 @@ fn fails_open(role: &Role<'_>, policy: &Policy) -> &'static str {
     let restores = role.configuration.get("forwarded_proto").is_some();
     match policy.forwarded_proto.as_ref().filter(|_| restores) {
         None => {
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted; the gate then says so. Closed, or reloaded, a failed fetch is 403 for everything until the next change, even where the module ran before."
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted; the \
+                gate then says so. Closed, or reloaded, a failed fetch is 403 for everything until \
+                the next change, even where the module ran before."
         }
         Some(proto) if proto.forgets => {
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted and with the connection's scheme, because the early header mutation removes what the peer sent; the gate then says so. Closed, or reloaded, a failed fetch is 403 for everything until the next change, even where the module ran before."
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted and \
+                with the connection's scheme, because the early header mutation removes what the \
+                peer sent; the gate then says so. Closed, or reloaded, a failed fetch is 403 for \
+                everything until the next change, even where the module ran before."
         }
         Some(_) => {
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted. `keep` in the policy then leaves every peer's own x-forwarded-proto wherever Envoy does not overwrite it. Closed, or reloaded, a failed fetch is 403 for everything until the next change."
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted. `keep` \
+                in the policy then leaves every peer's own x-forwarded-proto wherever Envoy does \
+                not overwrite it. Closed, or reloaded, a failed fetch is 403 for everything until \
+                the next change."
         }
     }
 }
@@ -102,11 +127,14 @@ fn code(source: &Source) -> Map {
             .with("cluster", "_")
             .note("The agent's own default is 5 s.")
             .with("timeout", "30s");
-        Map::new().with("remote", Map::new().with("http_uri", http_uri).note(why).with("sha256", sha256))
+        Map::new()
+            .with("remote", Map::new().with("http_uri", http_uri).note(why).with("sha256", sha256))
     };
     match source {
         Source::Image { tag, digest, .. } => {
-            let was = tag.as_ref().map(|tag| format!("The tag {tag}, pinned: agents fetch a tag once and keep it."));
+            let was = tag
+                .as_ref()
+                .map(|tag| format!("The tag {tag}, pinned: agents fetch a tag once and keep it."));
             address(digest, "The digest of the image's manifest, not of the module in it.", was)
         }
         Source::Download { checksum, .. } => address(checksum, "The checksum of the file.", None),
@@ -118,7 +146,8 @@ fn string(value: Node) -> Map {
     Map::new().with("@type", STRING_TYPE).with("value", value)
 }
 
-/// A filter whose configuration comes by extension discovery, where Istio's agent replaces `oci://` by a file.
+/// A filter whose configuration comes by extension discovery, where Istio's agent replaces `oci://`
+/// by a file.
 pub(super) fn discovered(name: &str) -> Map {
     let source = Map::new()
         .with("ads", Map::new())
@@ -127,51 +156,80 @@ pub(super) fn discovered(name: &str) -> Map {
         .with("resource_api_version", "V3");
     let types = List::new()
         .item(WASM_TYPE)
-        .note("What the agent puts there when it cannot fetch the module: without it Envoy refuses the whole update.")
+        .note(
+            "What the agent puts there when it cannot fetch the module: without it Envoy refuses \
+            the whole update.",
+        )
         .item(RBAC_TYPE);
-    Map::new().with("name", name).with("config_discovery", Map::new().with("config_source", source).with("type_urls", types))
+    Map::new()
+        .with("name", name)
+        .with("config_discovery", Map::new().with("config_source", source).with("type_urls", types))
 }
 
 /// The filter that tells the module who is at the other end of the connection.
 pub(super) fn teller(told: &Told) -> Map {
     const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
-    let line = |header: &String| if header.is_empty() { "\n".to_owned() } else { format!("\n%REQ({header})%") };
+    let line = |header: &String| {
+        if header.is_empty() { "\n".to_owned() } else { format!("\n%REQ({header})%") }
+    };
     let format = match &told.headers {
         None => Map::new().with("text_format_source", Map::new().with("inline_string", PEER)),
         Some(headers) => {
             let lines: String = headers.iter().map(line).collect();
             Map::new()
-                .note("The peer, and what else the module looks at: one value for it to read instead of all headers. No header can hold the end of a line.")
-                .with("text_format_source", Map::new().with("inline_string", Node::Block(format!("{PEER}{lines}"))))
+                .note(
+                    "The peer, and what else the module looks at: one value for it to read \
+                    instead of all headers. No header can hold the end of a line.",
+                )
+                .with(
+                    "text_format_source",
+                    Map::new().with("inline_string", Node::Block(format!("{PEER}{lines}"))),
+                )
                 .note("A header that is not there is an empty line: each line has its place.")
                 .with("omit_empty_values", true)
         }
     };
     let state = Map::new()
-        .note("Who is at the other end of the connection, from Envoy itself. source.address would be what x-forwarded-for claims.")
+        .note(
+            "Who is at the other end of the connection, from Envoy itself. source.address would \
+            be what x-forwarded-for claims.",
+        )
         .with("object_key", told.key.as_str())
         .with("factory_key", "envoy.string")
         .with("format_string", format);
-    let config = Map::new().with("@type", FILTER_STATE_TYPE).with("on_request_headers", List::new().item(state));
+    let config = Map::new()
+        .with("@type", FILTER_STATE_TYPE)
+        .with("on_request_headers", List::new().item(state));
     Map::new().with("name", "envoy.filters.http.set_filter_state").with("typed_config", config)
 }
 
-/// `early_header_mutation_extensions`: saves what the peer sent, and lets it go if Envoy is to write its own everywhere.
+/// `early_header_mutation_extensions`: saves what the peer sent, and lets it go if Envoy is to
+/// write its own everywhere.
 pub(super) fn early_mutation(early: Early<'_>) -> List {
     let mut mutations = List::new();
     if let Some(header) = early.saved_in {
         let append = Map::new()
-            .with("header", Map::new().with("key", header).with("value", "%REQ(x-forwarded-proto)%"))
+            .with(
+                "header",
+                Map::new().with("key", header).with("value", "%REQ(x-forwarded-proto)%"),
+            )
             .with("append_action", "APPEND_IF_EXISTS_OR_ADD")
             .with("keep_empty_value", false);
         mutations = mutations
-            .note("The removal comes before the append, and empty values are not kept: or a client that sends an empty x-forwarded-proto keeps a forged copy.")
+            .note(
+                "The removal comes before the append, and empty values are not kept: or a client \
+                that sends an empty x-forwarded-proto keeps a forged copy.",
+            )
             .item(Map::new().with("remove", header))
             .item(Map::new().with("append", append));
     }
     if early.forgets {
         mutations = mutations
-            .note("Where Envoy would keep the peer's own (sidecars, trusted hops), it writes the connection's scheme now. That is what is left when the filter that restores the header fails.")
+            .note(
+                "Where Envoy would keep the peer's own (sidecars, trusted hops), it writes the \
+                connection's scheme now. That is what is left when the filter that restores the \
+                header fails.",
+            )
             .item(Map::new().with("remove", FORWARDED_PROTO));
     }
     early_mutations(mutations)
@@ -180,7 +238,11 @@ pub(super) fn early_mutation(early: Early<'_>) -> List {
 /// Header mutations that come before all else.
 pub(super) fn early_mutations(mutations: List) -> List {
     let config = Map::new().with("@type", EARLY_TYPE).with("mutations", mutations);
-    List::new().item(Map::new().with("name", "envoy.http.early_header_mutation.header_mutation").with("typed_config", config))
+    List::new().item(
+        Map::new()
+            .with("name", "envoy.http.early_header_mutation.header_mutation")
+            .with("typed_config", config),
+    )
 }
 
 /// What happens before Envoy writes its own `x-forwarded-proto`.
@@ -193,13 +255,16 @@ pub(super) struct Early<'a> {
 }
 
 /// Why the early mutation is there.
-pub(super) const WHY_EARLY: &str =
-    "What the peer sent is saved before Envoy writes its own x-forwarded-proto, which it does before any filter runs.";
+pub(super) const WHY_EARLY: &str = "What the peer sent is saved before Envoy writes its own \
+    x-forwarded-proto, which it does before any filter runs.";
 /// Why the saved header is removed again.
-pub(super) const WHY_REMOVED: &str = "The saved header is for this Envoy only: no app and no Envoy behind it may believe it.";
+pub(super) const WHY_REMOVED: &str =
+    "The saved header is for this Envoy only: no app and no Envoy behind it may believe it.";
 
 pub(super) fn router() -> Map {
-    Map::new().with("name", "envoy.filters.http.router").with("typed_config", Map::new().with("@type", ROUTER_TYPE))
+    Map::new()
+        .with("name", "envoy.filters.http.router")
+        .with("typed_config", Map::new().with("@type", ROUTER_TYPE))
 }
 
 pub(super) fn address(host: &str, port: u16) -> Map {

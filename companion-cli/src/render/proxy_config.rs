@@ -1,4 +1,5 @@
-//! What Istio's bootstrap must be told: statistics that the gate asks for, and how long Istio's own drains take.
+//! What Istio's bootstrap must be told: statistics that the gate asks for, and how long Istio's own
+//! drains take.
 
 use super::{File, lifecycle, other};
 use crate::policy::file::Placement;
@@ -20,26 +21,39 @@ pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
             Ok(other("proxy-config.yaml", &about, Map::new().with("podAnnotations", annotations)))
         }
         Placement::Sidecar(_) => {
-            let about = [about[0].clone() + &format!(" A patch for the Deployment `{}`.", lifecycle::workload(policy))];
+            let about = [about[0].clone()
+                + &format!(" A patch for the Deployment `{}`.", lifecycle::workload(policy))];
             let template = Map::new().with("metadata", Map::new().with("annotations", annotations));
             Ok(other("proxy-config.yaml", &about, lifecycle::patch(policy, template)))
         }
-        _ => Err(Problem::new("placement", "has no ProxyConfig that pods could bring along: Istio's gateways and sidecars have one")),
+        _ => Err(Problem::new(
+            "placement",
+            "has no ProxyConfig that pods could bring along: Istio's gateways and sidecars have \
+                one",
+        )),
     }
 }
 
 /// Of a pod. Without a gate nobody asks for the statistics.
 pub(super) fn annotations(policy: &Policy) -> Result<Map, Problem> {
-    let config = config(policy).map(|config| Node::Block(yaml::write_map(&config).trim_end().to_owned()));
+    let config =
+        config(policy).map(|config| Node::Block(yaml::write_map(&config).trim_end().to_owned()));
     if policy.gate_port.is_none() && config.is_none() {
         return Err(Problem::new(
             "drain",
-            "says nothing that Istio does not do by itself, and without a gate there is nothing else to tell it",
+            "says nothing that Istio does not do by itself, and without a gate there is nothing \
+                else to tell it",
         ));
     }
-    let statistics = policy.gate_port.map(|_| "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered");
+    let statistics = policy
+        .gate_port
+        .map(|_| "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered");
     let annotations = Map::new()
-        .note("Istio leaves these out of Envoy's statistics. With the first two the gate has a second witness for its count, with the third it waits for bytes that are not written yet; without them the count is only `assumed`, and zero must last longer.")
+        .note(
+            "Istio leaves these out of Envoy's statistics. With the first two the gate has a \
+            second witness for its count, with the third it waits for bytes that are not written \
+            yet; without them the count is only `assumed`, and zero must last longer.",
+        )
         .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics)
         .with_some("proxy.istio.io/config", config);
     Ok(annotations)
@@ -51,7 +65,13 @@ fn config(policy: &Policy) -> Option<Map> {
     let mut config = Map::new();
     if sizing.drain_time() > DRAIN {
         config = config
-            .note(format!("Envoy's drain time, {DRAIN} if nothing is said. 1.5 times the gate's deadline of {}: in the last third Envoy (after 1.40) closes connections with running streams. And when Istio replaces a listener, what began before is cut after this time: requests may take {}.", sizing.deadline, sizing.longest_request))
+            .note(format!(
+                "Envoy's drain time, {DRAIN} if nothing is said. 1.5 times the gate's \
+                deadline of {}: in the last third Envoy (after 1.40) closes connections with \
+                running streams. And when Istio replaces a listener, what began before is cut \
+                after this time: requests may take {}.",
+                sizing.deadline, sizing.longest_request
+            ))
             .with("drainDuration", sizing.drain_time().to_string());
     }
     if sizing.agent != TERMINATION_DRAIN {
@@ -61,7 +81,13 @@ fn config(policy: &Policy) -> Option<Map> {
     }
     if policy.exit_on_zero {
         let metadata = Map::new()
-            .note("As the policy wants it. It counts connections, not requests: one idle keep-alive connection, or one of the app's own, holds the pod until kubelet kills it; it has no deadline, and terminationDrainDuration does not count with it. It does nothing once somebody has told the agent to drain: Istio's own hook in native sidecars, or the gate at zero.")
+            .note(
+                "As the policy wants it. It counts connections, not requests: one idle \
+                keep-alive connection, or one of the app's own, holds the pod until kubelet kills \
+                it; it has no deadline, and terminationDrainDuration does not count with it. It \
+                does nothing once somebody has told the agent to drain: Istio's own hook in native \
+                sidecars, or the gate at zero.",
+            )
             .with("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true")
             .with("MINIMUM_DRAIN_DURATION", whole(sizing.agent));
         config = config.with("proxyMetadata", metadata);

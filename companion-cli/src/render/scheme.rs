@@ -24,7 +24,9 @@ impl<'p> Scheme<'p> {
         if policy.engine == Engine::Wasm {
             return Ok(Self::module(policy));
         }
-        let compiled = listeners(&policy.placement).map_err(|why| vec![why.to_owned()]).and_then(|at| native::compile(proto, at, name));
+        let compiled = listeners(&policy.placement)
+            .map_err(|why| vec![why.to_owned()])
+            .and_then(|at| native::compile(proto, at, name));
         let asked = policy.engine == Engine::Native;
         match (compiled, unsure(&policy.placement)) {
             (Ok(_), Some(why)) if !asked => Ok(Self::Module(proto, Some(why.into()))),
@@ -36,7 +38,11 @@ impl<'p> Scheme<'p> {
 
     /// The module, because there is no place for Envoy's filters.
     pub(super) fn only_module(policy: &'p Policy, why: &str) -> Result<Self, Problem> {
-        if policy.engine == Engine::Native && policy.forwarded_proto.is_some() { Err(refused(why)) } else { Ok(Self::module(policy)) }
+        if policy.engine == Engine::Native && policy.forwarded_proto.is_some() {
+            Err(refused(why))
+        } else {
+            Ok(Self::module(policy))
+        }
     }
 
     /// The module, whatever the policy says.
@@ -89,9 +95,14 @@ impl<'p> Scheme<'p> {
     pub(super) fn about(&self) -> Option<String> {
         match self {
             Self::Untouched | Self::Module(_, None) => None,
-            Self::Module(_, Some(why)) => Some(format!("The module restores x-forwarded-proto, not Envoy's own matchers: {why}.")),
+            Self::Module(_, Some(why)) => Some(format!(
+                "The module restores x-forwarded-proto, not \
+                Envoy's own matchers: {why}."
+            )),
             Self::Envoy(_) => Some(
-                "Envoy's own matchers restore x-forwarded-proto, and the module only counts. So there are no laststream_forwarded_proto counters; what was written is in http.*.ip_tagging.https.hit. `engine: wasm` leaves it to the module."
+                "Envoy's own matchers restore x-forwarded-proto, and the module only counts. So \
+                    there are no laststream_forwarded_proto counters; what was written is in \
+                    http.*.ip_tagging.https.hit. `engine: wasm` leaves it to the module."
                     .into(),
             ),
         }
@@ -110,16 +121,23 @@ fn listeners(placement: &Placement) -> Result<Listeners, &'static str> {
 
 /// Whether one may doubt that the proxy has all that is needed.
 fn unsure(placement: &Placement) -> Option<&'static str> {
-    const ISTIO: &str =
-        "Istio builds its own Envoy, and its list of extensions does not name match_delegate; where yours has it, write `engine: native`";
+    const ISTIO: &str = "Istio builds its own Envoy, and its list of extensions does not name \
+        match_delegate; where yours has it, write `engine: native`";
     matches!(placement, Placement::Gateway(_) | Placement::Sidecar(_)).then_some(ISTIO)
 }
 
 /// What must be true of Istio's proxies.
-pub(super) const NEEDS: &str = "engine: every proxy needs envoy.filters.http.match_delegate, or it refuses its listeners: look for it in `pilot-agent request GET config_dump?resource=bootstrap`";
+pub(super) const NEEDS: &str = "engine: every proxy needs envoy.filters.http.match_delegate, or it \
+    refuses its listeners: look for it in `pilot-agent request GET config_dump?resource=bootstrap`";
 
 fn refused(why: &str) -> Problem {
-    Problem::new("engine", format!("Envoy's own matchers cannot do this: {why}. Write `auto` or `wasm`, and the module does it"))
+    Problem::new(
+        "engine",
+        format!(
+            "Envoy's own matchers cannot do this: {why}. Write `auto` or `wasm`, and the module \
+                does it"
+        ),
+    )
 }
 
 #[cfg(test)]
@@ -128,7 +146,8 @@ mod tests {
     use crate::policy::{Overrides, Policy};
 
     fn policy(text: &str) -> Policy {
-        Policy::read(text.as_bytes(), &Overrides::default()).unwrap_or_else(|refused| panic!("{refused}\n{text}"))
+        Policy::read(text.as_bytes(), &Overrides::default())
+            .unwrap_or_else(|refused| panic!("{refused}\n{text}"))
     }
 
     /// Who does it, and the words at the head of the file.
@@ -153,19 +172,32 @@ mod tests {
             ("sidecar: {}", "auto", true),
             ("sidecar: {}", "native", false),
         ] {
-            let text = format!("namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}presets: [aws_alb]}}");
+            let text = format!(
+                "namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}presets: \
+                    [aws_alb]}}"
+            );
             let (told, about) = who(&text).expect(&text);
             assert_eq!(told, module, "{text}");
-            assert_eq!(about.is_empty(), engine == "wasm", "the reason is told unless it was asked for: {about}");
+            assert_eq!(
+                about.is_empty(),
+                engine == "wasm",
+                "the reason is told unless it was asked for: {about}"
+            );
         }
-        assert!(matches!(Scheme::of(&policy("engine: native"), str::to_owned), Ok(Scheme::Untouched)));
+        assert!(matches!(
+            Scheme::of(&policy("engine: native"), str::to_owned),
+            Ok(Scheme::Untouched)
+        ));
     }
 
     /// Only a listener of which Envoy certainly overwrites the header is right for both.
     #[test]
     fn matchers_keep_the_header_of_all_peers_or_of_none() {
         let both = "presets: [gcp], silent: keep}";
-        refuses(&format!("namespace: n\nplacement: {{envoy_gateway: {{gateway: g}}}}\n{PROTO}{both}"), "`keep` and `connection` together");
+        refuses(
+            &format!("namespace: n\nplacement: {{envoy_gateway: {{gateway: g}}}}\n{PROTO}{both}"),
+            "`keep` and `connection` together",
+        );
         assert!(who(&format!("placement: {{envoy: {{}}}}\nengine: native\n{PROTO}{both}")).is_ok());
     }
 
@@ -176,23 +208,40 @@ mod tests {
             ("sources: [{header: forwarded}]}", "`forwarded` has a grammar"),
             ("sources: [{header: x-tls, form: present}]}", "`x-tls` counts by its presence"),
             ("sources: [{header: x-forwarded-port}], ports: {https: []}}", "`ports` for both"),
-            ("sources: [{header: x-forwarded-port}], ports: {https: [1, 2, 3, 4, 5, 6, 7, 8]}}", "more `ports`"),
+            (
+                "sources: [{header: x-forwarded-port}], ports: {https: [1, 2, 3, 4, 5, 6, 7, 8]}}",
+                "more `ports`",
+            ),
             ("presets: [gcp], strip: {twins: true}}", "strip"),
             ("presets: [gcp], write_scheme: true}", "write_scheme"),
             ("presets: [gcp], write_port: true}", "write_port"),
         ] {
             refuses(&format!("placement: {{envoy: {{}}}}\n{PROTO}{proto}"), word);
         }
-        refuses("placement: {envoy: {}}\nforwarded_proto: {presets: [gcp], trust: {identities: [{exact: a}]}}", "identities");
-        let many: Vec<String> = (0..1001).map(|number| format!("10.{}.{}.0/24", number / 256, number % 256)).collect();
+        refuses(
+            "placement: {envoy: {}}\nforwarded_proto: {presets: [gcp], trust: {identities: \
+                [{exact: a}]}}",
+            "identities",
+        );
+        let many: Vec<String> =
+            (0..1001).map(|number| format!("10.{}.{}.0/24", number / 256, number % 256)).collect();
         let many = many.join(", ");
-        refuses(&format!("placement: {{envoy: {{}}}}\nforwarded_proto: {{presets: [gcp], trust: {{peers: [{many}]}}}}"), "1000 ranges");
+        refuses(
+            &format!(
+                "placement: {{envoy: {{}}}}\nforwarded_proto: {{presets: [gcp], trust: {{peers: \
+                    [{many}]}}}}"
+            ),
+            "1000 ranges",
+        );
     }
 
     fn refuses(text: &str, word: &str) {
         let (told, about) = who(text).expect(text);
         assert!(told && about.contains(word), "{text}\n{about}");
         let refused = who(&format!("{text}\nengine: native")).expect_err(text);
-        assert!(refused.starts_with("engine: ") && refused.contains(word) && refused.contains("`wasm`"), "{refused}");
+        assert!(
+            refused.starts_with("engine: ") && refused.contains(word) && refused.contains("`wasm`"),
+            "{refused}"
+        );
     }
 }

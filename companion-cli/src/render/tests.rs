@@ -12,12 +12,17 @@ const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef012
 
 /// The patches of a policy's EnvoyFilter, by what they are applied to.
 fn patches(policy: &str) -> BTreeMap<String, Vec<Value>> {
-    let policy = Policy::read(policy.as_bytes(), &Overrides::default()).unwrap_or_else(|refused| panic!("{refused}\n{policy}"));
-    let rendered = render(Kind::EnvoyFilter, &policy, &|_| Ok(DIGEST.into())).expect("an EnvoyFilter");
+    let policy = Policy::read(policy.as_bytes(), &Overrides::default())
+        .unwrap_or_else(|refused| panic!("{refused}\n{policy}"));
+    let rendered =
+        render(Kind::EnvoyFilter, &policy, &|_| Ok(DIGEST.into())).expect("an EnvoyFilter");
     let object: Value = serde_saphyr::from_str(&rendered.files[0].text).expect("YAML");
     let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for patch in object["spec"]["configPatches"].as_array().expect("patches") {
-        found.entry(patch["applyTo"].as_str().expect("applyTo").into()).or_default().push(patch["patch"]["value"].clone());
+        found
+            .entry(patch["applyTo"].as_str().expect("applyTo").into())
+            .or_default()
+            .push(patch["patch"]["value"].clone());
     }
     found
 }
@@ -31,9 +36,17 @@ fn policies() -> Vec<String> {
         "placement: {sidecar: {directions: [inbound], native: true}}",
         "placement: {sidecar: {directions: [outbound]}}",
     ] {
-        for more in ["", "gate: {enabled: false}", "failure_policy: closed", "failure_policy: open\nname: other", PROTO] {
+        for more in [
+            "",
+            "gate: {enabled: false}",
+            "failure_policy: closed",
+            "failure_policy: open\nname: other",
+            PROTO,
+        ] {
             if !(placement.contains("[outbound]") && more == PROTO) {
-                all.push(format!("module: oci://h/r:floating\nnamespace: shop\n{placement}\n{more}\n"));
+                all.push(format!(
+                    "module: oci://h/r:floating\nnamespace: shop\n{placement}\n{more}\n"
+                ));
             }
         }
     }
@@ -48,10 +61,17 @@ fn names_are_there_once_and_what_is_discovered_is_there() {
         let mut configured: Vec<String> = patches["EXTENSION_CONFIG"].iter().map(name).collect();
         let gates = patches.get("LISTENER").into_iter().flatten();
         let in_gates = gates.clone().flat_map(|listener| {
-            listener.pointer("/filter_chains/0/filters/0/typed_config/http_filters").and_then(Value::as_array).expect("filters")
+            listener
+                .pointer("/filter_chains/0/filters/0/typed_config/http_filters")
+                .and_then(Value::as_array)
+                .expect("filters")
         });
-        let mut discovered: Vec<String> =
-            patches["HTTP_FILTER"].iter().chain(in_gates).filter(|filter| filter.get("config_discovery").is_some()).map(name).collect();
+        let mut discovered: Vec<String> = patches["HTTP_FILTER"]
+            .iter()
+            .chain(in_gates)
+            .filter(|filter| filter.get("config_discovery").is_some())
+            .map(name)
+            .collect();
         configured.sort();
         discovered.sort();
         assert_eq!(configured, discovered, "{policy}");
@@ -71,15 +91,19 @@ fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
         ("{sidecar: {selector: {app: a}}}", "workloadSelector"),
     ] {
         let policy = format!(
-            "module: oci://h/r:t\nnamespace: shop\nplacement: {placement}\nforwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}}}"
+            "module: oci://h/r:t\nnamespace: shop\nplacement: {placement}\nforwarded_proto: \
+                {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}}}"
         );
         let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
         for kind in [Kind::EnvoyFilter, Kind::WasmPlugin] {
             let rendered = render(kind, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
-            let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered.files[0].text).expect("YAML");
+            let objects: Vec<Value> =
+                serde_saphyr::from_multiple(&rendered.files[0].text).expect("YAML");
             for object in objects.iter().filter(|object| object["kind"] == "EnvoyFilter") {
                 assert_eq!(object["spec"]["priority"], 100, "{placement}");
-                let ways = ["workloadSelector", "targetRefs"].into_iter().filter(|way| object["spec"].get(way).is_some());
+                let ways = ["workloadSelector", "targetRefs"]
+                    .into_iter()
+                    .filter(|way| object["spec"].get(way).is_some());
                 assert!(ways.eq([chooses]), "{placement}: {object:#}");
             }
         }
@@ -98,13 +122,24 @@ fn the_gate_is_never_open_and_shares_nothing_but_the_name_of_its_vms() {
             assert_eq!(gate["failure_policy"], "FAIL_RELOAD", "{policy}");
             for counter in &counters {
                 assert_eq!(gate["vm_config"]["vm_id"], counter["vm_config"]["vm_id"], "{policy}");
-                assert_ne!(gate["vm_config"]["configuration"], counter["vm_config"]["configuration"], "{policy}");
+                assert_ne!(
+                    gate["vm_config"]["configuration"], counter["vm_config"]["configuration"],
+                    "{policy}"
+                );
             }
         }
         for config in gates.iter().chain(&counters) {
             let remote = &config["vm_config"]["code"]["remote"];
-            assert_eq!(remote["http_uri"]["uri"], format!("oci://h/r@{DIGEST}"), "a floating tag in {policy}");
-            assert_eq!(format!("sha256:{}", remote["sha256"].as_str().expect("sha256")), DIGEST, "{policy}");
+            assert_eq!(
+                remote["http_uri"]["uri"],
+                format!("oci://h/r@{DIGEST}"),
+                "a floating tag in {policy}"
+            );
+            assert_eq!(
+                format!("sha256:{}", remote["sha256"].as_str().expect("sha256")),
+                DIGEST,
+                "{policy}"
+            );
         }
     }
 }
@@ -116,8 +151,14 @@ const BY_SDS: &str = "gate: {secret: {sds: /etc/laststream/sds.yaml}}";
 fn gate(policy: &str) -> (Value, Value) {
     let patches = patches(&format!("module: oci://h/r:floating\n{policy}\n"));
     let extension = patches["EXTENSION_CONFIG"].last().expect("the gate's");
-    let told = extension["typed_config"]["config"]["configuration"]["value"].as_str().expect("a text").to_owned();
-    let manager = patches["LISTENER"][0].pointer("/filter_chains/0/filters/0/typed_config").expect("a manager").clone();
+    let told = extension["typed_config"]["config"]["configuration"]["value"]
+        .as_str()
+        .expect("a text")
+        .to_owned();
+    let manager = patches["LISTENER"][0]
+        .pointer("/filter_chains/0/filters/0/typed_config")
+        .expect("a manager")
+        .clone();
     (manager, serde_json::from_str(&told).expect("JSON"))
 }
 
@@ -126,8 +167,18 @@ fn what_the_gate_reads_is_written_in_front_of_it() {
     const ADDRESS: (&str, &str) = ("laststream.gate_address", "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%");
     for (policy, key, states, filters) in [
         ("", None, vec![ADDRESS], 3),
-        (BY_ENVIRONMENT, Some("laststream.gate_secret"), vec![ADDRESS, ("laststream.gate_secret", "%ENVIRONMENT(GATE_SECRET)%")], 3),
-        (BY_SDS, Some("laststream.gate_secret"), vec![ADDRESS, ("laststream.gate_secret", "%REQ(x-laststream-expected-secret)%")], 4),
+        (
+            BY_ENVIRONMENT,
+            Some("laststream.gate_secret"),
+            vec![ADDRESS, ("laststream.gate_secret", "%ENVIRONMENT(GATE_SECRET)%")],
+            3,
+        ),
+        (
+            BY_SDS,
+            Some("laststream.gate_secret"),
+            vec![ADDRESS, ("laststream.gate_secret", "%REQ(x-laststream-expected-secret)%")],
+            4,
+        ),
     ] {
         let (manager, told) = gate(policy);
         assert_eq!(told["gate"]["secret_key"].as_str(), key, "{told}");
@@ -146,42 +197,72 @@ fn what_the_gate_reads_is_written_in_front_of_it() {
         assert_eq!(written, states, "{policy}");
     }
     assert_eq!(gate(BY_ENVIRONMENT).1["gate"]["hosts"], json!(["gate.shop.svc"]));
-    let removed = gate(BY_SDS).0["early_header_mutation_extensions"][0]["typed_config"]["mutations"].clone();
-    assert_eq!(removed, json!([{ "remove": "x-laststream-expected-secret" }]), "or a client chooses the secret that is expected");
+    let removed =
+        gate(BY_SDS).0["early_header_mutation_extensions"][0]["typed_config"]["mutations"].clone();
+    assert_eq!(
+        removed,
+        json!([{ "remove": "x-laststream-expected-secret" }]),
+        "or a client chooses the secret that is expected"
+    );
 }
 
 #[test]
 fn nothing_holds_for_ever_and_envoys_drain_lasts_longer_than_the_gates() {
-    for (longest, idle, drain) in
-        [("20s", "33s", None), ("60s", "73s", Some("95s")), ("600s", "613s", Some("905s")), ("1500ms", "15s", None)]
-    {
+    for (longest, idle, drain) in [
+        ("20s", "33s", None),
+        ("60s", "73s", Some("95s")),
+        ("600s", "613s", Some("905s")),
+        ("1500ms", "15s", None),
+    ] {
         let policy = format!("drain: {{longest_request: {longest}}}");
         assert_eq!(gate(&policy).0["stream_idle_timeout"], idle, "{policy}");
         let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
-        let rendered = render(Kind::ProxyConfig, &policy, &|_| Ok(DIGEST.into())).expect("a ProxyConfig");
+        let rendered =
+            render(Kind::ProxyConfig, &policy, &|_| Ok(DIGEST.into())).expect("a ProxyConfig");
         let values: Value = serde_saphyr::from_str(&rendered.files[0].text).expect("YAML");
-        let config: Option<Value> =
-            values["podAnnotations"]["proxy.istio.io/config"].as_str().map(|text| serde_saphyr::from_str(text).expect("YAML"));
-        assert_eq!(config.as_ref().and_then(|config| config["drainDuration"].as_str()), drain, "{values:#}");
+        let config: Option<Value> = values["podAnnotations"]["proxy.istio.io/config"]
+            .as_str()
+            .map(|text| serde_saphyr::from_str(text).expect("YAML"));
+        assert_eq!(
+            config.as_ref().and_then(|config| config["drainDuration"].as_str()),
+            drain,
+            "{values:#}"
+        );
     }
 }
 
-/// The hook's command; `pilot-agent wait` can send the secret in the URL only, and a file that Envoy reads is none that it could.
+/// The hook's command; `pilot-agent wait` can send the secret in the URL only, and a file that
+/// Envoy reads is none that it could.
 #[test]
 fn hooks_send_the_secret() {
     let text = |kind, policy: &str| {
-        let policy = Policy::read(format!("module: oci://h/r:floating\n{policy}").as_bytes(), &Overrides::default()).expect(policy);
+        let policy = Policy::read(
+            format!("module: oci://h/r:floating\n{policy}").as_bytes(),
+            &Overrides::default(),
+        )
+        .expect(policy);
         render(kind, &policy, &|_| Ok(DIGEST.into()))
     };
     let hook = Kind::Lifecycle; // of a gateway: in its chart
-    let values: Value = serde_saphyr::from_str(&text(hook, BY_ENVIRONMENT).expect("a hook").files[0].text).expect("YAML");
+    let values: Value =
+        serde_saphyr::from_str(&text(hook, BY_ENVIRONMENT).expect("a hook").files[0].text)
+            .expect("YAML");
     let command = &values["lifecycle"]["preStop"]["exec"]["command"];
     assert_eq!((&command[0], &command[1]), (&json!("sh"), &json!("-c")), "{values:#}");
     let line = command[2].as_str().expect("a line");
-    assert!(line.starts_with("exec pilot-agent wait --url=\"http://127.0.0.1:15091/prestop?secret=$GATE_SECRET\" "), "{line}");
+    assert!(
+        line.starts_with(
+            "exec pilot-agent wait --url=\"http://127.0.0.1:15091/prestop?secret=$GATE_SECRET\" "
+        ),
+        "{line}"
+    );
     assert!(text(hook, BY_SDS).expect_err("no hook").to_string().contains("--secret-file"));
     let all = text(Kind::All, BY_SDS).expect("the rest");
-    assert!(all.warnings.iter().any(|warning| warning.contains("--secret-file")), "{:?}", all.warnings);
+    assert!(
+        all.warnings.iter().any(|warning| warning.contains("--secret-file")),
+        "{:?}",
+        all.warnings
+    );
     assert!(!all.files.iter().any(|file| file.name.starts_with("lifecycle")));
 }
 
@@ -190,7 +271,8 @@ fn sensible() -> impl Strategy<Value = String> {
     let text = prop_oneof![
         any::<String>(),
         "[ -~]{0,20}",
-        proptest::sample::select(vec!["on", "1_000", "12:30:45", "~", "a\nb", "\u{85}", "}\"{"]).prop_map(String::from)
+        proptest::sample::select(vec!["on", "1_000", "12:30:45", "~", "a\nb", "\u{85}", "}\"{"])
+            .prop_map(String::from)
     ];
     let placement = proptest::sample::select(vec![
         json!({ "gateway": {} }),
@@ -202,7 +284,12 @@ fn sensible() -> impl Strategy<Value = String> {
         json!({ "envoy_gateway": { "gateway": "g", "listeners": ["a", "b"] } }),
         json!({ "envoy": { "listen": "[::1]:1", "app": "10.0.0.1:80" } }),
     ]);
-    let module = proptest::sample::select(vec!["oci://h/r:t", "oci://[::1]:5000/a/b", "/etc/on.wasm", "./a b: #.wasm"]);
+    let module = proptest::sample::select(vec![
+        "oci://h/r:t",
+        "oci://[::1]:5000/a/b",
+        "/etc/on.wasm",
+        "./a b: #.wasm",
+    ]);
     let headers = proptest::collection::vec(text, 0..4);
     (placement, module, headers, 1_u64..600, any::<[bool; 4]>()).prop_map(
         |(placement, module, headers, seconds, [gate, proto, keep, retries])| {
@@ -234,7 +321,12 @@ fn configurations<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
         Value::Array(items) => items.iter().for_each(|item| configurations(item, found)),
         Value::Object(members) => {
             let is_wasm = members.get("vm_config").is_some();
-            found.extend(members.get("configuration").filter(|_| is_wasm).and_then(|told| told["value"].as_str()));
+            found.extend(
+                members
+                    .get("configuration")
+                    .filter(|_| is_wasm)
+                    .and_then(|told| told["value"].as_str()),
+            );
             members.values().for_each(|member| configurations(member, found));
         }
         _ => {}

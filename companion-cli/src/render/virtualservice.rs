@@ -6,23 +6,37 @@ use crate::yaml::{List, Map};
 
 pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
     let Some(retries) = &policy.retries else {
-        return Err(Problem::new("retries", "is required for a VirtualService: write `retries: {host: NAME}`"));
+        return Err(Problem::new(
+            "retries",
+            "is required for a VirtualService: write `retries: {host: NAME}`",
+        ));
     };
     let per_try = retries.per_try_timeout.unwrap_or(policy.sizing.longest_request);
     let retry = Map::new()
         .with("attempts", retries.attempts.unwrap_or(2))
-        .note("Each try by itself; shorter than the longest request it would repeat work that still runs.")
+        .note(
+            "Each try by itself; shorter than the longest request it would repeat work that \
+            still runs.",
+        )
         .with("perTryTimeout", per_try.to_string())
-        .note("What the app has never seen, unless the policy says otherwise: anything more repeats requests that may already have had an effect.")
+        .note(
+            "What the app has never seen, unless the policy says otherwise: anything more \
+            repeats requests that may already have had an effect.",
+        )
         .with("retryOn", retries.retry_on.as_deref().unwrap_or("connect-failure,refused-stream"));
-    let destination = Map::new().with("destination", Map::new().with("host", retries.host.as_str()));
+    let destination =
+        Map::new().with("destination", Map::new().with("host", retries.host.as_str()));
     let route = Map::new().with("route", List::new().item(destination)).with("retries", retry);
-    let spec = Map::new().with("hosts", List::new().item(retries.host.as_str())).with("http", List::new().item(route));
+    let spec = Map::new()
+        .with("hosts", List::new().item(retries.host.as_str()))
+        .with("http", List::new().item(route));
     let object = Map::new()
         .with("apiVersion", "networking.istio.io/v1")
         .with("kind", "VirtualService")
         .with("metadata", metadata(policy, &policy.name))
         .with("spec", spec);
-    let about = ["Retries hide what a drain loses, and cannot help when the last pod goes. The gate loses nothing; this is for what comes in between.".to_owned()];
+    let about = ["Retries hide what a drain loses, and cannot help when the last pod goes. The \
+        gate loses nothing; this is for what comes in between."
+        .to_owned()];
     Ok(objects("virtualservice.yaml", &about, &[object]))
 }

@@ -1,4 +1,5 @@
-//! WasmPlugins: for pull secrets, and for waypoints. They carry the module's streams; what else there is stands in the comments.
+//! WasmPlugins: for pull secrets, and for waypoints. They carry the module's streams; what else
+//! there is stands in the comments.
 
 use super::envoyfilter::around_the_module;
 use super::scheme::Scheme;
@@ -13,21 +14,45 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
         Placement::Gateway(_) => "GATEWAY",
         Placement::Sidecar(_) => "SIDECAR_INBOUND",
         Placement::Waypoint(_) => "",
-        Placement::EnvoyGateway(_) => return Err(Problem::new("placement", "Envoy Gateway knows no WasmPlugins: `render envoy-gateway`")),
-        Placement::Envoy(_) => return Err(Problem::new("placement", "an Envoy without a mesh knows no WasmPlugins: `render envoy`")),
+        Placement::EnvoyGateway(_) => {
+            return Err(Problem::new(
+                "placement",
+                "Envoy Gateway knows no WasmPlugins: `render envoy-gateway`",
+            ));
+        }
+        Placement::Envoy(_) => {
+            return Err(Problem::new(
+                "placement",
+                "an Envoy without a mesh knows no WasmPlugins: `render envoy`",
+            ));
+        }
     };
-    let scheme =
-        Scheme::only_module(policy, "a WasmPlugin has its place from Istio, and theirs would be in front of it: `render envoyfilter`")?;
+    let scheme = Scheme::only_module(
+        policy,
+        "a WasmPlugin has its place from Istio, and theirs would be in front of it: `render \
+            envoyfilter`",
+    )?;
     let scopes = scopes(policy);
     let several = scopes.len() > 1;
-    let mut documents: Vec<Map> =
-        scopes.into_iter().map(|(scope, with_proto)| plugin(policy, source, scope, with_proto, several)).collect();
+    let mut documents: Vec<Map> = scopes
+        .into_iter()
+        .map(|(scope, with_proto)| plugin(policy, source, scope, with_proto, several))
+        .collect();
     let mut about = vec![
-        "A WasmPlugin has no listener, so there is no gate here: streams are counted, and nothing holds a drain. `render envoyfilter` has one; it pulls with the proxy's own credentials.".to_owned(),
-        "It has no place of its own either: filters that EnvoyFilters insert first come before it, and what those answer is not counted.".to_owned(),
+        "A WasmPlugin has no listener, so there is no gate here: streams are counted, and nothing \
+            holds a drain. `render envoyfilter` has one; it pulls with the proxy's own \
+            credentials.".to_owned(),
+        "It has no place of its own either: filters that EnvoyFilters insert first come before it, \
+            and what those answer is not counted.".to_owned(),
     ];
-    if let Some(filter) = around_the_module(policy, &scheme, context).filter(|_| !context.is_empty()) {
-        about.push("The EnvoyFilter carries what the module needs to know for x-forwarded-proto: without it nobody is trusted.".into());
+    if let Some(filter) =
+        around_the_module(policy, &scheme, context).filter(|_| !context.is_empty())
+    {
+        about.push(
+            "The EnvoyFilter carries what the module needs to know for x-forwarded-proto: \
+            without it nobody is trusted."
+                .into(),
+        );
         documents.push(filter);
     }
     Ok(objects("wasmplugin.yaml", &about, &documents))
@@ -49,7 +74,10 @@ fn plugin(policy: &Policy, source: &Source, scope: &str, with_proto: bool, sever
         .with_some("imagePullSecret", policy.pull_secret.as_deref())
         .note(why)
         .with("failStrategy", strategy)
-        .note("Before Istio's own authentication and authorization, so that what they refuse is counted and they see the restored scheme.")
+        .note(
+            "Before Istio's own authentication and authorization, so that what they refuse is \
+            counted and they see the restored scheme.",
+        )
         .with("phase", "AUTHN")
         .note("One plugin for each direction: the module is told which one it counts.")
         .with_some("match", matching)
@@ -65,14 +93,18 @@ fn strategy(policy: FailurePolicy) -> (&'static str, &'static str) {
     match policy {
         FailurePolicy::Open => (
             "FAIL_OPEN",
-            "A module that cannot be fetched, or has failed, lets requests pass, uncounted. Else a failed fetch is 403 for everything until the next change.",
+            "A module that cannot be fetched, or has failed, lets requests pass, uncounted. Else a \
+                failed fetch is 403 for everything until the next change.",
         ),
-        FailurePolicy::Closed => {
-            ("FAIL_CLOSE", "As the policy wants it: without the module every request is refused, also when its registry is out of order.")
-        }
+        FailurePolicy::Closed => (
+            "FAIL_CLOSE",
+            "As the policy wants it: without the module every request is refused, also when its \
+                registry is out of order.",
+        ),
         FailurePolicy::Reload => (
             "FAIL_RELOAD",
-            "As the policy wants it: a VM that fails is loaded again; a module that cannot be fetched is 403 for every request.",
+            "As the policy wants it: a VM that fails is loaded again; a module that cannot be \
+                fetched is 403 for every request.",
         ),
     }
 }

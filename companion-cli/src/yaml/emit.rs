@@ -71,9 +71,12 @@ fn list(out: &mut String, list: &List, indent: usize) {
         spaces(out, indent);
         out.push_str("- ");
         match &item.value {
-            Node::Map(inner) if !inner.entries.is_empty() => map(out, inner, indent + 2, indent + 2),
+            Node::Map(inner) if !inner.entries.is_empty() => {
+                map(out, inner, indent + 2, indent + 2)
+            }
             Node::List(inner) if !inner.items.is_empty() => {
-                // A list in a list begins on a line of its own; nothing that is rendered has one, but JSON may.
+                // A list in a list begins on a line of its own; nothing that is rendered has one,
+                // but JSON may.
                 out.pop();
                 out.push('\n');
                 self::list(out, inner, indent + 2);
@@ -96,7 +99,8 @@ fn leaf(out: &mut String, value: &Node, indent: usize) {
     out.push('\n');
 }
 
-/// Whether a text can be a block: readers find its indentation in its first line, and its end is not in doubt.
+/// Whether a text can be a block: readers find its indentation in its first line, and its end is
+/// not in doubt.
 fn is_block(text: &str) -> bool {
     let printable = text.chars().all(|character| character == '\n' || is_printable(character));
     printable && !text.starts_with([' ', '\n']) && !text.ends_with('\n') && !text.is_empty()
@@ -118,7 +122,10 @@ fn comment(out: &mut String, text: &str, indent: usize) {
     let width = WIDTH.saturating_sub(indent + 2).max(NARROWEST);
     let mut used = 0;
     for word in text.split_whitespace() {
-        let word: String = word.chars().map(|character| if is_printable(character) { character } else { '?' }).collect();
+        let word: String = word
+            .chars()
+            .map(|character| if is_printable(character) { character } else { '?' })
+            .collect();
         let length = word.chars().count();
         if used > 0 && used + 1 + length > width {
             out.push('\n');
@@ -155,23 +162,55 @@ mod tests {
         let map = Map::new()
             .note("who")
             .with("name", "a")
-            .with("list", List::new().item(Map::new().note("why x").with("x", 1_u16).with("z", Map::new())).note("text").item("yes"))
+            .with(
+                "list",
+                List::new()
+                    .item(Map::new().note("why x").with("x", 1_u16).with("z", Map::new()))
+                    .note("text")
+                    .item("yes"),
+            )
             .with("text", Node::Block("{\n  \"a\": 1\n}".into()));
-        let expected = "# about\n# who\nname: a\nlist:\n# why x\n- x: 1\n  z: {}\n# text\n- \"yes\"\ntext: |-\n  {\n    \"a\": 1\n  }\n";
+        let expected = "# about\n# who\nname: a\nlist:\n# why x\n- x: 1\n  z: {}\n# text\n- \
+            \"yes\"\ntext: |-\n  {\n    \"a\": 1\n  }\n";
         assert_eq!(write(&["about".into()], &[map]), expected);
     }
 
     /// Any JSON, with texts that YAML likes to misread.
     fn any_json() -> impl Strategy<Value = Value> {
-        const TRAPS: &[&str] =
-            &["on", "yes", "1_000", "12:30:45", "0o7", "~", "2024-01-01", "=", "<<", "a\nb", " a", "- a", "a: b", "# a", "", "null", "1e3"];
-        let text =
-            prop_oneof![proptest::sample::select(TRAPS).prop_map(String::from), any::<String>(), "[ -~\n]{0,12}".prop_map(String::from),];
-        let leaf = prop_oneof![any::<bool>().prop_map(Value::from), any::<i64>().prop_map(Value::from), text.clone().prop_map(Value::from)];
+        const TRAPS: &[&str] = &[
+            "on",
+            "yes",
+            "1_000",
+            "12:30:45",
+            "0o7",
+            "~",
+            "2024-01-01",
+            "=",
+            "<<",
+            "a\nb",
+            " a",
+            "- a",
+            "a: b",
+            "# a",
+            "",
+            "null",
+            "1e3",
+        ];
+        let text = prop_oneof![
+            proptest::sample::select(TRAPS).prop_map(String::from),
+            any::<String>(),
+            "[ -~\n]{0,12}".prop_map(String::from),
+        ];
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            text.clone().prop_map(Value::from)
+        ];
         leaf.prop_recursive(4, 40, 5, move |inner| {
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-                proptest::collection::vec((text.clone(), inner), 0..5).prop_map(|entries| Value::Object(entries.into_iter().collect())),
+                proptest::collection::vec((text.clone(), inner), 0..5)
+                    .prop_map(|entries| Value::Object(entries.into_iter().collect())),
             ]
         })
     }
@@ -180,7 +219,8 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn what_is_written_is_read_back(value in any_json(), note in any::<String>(), block in "[ -~\n]{0,30}") {
+        fn what_is_written_is_read_back(value in any_json(), note in any::<String>(), block in "[ \
+            -~\n]{0,30}") {
             let map = Map::new().note(&note).with("value", &value).with("block", Node::Block(block.clone())).note(&note).with("end", List::new().note(note.clone()).item("x"));
             let text = write_map(&map);
             let back: Value = serde_saphyr::from_str(&text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;

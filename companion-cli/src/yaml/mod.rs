@@ -1,7 +1,8 @@
-//! YAML: a small document model with comments and the one way in which it is written; [`tree`] reads texts with the place of each value.
+//! YAML: a small document model with comments and the one way in which it is written; [`tree`]
+//! reads texts with the place of each value.
 //!
-//! Serializers write data and lose the reasons. Here every entry may carry one, and every scalar is written so that readers of YAML 1.1
-//! (kubectl, kustomize, Helm) and 1.2 understand the same.
+//! Serializers write data and lose the reasons. Here every entry may carry one, and every scalar is
+//! written so that readers of YAML 1.1 (kubectl, kustomize, Helm) and 1.2 understand the same.
 
 mod emit;
 mod scalar;
@@ -16,7 +17,8 @@ pub enum Node {
     Number(i64),
     /// A text, quoted where it must be.
     Text(String),
-    /// A text over several lines, written as such. Only printable text; no line begins or ends with white space that matters.
+    /// A text over several lines, written as such. Only printable text; no line begins or ends with
+    /// white space that matters.
     Block(String),
     /// A list.
     List(List),
@@ -163,10 +165,14 @@ impl From<&serde_json::Value> for Node {
         match value {
             serde_json::Value::Null => Self::Text(String::new()),
             serde_json::Value::Bool(value) => Self::Bool(*value),
-            serde_json::Value::Number(number) => number.as_i64().map_or_else(|| Self::Text(number.to_string()), Self::Number),
+            serde_json::Value::Number(number) => {
+                number.as_i64().map_or_else(|| Self::Text(number.to_string()), Self::Number)
+            }
             serde_json::Value::String(text) => Self::Text(text.clone()),
             serde_json::Value::Array(items) => Self::List(items.iter().map(Self::from).collect()),
-            serde_json::Value::Object(members) => Self::Map(members.iter().map(|(key, value)| (key.as_str(), Self::from(value))).collect()),
+            serde_json::Value::Object(members) => Self::Map(
+                members.iter().map(|(key, value)| (key.as_str(), Self::from(value))).collect(),
+            ),
         }
     }
 }

@@ -9,7 +9,8 @@ pub(super) fn scalar(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// Few texts are plain, so that nobody needs to know all the others: `on`, `1_000`, `12:30:45`, `~`, `2024-01-01`, `=`, `<<` are not.
+/// Few texts are plain, so that nobody needs to know all the others: `on`, `1_000`, `12:30:45`,
+/// `~`, `2024-01-01`, `=`, `<<` are not.
 fn is_plain(text: &str) -> bool {
     if time_span::is_time(text) {
         return true;
@@ -21,7 +22,8 @@ fn is_plain(text: &str) -> bool {
 
 /// The words that YAML 1.1 reads as something else.
 fn is_word(text: &str) -> bool {
-    const WORDS: &[&str] = &["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"];
+    const WORDS: &[&str] =
+        &["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"];
     WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
@@ -38,7 +40,8 @@ fn quoted(text: &str) -> String {
             '\t' => out.push_str("\\t"),
             _ if is_printable(character) => out.push(character),
             _ => {
-                let _ = write!(out, "\\u{:04X}", u32::from(character)); // all of them are in the first plane
+                // all of them are in the first plane
+                let _ = write!(out, "\\u{:04X}", u32::from(character));
             }
         }
     }
@@ -46,7 +49,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Whether a character may be written to a YAML file unescaped: it is no line break in any version of YAML and does not steer a terminal.
+/// Whether a character may be written to a YAML file unescaped: it is no line break in any version
+/// of YAML and does not steer a terminal.
 pub(super) fn is_printable(character: char) -> bool {
     !(visible::steers(character) || matches!(character, '\u{FFFE}' | '\u{FFFF}'))
 }
@@ -105,16 +109,25 @@ mod tests {
             "ms",
         ] {
             let written = scalar(text);
-            assert!(written.starts_with('"') || ["s", "ms"].contains(&text), "{text} became {written}");
+            assert!(
+                written.starts_with('"') || ["s", "ms"].contains(&text),
+                "{text} became {written}"
+            );
         }
         assert_eq!(scalar("a\u{85}\"\\\n\u{FEFF}\u{202E}"), r#""a\u0085\"\\\n\uFEFF\u202E""#);
     }
 
     #[test]
     fn what_is_clear_stays_readable() {
-        for text in
-            ["laststream", "30s", "500ms", "oci://ghcr.io/a/b@sha256:0f", "/healthz", "type.googleapis.com/a.b.v3.C", "x-forwarded-proto"]
-        {
+        for text in [
+            "laststream",
+            "30s",
+            "500ms",
+            "oci://ghcr.io/a/b@sha256:0f",
+            "/healthz",
+            "type.googleapis.com/a.b.v3.C",
+            "x-forwarded-proto",
+        ] {
             assert_eq!(scalar(text), text);
         }
     }

@@ -1,5 +1,5 @@
-//! One YAML or JSON text as an arena of nodes, each with its place in the text. Aliases stay references: nothing is ever expanded, so
-//! a small text cannot become a large tree.
+//! One YAML or JSON text as an arena of nodes, each with its place in the text. Aliases stay
+//! references: nothing is ever expanded, so a small text cannot become a large tree.
 
 use std::collections::HashMap;
 
@@ -86,21 +86,34 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Reads a text. What cannot be read is in `errors`; documents around it are there all the same.
-    /// It may have as many nodes as are left.
+    /// Reads a text. What cannot be read is in `errors`; documents around it are there all the
+    /// same. It may have as many nodes as are left.
     pub(crate) fn read(text: &str, most: usize) -> Self {
-        let mut builder = Builder { tree: Self::default(), open: Vec::new(), anchors: HashMap::new(), text, most };
-        let mut parser = Parser::new_from_str_with_options(text, options! { max_buffered_comment_events: 100_000 });
+        let mut builder = Builder {
+            tree: Self::default(),
+            open: Vec::new(),
+            anchors: HashMap::new(),
+            text,
+            most,
+        };
+        let mut parser = Parser::new_from_str_with_options(
+            text,
+            options! { max_buffered_comment_events: 100_000 },
+        );
         loop {
             let slip = match parser.next_event() {
                 None => break,
                 Some(Ok((event, span))) => builder.take(event, span),
-                Some(Err(error)) => Some(Slip { position: position(*error.marker()), message: error.info().clone() }),
+                Some(Err(error)) => Some(Slip {
+                    position: position(*error.marker()),
+                    message: error.info().clone(),
+                }),
             };
             if let Some(slip) = slip {
                 builder.tree.errors.push(slip);
                 builder.give_up();
-                let full = builder.tree.nodes.len() >= most || builder.tree.errors.len() >= MOST_ERRORS;
+                let full =
+                    builder.tree.nodes.len() >= most || builder.tree.errors.len() >= MOST_ERRORS;
                 if full || !matches!(parser.proceed_next_document(), Ok(true)) {
                     break;
                 }
@@ -109,7 +122,8 @@ impl Tree {
         builder.tree
     }
 
-    /// Where the field stands that a path such as `a.b[3].c` names, or the innermost one around it that is there.
+    /// Where the field stands that a path such as `a.b[3].c` names, or the innermost one around it
+    /// that is there.
     pub(crate) fn place_of(&self, path: &str) -> Option<Position> {
         let mut here = *self.roots.first().filter(|_| self.errors.is_empty())?;
         for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
@@ -124,7 +138,10 @@ impl Tree {
     /// The value of a key, or the item at an index.
     fn child(&self, id: u32, step: &str) -> Option<u32> {
         match &self.nodes.get(self.resolve(id) as usize)?.kind {
-            Kind::Map(entries) => entries.iter().find(|(key, _)| self.text(*key) == Some(step)).map(|(_, value)| *value),
+            Kind::Map(entries) => entries
+                .iter()
+                .find(|(key, _)| self.text(*key) == Some(step))
+                .map(|(_, value)| *value),
             Kind::List(items) => items.get(step.parse::<usize>().ok()?).copied(),
             _ => None,
         }
@@ -182,10 +199,14 @@ impl Builder<'_> {
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor).copied() {
                 Some(target) => {
-                    let expanded = self.tree.nodes.get(target as usize).map_or(1, |raw| raw.expanded);
+                    let expanded =
+                        self.tree.nodes.get(target as usize).map_or(1, |raw| raw.expanded);
                     self.leaf(Kind::Alias(target), 0, span, expanded)
                 }
-                None => Some(Slip { position: position(span.start), message: "the alias stands within what it stands for".into() }),
+                None => Some(Slip {
+                    position: position(span.start),
+                    message: "the alias stands within what it stands for".into(),
+                }),
             },
             Event::SequenceStart(_, anchor, _) => self.begin(Kind::List(Vec::new()), anchor, span),
             Event::MappingStart(_, anchor, _) => self.begin(Kind::Map(Vec::new()), anchor, span),
@@ -194,7 +215,10 @@ impl Builder<'_> {
                 None
             }
             Event::Comment(text, _) => {
-                let before = span.byte_range().and_then(|range| self.text.get(..range.start)).unwrap_or_default();
+                let before = span
+                    .byte_range()
+                    .and_then(|range| self.text.get(..range.start))
+                    .unwrap_or_default();
                 let line = before.rsplit('\n').next().unwrap_or_default();
                 let trails = !line.trim().is_empty();
                 self.tree.comments.push((position(span.start).line, trails, text.into()));
@@ -215,7 +239,10 @@ impl Builder<'_> {
 
     fn begin(&mut self, kind: Kind, anchor: usize, span: Span) -> Option<Slip> {
         if self.open.len() >= DEEPEST {
-            return Some(Slip { position: position(span.start), message: format!("nested deeper than {DEEPEST} levels") });
+            return Some(Slip {
+                position: position(span.start),
+                message: format!("nested deeper than {DEEPEST} levels"),
+            });
         }
         let id = self.add(kind, span, 1);
         self.open.push(Open { id, key: NONE, anchor, keys: HashMap::new() });
@@ -236,8 +263,13 @@ impl Builder<'_> {
 
     fn note_wide(&mut self, map: u32) {
         let tree = &self.tree;
-        let Some(Kind::Map(entries)) = tree.nodes.get(map as usize).map(|raw| &raw.kind) else { return };
-        let by_key = entries.iter().filter_map(|(key, value)| Some((tree.text(*key)?.into(), *value))).collect();
+        let Some(Kind::Map(entries)) = tree.nodes.get(map as usize).map(|raw| &raw.kind) else {
+            return;
+        };
+        let by_key = entries
+            .iter()
+            .filter_map(|(key, value)| Some((tree.text(*key)?.into(), *value)))
+            .collect();
         self.tree.wide.insert(map, by_key);
     }
 
@@ -245,7 +277,15 @@ impl Builder<'_> {
         let range = span.byte_range().unwrap_or_default();
         let id = number(self.tree.nodes.len());
         let bytes = (number(range.start), number(range.end));
-        self.tree.nodes.push(Raw { kind, parent: NONE, key: NONE, index: 0, start: position(span.start), bytes, expanded });
+        self.tree.nodes.push(Raw {
+            kind,
+            parent: NONE,
+            key: NONE,
+            index: 0,
+            start: position(span.start),
+            bytes,
+            expanded,
+        });
         id
     }
 
@@ -260,7 +300,8 @@ impl Builder<'_> {
             return;
         };
         let (parent, mut key, mut index) = (open.id, NONE, 0);
-        match self.tree.nodes.get_mut(parent as usize).map(|raw| (&mut raw.expanded, &mut raw.kind)) {
+        match self.tree.nodes.get_mut(parent as usize).map(|raw| (&mut raw.expanded, &mut raw.kind))
+        {
             Some((sum, Kind::List(items))) => {
                 index = number(items.len());
                 items.push(id);
@@ -286,7 +327,11 @@ impl Builder<'_> {
     }
 
     fn note_key(&mut self, key: u32) {
-        let (Some(open), Some(raw)) = (self.open.last_mut(), self.tree.nodes.get(self.tree.resolve(key) as usize)) else { return };
+        let (Some(open), Some(raw)) =
+            (self.open.last_mut(), self.tree.nodes.get(self.tree.resolve(key) as usize))
+        else {
+            return;
+        };
         let Kind::Scalar(text, _) = &raw.kind else { return };
         match open.keys.get(text) {
             Some(first) => self.tree.twice.push((key, *first)),
@@ -298,7 +343,8 @@ impl Builder<'_> {
 
     fn too_much(&self, span: Span) -> Option<Slip> {
         (self.tree.nodes.len() >= self.most).then(|| {
-            let message = format!("the files hold more than {MOST_NODES} values: name fewer of them");
+            let message =
+                format!("the files hold more than {MOST_NODES} values: name fewer of them");
             Slip { position: position(span.start), message }
         })
     }
@@ -330,7 +376,8 @@ mod tests {
 
     #[test]
     fn finds_fields_and_what_is_around_those_that_are_missing() {
-        let text = "name: x\nforwarded_proto:\n  trust:\n    peers: [10.0.0.0/8,\n      10.0.0.1/8]\n  presets:\n  - gcp\n";
+        let text = "name: x\nforwarded_proto:\n  trust:\n    peers: \
+            [10.0.0.0/8,\n      10.0.0.1/8]\n  presets:\n  - gcp\n";
         assert_eq!(place(text, "name"), Some((1, 7)));
         assert_eq!(place(text, "forwarded_proto.trust.peers[1]"), Some((5, 7)));
         assert_eq!(place(text, "forwarded_proto.presets[0]"), Some((7, 5)));

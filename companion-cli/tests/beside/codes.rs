@@ -13,7 +13,8 @@ const QUICK: [&str; 2] = ["--end-proxy", "never"];
 fn all_exit_codes_pass() {
     let proxy = Proxy::start();
     for code in 0..=255 {
-        let (seen, out, people) = run(&mut proxy.exec(&QUICK, ["sh", "-c", &format!("exit {code}")]));
+        let (seen, out, people) =
+            run(&mut proxy.exec(&QUICK, ["sh", "-c", &format!("exit {code}")]));
         assert_eq!((seen, out.as_str(), people.as_str()), (Some(code), "", ""));
     }
 }
@@ -22,7 +23,8 @@ fn all_exit_codes_pass() {
 fn signals_become_exit_codes_as_in_shells() {
     let proxy = Proxy::start();
     for (name, code) in [("TERM", 143), ("KILL", 137), ("INT", 130), ("SEGV", 139), ("PIPE", 141)] {
-        let (seen, _, people) = run(&mut proxy.exec(&QUICK, ["sh", "-c", &format!("ulimit -c 0; kill -s {name} $$; sleep 30")]));
+        let (seen, _, people) = run(&mut proxy
+            .exec(&QUICK, ["sh", "-c", &format!("ulimit -c 0; kill -s {name} $$; sleep 30")]));
         assert_eq!(seen, Some(code), "{name}: {people}");
     }
 }
@@ -55,7 +57,8 @@ fn commands_that_cannot_be_run_are_told_as_in_shells() {
 #[test]
 fn bytes_pass_in_both_directions() {
     let proxy = Proxy::start();
-    let bytes: Vec<u8> = (0..1_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let bytes: Vec<u8> =
+        (0..1_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let mut child = proxy
         .exec(&QUICK, ["sh", "-c", "cat; echo told >&2"])
         .stdin(Stdio::piped())
@@ -78,17 +81,21 @@ fn arguments_are_no_shells() {
     assert_eq!(run(&mut proxy.exec(&QUICK, arguments)).1, "$HOME|a b|*|-x|--gate||'|--|end|");
 }
 
-/// What was ignored stays ignored, what was not is not: `nohup` works, and broken pipes end commands as always.
+/// What was ignored stays ignored, what was not is not: `nohup` works, and broken pipes end
+/// commands as always.
 #[test]
 fn the_command_begins_with_the_signals_that_we_were_given() {
     let proxy = Proxy::start();
     let ask = "grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status";
-    let direct = |before: &str| run(Command::new("sh").args(["-c", &format!("{before} exec sh -c \"{ask}\"")])).1;
+    let direct = |before: &str| {
+        run(Command::new("sh").args(["-c", &format!("{before} exec sh -c \"{ask}\"")])).1
+    };
     let beside = |before: &str| {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{before} exec \"$@\""), "sh"]);
         let exec = proxy.exec(&QUICK, ["sh", "-c", ask]);
-        run(command.args(exec.get_args().skip(1))).1 // without `env`, which would change the signals
+        // without `env`, which would change the signals
+        run(command.args(exec.get_args().skip(1))).1
     };
     for before in ["", "trap '' HUP;", "trap '' INT QUIT;"] {
         assert!(!direct(before).is_empty());
@@ -107,7 +114,18 @@ fn a_thousand_starts_leave_nothing_behind() {
             thread::spawn(move || {
                 for _ in 0..250 {
                     let mut command = Command::new(PROGRAM);
-                    command.args(["exec", "--ready-url", &address, "--end-proxy", "never", "--", "sh", "-c", "exit 9", &marker]);
+                    command.args([
+                        "exec",
+                        "--ready-url",
+                        &address,
+                        "--end-proxy",
+                        "never",
+                        "--",
+                        "sh",
+                        "-c",
+                        "exit 9",
+                        &marker,
+                    ]);
                     assert_eq!(run(&mut command).0, Some(9));
                 }
             })
@@ -128,7 +146,9 @@ fn a_thousand_starts_leave_nothing_behind() {
 fn secrets_of_ours_are_not_handed_on() {
     let proxy = Proxy::start();
     let mut exec = proxy.exec(&QUICK, ["env"]);
-    for name in ["LASTSTREAM_SECRET", "LASTSTREAM_REGISTRY_USERNAME", "LASTSTREAM_REGISTRY_PASSWORD"] {
+    for name in
+        ["LASTSTREAM_SECRET", "LASTSTREAM_REGISTRY_USERNAME", "LASTSTREAM_REGISTRY_PASSWORD"]
+    {
         exec.env(name, "hunter2");
     }
     exec.env("LASTSTREAM_ENVOY_MIRROR", "https://me:hunter2@mirror.test");
@@ -136,10 +156,14 @@ fn secrets_of_ours_are_not_handed_on() {
     let (code, out, people) = run(&mut exec);
     assert_eq!((code, people.as_str()), (Some(0), ""));
     assert!(!out.contains("hunter2") && !out.contains("LASTSTREAM_SECRET"), "{out}");
-    assert!(out.contains("LASTSTREAM_OFFLINE=1") && out.contains("DOCKER_CONFIG=/docker"), "what is no secret stays: {out}");
+    assert!(
+        out.contains("LASTSTREAM_OFFLINE=1") && out.contains("DOCKER_CONFIG=/docker"),
+        "what is no secret stays: {out}"
+    );
 }
 
-/// Hooks and probes start it again and again. What the processor did counts, and not what others did meanwhile: the least of several runs.
+/// Hooks and probes start it again and again. What the processor did counts, and not what others
+/// did meanwhile: the least of several runs.
 #[test]
 fn starting_takes_little_of_the_processor() {
     let proxy = Proxy::start();

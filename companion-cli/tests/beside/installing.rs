@@ -20,7 +20,9 @@ fn the_copy_is_the_program() {
     assert_eq!((code, out.trim_end()), (Some(0), path.to_str().unwrap()), "{people}");
     assert!(fs::read(&path).unwrap() == fs::read(PROGRAM).unwrap());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o755);
-    let dynamic = String::from_utf8_lossy(&run(Command::new("readelf").args(["-l", PROGRAM])).1.into_bytes()).contains("INTERP");
+    let dynamic =
+        String::from_utf8_lossy(&run(Command::new("readelf").args(["-l", PROGRAM])).1.into_bytes())
+            .contains("INTERP");
     assert_eq!(people.contains("C library"), dynamic, "{people}");
     // The copy can do it, too, also over itself while it runs.
     assert_eq!(run(Command::new(&path).arg("install").arg(folder.path())).0, Some(0));
@@ -35,7 +37,8 @@ fn several_at_once_leave_one_whole_copy() {
             scope.spawn(|| assert_eq!(install(folder.path()).0, Some(0)));
         }
     });
-    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["laststream"]);
     assert!(fs::read(folder.path().join("laststream")).unwrap() == fs::read(PROGRAM).unwrap());
 }
@@ -49,6 +52,9 @@ fn says_why_there_is_none() {
     let taken = install(folder.path());
     assert!(taken.0 == Some(2) && taken.2.contains("is a folder"), "{taken:?}");
     let unwritable = install(Path::new("/proc/self"));
-    assert!(unwritable.0 == Some(2) && unwritable.2.contains("cannot write into `/proc/self`"), "{unwritable:?}");
+    assert!(
+        unwritable.0 == Some(2) && unwritable.2.contains("cannot write into `/proc/self`"),
+        "{unwritable:?}"
+    );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }

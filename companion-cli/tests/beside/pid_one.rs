@@ -1,4 +1,5 @@
-//! As the first process of a container: whoever ends is reaped, and signals work although nothing has a default for PID 1.
+//! As the first process of a container: whoever ends is reaped, and signals work although nothing
+//! has a default for PID 1.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -7,18 +8,31 @@ use crate::support::{PROGRAM, Proxy, Running, run, signal, until};
 
 /// Why there can be no namespace, if there cannot.
 fn missing() -> Option<String> {
-    let (code, _, people) = run(Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]));
-    (code != Some(0)).then(|| format!("`unshare --pid --fork --mount-proc` does not work here (it needs root): {}", people.trim()))
+    let (code, _, people) =
+        run(Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]));
+    (code != Some(0)).then(|| {
+        format!(
+            "`unshare --pid --fork --mount-proc` does not work here (it needs root): {}",
+            people.trim()
+        )
+    })
 }
 
 fn not_tested(missing: &str) {
-    let _ = writeln!(std::io::stderr(), "not tested: {missing}"); // nobody to tell when standard error is closed
+    let _ = writeln!(
+        std::io::stderr(),
+        "not tested: \
+        {missing}"
+    ); // nobody to tell when standard error is closed
 }
 
 fn as_init(proxy: &Proxy, options: &[&str], command: &[&str]) -> Command {
     let exec = proxy.exec(options, command);
     let mut unshare = Command::new("unshare");
-    unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]).arg(exec.get_program()).args(exec.get_args());
+    unshare
+        .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
+        .arg(exec.get_program())
+        .args(exec.get_args());
     unshare
 }
 
@@ -31,7 +45,8 @@ fn reaps_orphans_and_keeps_the_exit_code() {
     // Fifty orphans that end; then nobody but PID 1, the shell, ps and its reader are there.
     let script = "for i in $(seq 50); do (sh -c 'sleep 0.1; exit 1' &) ; done; sleep 1; \
         cat /proc/[0-9]*/stat | grep -c ' Z '; echo \"pid $PPID\"; exit 42";
-    let (code, out, people) = run(&mut as_init(&proxy, &["--end-proxy", "never"], &["sh", "-c", script]));
+    let (code, out, people) =
+        run(&mut as_init(&proxy, &["--end-proxy", "never"], &["sh", "-c", script]));
     assert_eq!((code, out.as_str()), (Some(42), "0\npid 1\n"), "{people}");
 }
 
@@ -41,8 +56,18 @@ fn the_test_above_would_see_zombies() {
         return not_tested(&missing);
     }
     // A first process that reaps nothing: it stops itself.
-    let script = "(sh -c 'sleep 0.1' &); sh -c 'sleep 0.5; cat /proc/[0-9]*/stat | grep -c \" Z \"; kill -9 -1' & exec sleep 5";
-    let out = run(Command::new("unshare").args(["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script])).1;
+    let script = "(sh -c 'sleep 0.1' &); sh -c 'sleep 0.5; cat /proc/[0-9]*/stat | grep -c \" Z \
+        \"; kill -9 -1' & exec sleep 5";
+    let out = run(Command::new("unshare").args([
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "sh",
+        "-c",
+        script,
+    ]))
+    .1;
     assert_eq!(out, "1\n");
 }
 
@@ -81,7 +106,10 @@ fn a_pod_without_a_network_has_no_proxy() {
     assert_eq!(code, Some(44), "{people}");
     let (code, _, people) = exec(&["--ready-timeout", "300ms", "--gate-timeout", "300ms"]);
     assert_eq!(code, Some(2), "{people}");
-    assert!(people.contains("cannot be reached") && people.contains("there is nothing to end"), "{people}");
+    assert!(
+        people.contains("cannot be reached") && people.contains("there is nothing to end"),
+        "{people}"
+    );
 }
 
 /// The child of `unshare`.

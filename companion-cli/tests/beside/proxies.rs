@@ -43,7 +43,11 @@ fn no_proxy_is_fine_only_where_that_is_said() {
     let nobody = nobody();
     let elsewhere = |options: &[&str]| {
         let mut command = std::process::Command::new(crate::support::PROGRAM);
-        run(command.args(["exec", "--ready-timeout", "700ms", "--gate", &nobody]).args(options).arg("--").args(RAN))
+        run(command
+            .args(["exec", "--ready-timeout", "700ms", "--gate", &nobody])
+            .args(options)
+            .arg("--")
+            .args(RAN))
     };
     let (code, out, people) = elsewhere(&["--ready-url", &nobody, "--end-proxy", "never"]);
     assert_eq!((code, out.as_str()), (Some(2), ""), "{people}");
@@ -53,7 +57,13 @@ fn no_proxy_is_fine_only_where_that_is_said() {
     assert!(people.contains("there is no proxy"), "{people}");
     // One that is there and not ready is there.
     proxy.answer("GET /ready", 503, "");
-    let (code, ..) = elsewhere(&["--ready-url", &proxy.url("/ready"), "--no-proxy-ok=0s", "--end-proxy", "never"]);
+    let (code, ..) = elsewhere(&[
+        "--ready-url",
+        &proxy.url("/ready"),
+        "--no-proxy-ok=0s",
+        "--end-proxy",
+        "never",
+    ]);
     assert_eq!(code, Some(2));
 }
 
@@ -77,13 +87,20 @@ fn holds_until_outbound_streams_have_ended() {
 fn never_waits_for_ever() {
     let proxy = Proxy::start();
     proxy.in_flight(3);
-    proxy.answer("POST /quitquitquit", 503, r#"{"state": "serving", "reason": "streams are in flight", "holding": 3}"#);
+    proxy.answer(
+        "POST /quitquitquit",
+        503,
+        r#"{"state": "serving", "reason": "streams are in flight", "holding": 3}"#,
+    );
     let began = Instant::now();
     let options = ["--streams-timeout", "700ms", "--quit-timeout", "300ms"];
     let (code, _, people) = run(&mut proxy.exec(&options, RAN));
     assert_eq!(code, Some(4));
     assert!(people.contains("3 outbound streams are in flight; the proxy is ended"), "{people}");
-    assert!(people.contains("was not ended") && people.contains("streams are in flight"), "{people}");
+    assert!(
+        people.contains("was not ended") && people.contains("streams are in flight"),
+        "{people}"
+    );
     assert!(began.elapsed() < SOON);
     // With a signal of its own that it takes.
     let end = proxy.url("/end");
@@ -96,15 +113,16 @@ fn never_waits_for_ever() {
     assert_eq!((code, proxy.asked(FORCE)), (Some(4), 2), "{people}");
 }
 
-const FORCE: &str =
-    "POST /force?reason=laststream%20exec:%20the%20command%20has%20ended%2C%20and%20so%20has%20the%20time%20for%20its%20streams";
+const FORCE: &str = "POST /force?reason=laststream%20exec:%20the%20command%20has%20ended%2C%20and%20so%20has%20the%20time%20for%20its%20streams";
 
 #[test]
 fn a_count_that_is_not_exact_is_no_zero() {
     let proxy = Proxy::start();
     proxy.ends_at("POST /quitquitquit");
     let scope = r#"{"scope": "outbound", "in_flight": 0, "begun": 7}"#;
-    let body = format!(r#"{{"state": "serving", "reason": "", "count": "leaking", "holding": 0, "scopes": [{scope}]}}"#);
+    let body = format!(
+        r#"{{"state": "serving", "reason": "", "count": "leaking", "holding": 0, "scopes": [{scope}]}}"#
+    );
     proxy.answer("GET /status", 200, &body);
     let (code, _, people) = run(&mut proxy.exec(&["--streams-timeout", "600ms"], RAN));
     assert_eq!(code, Some(4));
@@ -119,14 +137,22 @@ fn without_a_gate_or_its_scope_it_says_so_and_goes_on() {
     let (end, nobody) = (proxy.url("/end"), nobody());
     let options = ["--quit-url", &end, "--gate-timeout", "300ms"];
     let mut command = std::process::Command::new(crate::support::PROGRAM);
-    command.args(["exec", "--gate", &nobody, "--ready-url", &proxy.url("/ready")]).args(options).arg("--").args(RAN);
+    command
+        .args(["exec", "--gate", &nobody, "--ready-url", &proxy.url("/ready")])
+        .args(options)
+        .arg("--")
+        .args(RAN);
     let (code, _, people) = run(&mut command);
     assert_eq!((code, proxy.asked("POST /end")), (Some(4), 1), "{people}");
     assert!(people.contains(&format!("there is no gate at {nobody}")), "{people}");
 
     let proxy = Proxy::start();
     proxy.ends_at("POST /quitquitquit");
-    proxy.answer("GET /status", 200, r#"{"state": "serving", "reason": "", "count": "exact", "holding": 0, "scopes": []}"#);
+    proxy.answer(
+        "GET /status",
+        200,
+        r#"{"state": "serving", "reason": "", "count": "exact", "holding": 0, "scopes": []}"#,
+    );
     let (code, _, people) = run(&mut proxy.exec(&[], RAN));
     assert_eq!((code, proxy.asked("POST /quitquitquit")), (Some(4), 1), "{people}");
     assert!(people.contains("does not wait for the scope `outbound`"), "{people}");
@@ -135,12 +161,14 @@ fn without_a_gate_or_its_scope_it_says_so_and_goes_on() {
 #[test]
 fn a_proxy_that_has_gone_is_not_ended() {
     let proxy = Proxy::start();
-    let mut running =
-        Running::start(&mut proxy.exec(&["--gate-timeout", "300ms"], ["sh", "-c", "echo ready; read line </dev/null; sleep 1; exit 6"]));
+    let mut running = Running::start(&mut proxy.exec(
+        &["--gate-timeout", "300ms"],
+        ["sh", "-c", "echo ready; read line </dev/null; sleep 1; exit 6"],
+    ));
     assert_eq!(running.line(), "ready");
     proxy.ends_at("GET /die");
-    let _ =
-        std::net::TcpStream::connect(proxy.address).map(|mut stream| std::io::Write::write_all(&mut stream, b"GET /die HTTP/1.1\r\n\r\n"));
+    let _ = std::net::TcpStream::connect(proxy.address)
+        .map(|mut stream| std::io::Write::write_all(&mut stream, b"GET /die HTTP/1.1\r\n\r\n"));
     let (code, _, people) = running.end();
     assert_eq!(code, Some(6));
     assert!(people.contains("there is nothing to end"), "{people}");

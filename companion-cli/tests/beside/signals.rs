@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use crate::support::{Proxy, Running, run, signal, until};
 
-const TELLS: &str = "for name in HUP INT QUIT TERM USR1 USR2 WINCH ALRM; do trap \"echo $name\" $name; done; \
+const TELLS: &str = "for name in HUP INT QUIT TERM USR1 USR2 WINCH ALRM; do trap \"echo $name\" \
+    $name; done; \
     trap 'exit 5' TTIN; echo ready; while :; do sleep 0.02; done";
 
 #[test]
 fn every_signal_reaches_the_command() {
     let proxy = Proxy::start();
-    let mut running = Running::start(&mut proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]));
+    let mut running =
+        Running::start(&mut proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]));
     assert_eq!(running.line(), "ready");
     for name in ["USR1", "USR2", "WINCH", "ALRM", "HUP", "INT", "QUIT", "TERM", "USR1"] {
         running.signal(name);
@@ -26,8 +28,10 @@ fn every_signal_reaches_the_command() {
 fn a_command_that_minds_no_signal_is_killed_by_it() {
     let proxy = Proxy::start();
     for (name, code) in [("TERM", 143), ("INT", 130), ("HUP", 129), ("QUIT", 131), ("USR1", 138)] {
-        let mut running =
-            Running::start(&mut proxy.exec(&["--end-proxy", "never"], ["sh", "-c", "ulimit -c 0; echo ready; exec sleep 60"]));
+        let mut running = Running::start(&mut proxy.exec(
+            &["--end-proxy", "never"],
+            ["sh", "-c", "ulimit -c 0; echo ready; exec sleep 60"],
+        ));
         assert_eq!(running.line(), "ready");
         running.signal(name);
         let (seen, _, people) = running.end();
@@ -59,7 +63,10 @@ fn whoever_waits_for_streams_can_be_ended() {
     running.signal("TERM");
     let (seen, _, people) = running.end();
     assert_eq!(seen, Some(3), "the command's exit code wins: {people}");
-    assert!(people.contains("2 outbound streams are in flight") && people.contains("told to end"), "{people}");
+    assert!(
+        people.contains("2 outbound streams are in flight") && people.contains("told to end"),
+        "{people}"
+    );
     assert_eq!(proxy.asked("POST /quitquitquit"), 0);
 }
 
@@ -67,7 +74,8 @@ fn whoever_waits_for_streams_can_be_ended() {
 #[test]
 fn a_stopped_command_goes_on() {
     let proxy = Proxy::start();
-    let mut running = Running::start(&mut proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]));
+    let mut running =
+        Running::start(&mut proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]));
     assert_eq!(running.line(), "ready");
     let child = child_of(running.id());
     signal(child, "STOP");

@@ -20,23 +20,31 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// One that is ready, with a gate that has nothing in flight, and that does nothing when it is told to quit.
+    /// One that is ready, with a gate that has nothing in flight, and that does nothing when it is
+    /// told to quit.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (answers, asked) = (Arc::<Mutex<HashMap<String, (u16, String)>>>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (answers, asked) = (
+            Arc::<Mutex<HashMap<String, (u16, String)>>>::default(),
+            Arc::<Mutex<Vec<String>>>::default(),
+        );
         let (known, heard) = (Arc::clone(&answers), Arc::clone(&asked));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let Some(line) = first_line(&stream) else { continue };
                 let question = line.trim_end_matches(" HTTP/1.1").to_owned();
                 heard.lock().unwrap().push(question.clone());
-                let answer = known.lock().unwrap().get(&question).cloned().unwrap_or((404, String::new()));
+                let answer =
+                    known.lock().unwrap().get(&question).cloned().unwrap_or((404, String::new()));
                 let (status, body) = answer;
                 if status == 0 {
                     return; // the listener closes: the proxy has ended
                 }
-                let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+                let head = format!(
+                    "HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    body.len()
+                );
                 let _ = (&stream).write_all((head + &body).as_bytes()); // nobody is there any more
             }
         });
@@ -56,8 +64,12 @@ impl Proxy {
     }
 
     pub(crate) fn in_flight(&self, count: u64) {
-        let scope = format!(r#"{{"scope": "outbound", "in_flight": {count}, "long_lived": 0, "begun": 7}}"#);
-        let body = format!(r#"{{"state": "serving", "reason": "x", "count": "exact", "holding": {count}, "scopes": [{scope}], "new": 1}}"#);
+        let scope = format!(
+            r#"{{"scope": "outbound", "in_flight": {count}, "long_lived": 0, "begun": 7}}"#
+        );
+        let body = format!(
+            r#"{{"state": "serving", "reason": "x", "count": "exact", "holding": {count}, "scopes": [{scope}], "new": 1}}"#
+        );
         self.answer("GET /status", 200, &body);
     }
 
@@ -70,13 +82,20 @@ impl Proxy {
     }
 
     /// The program beside it.
-    pub(crate) fn exec<A: AsRef<OsStr>>(&self, options: &[&str], command: impl IntoIterator<Item = A>) -> Command {
-        // Whoever started the tests may ignore signals, as a shell does for what runs in the background.
+    pub(crate) fn exec<A: AsRef<OsStr>>(
+        &self,
+        options: &[&str],
+        command: impl IntoIterator<Item = A>,
+    ) -> Command {
+        // Whoever started the tests may ignore signals, as a shell does for what runs in the
+        // background.
         let mut program = Command::new("env");
         program.args(["--default-signal=INT,QUIT", PROGRAM]);
         program.env_remove("LASTSTREAM_GATE").env_remove("LASTSTREAM_SECRET");
         // Nobody's agent is told to end by a test.
-        let nobody = ["--quit-url", "http://127.0.0.1:1/quit"].into_iter().filter(|_| !options.contains(&"--quit-url"));
+        let nobody = ["--quit-url", "http://127.0.0.1:1/quit"]
+            .into_iter()
+            .filter(|_| !options.contains(&"--quit-url"));
         program
             .args(["exec", "--gate", &self.url(""), "--ready-url", &self.url("/ready")])
             .args(nobody)
@@ -100,7 +119,14 @@ pub(crate) struct Running(Child);
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
-        Self(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        Self(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        )
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -111,7 +137,8 @@ impl Running {
         signal(self.0.id(), name);
     }
 
-    /// Reads a line of its output. A program that says nothing for long is ended, and its line is cut off there.
+    /// Reads a line of its output. A program that says nothing for long is ended, and its line is
+    /// cut off there.
     pub(crate) fn line(&mut self) -> String {
         let pid = self.0.id();
         let (read, is_read) = mpsc::channel::<()>();
@@ -165,7 +192,11 @@ pub(crate) fn signal(pid: u32, name: &str) {
 
 pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().unwrap();
-    (status.code(), String::from_utf8_lossy(&stdout).into_owned(), String::from_utf8_lossy(&stderr).into_owned())
+    (
+        status.code(),
+        String::from_utf8_lossy(&stdout).into_owned(),
+        String::from_utf8_lossy(&stderr).into_owned(),
+    )
 }
 
 /// Looks until it is so.

@@ -1,4 +1,5 @@
-//! On a terminal: Ctrl-C reaches the command once, Ctrl-Z stops both and `fg` continues both; a status that is watched stays in place.
+//! On a terminal: Ctrl-C reaches the command once, Ctrl-Z stops both and `fg` continues both; a
+//! status that is watched stays in place.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -17,7 +18,13 @@ struct Terminal {
 impl Terminal {
     fn start() -> Self {
         let mut script = Command::new("script")
-            .args(["--quiet", "--return", "--command", "env PS1=% bash --norc --noprofile -i", "/dev/null"])
+            .args([
+                "--quiet",
+                "--return",
+                "--command",
+                "env PS1=% bash --norc --noprofile -i",
+                "/dev/null",
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -46,7 +53,10 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         if thread::panicking() {
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{:?}\n", self.shown.lock()).as_bytes());
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("{:?}\n", self.shown.lock()).as_bytes(),
+            );
         }
         let _ = self.script.kill(); // with its terminal all that is on it hangs up
         let _ = self.script.wait();
@@ -58,7 +68,8 @@ fn job_control_works_and_keys_come_once() {
     let proxy = Proxy::start();
     let mut terminal = Terminal::start();
     // `wait` is interrupted by each signal, so that two in a row are not taken for one.
-    let command = "trap 'echo int-$((count=count+1)).; [ $count -lt 11 ] || { kill $!; exit 7; }' INT; (trap '' INT; echo be''gun; exec sleep 60) & \
+    let command = "trap 'echo int-$((count=count+1)).; [ $count -lt 11 ] || { kill $!; exit 7; }' \
+        INT; (trap '' INT; echo be''gun; exec sleep 60) & \
         while kill -0 $!; do wait; done";
     let exec = proxy.exec(&["--end-proxy", "never"], ["bash", "-c", command]);
     let words: Vec<String> = [exec.get_program()]
@@ -90,7 +101,9 @@ fn job_control_works_and_keys_come_once() {
 fn a_watched_status_is_drawn_in_place_until_the_gate_is_open() {
     let status = |state: &str, reason: &str| {
         let scope = r#"{"scope": "gateway", "in_flight": 1, "begun": 7}"#;
-        format!(r#"{{"state": "{state}", "reason": "{reason}", "count": "exact", "holding": 1, "scopes": [{scope}]}}"#)
+        format!(
+            r#"{{"state": "{state}", "reason": "{reason}", "count": "exact", "holding": 1, "scopes": [{scope}]}}"#
+        )
     };
     let proxy = Proxy::start();
     proxy.answer("GET /status", 200, &status("draining", &"a long reason ".repeat(40)));

@@ -48,7 +48,12 @@ impl Elsewhere {
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap());
         let mut command = Command::new(PROGRAM);
-        command.current_dir(self.path("a project/filter/src")).env("PATH", path).env_remove("RUSTC").arg("build").args(arguments);
+        command
+            .current_dir(self.path("a project/filter/src"))
+            .env("PATH", path)
+            .env_remove("RUSTC")
+            .arg("build")
+            .args(arguments);
         command
     }
 
@@ -61,7 +66,8 @@ impl Elsewhere {
         let real = which("rustc");
         let added = self.path("added");
         let text = format!(
-            "case \"$*\" in *target-libdir*) [ -e '{}' ] || {{ echo /nowhere; exit; }} ;; esac\nexec '{}' \"$@\"",
+            "case \"$*\" in *target-libdir*) [ -e '{}' ] || {{ echo /nowhere; exit; }} ;; \
+                esac\nexec '{}' \"$@\"",
             added.display(),
             real.display()
         );
@@ -83,7 +89,10 @@ fn copy_all(from: &Path, to: &Path) {
 
 fn which(program: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file()).unwrap()
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+        .unwrap()
 }
 
 /// Another folder, another home of cargo, another person: the bytes are those inside this program.
@@ -92,11 +101,15 @@ fn everybody_gets_the_same_bytes() {
     let elsewhere = Elsewhere::new();
     let home = elsewhere.path("another home");
     fs::create_dir(&home).unwrap();
-    let own = std::env::var_os("CARGO_HOME").map_or_else(|| std::env::home_dir().unwrap().join(".cargo"), PathBuf::from);
+    let own = std::env::var_os("CARGO_HOME")
+        .map_or_else(|| std::env::home_dir().unwrap().join(".cargo"), PathBuf::from);
     std::os::unix::fs::symlink(own.join("registry"), home.join("registry")).unwrap();
     let file = elsewhere.path("output/plugin.wasm");
     let mut command = elsewhere.command(&["-o", "json", "--file", file.to_str().unwrap()]);
-    let made = ran(command.env("CARGO_HOME", &home).env("CARGO_TARGET_DIR", elsewhere.path("never used"))).expect(0).json();
+    let made =
+        ran(command.env("CARGO_HOME", &home).env("CARGO_TARGET_DIR", elsewhere.path("never used")))
+            .expect(0)
+            .json();
     assert_eq!(made["path"], file.to_str().unwrap());
     let bytes = fs::read(&file).unwrap();
     assert!(bytes == laststream::module::builtin().unwrap(), "other bytes: {made:#}");
@@ -109,13 +122,21 @@ fn everybody_gets_the_same_bytes() {
 fn the_target_is_added_where_that_is_allowed() {
     let elsewhere = Elsewhere::new();
     elsewhere.without_target();
-    elsewhere.build(&["--no-install"]).expect(2).says("may not be installed by this build: run `rustup target add wasm32-unknown-unknown`");
+    elsewhere
+        .build(&["--no-install"])
+        .expect(2)
+        .says("may not be installed by this build: run `rustup target add wasm32-unknown-unknown`");
     script(&elsewhere.path("bin/rustup"), "echo no network >&2; exit 1");
     let failed = elsewhere.build(&[]).expect(2);
-    failed.says("adding the Rust target wasm32-unknown-unknown").says("rustup could not add it: no network");
+    failed
+        .says("adding the Rust target wasm32-unknown-unknown")
+        .says("rustup could not add it: no network");
     script(
         &elsewhere.path("bin/rustup"),
-        &format!("[ \"$*\" = 'target add wasm32-unknown-unknown' ] && touch '{}'", elsewhere.path("added").display()),
+        &format!(
+            "[ \"$*\" = 'target add wasm32-unknown-unknown' ] && touch '{}'",
+            elsewhere.path("added").display()
+        ),
     );
     let made = elsewhere.build(&["--file", "made.wasm"]).expect(0);
     made.says("adding the Rust target wasm32-unknown-unknown").says("compiling the module from");
@@ -127,10 +148,15 @@ fn the_target_is_added_where_that_is_allowed() {
 fn without_a_linker_the_way_out_is_named() {
     let elsewhere = Elsewhere::new();
     let real = which("rustc");
-    let text = format!("case \"$*\" in '--print target-libdir') echo /nowhere/lib; exit ;; esac\nexec '{}' \"$@\"", real.display());
+    let text = format!(
+        "case \"$*\" in '--print target-libdir') echo /nowhere/lib; exit ;; esac\nexec '{}' \"$@\"",
+        real.display()
+    );
     script(&elsewhere.path("bin/rustc"), &text);
     let failed = elsewhere.build(&[]).expect(2);
-    failed.says("has no linker for WebAssembly, `/nowhere/bin/rust-lld`").says("install Rust with rustup");
+    failed
+        .says("has no linker for WebAssembly, `/nowhere/bin/rust-lld`")
+        .says("install Rust with rustup");
 }
 
 #[test]
@@ -139,7 +165,11 @@ fn what_does_not_compile_leaves_the_old_file() {
     let file = elsewhere.path("output/old.wasm");
     fs::write(&file, "old").unwrap();
     fs::write(elsewhere.path("a project/filter/src/text.rs"), "this is no Rust").unwrap();
-    elsewhere.build(&["--file", file.to_str().unwrap()]).expect(2).says("the module does not compile").says("text.rs");
+    elsewhere
+        .build(&["--file", file.to_str().unwrap()])
+        .expect(2)
+        .says("the module does not compile")
+        .says("text.rs");
     assert_eq!(fs::read(&file).unwrap(), b"old");
 }
 
@@ -151,10 +181,20 @@ fn what_an_optimiser_spoils_is_not_handed_out() {
     script(&elsewhere.path("bin/wasm-opt"), "echo too old >&2; exit 3");
     let failed = elsewhere.build(&arguments).expect(2);
     failed.says("`wasm-opt` failed (exit status: 3): too old");
-    assert!(!failed.people.contains("compiling"), "it could have been known before: {}", failed.people);
+    assert!(
+        !failed.people.contains("compiling"),
+        "it could have been known before: {}",
+        failed.people
+    );
     // `-Oz FEATURE… MODULE -o OUTPUT`: the last argument is the file to write.
-    script(&elsewhere.path("bin/wasm-opt"), "for last; do :; done\nprintf '\\0asm\\1\\0\\0\\0' >\"$last\"");
-    elsewhere.build(&arguments).expect(2).says("the module that was made does not load into Envoy, because it exports none of");
+    script(
+        &elsewhere.path("bin/wasm-opt"),
+        "for last; do :; done\nprintf '\\0asm\\1\\0\\0\\0' >\"$last\"",
+    );
+    elsewhere
+        .build(&arguments)
+        .expect(2)
+        .says("the module that was made does not load into Envoy, because it exports none of");
     assert!(!file.exists());
 }
 
@@ -162,13 +202,22 @@ fn what_an_optimiser_spoils_is_not_handed_out() {
 fn without_an_optimiser_the_way_out_is_named() {
     let elsewhere = Elsewhere::new();
     let mut command = elsewhere.command(&["--wasm-opt"]);
-    ran(command.env("PATH", elsewhere.path("bin"))).expect(2).says("cannot start `wasm-opt`").says("apt install binaryen");
+    ran(command.env("PATH", elsewhere.path("bin")))
+        .expect(2)
+        .says("cannot start `wasm-opt`")
+        .says("apt install binaryen");
 }
 
 #[test]
 fn without_a_checkout_the_builtin_module_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().to_str().unwrap();
-    ran(Command::new(PROGRAM).current_dir(here).arg("build")).expect(2).says("`--source DIR`").says("`--module builtin`");
-    ran(Command::new(PROGRAM).args(["build", "--source", here])).expect(2).says("is no checkout of laststream").says("`--module builtin`");
+    ran(Command::new(PROGRAM).current_dir(here).arg("build"))
+        .expect(2)
+        .says("`--source DIR`")
+        .says("`--module builtin`");
+    ran(Command::new(PROGRAM).args(["build", "--source", here]))
+        .expect(2)
+        .says("is no checkout of laststream")
+        .says("`--module builtin`");
 }

@@ -6,24 +6,46 @@ use std::process::Command;
 
 use crate::support::{PROGRAM, laststream, loadable, ran};
 
-/// Commands whose examples need nothing but files; `build` has tests of its own, the others need a network.
-const RUN: [&[&str]; 6] = [&["config", "schema"], &["config", "check"], &["completions"], &["inspect"], &["man"], &["version"]];
+/// Commands whose examples need nothing but files; `build` has tests of its own, the others need a
+/// network.
+const RUN: [&[&str]; 6] = [
+    &["config", "schema"],
+    &["config", "check"],
+    &["completions"],
+    &["inspect"],
+    &["man"],
+    &["version"],
+];
 
 /// Every example of these commands works in a folder with the files that they speak of.
 #[test]
 fn examples_run() {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path());
-    let programs = format!("{}:{}", Path::new(PROGRAM).parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let programs = format!(
+        "{}:{}",
+        Path::new(PROGRAM).parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
     let mut run = 0;
     for command in RUN {
         let help = laststream(folder.path(), command.iter().chain(&["--help"])).expect(0).out;
-        let lines = help.lines().skip_while(|line| !line.starts_with("Example")).skip(1).take_while(|line| line.starts_with("  "));
+        let lines = help
+            .lines()
+            .skip_while(|line| !line.starts_with("Example"))
+            .skip(1)
+            .take_while(|line| line.starts_with("  "));
         // Not a registry, and neither shells nor readers of manual pages that may not be there.
-        let is_here = |line: &&str| !line.contains("example.com") && !line.contains("fish") && !line.starts_with("man ");
+        let is_here = |line: &&str| {
+            !line.contains("example.com") && !line.contains("fish") && !line.starts_with("man ")
+        };
         for line in lines.map(str::trim).filter(is_here) {
             let mut shell = Command::new("bash");
-            shell.args(["-euo", "pipefail", "-c", line]).current_dir(folder.path()).env("PATH", &programs).env("HOME", folder.path());
+            shell
+                .args(["-euo", "pipefail", "-c", line])
+                .current_dir(folder.path())
+                .env("PATH", &programs)
+                .env("HOME", folder.path());
             let ran = ran(&mut shell);
             assert_eq!(ran.code, Some(0), "`{line}`: {}{}", ran.out, ran.people);
             run += 1;
@@ -37,11 +59,17 @@ fn prepare(folder: &Path) {
     fs::write(folder.join("policy.json"), r#"{"scope": "inbound"}"#).unwrap();
     fs::write(folder.join("laststream.wasm"), loadable("")).unwrap();
     let layout = Layout::new();
-    let mut manifest = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))]);
+    let mut manifest = layout
+        .manifest(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))]);
     manifest["annotations"] = serde_json::json!({ "org.opencontainers.image.ref.name": "1.0.0" });
     layout.index(&[manifest]);
     layout.archive(&folder.join("image.tar"), false);
-    let copied = Command::new("cp").arg("-r").arg(layout.path()).arg(folder.join("layout")).status().unwrap();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(layout.path())
+        .arg(folder.join("layout"))
+        .status()
+        .unwrap();
     assert!(copied.success());
 }
 
@@ -49,9 +77,23 @@ fn prepare(folder: &Path) {
 fn every_command_has_a_manual_page() {
     let folder = tempfile::tempdir().unwrap();
     laststream(folder.path(), ["man", "pages"]).expect(0);
-    let page = |name: &str| fs::read_to_string(folder.path().join("pages").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let page = |name: &str| {
+        fs::read_to_string(folder.path().join("pages").join(name))
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
     assert!(page("laststream.1").contains("laststream\\-inspect(1)"));
-    let names = ["build", "completions", "config-check", "config-schema", "drain", "envoy-get", "exec", "inspect", "install", "man"];
+    let names = [
+        "build",
+        "completions",
+        "config-check",
+        "config-schema",
+        "drain",
+        "envoy-get",
+        "exec",
+        "inspect",
+        "install",
+        "man",
+    ];
     for name in names.into_iter().chain(["push", "ready", "status", "streams", "version", "wait"]) {
         let page = page(&format!("laststream-{name}.1"));
         assert!(page.contains(".SH NAME") && page.contains("Example"), "{name}: {page}");

@@ -1,4 +1,5 @@
-//! Files, folders and images made to hurt their reader: without an end, not regular, leading elsewhere, or full of control characters.
+//! Files, folders and images made to hurt their reader: without an end, not regular, leading
+//! elsewhere, or full of control characters.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -22,7 +23,12 @@ const ELSEWHERE: &str = "text-outside-of-the-layout";
 /// The program with a limit on memory and time; it is killed at the latter, with the exit code 124.
 fn limited<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -v {MEMORY}; ulimit -c 0; exec timeout {PATIENCE} \"$@\""), "sh", PROGRAM]);
+    command.args([
+        "-c",
+        &format!("ulimit -v {MEMORY}; ulimit -c 0; exec timeout {PATIENCE} \"$@\""),
+        "sh",
+        PROGRAM,
+    ]);
     command.args(arguments).stdin(Stdio::null()).env("CLICOLOR_FORCE", "1");
     command
 }
@@ -56,12 +62,16 @@ fn sparse(name: &str) -> Vec<u8> {
 fn a_sparse_archive_takes_no_memory() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("image.tar");
-    let all: Vec<u8> = ["a", "b", "index.json"].into_iter().flat_map(sparse).chain([0; 1024]).collect();
+    let all: Vec<u8> =
+        ["a", "b", "index.json"].into_iter().flat_map(sparse).chain([0; 1024]).collect();
     for bytes in [all.clone(), gzip(&all)] {
         fs::write(&file, bytes).unwrap();
         inspect(&file).expect(2).says("this is no OCI layout");
     }
-    let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, gzip(&[sparse("plugin.wasm"), vec![0; 1024]].concat()))]);
+    let layout = Layout::of(
+        OCI_MANIFEST,
+        &[(OCI_LAYER, gzip(&[sparse("plugin.wasm"), vec![0; 1024]].concat()))],
+    );
     let told = inspect(layout.path()).expect(1);
     assert!(told.out.contains("has 2147483648 bytes"), "{}", told.out);
 }
@@ -87,7 +97,8 @@ fn a_name_in_an_archive_takes_no_memory() {
 
 #[test]
 fn pipes_and_devices_are_not_waited_for() {
-    let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))]);
+    let layout =
+        Layout::of(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))]);
     let index = layout.path().join("index.json");
     let text: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
     let manifest = text["manifests"][0]["digest"].as_str().unwrap().replace(':', "/");
@@ -161,7 +172,8 @@ fn links_do_not_lead_out_of_a_layout() {
     inspect(layout.path()).expect(2).says("symbolic link");
 
     // A whole layout that is elsewhere.
-    let (layout, other) = (Layout::of(OCI_MANIFEST, &plugin()), Layout::of(OCI_MANIFEST, &plugin()));
+    let (layout, other) =
+        (Layout::of(OCI_MANIFEST, &plugin()), Layout::of(OCI_MANIFEST, &plugin()));
     for part in ["blobs", "blobs/sha256"] {
         let here = layout.path().join(part);
         fs::remove_dir_all(&here).unwrap();
@@ -182,19 +194,26 @@ fn links_do_not_lead_out_of_a_layout() {
     assert!(!told.people.contains(ELSEWHERE), "{}", told.people);
 }
 
-/// Rewrites a line, hides text, begins a line of its own, and reverses what follows, in every way there is.
-const TRICKS: &str = "x\r\u{1b}[2K\u{1b}]0;t\u{7}\u{8}\u{7f}\u{85}\u{9b}2K\u{202e}\u{2066}\u{2028}\nISTIO OK";
+/// Rewrites a line, hides text, begins a line of its own, and reverses what follows, in every way
+/// there is.
+const TRICKS: &str =
+    "x\r\u{1b}[2K\u{1b}]0;t\u{7}\u{8}\u{7f}\u{85}\u{9b}2K\u{202e}\u{2066}\u{2028}\nISTIO OK";
 
 /// Nothing but our own colours steers the terminal.
 #[track_caller]
 fn assert_visible(text: &str) {
-    let colourless = text.split('\u{1b}').enumerate().map(|(index, part)| match part.split_once('m') {
-        Some((code, rest)) if index > 0 && code.starts_with('[') && code[1..].bytes().all(|byte| byte.is_ascii_digit() || byte == b';') => {
-            rest
-        }
-        _ if index > 0 => "\u{1b}",
-        _ => part,
-    });
+    let colourless =
+        text.split('\u{1b}').enumerate().map(|(index, part)| match part.split_once('m') {
+            Some((code, rest))
+                if index > 0
+                    && code.starts_with('[')
+                    && code[1..].bytes().all(|byte| byte.is_ascii_digit() || byte == b';') =>
+            {
+                rest
+            }
+            _ if index > 0 => "\u{1b}",
+            _ => part,
+        });
     let colourless: String = colourless.collect();
     let steers = |character: char| {
         (character.is_control() && character != '\n')
@@ -211,7 +230,12 @@ fn tricky() -> Layout {
     let module = wasm(&format!(
         r#"(module (import "{0}" "{0}" (func)) (@custom "{0}" "x") (memory (export "memory") 1) (func (export "proxy_abi_version_0_2_1"))
             (func (export "malloc") (param i32) (result i32) i32.const 0) (func (export "{0}")))"#,
-        TRICKS.escape_default().to_string().replace("\\u{7f}", "\\7f").replace("\\r", "\\0d").replace("\\n", "\\0a")
+        TRICKS
+            .escape_default()
+            .to_string()
+            .replace("\\u{7f}", "\\7f")
+            .replace("\\r", "\\0d")
+            .replace("\\n", "\\0a")
     ));
     let layer = layout.blob(OCI_LAYER, &gzip(&tar(&[("plugin.wasm", &module)])));
     let mut config = layout.blob("x", b"{}");
@@ -224,7 +248,10 @@ fn tricky() -> Layout {
     manifest["platform"] = json!({ "os": "linux", "architecture": "amd64" });
     let mut other = manifest.clone();
     other["platform"] = json!({ "os": TRICKS, "architecture": TRICKS });
-    let list = layout.document("x", &json!({ "schemaVersion": 2, "mediaType": TRICKS, "manifests": [manifest, other] }));
+    let list = layout.document(
+        "x",
+        &json!({ "schemaVersion": 2, "mediaType": TRICKS, "manifests": [manifest, other] }),
+    );
     layout.index(&[list]);
     layout
 }
@@ -237,7 +264,13 @@ fn an_image_cannot_rewrite_its_verdict() {
     assert_visible(&told.out);
     assert_visible(&told.people);
     assert!(told.out.contains("\\u{202e}") && told.out.contains("\\u{9b}"), "{}", told.out);
-    let told = ran(limited([OsStr::new("inspect"), "-o".as_ref(), "json".as_ref(), layout.path().as_os_str()]).stdin(Stdio::null()));
+    let told = ran(limited([
+        OsStr::new("inspect"),
+        "-o".as_ref(),
+        "json".as_ref(),
+        layout.path().as_os_str(),
+    ])
+    .stdin(Stdio::null()));
     assert_visible(&told.out);
     assert_eq!(told.json()["image"]["annotations"][TRICKS], TRICKS, "the same text for programs");
 }
@@ -245,7 +278,13 @@ fn an_image_cannot_rewrite_its_verdict() {
 #[test]
 fn names_in_an_image_cannot_rewrite_errors() {
     // In an archive's paths, in the names of a layout's images, and in what is no digest.
-    let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[(&TRICKS.replace('\n', "")[..80.min(TRICKS.len() - 8)], b"x")])))]);
+    let layout = Layout::of(
+        OCI_MANIFEST,
+        &[(
+            OCI_LAYER,
+            gzip(&tar(&[(&TRICKS.replace('\n', "")[..80.min(TRICKS.len() - 8)], b"x")])),
+        )],
+    );
     let told = inspect(layout.path()).expect(1);
     assert_visible(&told.out);
     let layout = Layout::new();
@@ -260,7 +299,11 @@ fn names_in_an_image_cannot_rewrite_errors() {
 fn a_policy_or_a_manifest_cannot_steer_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.yaml");
-    let trick = json!(TRICKS).to_string().replace('\u{7f}', "\\x7f").replace('\u{85}', "\\x85").replace('\u{9b}', "\\x9b");
+    let trick = json!(TRICKS)
+        .to_string()
+        .replace('\u{7f}', "\\x7f")
+        .replace('\u{85}', "\\x85")
+        .replace('\u{9b}', "\\x9b");
     for text in [
         format!("name: {trick}\n"),
         format!("{trick}: 1\n"),
@@ -271,7 +314,11 @@ fn a_policy_or_a_manifest_cannot_steer_the_terminal() {
     ] {
         fs::write(&file, &text).unwrap();
         let name = file.to_str().unwrap();
-        for arguments in [vec!["render", "envoyfilter", "--policy", name], vec!["lint", name], vec!["config", "check", name]] {
+        for arguments in [
+            vec!["render", "envoyfilter", "--policy", name],
+            vec!["lint", name],
+            vec!["config", "check", name],
+        ] {
             let told = ran(&mut limited(&arguments));
             assert_visible(&told.out);
             assert_visible(&told.people);

@@ -27,7 +27,12 @@ fn plugin(module: &[u8]) -> Vec<u8> {
 
 /// Answers of Istio, Envoy Gateway and Envoy.
 fn answers(told: &Value) -> Vec<&str> {
-    told["verdicts"].as_array().unwrap().iter().map(|verdict| verdict["answer"].as_str().unwrap()).collect()
+    told["verdicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|verdict| verdict["answer"].as_str().unwrap())
+        .collect()
 }
 
 #[track_caller]
@@ -57,8 +62,16 @@ fn because(layers: &[(&str, Vec<u8>)], words: &str) -> Value {
     let layout = Layout::of(OCI_MANIFEST, layers);
     let told = inspect(layout.path(), &["-o", "json"]).expect(1).json();
     for verdict in &told["verdicts"].as_array().unwrap()[..2] {
-        let because: Vec<_> = verdict["because"].as_array().unwrap().iter().map(|because| because.as_str().unwrap()).collect();
-        assert!(because.iter().any(|because| because.contains(words)), "`{words}` is not in {because:?}");
+        let because: Vec<_> = verdict["because"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|because| because.as_str().unwrap())
+            .collect();
+        assert!(
+            because.iter().any(|because| because.contains(words)),
+            "`{words}` is not in {because:?}"
+        );
     }
     told
 }
@@ -71,17 +84,26 @@ fn the_three_layouts_are_taken() {
     taken(&[(SOLO_CONFIG, b"{}".to_vec()), (SOLO_MODULE, module.clone())], OCI_MANIFEST);
     taken(&[(SOLO_MODULE, module.clone()), (SOLO_CONFIG, b"{}".to_vec())], OCI_MANIFEST);
     taken(&[(OCI_LAYER, gzip(&tar(&[("./build/plugin.wasm", &module)])))], OCI_MANIFEST);
-    taken(&[(OCI_LAYER, gzip(&tar(&[("etc/passwd", b"")]))), (OCI_LAYER, plugin(&module))], OCI_MANIFEST);
+    taken(
+        &[(OCI_LAYER, gzip(&tar(&[("etc/passwd", b"")]))), (OCI_LAYER, plugin(&module))],
+        OCI_MANIFEST,
+    );
 }
 
 #[test]
 fn layouts_of_other_tools_are_named() {
     let module = loadable("");
     misplaced(&[("application/wasm", module.clone())], "the layout of wkg");
-    misplaced(&[("application/vnd.wasm.content.layer.v1+wasm", module.clone())], "the layout of wasm-to-oci");
+    misplaced(
+        &[("application/vnd.wasm.content.layer.v1+wasm", module.clone())],
+        "the layout of wasm-to-oci",
+    );
     misplaced(&[(SOLO_MODULE, module.clone())], "exactly two layers");
     misplaced(&[(DOCKER_LAYER, plugin(&module))], "the other kind of manifest");
-    misplaced(&[("application/vnd.oci.image.layer.v1.tar", tar(&[("plugin.wasm", &module)]))], "not compressed");
+    misplaced(
+        &[("application/vnd.oci.image.layer.v1.tar", tar(&[("plugin.wasm", &module)]))],
+        "not compressed",
+    );
     let zstd = b"\x28\xb5\x2f\xfd".to_vec();
     missing(&[("application/vnd.oci.image.layer.v1.tar+zstd", zstd)], "compressed with zstd");
     missing(&[("text/plain", b"hello".to_vec())], "not known to anybody");
@@ -90,8 +112,14 @@ fn layouts_of_other_tools_are_named() {
 #[test]
 fn modules_in_the_wrong_place_are_named() {
     let module = loadable("");
-    missing(&[(OCI_LAYER, plugin(&module)), (OCI_LAYER, gzip(&tar(&[("README", b"")])))], "it holds `README`");
-    missing(&[(OCI_LAYER, gzip(&tar(&[("main.wasm", &module), ("LICENSE", b"")])))], "it holds `main.wasm`, `LICENSE`");
+    missing(
+        &[(OCI_LAYER, plugin(&module)), (OCI_LAYER, gzip(&tar(&[("README", b"")])))],
+        "it holds `README`",
+    );
+    missing(
+        &[(OCI_LAYER, gzip(&tar(&[("main.wasm", &module), ("LICENSE", b"")])))],
+        "it holds `main.wasm`, `LICENSE`",
+    );
     missing(&[(OCI_LAYER, gzip(&tar(&[])))], "it holds nothing");
     missing(&[], "it has no layers");
 }
@@ -102,7 +130,10 @@ fn packing_mistakes_are_named() {
     misplaced(&[(OCI_LAYER, gzip(&plugin(&module)))], "compressed twice");
     misplaced(&[(OCI_LAYER, tar(&[("plugin.wasm", &module)]))], "not compressed with gzip");
     misplaced(&[(OCI_LAYER, module.clone())], "the module itself, and no archive");
-    misplaced(&[(SOLO_MODULE, plugin(&module)), (SOLO_CONFIG, b"{}".to_vec())], "is not the module itself");
+    misplaced(
+        &[(SOLO_MODULE, plugin(&module)), (SOLO_CONFIG, b"{}".to_vec())],
+        "is not the module itself",
+    );
     missing(&[(OCI_LAYER, plugin(&gzip(&module)))], "the module is compressed with gzip");
     missing(&[(OCI_LAYER, plugin(b"<html>"))], "is not WebAssembly");
     missing(&[(OCI_LAYER, gzip(b"no archive at all"))], "no tar archive");
@@ -122,7 +153,8 @@ fn both_checksums_are_told_apart() {
     let module = loadable("");
     let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, plugin(&module))]);
     let told = inspect(layout.path(), &["-o", "json"]).expect(0).json();
-    let index: Value = serde_json::from_slice(&fs::read(layout.path().join("index.json")).unwrap()).unwrap();
+    let index: Value =
+        serde_json::from_slice(&fs::read(layout.path().join("index.json")).unwrap()).unwrap();
     let hex = |digest: &Value| digest.as_str().unwrap().trim_start_matches("sha256:").to_owned();
     let manifest = json!(hex(&index["manifests"][0]["digest"]));
     let own = json!(hex(&layout.blob("", &module)["digest"]));
@@ -137,7 +169,8 @@ fn both_checksums_are_told_apart() {
 fn an_index_is_refused_with_the_way_out() {
     let layout = Layout::new();
     let mut child = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
-    let mut attestation = layout.manifest(OCI_MANIFEST, &[("application/vnd.in-toto+json", b"{}".to_vec())]);
+    let mut attestation =
+        layout.manifest(OCI_MANIFEST, &[("application/vnd.in-toto+json", b"{}".to_vec())]);
     child["platform"] = json!({ "os": "linux", "architecture": "amd64" });
     attestation["platform"] = json!({ "os": "unknown", "architecture": "unknown" });
     let digest = child["digest"].as_str().unwrap().to_owned();
@@ -149,7 +182,11 @@ fn an_index_is_refused_with_the_way_out() {
     let told = index(&[&attestation, &child]);
     assert_eq!(answers(&told), ["no", "no", "ok"]);
     let because = told["verdicts"][0]["because"][0].as_str().unwrap();
-    assert!(because.contains("it is an index") && because.contains(&format!("pin that one: `@{digest}`")), "{because}");
+    assert!(
+        because.contains("it is an index")
+            && because.contains(&format!("pin that one: `@{digest}`")),
+        "{because}"
+    );
     assert_eq!(told["image"]["manifests"].as_array().unwrap().len(), 2);
     assert_eq!(format!("sha256:{}", told["checksums"][0]["sha256"].as_str().unwrap()), digest);
     let told = index(&[&attestation]);
@@ -166,7 +203,9 @@ fn one_of_several_images_must_be_chosen() {
     good["annotations"] = json!({ "org.opencontainers.image.ref.name": "good" });
     bad["annotations"] = json!({ "org.opencontainers.image.ref.name": "bad" });
     layout.index(&[good, bad]);
-    inspect(layout.path(), &[]).expect(2).says("several images (`good`, `bad`): choose one with `--tag`");
+    inspect(layout.path(), &[])
+        .expect(2)
+        .says("several images (`good`, `bad`): choose one with `--tag`");
     inspect(layout.path(), &["--tag", "good"]).expect(0);
     inspect(layout.path(), &["--tag", "bad"]).expect(1);
     inspect(layout.path(), &["--tag", "ugly"]).expect(2).says("no image `ugly`");
@@ -190,7 +229,10 @@ fn damage_on_the_way_is_no_finding() {
     let layout = Layout::new();
     let manifest = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
     layout.index(std::slice::from_ref(&manifest));
-    let layer = layout.blob(OCI_LAYER, &plugin(&loadable("")))["digest"].as_str().unwrap().replace("sha256:", "blobs/sha256/");
+    let layer = layout.blob(OCI_LAYER, &plugin(&loadable("")))["digest"]
+        .as_str()
+        .unwrap()
+        .replace("sha256:", "blobs/sha256/");
     fs::write(layout.path().join(&layer), "something else").unwrap();
     inspect(layout.path(), &[]).expect(2).says("is damaged");
     fs::remove_file(layout.path().join(&layer)).unwrap();
@@ -205,7 +247,8 @@ fn digests_are_no_paths() {
     let layout = Layout::new();
     let secret = layout.path().join("secret");
     fs::write(&secret, "{}").unwrap();
-    layout.index(&[json!({ "mediaType": OCI_MANIFEST, "digest": "sha256:../../secret", "size": 2 })]);
+    layout
+        .index(&[json!({ "mediaType": OCI_MANIFEST, "digest": "sha256:../../secret", "size": 2 })]);
     inspect(layout.path(), &[]).expect(2).says("no sha256 digest");
 }
 

@@ -40,7 +40,8 @@ impl Layout {
     }
 
     pub(crate) fn manifest(&self, media_type: &str, layers: &[(&str, Vec<u8>)]) -> Value {
-        let layers: Vec<_> = layers.iter().map(|(media_type, bytes)| self.blob(media_type, bytes)).collect();
+        let layers: Vec<_> =
+            layers.iter().map(|(media_type, bytes)| self.blob(media_type, bytes)).collect();
         let config = self.blob("application/vnd.oci.image.config.v1+json", b"{}");
         self.document(media_type, &json!({ "schemaVersion": 2, "mediaType": media_type, "config": config, "layers": layers }))
     }
@@ -66,7 +67,10 @@ impl Layout {
         let mut builder = tar::Builder::new(Vec::new());
         builder.append_dir_all(".", self.path()).unwrap();
         let archive = builder.into_inner().unwrap();
-        File::create(file).unwrap().write_all(&if compressed { gzip(&archive) } else { archive }).unwrap();
+        File::create(file)
+            .unwrap()
+            .write_all(&if compressed { gzip(&archive) } else { archive })
+            .unwrap();
     }
 }
 

@@ -1,4 +1,5 @@
-//! The program itself, run as people run it: compiling the module, looking into modules and images, its help.
+//! The program itself, run as people run it: compiling the module, looking into modules and images,
+//! its help.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 

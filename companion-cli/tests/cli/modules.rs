@@ -16,7 +16,11 @@ fn inspect(bytes: &[u8], more: &[&str]) -> Ran {
 fn refused(bytes: &[u8], words: &str) {
     let ran = inspect(bytes, &[]).expect(1);
     for consumer in ["Istio", "Envoy Gateway", "Envoy"] {
-        let verdict = ran.out.lines().find_map(|line| line.trim().strip_prefix(&format!("{consumer}: no, because "))).unwrap_or_default();
+        let verdict = ran
+            .out
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(&format!("{consumer}: no, because ")))
+            .unwrap_or_default();
         assert!(verdict.contains(words), "{consumer}: `{words}` is not in: {}", ran.out);
     }
 }
@@ -36,7 +40,8 @@ fn the_builtin_module_is_ok_for_all() {
     assert_eq!(told["checksums"][0]["of"], "module");
     assert_eq!(told["checksums"][0]["sha256"], told["module"]["sha256"]);
     assert_eq!(told["image"], json!(null));
-    let answers: Vec<_> = told["verdicts"].as_array().unwrap().iter().map(|verdict| &verdict["answer"]).collect();
+    let answers: Vec<_> =
+        told["verdicts"].as_array().unwrap().iter().map(|verdict| &verdict["answer"]).collect();
     assert_eq!(answers, ["ok", "ok", "ok"]);
 }
 
@@ -71,7 +76,8 @@ fn all_obstacles_are_told_at_once() {
 
 #[test]
 fn only_who_is_asked_for_counts() {
-    let later = loadable(r#"(import "wasi_snapshot_preview1" "fd_sync" (func (param i32) (result i32)))"#);
+    let later =
+        loadable(r#"(import "wasi_snapshot_preview1" "fd_sync" (func (param i32) (result i32)))"#);
     let ran = inspect(&later, &[]).expect(1);
     let because = "because it imports `wasi_snapshot_preview1.fd_sync`, which came with Envoy 1.39";
     for verdict in [
@@ -90,7 +96,9 @@ fn only_who_is_asked_for_counts() {
 #[test]
 fn what_is_not_there_is_no_finding() {
     let folder = tempfile::tempdir().unwrap();
-    laststream(folder.path(), ["inspect", "missing.wasm"]).expect(2).says("`missing.wasm`: No such file");
+    laststream(folder.path(), ["inspect", "missing.wasm"])
+        .expect(2)
+        .says("`missing.wasm`: No such file");
     laststream(folder.path(), ["inspect", "missing.tar"]).expect(2).says("`missing.tar`");
     laststream(folder.path(), ["inspect", "."]).expect(2).says("no OCI layout");
 }
@@ -98,8 +106,9 @@ fn what_is_not_there_is_no_finding() {
 /// Whatever comes, there is an answer.
 #[test]
 fn damaged_modules_do_no_harm() {
-    let whole =
-        loadable(r#"(import "env" "proxy_log" (func (param i32 i32 i32) (result i32))) (table 1 funcref) (global i32 (i32.const 1))"#);
+    let whole = loadable(
+        r#"(import "env" "proxy_log" (func (param i32 i32 i32) (result i32))) (table 1 funcref) (global i32 (i32.const 1))"#,
+    );
     let mut random = fastrand::Rng::with_seed(5);
     for _ in 0..20_000 {
         let mut bytes = whole.clone();

@@ -1,4 +1,5 @@
-//! Real Envoys agree with what is said of modules: they load what is called loadable, and refuse the rest.
+//! Real Envoys agree with what is said of modules: they load what is called loadable, and refuse
+//! the rest.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +14,8 @@ use laststream::progress::Silent;
 
 use crate::support::{loadable, text_type, wasm};
 
-const ABIS: [(Abi, &str); 3] = [(Abi::V0_1_0, "0_1_0"), (Abi::V0_2_0, "0_2_0"), (Abi::V0_2_1, "0_2_1")];
+const ABIS: [(Abi, &str); 3] =
+    [(Abi::V0_1_0, "0_1_0"), (Abi::V0_2_0, "0_2_0"), (Abi::V0_2_1, "0_2_1")];
 
 fn get(version: Version) -> PathBuf {
     envoy::find_or_get(&Wanted { path: None, ..Wanted::version(version) }, &Silent).unwrap().binary
@@ -44,20 +46,39 @@ fn load(envoy: &Path, module: &[u8]) -> Result<(), String> {
         }] }],
     }] } });
     let mut command = Command::new(envoy);
-    command.args(["--mode", "validate", "--log-level", "error", "--base-id-path"]).arg(folder.path().join("id"));
-    let output = command.arg("--use-dynamic-base-id").arg("--config-yaml").arg(bootstrap.to_string()).output().unwrap();
-    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    command
+        .args(["--mode", "validate", "--log-level", "error", "--base-id-path"])
+        .arg(folder.path().join("id"));
+    let output = command
+        .arg("--use-dynamic-base-id")
+        .arg("--config-yaml")
+        .arg(bootstrap.to_string())
+        .output()
+        .unwrap();
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
 }
 
 fn imports(module: &str, functions: &[Function]) -> String {
     functions.iter().fold(String::new(), |mut text, function| {
-        writeln!(text, r#"(import "{module}" "{}" (func {}))"#, function.name, text_type(&function.signature)).unwrap();
+        writeln!(
+            text,
+            r#"(import "{module}" "{}" (func {}))"#,
+            function.name,
+            text_type(&function.signature)
+        )
+        .unwrap();
         text
     })
 }
 
 fn with_abi(abi: &str, more: &str, exports: &str) -> Vec<u8> {
-    wasm(&format!(r#"(module {more} (memory (export "memory") 1) (func (export "proxy_abi_version_{abi}")) {exports})"#))
+    wasm(&format!(
+        r#"(module {more} (memory (export "memory") 1) (func (export "proxy_abi_version_{abi}")) {exports})"#
+    ))
 }
 
 const MALLOC: &str = r#"(func (export "malloc") (param i32) (result i32) unreachable)"#;
@@ -69,11 +90,20 @@ fn have_what_is_said_to_be_offered() {
     for (abi, name) in ABIS {
         let [env, wasi] = ["env", "wasi_snapshot_preview1"].map(|module| offered(abi, module));
         assert!(env.len() > 30 && wasi.len() > 30);
-        let all =
-            with_abi(name, &(imports("env", &env) + &imports("wasi_snapshot_preview1", &wasi) + &imports("wasi_unstable", &wasi)), MALLOC);
+        let all = with_abi(
+            name,
+            &(imports("env", &env)
+                + &imports("wasi_snapshot_preview1", &wasi)
+                + &imports("wasi_unstable", &wasi)),
+            MALLOC,
+        );
         load(&newest, &all).unwrap_or_else(|error| panic!("ABI {abi}, {NEWEST}: {error}"));
         let old: Vec<_> = wasi.into_iter().filter(|function| function.since.is_none()).collect();
-        let old = with_abi(name, &(imports("env", &env) + &imports("wasi_snapshot_preview1", &old)), MALLOC);
+        let old = with_abi(
+            name,
+            &(imports("env", &env) + &imports("wasi_snapshot_preview1", &old)),
+            MALLOC,
+        );
         load(&oldest, &old).unwrap_or_else(|error| panic!("ABI {abi}, {OLDEST}: {error}"));
     }
 }
@@ -81,9 +111,13 @@ fn have_what_is_said_to_be_offered() {
 #[test]
 fn lack_what_is_said_to_have_come_later() {
     let before = get("1.38.2".parse().unwrap());
-    let later = offered(Abi::V0_2_1, "wasi_unstable").into_iter().filter(|function| function.since == Some("1.39"));
+    let later = offered(Abi::V0_2_1, "wasi_unstable")
+        .into_iter()
+        .filter(|function| function.since == Some("1.39"));
     for function in later {
-        let error = load(&before, &loadable(&imports("wasi_unstable", std::slice::from_ref(&function)))).unwrap_err();
+        let error =
+            load(&before, &loadable(&imports("wasi_unstable", std::slice::from_ref(&function))))
+                .unwrap_err();
         assert!(error.contains("missing import"), "{}: {error}", function.name);
     }
 }
@@ -94,11 +128,16 @@ fn want_exports_of_the_types_that_are_said() {
     for (abi, name) in ABIS {
         let export = |function: &Function| {
             let result = if function.signature.ends_with("()") { "" } else { "i32.const 1" };
-            format!(r#"(func (export "{}") {} {result})"#, function.name, text_type(&function.signature))
+            format!(
+                r#"(func (export "{}") {} {result})"#,
+                function.name,
+                text_type(&function.signature)
+            )
         };
         let all = looked_for(abi);
         let exports = all.iter().map(export).collect::<String>();
-        load(&newest, &with_abi(name, "", &exports)).unwrap_or_else(|error| panic!("ABI {abi}: {error}"));
+        load(&newest, &with_abi(name, "", &exports))
+            .unwrap_or_else(|error| panic!("ABI {abi}: {error}"));
     }
     for function in looked_for(Abi::V0_2_1) {
         let other = format!(r#"(func (export "{}") (param f32))"#, function.name);
@@ -118,14 +157,32 @@ fn agree_on_single_modules() {
         ("the builtin one", laststream::module::builtin().unwrap().to_owned(), true),
         ("as small as can be", loadable(""), true),
         ("no ABI", wasm(&format!("(module {memory} {MALLOC})")), false),
-        ("an ABI of the future", wasm(&format!(r#"(module {memory} {MALLOC} (func (export "proxy_abi_version_0_3_0")))"#)), false),
+        (
+            "an ABI of the future",
+            wasm(&format!(
+                r#"(module {memory} {MALLOC} (func (export "proxy_abi_version_0_3_0")))"#
+            )),
+            false,
+        ),
         ("nobody to ask for memory", wasm(&format!("(module {memory} {abi})")), false),
         ("an unknown import", loadable(r#"(import "env" "proxy_surprise" (func))"#), false),
-        ("an import from nowhere", loadable(r#"(import "wasi_snapshot_preview2" "fd_write" (func))"#), false),
-        ("an import of another type", loadable(r#"(import "env" "proxy_log" (func (param i32 i32) (result i32)))"#), false),
+        (
+            "an import from nowhere",
+            loadable(r#"(import "wasi_snapshot_preview2" "fd_write" (func))"#),
+            false,
+        ),
+        (
+            "an import of another type",
+            loadable(r#"(import "env" "proxy_log" (func (param i32 i32) (result i32)))"#),
+            false,
+        ),
         ("an imported global", loadable(r#"(import "env" "global" (global i32))"#), false),
         ("an imported table", loadable(r#"(import "env" "table" (table 1 funcref))"#), true),
-        ("a call of another ABI", loadable(r#"(import "env" "proxy_clear_route_cache" (func (result i32)))"#), false),
+        (
+            "a call of another ABI",
+            loadable(r#"(import "env" "proxy_clear_route_cache" (func (result i32)))"#),
+            false,
+        ),
     ];
     for envoy in [OLDEST, NEWEST].map(get) {
         for (name, module, expected) in &cases {

@@ -27,7 +27,8 @@ impl Ran {
 
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.people))
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.people))
     }
 
     #[track_caller]
@@ -38,7 +39,10 @@ impl Ran {
 }
 
 /// Runs the program in this folder.
-pub(crate) fn laststream<A: AsRef<OsStr>>(folder: &Path, arguments: impl IntoIterator<Item = A>) -> Ran {
+pub(crate) fn laststream<A: AsRef<OsStr>>(
+    folder: &Path,
+    arguments: impl IntoIterator<Item = A>,
+) -> Ran {
     ran(Command::new(PROGRAM).current_dir(folder).args(arguments))
 }
 
@@ -70,6 +74,8 @@ pub(crate) fn wasm(text: &str) -> Vec<u8> {
 /// A function's type in WebAssembly's text format, from `i32 i64 -> i32`.
 pub(crate) fn text_type(signature: &str) -> String {
     let (parameters, results) = signature.split_once(" -> ").unwrap();
-    let clause = |name: &str, types: &str| if types == "()" { String::new() } else { format!("({name} {types})") };
+    let clause = |name: &str, types: &str| {
+        if types == "()" { String::new() } else { format!("({name} {types})") }
+    };
     format!("{} {}", clause("param", parameters), clause("result", results))
 }

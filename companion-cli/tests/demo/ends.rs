@@ -46,6 +46,9 @@ fn what_cannot_be_written_is_said_before_anything_starts() {
     for (file, words) in [("nowhere/report.html", "there is no folder"), (".", "is a folder")] {
         let (code, people) = ended(place.demo(&["--report", file]).spawn().unwrap());
         assert_eq!(code, Some(2), "{people}");
-        assert!(people.contains(words) && people.contains(file) && !people.contains("starting"), "{people}");
+        assert!(
+            people.contains(words) && people.contains(file) && !people.contains("starting"),
+            "{people}"
+        );
     }
 }

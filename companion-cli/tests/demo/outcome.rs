@@ -1,4 +1,5 @@
-//! What the lanes come out as: that of the write-ups, seen on real Envoys. And that the demo says so when they do not.
+//! What the lanes come out as: that of the write-ups, seen on real Envoys. And that the demo says
+//! so when they do not.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +11,12 @@ use serde_json::{Value, json};
 use crate::support::Place;
 
 fn lane<'a>(outcome: &'a Value, name: &str) -> &'a Value {
-    outcome["lanes"].as_array().unwrap().iter().find(|lane| lane["lane"] == name).unwrap_or_else(|| panic!("no {name} in {outcome}"))
+    outcome["lanes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|lane| lane["lane"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {outcome}"))
 }
 
 fn number(value: &Value) -> f64 {
@@ -23,7 +29,10 @@ fn lanes_come_out_as_in_the_write_ups() {
     let demos = [OLDEST, NEWEST].map(|version| {
         find_or_get(&Wanted::version(version), &Silent).unwrap();
         let place = Place::new();
-        let demo = place.demo(&["--quick", "-o", "json", "--envoy-version", &version.to_string()]).spawn().unwrap();
+        let demo = place
+            .demo(&["--quick", "-o", "json", "--envoy-version", &version.to_string()])
+            .spawn()
+            .unwrap();
         (place, demo, version)
     });
     for (place, demo, version) in demos {
@@ -34,7 +43,11 @@ fn lanes_come_out_as_in_the_write_ups() {
         assert_eq!(outcome["envoy"], version.to_string());
         assert_eq!(outcome["surprises"], json!([]));
         check(&outcome);
-        assert!(people.contains("laststream    kubelet: the pod is deleted") && !people.contains('\u{1b}'), "{people}");
+        assert!(
+            people.contains("laststream    kubelet: the pod is deleted")
+                && !people.contains('\u{1b}'),
+            "{people}"
+        );
         assert_eq!((place.envoys(), place.folders()), (0, 0));
     }
 }
@@ -60,7 +73,10 @@ fn check(outcome: &Value) {
     let proxy_ended = |name| number(&lane(outcome, name)["proxy_ended"]);
     assert!(answered("nothing") < request, "cut before its time");
     assert!(answered("laststream") >= request && answered("retries") > answered("laststream"));
-    assert!(proxy_ended("laststream") >= answered("laststream") && proxy_ended("laststream") < grace_ends);
+    assert!(
+        proxy_ended("laststream") >= answered("laststream")
+            && proxy_ended("laststream") < grace_ends
+    );
     assert!(proxy_ended("exit_on_zero") >= grace_ends && proxy_ended("netstat") >= grace_ends);
     let seen: Vec<_> = outcome["forwarded_proto"]["rows"]
         .as_array()
@@ -68,7 +84,10 @@ fn check(outcome: &Value) {
         .iter()
         .map(|row| json!([row["nothing"], row["lua"], row["laststream"]]))
         .collect();
-    assert_eq!(json!(seen), json!([["http", "https", "http"], ["http", "https", "https"], ["http", "https", "http"]]));
+    assert_eq!(
+        json!(seen),
+        json!([["http", "https", "http"], ["http", "https", "https"], ["http", "https", "http"]])
+    );
 }
 
 /// An Envoy whose gate does not tell the agent: the proxy then stays for the agent's fixed time.
@@ -78,15 +97,32 @@ fn a_lane_that_comes_out_differently_is_told() {
     let real = find_or_get(&Wanted::version(NEWEST), &Silent).unwrap().binary;
     let script = place.path().join("envoy");
     let text = format!(
-        "#!/bin/sh\nfor file; do case $file in */laststream-0.json) sed -i 's/drain_agent/nothing/' \"$file\";; esac; done\nexec {} \"$@\"\n",
+        "#!/bin/sh\nfor file; do case $file in */laststream-0.json) sed -i \
+            's/drain_agent/nothing/' \"$file\";; esac; done\nexec {} \"$@\"\n",
         real.display()
     );
     fs::write(&script, text).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let output = place.demo(&["--quick"]).env("LASTSTREAM_ENVOY", &script).spawn().unwrap().wait_with_output().unwrap();
-    let [table, people] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    let output = place
+        .demo(&["--quick"])
+        .env("LASTSTREAM_ENVOY", &script)
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
+    let [table, people] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert_eq!(output.status.code(), Some(1), "{people}");
     // Colours are for terminals, and this is none.
-    assert!(table.contains("stopped by") && !table.contains("u{1b}") && !table.contains('\u{1b}'), "{table}");
-    assert!(people.contains("not as expected: laststream: the proxy was to be ended by its agent, for the gate had opened"), "{people}");
+    assert!(
+        table.contains("stopped by") && !table.contains("u{1b}") && !table.contains('\u{1b}'),
+        "{table}"
+    );
+    assert!(
+        people.contains(
+            "not as expected: laststream: the proxy was to be ended by its agent, \
+        for the gate had opened"
+        ),
+        "{people}"
+    );
 }

@@ -37,8 +37,13 @@ impl Place {
     /// How many Envoys work in this place.
     pub(crate) fn envoys(&self) -> usize {
         let here = format!("{}/laststream-demo-", self.path().display());
-        let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("cmdline"));
-        processes.filter(|file| fs::read(file).is_ok_and(|line| String::from_utf8_lossy(&line).contains(&here))).count()
+        let processes =
+            fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("cmdline"));
+        processes
+            .filter(|file| {
+                fs::read(file).is_ok_and(|line| String::from_utf8_lossy(&line).contains(&here))
+            })
+            .count()
     }
 
     /// How many folders demos have left.

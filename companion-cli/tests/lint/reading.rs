@@ -13,8 +13,8 @@ fn places(findings: &[Finding]) -> Vec<(&str, u32, u32)> {
 }
 
 /// A Job that shares its process ids: one finding, wherever it stands.
-const JOB: &str =
-    "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  template:\n    spec:\n      shareProcessNamespace: true\n";
+const JOB: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: \
+    a}\nspec:\n  template:\n    spec:\n      shareProcessNamespace: true\n";
 
 #[test]
 fn says_what_cannot_be_read() {
@@ -29,13 +29,25 @@ fn says_what_cannot_be_read() {
         (b"{{- if .Values.on }}\na: 1\n{{- end }}\n".to_vec(), 1, "render it first"),
         ("[".repeat(100_000).into_bytes(), 1, ""),
         ("- ".repeat(100_000).into_bytes(), 1, ""),
-        ((0..200).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect::<String>().into_bytes(), 129, "deeper than 128"),
+        (
+            (0..200)
+                .map(|depth| format!("{}a:\n", " ".repeat(depth)))
+                .collect::<String>()
+                .into_bytes(),
+            129,
+            "deeper than 128",
+        ),
         (b"a: \0\n".to_vec(), 1, ""),
     ] {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(30)]).into_owned();
         let findings = of(bytes);
         assert_eq!(findings.len(), 1, "{shown}: {}", described(&findings));
-        assert_eq!((findings[0].rule.code, findings[0].line), ("LS001", line), "{shown}: {}", findings[0].message);
+        assert_eq!(
+            (findings[0].rule.code, findings[0].line),
+            ("LS001", line),
+            "{shown}: {}",
+            findings[0].message
+        );
         assert!(findings[0].message.contains(says), "{shown}: {}", findings[0].message);
     }
 }
@@ -53,10 +65,16 @@ fn documents_around_a_broken_one_are_looked_at() {
 fn every_way_of_writing_the_same_is_the_same() {
     let json = r#"{"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"shareProcessNamespace": true}}}}"#;
     let minified: String = json.split(' ').collect();
-    let list = format!("apiVersion: v1\nkind: List\nitems:\n- {}", JOB.trim_end().replace('\n', "\n  "));
-    let merged = "d: &d {shareProcessNamespace: true}\napiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:\n      <<: *d\n";
-    let aliased = "d: &d {spec: {shareProcessNamespace: true}}\napiVersion: batch/v1\nkind: Job\nspec:\n  template: *d\n";
-    let map = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  job.yaml: |\n{}", indented(JOB, 4));
+    let list =
+        format!("apiVersion: v1\nkind: List\nitems:\n- {}", JOB.trim_end().replace('\n', "\n  "));
+    let merged = "d: &d {shareProcessNamespace: true}\napiVersion: batch/v1\nkind: \
+        Job\nspec:\n  template:\n    spec:\n      <<: *d\n";
+    let aliased = "d: &d {spec: {shareProcessNamespace: true}}\napiVersion: batch/v1\nkind: \
+        Job\nspec:\n  template: *d\n";
+    let map = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  job.yaml: |\n{}",
+        indented(JOB, 4)
+    );
     for (text, line, column) in [
         (JOB.to_owned(), 7, 30),
         (format!("\u{feff}{JOB}"), 7, 30),
@@ -80,7 +98,10 @@ fn indented(text: &str, by: usize) -> String {
 #[test]
 fn comments_ignore() {
     let at_line = JOB.replace("true", "true # laststream-lint: ignore=LS602");
-    let above = JOB.replace("      share", "      # laststream-lint: ignore=LS101,LS602 it is a debugger\n\n      # yes\n      share");
+    let above = JOB.replace(
+        "      share",
+        "      # laststream-lint: ignore=LS101,LS602 it is a debugger\n\n      # yes\n      share",
+    );
     let whole = format!("# laststream-lint: ignore-file=LS602\n{JOB}---\n{JOB}");
     for text in [at_line, above, whole] {
         assert_eq!(places(&of(text.clone())), [], "{text}");
@@ -96,7 +117,11 @@ fn comments_ignore() {
 #[test]
 fn comments_ignore_what_is_in_a_text_below_them() {
     let text = |comment: &str| {
-        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n{comment}  job.yaml: |\n{}", indented(JOB, 4))
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n{comment}  job.yaml: \
+                |\n{}",
+            indented(JOB, 4)
+        )
     };
     assert_eq!(of(text("")).len(), 1);
     assert_eq!(places(&of(text("  # laststream-lint: ignore=LS602\n"))), []);
@@ -104,9 +129,11 @@ fn comments_ignore_what_is_in_a_text_below_them() {
 
 #[test]
 fn secrets_are_not_shown() {
-    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - env:\n    - name: DB_PASSWORD\n      value: 31337\n    - {name: PORT, value: 8080}\n";
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - \
+        env:\n    - name: DB_PASSWORD\n      value: 31337\n    - {name: PORT, value: 8080}\n";
     let findings = of(text);
-    let shown = laststream::lint::output::text(&findings) + &laststream::lint::output::json(&findings, 1);
+    let shown =
+        laststream::lint::output::text(&findings) + &laststream::lint::output::json(&findings, 1);
     assert_eq!(findings.len(), 2, "{}", described(&findings));
     assert!(!shown.contains("31337") && shown.contains("8080"), "{shown}");
 }
@@ -115,19 +142,32 @@ fn secrets_are_not_shown() {
 fn files_are_looked_at_together() {
     let filter = |name: &str, more: &str| {
         format!(
-            "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {{name: {name}{more}}}\nspec:\n  workloadSelector: {{labels: {{a: b}}}}\n  configPatches:\n  - applyTo: LISTENER\n    patch: {{operation: ADD, value: {{name: gate}}}}\n"
+            "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {{name: \
+                {name}{more}}}\nspec:\n  workloadSelector: {{labels: {{a: \
+                b}}}}\n  configPatches:\n  - applyTo: LISTENER\n    patch: {{operation: ADD, \
+                value: {{name: gate}}}}\n"
         )
     };
     let both = |one: String, two: String| {
-        let sources = vec![Source::new("one.yaml", one.into_bytes()), Source::new("two.yaml", two.into_bytes())];
+        let sources = vec![
+            Source::new("one.yaml", one.into_bytes()),
+            Source::new("two.yaml", two.into_bytes()),
+        ];
         lint(sources, Assume::default())
             .iter()
             .map(|finding| format!("{}:{} {}", finding.file, finding.line, finding.message))
             .collect::<Vec<_>>()
     };
-    assert_eq!(both(filter("a", ""), filter("b", "")), ["two.yaml:8 `gate` is also added by `a` (one.yaml:8)"]);
-    // The same resource twice is one resource; other namespaces have other proxies, but for the root's.
+    assert_eq!(
+        both(filter("a", ""), filter("b", "")),
+        ["two.yaml:8 `gate` is also added by `a` (one.yaml:8)"]
+    );
+    // The same resource twice is one resource; other namespaces have other proxies, but for the
+    // root's.
     assert!(both(filter("a", ""), filter("a", "")).is_empty());
     assert!(both(filter("a", ", namespace: one"), filter("a", ", namespace: two")).is_empty());
-    assert_eq!(both(filter("a", ", namespace: one"), filter("a", ", namespace: istio-system")).len(), 1);
+    assert_eq!(
+        both(filter("a", ", namespace: one"), filter("a", ", namespace: istio-system")).len(),
+        1
+    );
 }

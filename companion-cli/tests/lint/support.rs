@@ -11,14 +11,18 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 
 /// The manifests of a folder, sorted.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut files: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).filter(|path| path.is_file()).collect();
+    let entries =
+        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.expect("a readable folder").path())
+        .filter(|path| path.is_file())
+        .collect();
     files.sort();
     files
 }
 
-/// An example and what is expected of it: `finding: LS101 LS102` in a line is for that line, `finding at 7: LS301` names another one,
-/// `istio: 1.29` says what is assumed.
+/// An example and what is expected of it: `finding: LS101 LS102` in a line is for that line,
+/// `finding at 7: LS301` names another one, `istio: 1.29` says what is assumed.
 pub(crate) struct Example {
     pub name: String,
     pub text: String,
@@ -51,7 +55,9 @@ impl Example {
 
     fn assume(&self) -> Assume {
         let version = self.text.lines().find_map(|line| line.strip_prefix("# istio: "));
-        let istio = version.and_then(|text| text.split_once('.')).map(|(major, minor)| (major.parse().unwrap(), minor.parse().unwrap()));
+        let istio = version
+            .and_then(|text| text.split_once('.'))
+            .map(|(major, minor)| (major.parse().unwrap(), minor.parse().unwrap()));
         Assume { istio }
     }
 
@@ -61,7 +67,11 @@ impl Example {
 
     /// What is found, as it is expected.
     pub(crate) fn found(&self) -> Vec<(u32, String)> {
-        let mut found: Vec<_> = self.findings().iter().map(|finding| (finding.line, finding.rule.code.to_owned())).collect();
+        let mut found: Vec<_> = self
+            .findings()
+            .iter()
+            .map(|finding| (finding.line, finding.rule.code.to_owned()))
+            .collect();
         found.sort();
         found
     }
@@ -71,6 +81,11 @@ impl Example {
 pub(crate) fn described(findings: &[Finding]) -> String {
     findings
         .iter()
-        .map(|finding| format!("{}:{}:{} {} {}\n", finding.file, finding.line, finding.column, finding.rule.code, finding.message))
+        .map(|finding| {
+            format!(
+                "{}:{}:{} {} {}\n",
+                finding.file, finding.line, finding.column, finding.rule.code, finding.message
+            )
+        })
         .collect()
 }

@@ -8,7 +8,11 @@ use crate::support::{folder, gateway, manifests, render};
 fn the_manifests_are_what_their_policies_say() {
     for (name, path) in manifests() {
         let said = render(&path, &["all", "--policy", "policy.yaml", "--check", "."]);
-        assert_eq!(said.code, 0, "{name}: {}{}\nrender it: laststream render all --policy policy.yaml --output .", said.people, said.data);
+        assert_eq!(
+            said.code, 0,
+            "{name}: {}{}\nrender it: laststream render all --policy policy.yaml --output .",
+            said.people, said.data
+        );
         assert!(said.people.is_empty() && said.data.is_empty(), "{name}: {said:?}");
     }
 }
@@ -44,11 +48,22 @@ fn check_tells_missing_changed_and_stale_and_writes_nothing() {
     fs::write(&file, text.replace("FAIL_OPEN", "FAIL_CLOSED")).unwrap();
     fs::write(path.join("out/mine.yaml"), "kind: ConfigMap\n").unwrap();
     let rendered_once = text.lines().next().unwrap();
-    fs::write(path.join("out/wasmplugin.yaml"), format!("{rendered_once}\nkind: WasmPlugin\n")).unwrap();
+    fs::write(path.join("out/wasmplugin.yaml"), format!("{rendered_once}\nkind: WasmPlugin\n"))
+        .unwrap();
     let changed = all(&["--check", "out"]);
     assert_eq!(changed.code, 1);
-    assert!(changed.data.contains("-            failure_policy: FAIL_CLOSED\n+            failure_policy: FAIL_OPEN"), "{}", changed.data);
-    assert!(changed.people.contains("differs: envoyfilter.yaml") && changed.people.contains("stale: wasmplugin.yaml"), "{changed:?}");
+    assert!(
+        changed.data.contains(
+            "-            failure_policy: FAIL_CLOSED\n+            failure_policy: FAIL_OPEN"
+        ),
+        "{}",
+        changed.data
+    );
+    assert!(
+        changed.people.contains("differs: envoyfilter.yaml")
+            && changed.people.contains("stale: wasmplugin.yaml"),
+        "{changed:?}"
+    );
     assert!(!changed.people.contains("mine.yaml"), "{changed:?}");
 
     let shown = all(&["--diff", "out"]);
@@ -73,7 +88,9 @@ fn what_cannot_be_written_is_an_error() {
 #[test]
 fn the_same_policy_gives_the_same_bytes() {
     let (one, other) = (folder(&gateway()), folder(&gateway()));
-    let rendered = |folder: &tempfile::TempDir| render(folder.path(), &["envoyfilter", "--policy", "policy.yaml"]).data;
+    let rendered = |folder: &tempfile::TempDir| {
+        render(folder.path(), &["envoyfilter", "--policy", "policy.yaml"]).data
+    };
     let text = rendered(&one);
     assert!(text.contains("configPatches"), "{text}");
     assert_eq!(text, rendered(&other));

@@ -8,14 +8,27 @@ use crate::support::{folder, laststream, said};
 fn the_examples_run() {
     let help = said(laststream().args(["render", "--help"])).data;
     let (_, policy) = help.split_once("load balancer:\n").unwrap();
-    let folder = folder(&policy.lines().map(|line| line.strip_prefix("  ").unwrap_or(line).to_owned() + "\n").collect::<String>());
-    let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  laststream render ")).collect();
+    let folder = folder(
+        &policy
+            .lines()
+            .map(|line| line.strip_prefix("  ").unwrap_or(line).to_owned() + "\n")
+            .collect::<String>(),
+    );
+    let examples: Vec<&str> =
+        help.lines().filter_map(|line| line.strip_prefix("  laststream render ")).collect();
     assert!(examples.len() >= 5, "{help}");
     for example in examples {
         let (command, _) = example.split_once(" | kubectl").unwrap_or((example, ""));
         let program = env!("CARGO_BIN_EXE_laststream");
-        let said = said(Command::new("sh").current_dir(folder.path()).args(["-c", &format!("{program} render {command}")]));
+        let said = said(
+            Command::new("sh")
+                .current_dir(folder.path())
+                .args(["-c", &format!("{program} render {command}")]),
+        );
         assert_eq!(said.code, 0, "{example}: {said:?}");
     }
-    assert!(folder.path().join("policy.schema.json").exists() && folder.path().join("deploy/gateway/kustomization.yaml").exists());
+    assert!(
+        folder.path().join("policy.schema.json").exists()
+            && folder.path().join("deploy/gateway/kustomization.yaml").exists()
+    );
 }

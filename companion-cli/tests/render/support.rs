@@ -17,7 +17,11 @@ pub(crate) struct Said {
 pub(crate) fn said(command: &mut Command) -> Said {
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code().unwrap(), data: text(output.stdout), people: text(output.stderr) }
+    Said {
+        code: output.status.code().unwrap(),
+        data: text(output.stdout),
+        people: text(output.stderr),
+    }
 }
 
 pub(crate) fn laststream() -> Command {
@@ -32,12 +36,23 @@ pub(crate) fn render(folder: &Path, arguments: &[&str]) -> Said {
 /// The same, with a policy on standard input.
 pub(crate) fn render_policy(policy: &str, arguments: &[&str]) -> Said {
     let mut command = laststream();
-    command.arg("render").args(arguments).args(["--policy", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .arg("render")
+        .args(arguments)
+        .args(["--policy", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let _ = child.stdin.take().unwrap().write_all(policy.as_bytes()); // who has heard enough need not read it all
+    // who has heard enough need not read it all
+    let _ = child.stdin.take().unwrap().write_all(policy.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code().unwrap(), data: text(output.stdout), people: text(output.stderr) }
+    Said {
+        code: output.status.code().unwrap(),
+        data: text(output.stdout),
+        people: text(output.stderr),
+    }
 }
 
 /// A folder with this `policy.yaml`.
@@ -50,18 +65,26 @@ pub(crate) fn folder(policy: &str) -> TempDir {
 /// The folders of `envoyfilter-manifests`, and how they are called.
 pub(crate) fn manifests() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests");
-    let folders = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
-    let mut folders: Vec<_> = folders.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path)).collect();
+    let folders = std::fs::read_dir(root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir());
+    let mut folders: Vec<_> = folders
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path))
+        .collect();
     folders.sort();
     assert!(folders.len() >= 7, "{folders:?}");
     folders
 }
 
-pub(crate) const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+pub(crate) const DIGEST: &str =
+    "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// The shortest policy that can be rendered in every way that a gateway knows.
 pub(crate) fn gateway() -> String {
     format!(
-        "namespace: istio-ingress\nmodule: oci://ghcr.io/example/laststream@{DIGEST}\nforwarded_proto:\n  presets: [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
+        "namespace: istio-ingress\nmodule: \
+            oci://ghcr.io/example/laststream@{DIGEST}\nforwarded_proto:\n  presets: \
+            [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
     )
 }

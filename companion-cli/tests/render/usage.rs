@@ -5,10 +5,23 @@ use crate::support::{DIGEST, gateway, laststream, render_policy, said};
 #[test]
 fn a_module_is_enough() {
     let module = format!("oci://ghcr.io/example/laststream:0.1.0@{DIGEST}");
-    let said = said(laststream().args(["render", "envoyfilter", "--image", &module, "--namespace", "edge", "--name", "last"]));
+    let said = said(laststream().args([
+        "render",
+        "envoyfilter",
+        "--image",
+        &module,
+        "--namespace",
+        "edge",
+        "--name",
+        "last",
+    ]));
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.data.contains("name: last.edge.gate"), "{}", said.data);
-    assert!(said.data.contains(&format!("uri: oci://ghcr.io/example/laststream@{DIGEST}")), "{}", said.data);
+    assert!(
+        said.data.contains(&format!("uri: oci://ghcr.io/example/laststream@{DIGEST}")),
+        "{}",
+        said.data
+    );
 }
 
 #[test]
@@ -32,7 +45,12 @@ fn what_cannot_be_had_is_said() {
         ("proxy-config", "gate: {enabled: false}".into(), 2, "does not do by itself"),
         ("virtualservice", String::new(), 2, "retries: {host"),
         ("job", String::new(), 2, "job: {container"),
-        ("job", "job: {container: a, command: [b], program_image: c}".into(), 2, "placement: {sidecar: {}}"),
+        (
+            "job",
+            "job: {container: a, command: [b], program_image: c}".into(),
+            2,
+            "placement: {sidecar: {}}",
+        ),
         ("envoyfilter --for pod", gateway(), 64, "--for"),
         ("lifecycles", String::new(), 64, "lifecycle"),
         ("all", gateway(), 64, "--output DIR"),
@@ -62,7 +80,12 @@ fn hooks_fit_their_times() {
     let policy = "drain: {longest_request: 60s}";
     for home in ["pod", "helm-values", "gateway-chart"] {
         let said = render_policy(policy, &["lifecycle", "--for", home]);
-        assert!(said.data.contains("--url=http://127.0.0.1:15091/prestop") && said.data.contains("--timeoutSeconds=64"), "{}", said.data);
+        assert!(
+            said.data.contains("--url=http://127.0.0.1:15091/prestop")
+                && said.data.contains("--timeoutSeconds=64"),
+            "{}",
+            said.data
+        );
         assert!(said.data.contains("terminationGracePeriodSeconds: 70"), "{}", said.data);
     }
 }

@@ -24,7 +24,9 @@ impl Client {
                 BufReader::new(connection)
             }
         };
-        connection.get_mut().write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n").as_bytes())?;
+        connection.get_mut().write_all(
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n").as_bytes(),
+        )?;
         let (mut status, mut length, mut closes) = (0, 0, false);
         loop {
             let mut line = String::new();
@@ -34,8 +36,12 @@ impl Client {
             let line = line.trim_end().to_ascii_lowercase();
             match line.split_once(": ") {
                 None if line.is_empty() => break,
-                None => status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0),
-                Some(("content-length", value)) => length = value.parse().map_err(io::Error::other)?,
+                None => {
+                    status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+                }
+                Some(("content-length", value)) => {
+                    length = value.parse().map_err(io::Error::other)?
+                }
                 Some(("connection", value)) => closes = value == "close",
                 Some(_) => {}
             }

@@ -54,11 +54,25 @@ fn a_start_can_be_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let slow = folder.path().join("envoy");
     // Envoy in everything but that it never listens.
-    let real = laststream::local::envoy::find_or_get(&Wanted { path: None, ..Wanted::version(NEWEST) }, &Silent).unwrap().binary;
-    let text = format!("#!/bin/sh\ncase \"$*\" in *admin-address-path*) exec sleep 600 ;; esac\nexec '{}' \"$@\"", real.display());
+    let real = laststream::local::envoy::find_or_get(
+        &Wanted { path: None, ..Wanted::version(NEWEST) },
+        &Silent,
+    )
+    .unwrap()
+    .binary;
+    let text = format!(
+        "#!/bin/sh\ncase \"$*\" in *admin-address-path*) exec sleep 600 ;; esac\nexec '{}' \"$@\"",
+        real.display()
+    );
     std::fs::write(&slow, text).unwrap();
     std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let ended = fails_when(folder.path(), &[], &[("LASTSTREAM_ENVOY", slow.to_str().unwrap())], "starting Envoy", Signal::INT);
+    let ended = fails_when(
+        folder.path(),
+        &[],
+        &[("LASTSTREAM_ENVOY", slow.to_str().unwrap())],
+        "starting Envoy",
+        Signal::INT,
+    );
     ended.expect(0).says("ended before it was ready");
 }
 
@@ -82,7 +96,11 @@ fn long_lived_streams_that_hold_nothing_are_told() {
     let mut run = Run::start_in(folder, &["--policy", "policy.yaml"]);
     let at = run.place("listener");
     let request = thread::spawn(move || Client::new(at).get("/delay/60", ""));
-    until("the stream", || run.status().to_string(), || run.status()["scopes"][0]["long_lived"] == 1);
+    until(
+        "the stream",
+        || run.status().to_string(),
+        || run.status()["scopes"][0]["long_lived"] == 1,
+    );
     run.interrupt();
     run.ended().expect(0).says("does not wait for: 1");
     assert!(request.join().unwrap().is_err());
@@ -114,7 +132,11 @@ fn clients_that_do_not_stop_are_told() {
 #[test]
 fn a_gate_that_ends_envoy_itself_is_fine() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("policy.yaml"), "placement: {envoy: {}}\ndrain: {finish: quit}").unwrap();
+    std::fs::write(
+        folder.path().join("policy.yaml"),
+        "placement: {envoy: {}}\ndrain: {finish: quit}",
+    )
+    .unwrap();
     let mut run = Run::start_in(folder, &["--policy", "policy.yaml"]);
     run.interrupt();
     run.ended().expect(0);
@@ -125,7 +147,12 @@ fn an_envoy_that_is_killed_is_told() {
     let mut run = Run::start(&[]);
     kill_process(run.envoy(), Signal::KILL).unwrap();
     let log = run.log().display().to_string();
-    run.ended().expect(2).says("Envoy has ended by itself").says("signal: 9").says(&log).says("starting workers");
+    run.ended()
+        .expect(2)
+        .says("Envoy has ended by itself")
+        .says("signal: 9")
+        .says(&log)
+        .says("starting workers");
 }
 
 #[cfg(target_os = "linux")]
@@ -136,7 +163,8 @@ fn envoy_does_not_outlive_a_killed_command() {
     run.until_envoy_is_gone();
 }
 
-/// A drain begins early, and the gate is drained; then a request comes. What is said last must be true of that request, too.
+/// A drain begins early, and the gate is drained; then a request comes. What is said last must be
+/// true of that request, too.
 #[test]
 fn the_last_words_are_true_after_an_early_drain() {
     let mut run = Run::start(&[]);
@@ -148,6 +176,16 @@ fn the_last_words_are_true_after_an_early_drain() {
     run.interrupt();
     let ended = run.ended();
     let was_answered = request.join().unwrap().is_ok_and(|(status, _)| status == 200);
-    assert_eq!(ended.code == Some(0), was_answered, "exit code and request: {was_answered}, {}", ended.people);
-    assert_eq!(ended.people.contains("no stream was in flight"), was_answered, "last words and request: {was_answered}, {}", ended.people);
+    assert_eq!(
+        ended.code == Some(0),
+        was_answered,
+        "exit code and request: {was_answered}, {}",
+        ended.people
+    );
+    assert_eq!(
+        ended.people.contains("no stream was in flight"),
+        was_answered,
+        "last words and request: {was_answered}, {}",
+        ended.people
+    );
 }

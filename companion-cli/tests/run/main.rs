@@ -1,4 +1,5 @@
-//! `laststream run` as developers use it: the binary itself, real Envoys, signals, files that change.
+//! `laststream run` as developers use it: the binary itself, real Envoys, signals, files that
+//! change.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the whole program is a test")]
 

@@ -14,7 +14,8 @@ const REQUESTS: usize = 1000;
 const CLIENTS: usize = 4;
 const HELD: u64 = 3;
 
-/// What differs in the module only, then in the listener as well: the saved header needs an early mutation.
+/// What differs in the module only, then in the listener as well: the saved header needs an early
+/// mutation.
 const POLICIES: [&str; 3] = [
     "count: {exclude: {paths: [{prefix: /nowhere}]}}",
     "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}",
@@ -33,11 +34,22 @@ fn swaps(version: &str) {
     let (policy, plugin) = (folder.path().join("policy.yaml"), folder.path().join("plugin.wasm"));
     std::fs::write(&policy, "").unwrap();
     module(&plugin, b'0');
-    let arguments = ["--policy", "policy.yaml", "--module", "plugin.wasm", "--watch", "--concurrency", "2", "--envoy-version", version];
+    let arguments = [
+        "--policy",
+        "policy.yaml",
+        "--module",
+        "plugin.wasm",
+        "--watch",
+        "--concurrency",
+        "2",
+        "--envoy-version",
+        version,
+    ];
     let mut run = Run::start_in(folder, &arguments);
     let at = run.place("listener");
     // Older than all swaps.
-    let held: Vec<_> = (0..HELD).map(|_| thread::spawn(move || Client::new(at).get("/delay/20", ""))).collect();
+    let held: Vec<_> =
+        (0..HELD).map(|_| thread::spawn(move || Client::new(at).get("/delay/20", ""))).collect();
     run.until_in_flight(HELD);
 
     let (done, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -48,7 +60,11 @@ fn swaps(version: &str) {
                 let mut client = Client::new(at);
                 while !is_over.load(Ordering::Relaxed) {
                     let answer = client.get("/", "x-forwarded-proto: https\r\n");
-                    assert_eq!(answer.as_ref().ok().map(|answer| answer.0), Some(200), "a request was lost: {answer:?}");
+                    assert_eq!(
+                        answer.as_ref().ok().map(|answer| answer.0),
+                        Some(200),
+                        "a request was lost: {answer:?}"
+                    );
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             })
@@ -60,13 +76,19 @@ fn swaps(version: &str) {
         until(
             "requests between swaps",
             || done.load(Ordering::Relaxed).to_string(),
-            || done.load(Ordering::Relaxed) > before + 50 || clients.iter().all(thread::JoinHandle::is_finished),
+            || {
+                done.load(Ordering::Relaxed) > before + 50
+                    || clients.iter().all(thread::JoinHandle::is_finished)
+            },
         );
     }
     until(
         "a thousand requests",
         || done.load(Ordering::Relaxed).to_string(),
-        || done.load(Ordering::Relaxed) >= REQUESTS || clients.iter().all(thread::JoinHandle::is_finished),
+        || {
+            done.load(Ordering::Relaxed) >= REQUESTS
+                || clients.iter().all(thread::JoinHandle::is_finished)
+        },
     );
     is_over.store(true, Ordering::Relaxed);
     clients.into_iter().for_each(|client| client.join().unwrap());
@@ -74,7 +96,11 @@ fn swaps(version: &str) {
 
     run.until_in_flight(HELD);
     let status = run.status();
-    assert_eq!(status["scopes"][0]["begun"], done.load(Ordering::Relaxed) as u64 + HELD, "{status}");
+    assert_eq!(
+        status["scopes"][0]["begun"],
+        done.load(Ordering::Relaxed) as u64 + HELD,
+        "{status}"
+    );
     held.into_iter().for_each(|request| assert_eq!(request.join().unwrap().unwrap().0, 200));
     run.until_in_flight(0);
     run.interrupt();

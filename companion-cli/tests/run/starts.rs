@@ -14,11 +14,24 @@ use crate::support::{Run, fails, until, unwilling};
 #[test]
 fn the_built_in_app_shows_the_request() {
     for version in [OLDEST, NEWEST] {
-        let mut run = Run::start(&["--envoy-version", &version.to_string(), "--concurrency", "1", "--", "--log-level", "debug"]);
-        let (status, body) = Client::new(run.place("listener")).get("/a?b=c", "x-mine: 1\r\nx-forwarded-proto: https\r\n").unwrap();
+        let mut run = Run::start(&[
+            "--envoy-version",
+            &version.to_string(),
+            "--concurrency",
+            "1",
+            "--",
+            "--log-level",
+            "debug",
+        ]);
+        let (status, body) = Client::new(run.place("listener"))
+            .get("/a?b=c", "x-mine: 1\r\nx-forwarded-proto: https\r\n")
+            .unwrap();
         let shown: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(status, 200, "{body}");
-        assert_eq!((&shown["method"], &shown["path"], &shown["headers"]["x-mine"]), (&"GET".into(), &"/a?b=c".into(), &"1".into()));
+        assert_eq!(
+            (&shown["method"], &shown["path"], &shown["headers"]["x-mine"]),
+            (&"GET".into(), &"/a?b=c".into(), &"1".into())
+        );
         assert_eq!(shown["x_forwarded_proto"], "http", "nobody untrusted can claim https");
         assert_eq!(run.get("/status/418").0, 418);
         let info = run.admin("/server_info");
@@ -27,19 +40,26 @@ fn the_built_in_app_shows_the_request() {
         assert_eq!(run.status()["scopes"][0]["begun"], 2);
         run.interrupt();
         run.ended().expect(0);
-        assert!(std::fs::read_to_string(run.log()).unwrap().contains("[debug]"), "the log stays, and the arguments were passed on");
+        assert!(
+            std::fs::read_to_string(run.log()).unwrap().contains("[debug]"),
+            "the log stays, and the arguments were passed on"
+        );
     }
 }
 
 #[test]
 fn the_policy_of_a_gateway_is_followed() {
     let folder = tempfile::tempdir().unwrap();
-    let policy = "module: oci://h/r:floating\nforwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}\ndrain: {deadline: 9s}\n";
+    let policy = "module: oci://h/r:floating\nforwarded_proto: {presets: [gcp], trust: {peers: \
+        [127.0.0.0/8]}}\ndrain: {deadline: 9s}\n";
     std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
     let run = Run::start_in(folder, &["--policy", "policy.yaml", "--logs", "logs"]);
     assert!(run.log().starts_with(run.folder()), "{}", run.log().display());
     for (said, shown) in [("https", "https"), ("http", "http"), ("gopher", "http")] {
-        let body = Client::new(run.place("listener")).get("/", &format!("x-forwarded-proto: {said}\r\n")).unwrap().1;
+        let body = Client::new(run.place("listener"))
+            .get("/", &format!("x-forwarded-proto: {said}\r\n"))
+            .unwrap()
+            .1;
         let body: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(body["x_forwarded_proto"], shown, "{said}: {body}");
         assert!(body["headers"].get("x-laststream-forwarded-proto").is_none(), "{body}");
@@ -48,7 +68,8 @@ fn the_policy_of_a_gateway_is_followed() {
 
 #[test]
 fn two_at_once_do_not_meet() {
-    let runs: Vec<_> = (0..2).map(|_| thread::spawn(|| Run::start(&["--concurrency", "1"]))).collect();
+    let runs: Vec<_> =
+        (0..2).map(|_| thread::spawn(|| Run::start(&["--concurrency", "1"]))).collect();
     let runs: Vec<Run> = runs.into_iter().map(|run| run.join().unwrap()).collect();
     for name in ["listener", "gate", "admin", "upstream"] {
         assert_ne!(runs[0].place(name), runs[1].place(name), "{name}");
@@ -57,7 +78,10 @@ fn two_at_once_do_not_meet() {
     for _ in 0..20 {
         assert_eq!(runs[0].get("/").0, 200);
     }
-    assert_eq!((&runs[0].status()["scopes"][0]["begun"], &runs[1].status()["scopes"][0]["begun"]), (&20.into(), &0.into()));
+    assert_eq!(
+        (&runs[0].status()["scopes"][0]["begun"], &runs[1].status()["scopes"][0]["begun"]),
+        (&20.into(), &0.into())
+    );
 }
 
 #[test]
@@ -66,13 +90,19 @@ fn a_port_in_use_is_named() {
     let port = taken.local_addr().unwrap().port().to_string();
     let folder = tempfile::tempdir().unwrap();
     for option in ["--listen", "--gate", "--admin"] {
-        fails(folder.path(), &[option, &port], &[]).expect(2).says(&format!("127.0.0.1:{port} is in use"));
+        fails(folder.path(), &[option, &port], &[])
+            .expect(2)
+            .says(&format!("127.0.0.1:{port} is in use"));
     }
     drop(taken);
     // An Envoy shares ports with other Envoys unless it is told not to.
     let run = Run::start(&["--listen", &port]);
-    fails(folder.path(), &["--listen", &port], &[]).expect(2).says(&format!("127.0.0.1:{port} is in use"));
-    fails(folder.path(), &["--admin", &run.place("gate").port().to_string()], &[]).expect(2).says("in use");
+    fails(folder.path(), &["--listen", &port], &[])
+        .expect(2)
+        .says(&format!("127.0.0.1:{port} is in use"));
+    fails(folder.path(), &["--admin", &run.place("gate").port().to_string()], &[])
+        .expect(2)
+        .says("in use");
     assert_eq!(run.get("/").0, 200);
 }
 
@@ -88,7 +118,8 @@ fn an_app_that_is_not_there_yet_is_told() {
     thread::spawn(move || {
         for mut connection in app.incoming().flatten() {
             let _ = connection.read(&mut [0; 4096]);
-            let _ = connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nme");
+            let _ = connection
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nme");
         }
     });
     until("the app", || format!("{:?}", run.get("/")), || run.get("/") == (200, "me".into()));
@@ -100,7 +131,8 @@ fn web_sockets_reach_the_app_and_are_counted() {
     let run = Run::start(&["--upstream", &app.local_addr().unwrap().port().to_string()]);
     thread::spawn(move || {
         for mut connection in app.incoming().flatten() {
-            let upgraded = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\nhello";
+            let upgraded = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: \
+                websocket\r\n\r\nhello";
             let _ = connection.read(&mut [0; 4096]);
             let _ = connection.write_all(upgraded);
             let _ = connection.read(&mut [0; 1]);
@@ -108,7 +140,11 @@ fn web_sockets_reach_the_app_and_are_counted() {
     });
     let mut client = TcpStream::connect(run.place("listener")).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    client.write_all(b"GET / HTTP/1.1\r\nhost: app\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n").unwrap();
+    client
+        .write_all(
+            b"GET / HTTP/1.1\r\nhost: app\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
+        )
+        .unwrap();
     let mut answer = String::new();
     while !answer.ends_with("hello") {
         let mut bytes = [0; 4096];
@@ -125,8 +161,13 @@ fn web_sockets_reach_the_app_and_are_counted() {
 #[test]
 fn what_is_wrong_is_said_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("broken.yaml"), "drain: {quiet: 1}\ncount: {exclude: {paths: [{exact: no}]}}").unwrap();
-    std::fs::write(folder.path().join("slip.yaml"), "count: {exclude: {paths: [{exact: no}]}}").unwrap();
+    std::fs::write(
+        folder.path().join("broken.yaml"),
+        "drain: {quiet: 1}\ncount: {exclude: {paths: [{exact: no}]}}",
+    )
+    .unwrap();
+    std::fs::write(folder.path().join("slip.yaml"), "count: {exclude: {paths: [{exact: no}]}}")
+        .unwrap();
     std::fs::write(folder.path().join("text.wasm"), "text").unwrap();
     std::fs::write(folder.path().join("unwilling.wasm"), unwilling(1 << 20)).unwrap();
     std::fs::create_dir(folder.path().join("full")).unwrap();
@@ -155,6 +196,10 @@ fn what_is_wrong_is_said_at_the_start() {
 fn a_machine_without_an_envoy_is_told_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().display().to_string();
-    let variables = [("LASTSTREAM_OFFLINE", "1"), ("LASTSTREAM_CACHE", empty.as_str()), ("PATH", empty.as_str())];
+    let variables = [
+        ("LASTSTREAM_OFFLINE", "1"),
+        ("LASTSTREAM_CACHE", empty.as_str()),
+        ("PATH", empty.as_str()),
+    ];
     fails(folder.path(), &[], &variables).expect(2).says("no Envoy").says("LASTSTREAM_OFFLINE");
 }

@@ -49,7 +49,11 @@ impl Run {
 
     /// With these variables, too.
     #[track_caller]
-    pub(crate) fn start_with(folder: TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start_with(
+        folder: TempDir,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut child = command(folder.path(), arguments)
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
@@ -105,14 +109,18 @@ impl Run {
     #[track_caller]
     pub(crate) fn admin(&self, path: &str) -> Value {
         let url = format!("http://{}{path}", self.place("admin"));
-        let text = laststream::gate::Http::default().ask(http::Method::GET, &url, &[], PATIENCE).unwrap().body;
+        let text = laststream::gate::Http::default()
+            .ask(http::Method::GET, &url, &[], PATIENCE)
+            .unwrap()
+            .body;
         serde_json::from_str(&text).unwrap()
     }
 
     /// What the gate says of the streams.
     #[track_caller]
     pub(crate) fn status(&self) -> Value {
-        serde_json::from_str(&Client::new(self.place("gate")).get("/status", "").unwrap().1).unwrap()
+        serde_json::from_str(&Client::new(self.place("gate")).get("/status", "").unwrap().1)
+            .unwrap()
     }
 
     /// As Ctrl-C in a terminal: the whole group hears it.
@@ -132,7 +140,11 @@ impl Run {
 
     #[track_caller]
     pub(crate) fn until_in_flight(&self, streams: u64) {
-        until("streams in flight", || self.status().to_string(), || self.status()["holding"] == streams);
+        until(
+            "streams in flight",
+            || self.status().to_string(),
+            || self.status()["holding"] == streams,
+        );
     }
 
     #[track_caller]
@@ -188,8 +200,16 @@ impl Ended {
 
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
-    command.current_dir(folder).args(["run", "--output", "json"]).args(arguments).process_group(0).stdin(Stdio::null());
-    command.env_remove("LASTSTREAM_ENVOY").env("HTTP_PROXY", "http://127.0.0.1:9").env("TMPDIR", folder);
+    command
+        .current_dir(folder)
+        .args(["run", "--output", "json"])
+        .args(arguments)
+        .process_group(0)
+        .stdin(Stdio::null());
+    command
+        .env_remove("LASTSTREAM_ENVOY")
+        .env("HTTP_PROXY", "http://127.0.0.1:9")
+        .env("TMPDIR", folder);
     command
 }
 
@@ -201,18 +221,35 @@ pub(crate) fn fails(folder: &Path, arguments: &[&str], variables: &[(&str, &str)
 
 /// A run that is sent a signal once it has said this.
 #[track_caller]
-pub(crate) fn fails_when(folder: &Path, arguments: &[&str], variables: &[(&str, &str)], says: &str, signal: Signal) -> Ended {
+pub(crate) fn fails_when(
+    folder: &Path,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    says: &str,
+    signal: Signal,
+) -> Ended {
     run(folder, arguments, variables, Some((says, signal)))
 }
 
 #[track_caller]
-fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)], mut when: Option<(&str, Signal)>) -> Ended {
-    let mut child =
-        command(folder, arguments).envs(variables.iter().copied()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+fn run(
+    folder: &Path,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    mut when: Option<(&str, Signal)>,
+) -> Ended {
+    let mut child = command(folder, arguments)
+        .envs(variables.iter().copied())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let people = hear(child.stderr.take().unwrap());
     let began = Instant::now();
     let code = loop {
-        if let Some((_, signal)) = when.take_if(|(words, _)| people.lock().unwrap().contains(*words)) {
+        if let Some((_, signal)) =
+            when.take_if(|(words, _)| people.lock().unwrap().contains(*words))
+        {
             kill_process_group(Pid::from_child(&child), signal).unwrap();
         }
         match child.try_wait().unwrap() {

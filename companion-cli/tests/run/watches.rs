@@ -11,7 +11,14 @@ use crate::support::{Run, module, put, unwilling};
 fn checkout() -> TempDir {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let members = ["filter/Cargo.toml", "filter/src", "companion-cli/Cargo.toml", "companion-cli/src", "release/Cargo.toml", "release/src"];
+    let members = [
+        "filter/Cargo.toml",
+        "filter/src",
+        "companion-cli/Cargo.toml",
+        "companion-cli/src",
+        "release/Cargo.toml",
+        "release/src",
+    ];
     for path in ["Cargo.toml", "Cargo.lock", "tests/main.rs"].into_iter().chain(members) {
         copy_all(&project.join(path), &folder.path().join(path));
     }
@@ -35,7 +42,10 @@ fn a_checkout_is_compiled_again() {
     let mut run = Run::start_in(checkout(), &["--module", ".", "--watch"]);
     let source = run.folder().join("filter/src/gate/answers.rs");
     let text = std::fs::read_to_string(&source).unwrap();
-    assert!(run.status()["reason"] == "no drain was asked for" && text.contains("no drain was asked for"));
+    assert!(
+        run.status()["reason"] == "no drain was asked for"
+            && text.contains("no drain was asked for")
+    );
 
     std::fs::write(&source, format!("{text}\nthis is no Rust")).unwrap();
     run.until_it_says("the module before goes on");
@@ -57,9 +67,11 @@ fn what_is_broken_is_told_and_the_old_one_goes_on() {
     let trusting = "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}";
     std::fs::write(&policy, trusting).unwrap();
     module(&plugin, b'0');
-    let mut run = Run::start_in(folder, &["--policy", "policy.yaml", "--module", "plugin.wasm", "--watch"]);
+    let mut run =
+        Run::start_in(folder, &["--policy", "policy.yaml", "--module", "plugin.wasm", "--watch"]);
     let is_trusted = |run: &Run| {
-        let (status, body) = Client::new(run.place("listener")).get("/", "x-forwarded-proto: https\r\n").unwrap();
+        let (status, body) =
+            Client::new(run.place("listener")).get("/", "x-forwarded-proto: https\r\n").unwrap();
         assert_eq!(status, 200, "{body}");
         body.contains(r#""x_forwarded_proto": "https""#)
     };
@@ -92,7 +104,8 @@ fn what_is_broken_is_told_and_the_old_one_goes_on() {
     run.ended().expect(0);
 }
 
-/// The gate's configuration is the longer one: its filter takes this module, the counting one does not.
+/// The gate's configuration is the longer one: its filter takes this module, the counting one does
+/// not.
 #[test]
 fn what_is_taken_by_half_is_taken_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -103,7 +116,11 @@ fn what_is_taken_by_half_is_taken_back() {
     run.until_it_says("Envoy refuses it");
     assert_eq!(run.get("/").0, 200);
     let status = run.status();
-    assert_eq!((&status["state"], &status["scopes"][0]["begun"]), (&"serving".into(), &1.into()), "{status}");
+    assert_eq!(
+        (&status["state"], &status["scopes"][0]["begun"]),
+        (&"serving".into(), &1.into()),
+        "{status}"
+    );
     run.interrupt();
     run.ended().expect(0);
 }

@@ -1,4 +1,5 @@
-//! The reader of `CF-Visitor` finds a scheme where `serde_json` finds exactly one, and nowhere else.
+//! The reader of `CF-Visitor` finds a scheme where `serde_json` finds exactly one, and nowhere
+//! else.
 #![no_main]
 
 use laststream_filter::config::tree::{self, Value as Tree};

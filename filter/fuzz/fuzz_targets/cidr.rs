@@ -1,4 +1,5 @@
-//! Address ranges: the same texts are ranges, and hold the same addresses, as in a naive version. One range or address on each line.
+//! Address ranges: the same texts are ranges, and hold the same addresses, as in a naive version.
+//! One range or address on each line.
 #![no_main]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,16 +22,33 @@ fuzz_target!(|text: &str| {
         naive.extend(expected);
     }
     let peers: Peers = all.iter().copied().collect();
-    assert_eq!(peers, all.iter().rev().copied().chain(all.iter().copied()).collect(), "the order matters");
+    assert_eq!(
+        peers,
+        all.iter().rev().copied().chain(all.iter().copied()).collect(),
+        "the order matters"
+    );
     assert_eq!(peers.is_empty(), naive.is_empty());
-    let addresses: Vec<_> = text.lines().filter_map(|line| line.split('/').next()?.parse().ok()).flat_map(around).collect();
+    let addresses: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split('/').next()?.parse().ok())
+        .flat_map(around)
+        .collect();
     for &address in &addresses {
         let expected = naive.iter().any(|range| range.holds(address));
         assert_eq!(peers.contains(address), expected, "{address}");
-        assert_eq!(peers.contains_text(address.to_string().as_bytes()), expected, "{address} as a text");
+        assert_eq!(
+            peers.contains_text(address.to_string().as_bytes()),
+            expected,
+            "{address} as a text"
+        );
     }
     if peers.holds_everyone() {
-        let all = |v4| addresses.iter().filter(|address| address.to_canonical().is_ipv4() == v4).all(|address| peers.contains(*address));
+        let all = |v4| {
+            addresses
+                .iter()
+                .filter(|address| address.to_canonical().is_ipv4() == v4)
+                .all(|address| peers.contains(*address))
+        };
         assert!(all(true) || all(false), "everyone, but not these");
     } else {
         assert!(!naive.iter().any(ranges::Naive::holds_family), "not everyone, but a whole family");
@@ -51,8 +69,12 @@ fn around(address: IpAddr) -> Vec<IpAddr> {
     match address {
         IpAddr::V4(address) => {
             let bits = address.to_bits();
-            let near = [bits, bits.wrapping_sub(1), bits.wrapping_add(1), bits ^ 0x100, !bits].map(Ipv4Addr::from_bits);
-            near.iter().map(|&near| near.into()).chain(near.iter().map(|near| near.to_ipv6_mapped().into())).collect()
+            let near = [bits, bits.wrapping_sub(1), bits.wrapping_add(1), bits ^ 0x100, !bits]
+                .map(Ipv4Addr::from_bits);
+            near.iter()
+                .map(|&near| near.into())
+                .chain(near.iter().map(|near| near.to_ipv6_mapped().into()))
+                .collect()
         }
         IpAddr::V6(address) => {
             let bits = address.to_bits();

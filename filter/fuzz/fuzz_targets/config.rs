@@ -1,5 +1,6 @@
-//! Configurations: nothing panics, what is taken is taken again after it was written back, what is refused is refused with a place
-//! and a reason. A text that begins with `s` stands for bytes to make a configuration of that follows the schema.
+//! Configurations: nothing panics, what is taken is taken again after it was written back, what is
+//! refused is refused with a place and a reason. A text that begins with `s` stands for bytes to
+//! make a configuration of that follows the schema.
 #![no_main]
 
 use arbitrary::Unstructured;
@@ -59,7 +60,8 @@ fn check_problem(problem: &Problem, text: Option<&Tree<'_>>) {
         path = rest;
         if let Some((index, rest)) = path.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             schema = &schema["items"];
-            text = text.map(|text| item(text, index).unwrap_or_else(|| panic!("no such item: {problem}")));
+            text = text
+                .map(|text| item(text, index).unwrap_or_else(|| panic!("no such item: {problem}")));
             path = rest;
         }
         path = path.strip_prefix('.').unwrap_or(path);

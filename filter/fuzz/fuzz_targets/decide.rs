@@ -1,5 +1,6 @@
-//! Whole requests: a configuration, and requests behind lines of `===`. What must hold whatever the headers are: nobody untrusted
-//! becomes https without TLS, only what has to be written is written, and the counts come out even.
+//! Whole requests: a configuration, and requests behind lines of `===`. What must hold whatever the
+//! headers are: nobody untrusted becomes https without TLS, only what has to be written is written,
+//! and the counts come out even.
 //!
 //! A configuration that begins with `s` stands for bytes to make one of that follows the schema.
 #![no_main]
@@ -19,7 +20,8 @@ const PROTO: &str = "x-forwarded-proto";
 const PORT: &str = "x-forwarded-port";
 
 /// Headers that tell a scheme, and have to go when a policy strips untrusted requests.
-const FORGEABLE: [&str; 5] = ["forwarded", "cf-visitor", "front-end-https", "x_forwarded_proto", "x-forwarded-ssl"];
+const FORGEABLE: [&str; 5] =
+    ["forwarded", "cf-visitor", "front-end-https", "x_forwarded_proto", "x-forwarded-ssl"];
 
 fuzz_target!(|data: &[u8]| {
     let mut sections = sections(data).into_iter();
@@ -48,12 +50,17 @@ fn sections(data: &[u8]) -> Vec<&[u8]> {
 }
 
 fn configuration(section: &[u8]) -> Vec<u8> {
-    let made = section.strip_prefix(b"s").and_then(|bytes| by_schema::configuration(&mut Unstructured::new(bytes)).ok());
+    let made = section
+        .strip_prefix(b"s")
+        .and_then(|bytes| by_schema::configuration(&mut Unstructured::new(bytes)).ok());
     made.map_or_else(|| section.to_vec(), |made| made.to_string().into_bytes())
 }
 
 fn peer_key(wire: &Configuration) -> Vec<u8> {
-    wire.forwarded_proto.as_ref().map(|policy| policy.trust.peer_key.clone().into_bytes()).unwrap_or_default()
+    wire.forwarded_proto
+        .as_ref()
+        .map(|policy| policy.trust.peer_key.clone().into_bytes())
+        .unwrap_or_default()
 }
 
 /// A gate counts nothing; whatever it is asked, it must not panic.
@@ -80,7 +87,10 @@ fn serve(root: &mut Root, host: &Memory, wire: &Configuration, requests: Vec<Req
             stream.on_delete(host);
         }
         streams.push(stream);
-        assert_eq!(host.sum("laststream_streams_begun_") + host.sum("laststream_streams_excluded_"), served);
+        assert_eq!(
+            host.sum("laststream_streams_begun_") + host.sum("laststream_streams_excluded_"),
+            served
+        );
         assert!(host.sum(IN_FLIGHT) <= host.sum("laststream_streams_begun_"));
         assert!(host.sum("laststream_streams_long_lived_") <= host.sum(IN_FLIGHT));
     }
@@ -107,7 +117,11 @@ fn begin(stream: &mut HttpStream, host: &Memory, wire: &Configuration, request: 
     };
     edits.iter().for_each(|edit| check_edit(edit, policy, &before));
     let is_trusted = trusts(policy, &after);
-    assert_eq!(host.sum("laststream_forwarded_proto_untrusted_") - distrusted, i64::from(!is_trusted), "the wrong peer is believed");
+    assert_eq!(
+        host.sum("laststream_forwarded_proto_untrusted_") - distrusted,
+        i64::from(!is_trusted),
+        "the wrong peer is believed"
+    );
     if !is_trusted {
         check_fallback(policy.fallback, policy, &before, &after, &edits);
     } else if is_silent(policy, &before) {
@@ -119,12 +133,25 @@ fn begin(stream: &mut HttpStream, host: &Memory, wire: &Configuration, request: 
 }
 
 fn trusts(policy: &ForwardedProto, request: &Request) -> bool {
-    let text = |bytes: &Option<Vec<u8>>| bytes.as_ref().and_then(|bytes| String::from_utf8(bytes.clone()).ok());
+    let text = |bytes: &Option<Vec<u8>>| {
+        bytes.as_ref().and_then(|bytes| String::from_utf8(bytes.clone()).ok())
+    };
     let peer = text(&request.peer).and_then(|peer| peer.split('%').next()?.parse().ok());
-    let is_peer = peer.is_some_and(|peer| policy.trust.peers.iter().filter_map(|range| ranges::read(range)).any(|range| range.holds(peer)));
+    let is_peer = peer.is_some_and(|peer| {
+        policy
+            .trust
+            .peers
+            .iter()
+            .filter_map(|range| ranges::read(range))
+            .any(|range| range.holds(peer))
+    });
     let is = |identity: &TextMatch| match (&identity.exact, &identity.prefix) {
         (Some(whole), _) => request.identity.as_deref() == Some(whole.as_bytes()),
-        (None, start) => request.identity.as_deref().zip(start.as_deref()).is_some_and(|(uri, start)| uri.starts_with(start.as_bytes())),
+        (None, start) => request
+            .identity
+            .as_deref()
+            .zip(start.as_deref())
+            .is_some_and(|(uri, start)| uri.starts_with(start.as_bytes())),
     };
     is_peer || policy.trust.identities.iter().any(is)
 }
@@ -133,11 +160,14 @@ fn trusts(policy: &ForwardedProto, request: &Request) -> bool {
 fn check_edit(edit: &Edit, policy: &ForwardedProto, before: &Request) {
     match edit {
         Edit::Set(name, value) => {
-            let ports = [policy.ports.https.first(), policy.ports.http.first()].map(|port| port.map(u16::to_string));
+            let ports = [policy.ports.https.first(), policy.ports.http.first()]
+                .map(|port| port.map(u16::to_string));
             let allowed = match std::str::from_utf8(name) {
                 Ok(PROTO) => value == b"http" || value == b"https",
                 Ok(":scheme") => policy.write_scheme && (value == b"http" || value == b"https"),
-                Ok(PORT) => policy.write_port && ports.iter().flatten().any(|port| port.as_bytes() == value),
+                Ok(PORT) => {
+                    policy.write_port && ports.iter().flatten().any(|port| port.as_bytes() == value)
+                }
                 _ => false,
             };
             assert!(allowed, "{edit:?}");
@@ -145,27 +175,47 @@ fn check_edit(edit: &Edit, policy: &ForwardedProto, before: &Request) {
             assert!(!before.values(&name).eq([value.as_slice()]), "needless: {edit:?}");
         }
         Edit::Remove(name) => {
-            let kept = [PROTO.as_bytes(), PORT.as_bytes()].contains(&name.as_slice()) || name.starts_with(b":");
+            let kept = [PROTO.as_bytes(), PORT.as_bytes()].contains(&name.as_slice())
+                || name.starts_with(b":");
             assert!(!kept && (policy.strip.untrusted || policy.strip.twins), "{edit:?}");
-            assert!(before.headers.iter().any(|(other, _)| other == name), "it was not there: {edit:?}");
+            assert!(
+                before.headers.iter().any(|(other, _)| other == name),
+                "it was not there: {edit:?}"
+            );
         }
     }
 }
 
-/// What becomes of a request of which nothing can be believed. `keep` believes the `x-forwarded-proto` that is there, and no other.
-fn check_fallback(fallback: Fallback, policy: &ForwardedProto, before: &Request, after: &Request, edits: &[Edit]) {
-    let written = |header: &[u8]| edits.iter().find(|edit| matches!(edit, Edit::Set(name, _) if name == header));
+/// What becomes of a request of which nothing can be believed. `keep` believes the
+/// `x-forwarded-proto` that is there, and no other.
+fn check_fallback(
+    fallback: Fallback,
+    policy: &ForwardedProto,
+    before: &Request,
+    after: &Request,
+    edits: &[Edit],
+) {
+    let written = |header: &[u8]| {
+        edits.iter().find(|edit| matches!(edit, Edit::Set(name, _) if name == header))
+    };
     match fallback {
         Fallback::Connection | Fallback::Http => {
-            let expected: &[u8] = if after.tls && fallback == Fallback::Connection { b"https" } else { b"http" };
+            let expected: &[u8] =
+                if after.tls && fallback == Fallback::Connection { b"https" } else { b"http" };
             assert!(after.values(PROTO).eq([expected]), "x-forwarded-proto is not {fallback:?}");
-            assert!(!policy.write_scheme || after.values(":scheme").eq([expected]), ":scheme is not {fallback:?}");
+            assert!(
+                !policy.write_scheme || after.values(":scheme").eq([expected]),
+                ":scheme is not {fallback:?}"
+            );
         }
         Fallback::Keep => {
             assert_eq!(written(PROTO.as_bytes()), None, "written though it is to be kept");
             if let Some(Edit::Set(_, scheme)) = written(b":scheme") {
                 assert_eq!(scheme, b"http", ":scheme is raised though nobody vouches for it");
-                assert!(before.values(PROTO).eq([scheme.as_slice()]), ":scheme is not what was kept");
+                assert!(
+                    before.values(PROTO).eq([scheme.as_slice()]),
+                    ":scheme is not what was kept"
+                );
             }
         }
     }
@@ -173,15 +223,23 @@ fn check_fallback(fallback: Fallback, policy: &ForwardedProto, before: &Request,
 
 fn check_stripped(policy: &ForwardedProto, after: &Request) {
     if policy.strip.untrusted {
-        assert!(FORGEABLE.iter().all(|name| after.values(name).next().is_none()), "a forgeable header is left");
+        assert!(
+            FORGEABLE.iter().all(|name| after.values(name).next().is_none()),
+            "a forgeable header is left"
+        );
     }
 }
 
-/// Whether nothing in the request tells a scheme, as far as can be seen from here: presets name headers, too.
+/// Whether nothing in the request tells a scheme, as far as can be seen from here: presets name
+/// headers, too.
 fn is_silent(policy: &ForwardedProto, request: &Request) -> bool {
     let header = |header: &str| match header.to_ascii_lowercase() {
         name if name == PROTO => policy.original_header.to_ascii_lowercase(),
         name => name,
     };
-    policy.presets.is_empty() && policy.sources.iter().all(|source| request.values(&header(&source.header)).next().is_none())
+    policy.presets.is_empty()
+        && policy
+            .sources
+            .iter()
+            .all(|source| request.values(&header(&source.header)).next().is_none())
 }

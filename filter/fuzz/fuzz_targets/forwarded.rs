@@ -1,4 +1,5 @@
-//! The reader of RFC 7239 agrees with a naive one, which cuts the header into pieces instead of walking through it.
+//! The reader of RFC 7239 agrees with a naive one, which cuts the header into pieces instead of
+//! walking through it.
 #![no_main]
 
 use laststream_filter::forwarded::forwarded_protos;
@@ -28,7 +29,11 @@ fn naive(header: &[u8]) -> Option<Vec<Option<Vec<u8>>>> {
 }
 
 fn element(element: &[u8]) -> Option<Option<Vec<u8>>> {
-    let pairs: Vec<_> = cut(element, b';').into_iter().filter(|pair| !pair.is_empty()).map(pair).collect::<Option<_>>()?;
+    let pairs: Vec<_> = cut(element, b';')
+        .into_iter()
+        .filter(|pair| !pair.is_empty())
+        .map(pair)
+        .collect::<Option<_>>()?;
     let mut names: Vec<_> = pairs.iter().map(|(name, _)| name).collect();
     names.sort();
     names.dedup();

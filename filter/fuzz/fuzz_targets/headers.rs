@@ -1,4 +1,5 @@
-//! The view of the serialised headers never shows more than was there, whatever the map says of itself.
+//! The view of the serialised headers never shows more than was there, whatever the map says of
+//! itself.
 #![no_main]
 
 use laststream_filter::headers::Headers;
@@ -14,7 +15,10 @@ fuzz_target!(|map: &[u8]| {
 fn damaged(map: &[u8]) {
     let headers = Headers::new(map);
     let said = map.first_chunk().map_or(0, |count| u32::from_le_bytes(*count) as usize);
-    assert!(headers.iter().count() <= said.min(map.len() / 10), "a header takes at least ten bytes");
+    assert!(
+        headers.iter().count() <= said.min(map.len() / 10),
+        "a header takes at least ten bytes"
+    );
     let mut behind = map.as_ptr() as usize + map.len().min(4);
     for text in headers.iter().flat_map(|(name, value)| [name, value]) {
         let start = text.as_ptr() as usize;
@@ -38,9 +42,14 @@ fn sound(text: &[u8]) {
     };
     let headers: Vec<_> = text.split(|&byte| byte == b'\n').map(header).collect();
     let map = serialise(&headers);
-    let seen: Vec<_> = Headers::new(&map).iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+    let seen: Vec<_> =
+        Headers::new(&map).iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
     assert_eq!(seen, headers);
     // Cut anywhere, it shows the beginning of the same.
     let cut = Headers::new(&map[..text.len().min(map.len())]);
-    assert!(cut.iter().zip(&headers).all(|((name, value), header)| (name, value) == (&header.0, &header.1)));
+    assert!(
+        cut.iter()
+            .zip(&headers)
+            .all(|((name, value), header)| (name, value) == (&header.0, &header.1))
+    );
 }

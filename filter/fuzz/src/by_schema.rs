@@ -1,4 +1,5 @@
-//! Configurations that follow the JSON schema, made of arbitrary bytes: their shape is right, their values need not be.
+//! Configurations that follow the JSON schema, made of arbitrary bytes: their shape is right, their
+//! values need not be.
 
 use std::sync::LazyLock;
 
@@ -25,7 +26,10 @@ fn value(name: &str, schema: &Value, bytes: &mut Unstructured<'_>) -> Result<Val
         Some("object") => object(schema, bytes)?,
         Some("array") => {
             let length = bytes.int_in_range(0..=4)?;
-            (0..length).map(|_| value(name, &schema["items"], bytes)).collect::<Result<Vec<_>>>()?.into()
+            (0..length)
+                .map(|_| value(name, &schema["items"], bytes))
+                .collect::<Result<Vec<_>>>()?
+                .into()
         }
         Some("boolean") => bytes.arbitrary::<bool>()?.into(),
         Some("integer") => {
@@ -38,7 +42,9 @@ fn value(name: &str, schema: &Value, bytes: &mut Unstructured<'_>) -> Result<Val
 }
 
 fn object(schema: &Value, bytes: &mut Unstructured<'_>) -> Result<Value> {
-    let required = |name: &String| schema["required"].as_array().is_some_and(|names| names.iter().any(|other| other == name));
+    let required = |name: &String| {
+        schema["required"].as_array().is_some_and(|names| names.iter().any(|other| other == name))
+    };
     let mut members = serde_json::Map::new();
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         if required(name) || bytes.arbitrary()? {
@@ -51,10 +57,24 @@ fn object(schema: &Value, bytes: &mut Unstructured<'_>) -> Result<Value> {
 /// Mostly what makes sense for a field of this name, so that most configurations are taken.
 fn text(name: &str, bytes: &mut Unstructured<'_>) -> Result<String> {
     let usual: &[&str] = match name {
-        "peers" => &["10.0.0.0/8", "192.0.2.7", "0.0.0.0/0", "::/0", "2001:db8::/32", "::ffff:10.1.0.0/112", "10.0.0.1/8"],
-        "header" | "name" | "original_header" => {
-            &["x-forwarded-proto", "X-Forwarded-Port", "forwarded", "cf-visitor", "fastly-ssl", "x-a", "x-laststream-forwarded-proto"]
-        }
+        "peers" => &[
+            "10.0.0.0/8",
+            "192.0.2.7",
+            "0.0.0.0/0",
+            "::/0",
+            "2001:db8::/32",
+            "::ffff:10.1.0.0/112",
+            "10.0.0.1/8",
+        ],
+        "header" | "name" | "original_header" => &[
+            "x-forwarded-proto",
+            "X-Forwarded-Port",
+            "forwarded",
+            "cf-visitor",
+            "fastly-ssl",
+            "x-a",
+            "x-laststream-forwarded-proto",
+        ],
         "peer_key" => &["laststream.direct_peer", "a"],
         _ => &["/", "/a", "spiffe://a/", "1", "?"],
     };

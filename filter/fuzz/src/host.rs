@@ -41,7 +41,12 @@ impl Memory {
 
     /// The metrics whose names begin so, added up.
     pub fn sum(&self, start: &str) -> i64 {
-        self.metrics.borrow().iter().filter(|(name, _)| name.starts_with(start)).map(|(_, value)| value).sum()
+        self.metrics
+            .borrow()
+            .iter()
+            .filter(|(name, _)| name.starts_with(start))
+            .map(|(_, value)| value)
+            .sum()
     }
 }
 
@@ -70,7 +75,10 @@ impl Host for Memory {
     fn show(&self, _counter: Metric) {}
 
     fn value(&self, metric: Metric) -> Option<u64> {
-        self.metrics.borrow().get(metric.0 as usize).and_then(|(_, value)| u64::try_from(*value).ok())
+        self.metrics
+            .borrow()
+            .get(metric.0 as usize)
+            .and_then(|(_, value)| u64::try_from(*value).ok())
     }
 
     fn property(&self, path: &str) -> Option<Vec<u8>> {
@@ -79,7 +87,9 @@ impl Host for Memory {
             "connection\0tls_version" => request.tls.then(|| b"TLSv1.3".to_vec()),
             "connection\0uri_san_peer_certificate" => request.identity.clone(),
             "xds\0route_name" => Some(b"route".to_vec()),
-            path => request.peer.clone().filter(|_| path.strip_prefix("filter_state\0").map(str::as_bytes) == Some(&self.peer_key)),
+            path => request.peer.clone().filter(|_| {
+                path.strip_prefix("filter_state\0").map(str::as_bytes) == Some(&self.peer_key)
+            }),
         }
     }
 

@@ -28,8 +28,12 @@ pub fn read(text: &str) -> Option<Naive> {
         return None;
     }
     let mapped = bits(IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0, 0]));
-    let v4_in_v6 =
-        address.is_ipv6().then(|| mapped.get(..96)).flatten().and_then(|mapped| prefix.strip_prefix(mapped)).map(<[bool]>::to_vec);
+    let v4_in_v6 = address
+        .is_ipv6()
+        .then(|| mapped.get(..96))
+        .flatten()
+        .and_then(|mapped| prefix.strip_prefix(mapped))
+        .map(<[bool]>::to_vec);
     Some(match v4_in_v6 {
         Some(prefix) => Naive { v4: true, prefix },
         None => Naive { v4: address.is_ipv4(), prefix },

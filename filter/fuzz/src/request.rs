@@ -43,6 +43,9 @@ impl Request {
 
     /// The values of a header.
     pub fn values<'r>(&'r self, name: &'r str) -> impl Iterator<Item = &'r [u8]> {
-        self.headers.iter().filter(move |(other, _)| other == name.as_bytes()).map(|(_, value)| value.as_slice())
+        self.headers
+            .iter()
+            .filter(move |(other, _)| other == name.as_bytes())
+            .map(|(_, value)| value.as_slice())
     }
 }

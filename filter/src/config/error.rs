@@ -5,7 +5,8 @@ use core::fmt;
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The field, such as `forwarded_proto.trust.peers[3]`; the position in the text where it is not even JSON.
+    /// The field, such as `forwarded_proto.trust.peers[3]`; the position in the text where it is
+    /// not even JSON.
     pub path: String,
     /// What is there, what is expected, and the way out.
     pub message: String,
@@ -46,7 +47,8 @@ impl fmt::Display for Problem {
 
 impl core::error::Error for Problem {}
 
-/// A configuration that is not taken, with everything that is known to be wrong with it. Never empty.
+/// A configuration that is not taken, with everything that is known to be wrong with it. Never
+/// empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused(pub Vec<Problem>);
 

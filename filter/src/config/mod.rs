@@ -1,5 +1,5 @@
-//! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line checks what it renders with these very
-//! types, so what one accepts, the other accepts.
+//! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line checks
+//! what it renders with these very types, so what one accepts, the other accepts.
 
 use serde::Deserialize as _;
 
@@ -35,7 +35,9 @@ pub struct Config {
 /// # Errors
 /// The first thing that is wrong with the shape; or everything that is wrong with the values.
 pub fn parse(text: &[u8]) -> Result<Config, Refused> {
-    let fingerprint = text.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    let fingerprint = text
+        .iter()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     check::check(read_wire(text)?, fingerprint)
 }
 
@@ -44,11 +46,17 @@ pub fn parse(text: &[u8]) -> Result<Config, Refused> {
 /// # Errors
 /// The first thing that is wrong with the shape.
 pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Fault> {
-    // Envoy hands over any message but a string or bytes in protobuf's own encoding, which has control characters.
+    // Envoy hands over any message but a string or bytes in protobuf's own encoding, which has
+    // control characters.
     if text.iter().any(|byte| *byte < b' ' && !byte.is_ascii_whitespace()) {
-        return Err(fault("", "is not text: write it as JSON in a `google.protobuf.StringValue`, not as a Struct"));
+        return Err(fault(
+            "",
+            "is not text: write it as JSON in a `google.protobuf.StringValue`, not as a Struct",
+        ));
     }
-    let text = core::str::from_utf8(text).map_err(|error| fault("", &format!("is not UTF-8 from byte {} on", error.valid_up_to())))?;
+    let text = core::str::from_utf8(text).map_err(|error| {
+        fault("", &format!("is not UTF-8 from byte {} on", error.valid_up_to()))
+    })?;
     if text.trim_ascii().is_empty() {
         return Ok(wire::Configuration::default());
     }
@@ -72,9 +80,17 @@ impl Config {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.forwarded_proto.as_ref().is_some_and(|policy| policy.trust.peers.holds_everyone()) {
-            warnings.push("forwarded_proto.trust.peers: every address is trusted, so every client can claim https".into());
+            warnings.push(
+                "forwarded_proto.trust.peers: every address is trusted, so every client \
+                can claim https"
+                    .into(),
+            );
         }
-        if self.gate.as_ref().is_some_and(|gate| gate.inbound_only && gate.scopes.contains(&Scope::Gateway)) {
+        if self
+            .gate
+            .as_ref()
+            .is_some_and(|gate| gate.inbound_only && gate.scopes.contains(&Scope::Gateway))
+        {
             warnings.push("gate.begin.inbound_only: drains nothing on a gateway".into());
         }
         warnings
@@ -94,7 +110,10 @@ impl Config {
             None => "x-forwarded-proto untouched".into(),
         };
         let (scope, excluded, long) = (self.scope, self.exclude.len(), self.long_lived.len());
-        format!("{NAME}: counts streams as {scope}, {excluded} exclusions, {long} rules for long-lived ones, {proto}")
+        format!(
+            "{NAME}: counts streams as {scope}, {excluded} exclusions, {long} rules for long-lived \
+                ones, {proto}"
+        )
     }
 }
 
@@ -109,19 +128,38 @@ mod tests {
         for text in ["", " \n", "{}"] {
             let config = parse(text.as_bytes()).expect(text);
             assert_eq!(config.scope, Scope::Gateway);
-            assert!(config.exclude.is_empty() && config.long_lived.is_empty() && config.forwarded_proto.is_none());
+            assert!(
+                config.exclude.is_empty()
+                    && config.long_lived.is_empty()
+                    && config.forwarded_proto.is_none()
+            );
         }
     }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn names_the_place_and_the_way_out() {
-        let proto =
-            |inside: &str| format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["10.0.0.0/8"]}}, {inside}}}}}"#);
-        let peers = |peer: &str| format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["10.0.0.0/8", {peer}]}}}}}}"#);
+        let proto = |inside: &str| {
+            format!(
+                r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["10.0.0.0/8"]}}, {inside}}}}}"#
+            )
+        };
+        let peers = |peer: &str| {
+            format!(
+                r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["10.0.0.0/8", {peer}]}}}}}}"#
+            )
+        };
         for (text, path, message) in [
             (r#"{"rol": "stream"}"#.into(), "rol", "did you mean `role`?"),
-            (r#"{"forwardedProto": {}}"#.into(), "forwardedProto", "did you mean `forwarded_proto`?"),
-            (r#"{"role": "gatekeeper"}"#.into(), "role", "`gatekeeper` is not known; known: stream"),
+            (
+                r#"{"forwardedProto": {}}"#.into(),
+                "forwardedProto",
+                "did you mean `forwarded_proto`?",
+            ),
+            (
+                r#"{"role": "gatekeeper"}"#.into(),
+                "role",
+                "`gatekeeper` is not known; known: stream",
+            ),
             (r#"{"scope": "Gateway"}"#.into(), "scope", "did you mean `gateway`?"),
             (r#"{"scope": 1}"#.into(), "scope", "1 is not what is expected here: a word in quotes"),
             (r#"{"count": []}"#.into(), "count", "a list is not what is expected here: an object"),
@@ -132,28 +170,84 @@ mod tests {
                 "count.exclude.paths[1]",
                 "begins with `/`",
             ),
-            (r#"{"count": {"exclude": {"paths": [{"exact": "/a?b"}]}}}"#.into(), "count.exclude.paths[0]", "query"),
-            (r#"{"count": {"exclude": {"paths": [{}]}}}"#.into(), "count.exclude.paths[0]", "neither"),
-            (r#"{"count": {"exclude": {"paths": [{"exact": "/", "prefix": "/"}]}}}"#.into(), "count.exclude.paths[0]", "both"),
-            (r#"{"count": {"exclude": {"headers": [{"exact": "x"}]}}}"#.into(), "count.exclude.headers[0].name", "is required"),
+            (
+                r#"{"count": {"exclude": {"paths": [{"exact": "/a?b"}]}}}"#.into(),
+                "count.exclude.paths[0]",
+                "query",
+            ),
+            (
+                r#"{"count": {"exclude": {"paths": [{}]}}}"#.into(),
+                "count.exclude.paths[0]",
+                "neither",
+            ),
+            (
+                r#"{"count": {"exclude": {"paths": [{"exact": "/", "prefix": "/"}]}}}"#.into(),
+                "count.exclude.paths[0]",
+                "both",
+            ),
+            (
+                r#"{"count": {"exclude": {"headers": [{"exact": "x"}]}}}"#.into(),
+                "count.exclude.headers[0].name",
+                "is required",
+            ),
             (
                 r#"{"count": {"exclude": {"headers": [{"name": "a b"}]}}}"#.into(),
                 "count.exclude.headers[0].name",
                 "not the name of a header",
             ),
-            (r#"{"count": {"exclude": {"health_checks": "yes"}}}"#.into(), "count.exclude.health_checks", "true or false"),
-            (r#"{"forwarded_proto": {"presets": ["gcp"]}}"#.into(), "forwarded_proto.trust", "trusts nobody"),
-            (r#"{"forwarded_proto": {"trust": {"peers": ["::/0"]}}}"#.into(), "forwarded_proto.sources", "names no header"),
+            (
+                r#"{"count": {"exclude": {"health_checks": "yes"}}}"#.into(),
+                "count.exclude.health_checks",
+                "true or false",
+            ),
+            (
+                r#"{"forwarded_proto": {"presets": ["gcp"]}}"#.into(),
+                "forwarded_proto.trust",
+                "trusts nobody",
+            ),
+            (
+                r#"{"forwarded_proto": {"trust": {"peers": ["::/0"]}}}"#.into(),
+                "forwarded_proto.sources",
+                "names no header",
+            ),
             (peers(r#""10.0.0.0/40""#), "forwarded_proto.trust.peers[1]", "from 0 to 32"),
             (peers(r#""10.0.0.5/8""#), "forwarded_proto.trust.peers[1]", "write `10.0.0.0/8`"),
-            (peers(r#""2001:db8::1/32""#), "forwarded_proto.trust.peers[1]", "write `2001:db8::/32`"),
-            (peers(r#""proxy.example""#), "forwarded_proto.trust.peers[1]", "`proxy.example` is not an address range"),
+            (
+                peers(r#""2001:db8::1/32""#),
+                "forwarded_proto.trust.peers[1]",
+                "write `2001:db8::/32`",
+            ),
+            (
+                peers(r#""proxy.example""#),
+                "forwarded_proto.trust.peers[1]",
+                "`proxy.example` is not an address range",
+            ),
             (peers("7"), "forwarded_proto.trust.peers[1]", "a text in quotes"),
-            (proto(r#""ports": {"https": [70000]}"#), "forwarded_proto.ports.https[0]", "from 0 to 65535"),
-            (proto(r#""ports": {"https": [443, 80]}"#), "forwarded_proto.ports", "80 stands for both"),
-            (proto(r#""ports": {"http": []}, "write_port": true"#), "forwarded_proto.ports", "at least one"),
-            (proto(r#""sources": [{"header": "x-forwarded-proto", "form": "flag"}]"#), "forwarded_proto.sources", "twice"),
-            (proto(r#""fallback": "keep", "original_header": "X-Forwarded-Proto""#), "forwarded_proto.fallback", "take `connection`"),
+            (
+                proto(r#""ports": {"https": [70000]}"#),
+                "forwarded_proto.ports.https[0]",
+                "from 0 to 65535",
+            ),
+            (
+                proto(r#""ports": {"https": [443, 80]}"#),
+                "forwarded_proto.ports",
+                "80 stands for both",
+            ),
+            (
+                proto(r#""ports": {"http": []}, "write_port": true"#),
+                "forwarded_proto.ports",
+                "at least one",
+            ),
+            (
+                proto(r#""sources": [{"header": "x-forwarded-proto", "form": "flag"}]"#),
+                "forwarded_proto.sources",
+                "twice",
+            ),
+            (
+                proto(r#""fallback": "keep", "original_header": "X-Forwarded-Proto""#),
+                "forwarded_proto.fallback",
+                "take `connection`",
+            ),
             (proto(r#""original_header": "x y""#), "forwarded_proto.original_header", "`x y`"),
             (r#"{"scope": }"#.into(), "line 1, column 11", "not JSON"),
         ] {
@@ -162,9 +256,21 @@ mod tests {
             assert!(refused.0[0].message.contains(message), "{text}: {refused}");
         }
         for protobuf in [&b"\n\x14\n\x05scope\x12\x0b\x1a\x07inbound"[..], b"\x00"] {
-            assert!(parse(protobuf).map(|_| ()).expect_err("protobuf").to_string().contains("StringValue"));
+            assert!(
+                parse(protobuf)
+                    .map(|_| ())
+                    .expect_err("protobuf")
+                    .to_string()
+                    .contains("StringValue")
+            );
         }
-        assert!(parse(b"{\"scope\": \"\xff\"}").map(|_| ()).expect_err("not UTF-8").to_string().contains("not UTF-8 from byte 11 on"));
+        assert!(
+            parse(b"{\"scope\": \"\xff\"}")
+                .map(|_| ())
+                .expect_err("not UTF-8")
+                .to_string()
+                .contains("not UTF-8 from byte 11 on")
+        );
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -186,11 +292,21 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn warns_of_trusting_everybody() {
-        for (peer, warns) in
-            [("0.0.0.0/0", true), ("::/0", true), ("::ffff:0.0.0.0/96", true), ("10.0.0.0/8", false), ("0.0.0.0/1\", \"128.0.0.0/1", true)]
-        {
-            let text = format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["{peer}"]}}}}}}"#);
-            assert_eq!(parse(text.as_bytes()).expect(peer).warnings().len(), usize::from(warns), "{peer}");
+        for (peer, warns) in [
+            ("0.0.0.0/0", true),
+            ("::/0", true),
+            ("::ffff:0.0.0.0/96", true),
+            ("10.0.0.0/8", false),
+            ("0.0.0.0/1\", \"128.0.0.0/1", true),
+        ] {
+            let text = format!(
+                r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["{peer}"]}}}}}}"#
+            );
+            assert_eq!(
+                parse(text.as_bytes()).expect(peer).warnings().len(),
+                usize::from(warns),
+                "{peer}"
+            );
         }
     }
 }

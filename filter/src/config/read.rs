@@ -1,13 +1,18 @@
-//! Serde's types from a [`Value`], with errors that name the path, what is there and what is expected, and guess what was meant.
+//! Serde's types from a [`Value`], with errors that name the path, what is there and what is
+//! expected, and guess what was meant.
 //!
-//! `serde_path_to_error` around `serde_json`'s own reader makes the module larger, and cannot guess. See RATIONALE.md.
+//! `serde_path_to_error` around `serde_json`'s own reader makes the module larger, and cannot
+//! guess. See RATIONALE.md.
 
 use core::fmt;
 use core::slice::Iter;
 use std::borrow::Cow;
 
 use serde::de::value::StrDeserializer;
-use serde::de::{self, DeserializeSeed, Deserializer, Expected, IntoDeserializer as _, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{
+    self, DeserializeSeed, Deserializer, Expected, IntoDeserializer as _, MapAccess, SeqAccess,
+    Unexpected, Visitor,
+};
 use serde::forward_to_deserialize_any;
 
 use super::error::{Fault, fault};
@@ -17,7 +22,8 @@ use super::tree::Value;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'v>(pub(crate) &'v Value<'v>);
 
-/// Kinds are told apart here and not by serde's visitors, whose words for what they expect are Rust's.
+/// Kinds are told apart here and not by serde's visitors, whose words for what they expect are
+/// Rust's.
 impl<'de> Deserializer<'de> for Reader<'de> {
     type Error = Fault;
 
@@ -67,11 +73,21 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor.visit_map(Members { members: members.iter(), last: None })
     }
 
-    fn deserialize_struct<V: Visitor<'de>>(self, _: &'static str, _: &'static [&'static str], visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
         self.deserialize_map(visitor)
     }
 
-    fn deserialize_enum<V: Visitor<'de>>(self, _: &'static str, _: &'static [&'static str], visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
         let Value::Text(word) = self.0 else { return Err(unfit(self.0, &"a word in quotes")) };
         visitor.visit_enum(named(word))
     }
@@ -90,11 +106,16 @@ struct Items<'v> {
 impl<'de> SeqAccess<'de> for Items<'de> {
     type Error = Fault;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Fault> {
         let Some(item) = self.items.next() else { return Ok(None) };
         let index = self.index;
         self.index += 1;
-        seed.deserialize(Reader(item)).map(Some).map_err(|error| within(error, &format!("[{index}]")))
+        seed.deserialize(Reader(item))
+            .map(Some)
+            .map_err(|error| within(error, &format!("[{index}]")))
     }
 }
 
@@ -107,14 +128,19 @@ struct Members<'v> {
 impl<'de> MapAccess<'de> for Members<'de> {
     type Error = Fault;
 
-    fn next_key_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+    fn next_key_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Fault> {
         self.last = self.members.next();
         let Some((name, _)) = self.last else { return Ok(None) };
         seed.deserialize(named(name)).map(Some)
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Fault> {
-        let Some((name, value)) = self.last else { return Err(fault("", "has a value without a name")) };
+        let Some((name, value)) = self.last else {
+            return Err(fault("", "has a value without a name"));
+        };
         seed.deserialize(Reader(value)).map_err(|error| within(error, name))
     }
 }
@@ -124,7 +150,9 @@ fn named(name: &str) -> StrDeserializer<'_, Fault> {
 }
 
 /// A whole number within bounds, for `deserialize_with`.
-pub(crate) fn whole<'de, const LOW: u64, const HIGH: u64, D: Deserializer<'de>>(reader: D) -> Result<u64, D::Error> {
+pub(crate) fn whole<'de, const LOW: u64, const HIGH: u64, D: Deserializer<'de>>(
+    reader: D,
+) -> Result<u64, D::Error> {
     reader.deserialize_any(Bounds { low: LOW, high: HIGH })
 }
 
@@ -146,11 +174,16 @@ impl Visitor<'_> for Bounds {
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
-        if (self.low..=self.high).contains(&number) { Ok(number) } else { Err(E::invalid_value(Unexpected::Unsigned(number), &self)) }
+        if (self.low..=self.high).contains(&number) {
+            Ok(number)
+        } else {
+            Err(E::invalid_value(Unexpected::Unsigned(number), &self))
+        }
     }
 }
 
-/// What serde's derived code finds wrong, in words for operators. Not one of the trait's own: they format floating-point numbers.
+/// What serde's derived code finds wrong, in words for operators. Not one of the trait's own: they
+/// format floating-point numbers.
 impl de::Error for Fault {
     fn custom<T: fmt::Display>(message: T) -> Self {
         fault("", &format!("{message}"))
@@ -226,12 +259,15 @@ fn unknown(what: &str, given: &str, known: &[&str]) -> String {
     format!("{what}{guess}; known: {}", known.join(", "))
 }
 
-/// Whether two names are one slip apart: a letter too much, too few, or another; or differ in case, `-` and `_` only.
+/// Whether two names are one slip apart: a letter too much, too few, or another; or differ in case,
+/// `-` and `_` only.
 fn is_near(one: &str, other: &str) -> bool {
     let (one, other) = (plain(one), plain(other));
     let same_start = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
-    let (one, other) = (one.get(same_start..).unwrap_or_default(), other.get(same_start..).unwrap_or_default());
-    let same_end = one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count();
+    let (one, other) =
+        (one.get(same_start..).unwrap_or_default(), other.get(same_start..).unwrap_or_default());
+    let same_end =
+        one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count();
     one.len() - same_end <= 1 && other.len() - same_end <= 1
 }
 

@@ -25,11 +25,13 @@ pub fn answer<T: JsonSchema>() -> Value {
 }
 
 fn of<T: JsonSchema>(settings: SchemaSettings) -> Value {
-    let settings = settings.with(|settings| settings.inline_subschemas = true).with_transform(Plain);
+    let settings =
+        settings.with(|settings| settings.inline_subschemas = true).with_transform(Plain);
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// What may be left out may be `null` as well, but need not be offered; and descriptions are one line each.
+/// What may be left out may be `null` as well, but need not be offered; and descriptions are one
+/// line each.
 #[derive(Debug, Clone)]
 struct Plain;
 
@@ -41,22 +43,26 @@ impl Transform for Plain {
             *text = text.lines().collect::<Vec<_>>().join(" ");
         }
         if parts.contains_key("properties") {
-            parts.insert("additionalProperties".into(), false.into()); // schemars says so only where serde reads
+            // schemars says so only where serde reads
+            parts.insert("additionalProperties".into(), false.into());
         }
         if parts.get("format").is_some_and(|format| format == "uint64") {
-            parts.insert("format".into(), "int64".into()); // what clients are generated from takes an unknown format for 32 bits
+            // what clients are generated from takes an unknown format for 32 bits
+            parts.insert("format".into(), "int64".into());
         }
         if parts.get("default").is_some_and(Value::is_null) {
             parts.shift_remove("default");
         }
-        let without_null = |kinds: &Value| kinds.as_array()?.iter().find(|kind| *kind != "null").cloned();
+        let without_null =
+            |kinds: &Value| kinds.as_array()?.iter().find(|kind| *kind != "null").cloned();
         if let Some(kind) = parts.get("type").and_then(without_null) {
             parts.insert("type".into(), kind);
         }
         let is_null = |schema: &Value| schema["type"] == "null";
         if let Some(Value::Array(either)) = parts.get("anyOf")
             && either.iter().any(is_null)
-            && let Some(Value::Object(inner)) = either.iter().find(|schema| !is_null(schema)).cloned()
+            && let Some(Value::Object(inner)) =
+                either.iter().find(|schema| !is_null(schema)).cloned()
         {
             parts.shift_remove("anyOf");
             for (name, part) in inner {

@@ -1,4 +1,5 @@
-//! JSON as a tree that borrows from its text. `serde_json` reads it; `serde_json::Value` would drop members that come twice.
+//! JSON as a tree that borrows from its text. `serde_json` reads it; `serde_json::Value` would drop
+//! members that come twice.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -36,7 +37,8 @@ pub fn parse(text: &str) -> Result<Value<'_>, Fault> {
     serde_json::from_str(text).map_err(|error| {
         let (line, column, message) = (error.line(), error.column(), format!("{error}"));
         // The place is the path.
-        let message = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
+        let message =
+            message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
         fault(&format!("line {line}, column {column}"), &format!("not JSON: {message}"))
     })
 }
@@ -49,7 +51,8 @@ impl<'de> Deserialize<'de> for Value<'de> {
 
 struct Any;
 
-/// Every kind of value is taken here: the messages for a kind that is not format floating-point numbers, which takes 12 kB.
+/// Every kind of value is taken here: the messages for a kind that is not format floating-point
+/// numbers, which takes 12 kB.
 impl<'de> Visitor<'de> for Any {
     type Value = Value<'de>;
 

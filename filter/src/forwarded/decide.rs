@@ -22,7 +22,8 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them, in the order of their metrics.
-    pub const ALL: [Self; 5] = [Self::Overridden, Self::Kept, Self::Conflicting, Self::Silent, Self::Untrusted];
+    pub const ALL: [Self; 5] =
+        [Self::Overridden, Self::Kept, Self::Conflicting, Self::Silent, Self::Untrusted];
 
     /// Its name in metrics.
     pub const fn name(self) -> &'static str {
@@ -50,13 +51,20 @@ pub(crate) enum Finding {
 }
 
 impl Policy {
-    /// What a trusted peer's headers say. `is_redirected` tells whether Envoy has followed a redirect itself: then the request was decided in
-    /// its first pass, whose route has removed the saved header. It is asked for only where that header says nothing.
-    pub(crate) fn find(&self, headers: Headers<'_>, is_redirected: impl FnOnce() -> bool) -> Finding {
+    /// What a trusted peer's headers say. `is_redirected` tells whether Envoy has followed a
+    /// redirect itself: then the request was decided in its first pass, whose route has removed the
+    /// saved header. It is asked for only where that header says nothing.
+    pub(crate) fn find(
+        &self,
+        headers: Headers<'_>,
+        is_redirected: impl FnOnce() -> bool,
+    ) -> Finding {
         let mut may_be_redirected = false;
         let mut said = self.sources.iter().map(|source| {
             let says = source.read(headers, &self.ports);
-            may_be_redirected |= says == Says::Nothing && source.header == self.original && self.original != FORWARDED_PROTO;
+            may_be_redirected |= says == Says::Nothing
+                && source.header == self.original
+                && self.original != FORWARDED_PROTO;
             says
         });
         let said = match self.decision {
@@ -76,15 +84,25 @@ impl Policy {
         }
     }
 
-    /// What `x-forwarded-proto` becomes of a trusted or untrusted peer's request on such a connection; `None` leaves it. For tests that
-    /// compare it with Envoy's own matchers.
-    pub fn decide(&self, headers: Headers<'_>, trusted: bool, connection: Scheme) -> Option<Scheme> {
+    /// What `x-forwarded-proto` becomes of a trusted or untrusted peer's request on such a
+    /// connection; `None` leaves it. For tests that compare it with Envoy's own matchers.
+    pub fn decide(
+        &self,
+        headers: Headers<'_>,
+        trusted: bool,
+        connection: Scheme,
+    ) -> Option<Scheme> {
         let finding = if trusted { self.find(headers, || false) } else { Finding::Untrusted };
         self.target(finding, || connection)
     }
 
-    /// The scheme that `x-forwarded-proto` must tell; `None` leaves it. The connection's own scheme is only asked for when it is needed.
-    pub(crate) fn target(&self, finding: Finding, connection: impl FnOnce() -> Scheme) -> Option<Scheme> {
+    /// The scheme that `x-forwarded-proto` must tell; `None` leaves it. The connection's own scheme
+    /// is only asked for when it is needed.
+    pub(crate) fn target(
+        &self,
+        finding: Finding,
+        connection: impl FnOnce() -> Scheme,
+    ) -> Option<Scheme> {
         let fallback = match finding {
             Finding::Known(scheme) => return Some(scheme),
             Finding::Conflicting => return Some(Scheme::Http),
@@ -100,7 +118,11 @@ impl Policy {
 
     /// Whether an untrusted request's headers need not even be looked at.
     pub(crate) fn ignores_untrusted(&self) -> bool {
-        self.fallback == Fallback::Keep && !self.write_scheme && !self.write_port && !self.strip.untrusted && !self.strip.twins
+        self.fallback == Fallback::Keep
+            && !self.write_scheme
+            && !self.write_port
+            && !self.strip.untrusted
+            && !self.strip.twins
     }
 }
 
@@ -143,16 +165,27 @@ mod tests {
             assert_eq!(find(&policy(inside), &headers, true), Finding::Known(decided), "{inside}");
         }
         let own = policy(r#""presets": ["gcp"], "original_header": "x-forwarded-proto""#);
-        assert_eq!(find(&own, &[("x-forwarded-proto", "")], true), Finding::Silent, "nothing was saved, so nothing is missing");
+        assert_eq!(
+            find(&own, &[("x-forwarded-proto", "")], true),
+            Finding::Silent,
+            "nothing was saved, so nothing is missing"
+        );
     }
 
-    /// The host is asked only where the saved header says nothing, which a load balancer that does its work never lets happen.
+    /// The host is asked only where the saved header says nothing, which a load balancer that does
+    /// its work never lets happen.
     #[wasm_bindgen_test(unsupported = test)]
     fn a_saved_header_is_no_redirect() {
         let policy = policy(r#""presets": ["gcp"]"#);
-        for (saved, expected) in [("http", Finding::Known(Scheme::Http)), ("ftp", Finding::Conflicting)] {
+        for (saved, expected) in
+            [("http", Finding::Known(Scheme::Http)), ("ftp", Finding::Conflicting)]
+        {
             let map = serialise(&[("x-forwarded-proto", "https"), (SAVED, saved)]);
-            assert_eq!(policy.find(Headers::new(&map), || panic!("the host was asked")), expected, "{saved}");
+            assert_eq!(
+                policy.find(Headers::new(&map), || panic!("the host was asked")),
+                expected,
+                "{saved}"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! Which headers are written. Each write makes Envoy choose the route again, so nothing is written that is already there.
+//! Which headers are written. Each write makes Envoy choose the route again, so nothing is written
+//! that is already there.
 
 use super::known::{FORWARDED_PORT, FORWARDED_PROTO, tells_scheme};
 use super::{Finding, Policy, Ports, Scheme, Verdict};
@@ -86,8 +87,8 @@ impl Policy {
     }
 }
 
-/// Where `x-forwarded-proto` is kept and says http, nothing beside it may say https. Where it says https nobody vouches for it, and
-/// nothing follows from it.
+/// Where `x-forwarded-proto` is kept and says http, nothing beside it may say https. Where it says
+/// https nobody vouches for it, and nothing follows from it.
 fn kept_http(headers: Headers<'_>) -> Option<Scheme> {
     holds(headers, FORWARDED_PROTO, Scheme::Http.name()).then_some(Scheme::Http)
 }

@@ -32,7 +32,8 @@ pub(crate) fn tells_scheme(header: &str) -> bool {
     form_of(header).is_some()
 }
 
-/// The headers that a load balancer writes itself, whatever the client sent. A header that it merely may pass on is not among them.
+/// The headers that a load balancer writes itself, whatever the client sent. A header that it
+/// merely may pass on is not among them.
 pub(crate) fn headers_of(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::AwsAlb | Preset::AwsClb | Preset::Heroku => &[FORWARDED_PROTO, FORWARDED_PORT],

@@ -1,4 +1,5 @@
-//! Restoring `x-forwarded-proto`: what is believed, what follows from it, and which headers are written. Nothing here asks Envoy.
+//! Restoring `x-forwarded-proto`: what is believed, what follows from it, and which headers are
+//! written. Nothing here asks Envoy.
 
 mod cf_visitor;
 mod decide;
@@ -24,7 +25,8 @@ pub(crate) use told::Told;
 pub use trust::Trust;
 
 #[doc(hidden)]
-pub use {cf_visitor::scheme as cf_visitor_scheme, rfc7239::protos as forwarded_protos}; // for the fuzz targets
+// for the fuzz targets
+pub use {cf_visitor::scheme as cf_visitor_scheme, rfc7239::protos as forwarded_protos};
 
 use crate::config::wire::{Decision, Fallback, Strip};
 
@@ -61,6 +63,9 @@ impl Policy {
 
     /// Whether the headers that a filter in front can tell (see `told`) are all that it looks at.
     pub fn looks_only_at_told_headers(&self) -> bool {
-        told::tells(&self.sources, &self.original) && !self.write_scheme && !self.strip.untrusted && !self.strip.twins
+        told::tells(&self.sources, &self.original)
+            && !self.write_scheme
+            && !self.strip.untrusted
+            && !self.strip.twins
     }
 }

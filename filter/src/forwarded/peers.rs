@@ -1,12 +1,14 @@
-//! Address ranges, and whether an address is in any of them: in logarithmic time, however many there are.
+//! Address ranges, and whether an address is in any of them: in logarithmic time, however many
+//! there are.
 
 use core::net::IpAddr;
 use core::str::FromStr;
 
 use ipnet::{IpNet, Ipv4Net};
 
-/// An address range, from a CIDR notation or a single address. An IPv4-mapped IPv6 address, as a dual-stack listener shows it, counts
-/// as the IPv4 address that it is; other IPv6 ranges, `::/0` too, hold no IPv4 address.
+/// An address range, from a CIDR notation or a single address. An IPv4-mapped IPv6 address, as a
+/// dual-stack listener shows it, counts as the IPv4 address that it is; other IPv6 ranges, `::/0`
+/// too, hold no IPv4 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range(IpNet);
 
@@ -25,19 +27,25 @@ impl RangeError {
     /// What it is, and the way out.
     pub fn to_text(&self) -> String {
         match self {
-            Self::Address => "is not an address range: write it like `10.0.0.0/8`, `2001:db8::/32` or `192.0.2.1`".into(),
+            Self::Address => {
+                "is not an address range: write it like `10.0.0.0/8`, `2001:db8::/32` \
+                or `192.0.2.1`"
+                    .into()
+            }
             Self::Length(most) => format!("has no prefix length from 0 to {most} behind the slash"),
             Self::HostBits(range) => format!("has bits set behind its prefix: write `{range}`"),
         }
     }
 }
 
-/// The parts are read here, because a single address is a range, too, and because `ipnet` does not say which part is wrong.
+/// The parts are read here, because a single address is a range, too, and because `ipnet` does not
+/// say which part is wrong.
 impl FromStr for Range {
     type Err = RangeError;
 
     fn from_str(text: &str) -> Result<Self, RangeError> {
-        let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+        let (address, length) =
+            text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
         let address: IpAddr = address.parse().map_err(|_| RangeError::Address)?;
         let range = match length {
             None => IpNet::from(address),
@@ -62,7 +70,8 @@ fn decimal(text: &str) -> Option<u8> {
 /// A range within the IPv4-mapped addresses is one of IPv4.
 fn canonical(range: IpNet) -> IpNet {
     let IpNet::V6(v6) = range else { return range };
-    let mapped = || Ipv4Net::new(v6.addr().to_ipv4_mapped()?, v6.prefix_len().checked_sub(96)?).ok();
+    let mapped =
+        || Ipv4Net::new(v6.addr().to_ipv4_mapped()?, v6.prefix_len().checked_sub(96)?).ok();
     mapped().map_or(range, IpNet::V4)
 }
 
@@ -76,7 +85,8 @@ impl FromIterator<Range> for Peers {
     fn from_iter<I: IntoIterator<Item = Range>>(ranges: I) -> Self {
         let mut ranges: Vec<IpNet> = ranges.into_iter().map(|range| range.0).collect();
         ranges.sort_unstable();
-        ranges.dedup_by(|range, before| before.contains(&*range)); // two ranges overlap only where one is in the other
+        // two ranges overlap only where one is in the other
+        ranges.dedup_by(|range, before| before.contains(&*range));
         Self { ranges }
     }
 }
@@ -84,8 +94,16 @@ impl FromIterator<Range> for Peers {
 impl Peers {
     /// Whether every address of a family is in it.
     pub fn holds_everyone(&self) -> bool {
-        let addresses = |range: &IpNet| 1_u128.checked_shl((range.max_prefix_len() - range.prefix_len()).into()).unwrap_or(0);
-        let all = |v4| self.ranges.iter().filter(|range| range.addr().is_ipv4() == v4).map(addresses).reduce(u128::wrapping_add);
+        let addresses = |range: &IpNet| {
+            1_u128.checked_shl((range.max_prefix_len() - range.prefix_len()).into()).unwrap_or(0)
+        };
+        let all = |v4| {
+            self.ranges
+                .iter()
+                .filter(|range| range.addr().is_ipv4() == v4)
+                .map(addresses)
+                .reduce(u128::wrapping_add)
+        };
         all(true) == Some(1 << 32) || all(false) == Some(0) // 2^128 wraps around
     }
 
@@ -98,13 +116,17 @@ impl Peers {
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let behind = self.ranges.partition_point(|range| range.network() <= address);
-        behind.checked_sub(1).and_then(|index| self.ranges.get(index)).is_some_and(|range| range.contains(&address))
+        behind
+            .checked_sub(1)
+            .and_then(|index| self.ranges.get(index))
+            .is_some_and(|range| range.contains(&address))
     }
 
     /// Reads an address as Envoy writes it, and looks it up. Text that is no address is nobody.
     pub fn contains_text(&self, text: &[u8]) -> bool {
         let Ok(text) = core::str::from_utf8(text) else { return false };
-        let address = text.split_once('%').map_or(text, |(address, _)| address); // the zone of a link-local address
+        // the zone of a link-local address
+        let address = text.split_once('%').map_or(text, |(address, _)| address);
         address.parse().is_ok_and(|address| self.contains(address))
     }
 }
@@ -121,7 +143,14 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn finds_addresses_of_both_families() {
-        let set = peers(&["10.0.0.0/8", "192.0.2.7", "2001:db8::/32", "203.0.113.128/25", "10.255.255.0/24", "::1"]);
+        let set = peers(&[
+            "10.0.0.0/8",
+            "192.0.2.7",
+            "2001:db8::/32",
+            "203.0.113.128/25",
+            "10.255.255.0/24",
+            "::1",
+        ]);
         for inside in [
             "10.0.0.0",
             "10.255.255.255",
@@ -253,13 +282,15 @@ mod tests {
                     (IpAddr::from(Ipv4Addr::from_bits(v4)), network(v4, length % 33)),
                 ] {
                     let written = format!("{address}/{}", meant.1).parse::<Range>();
-                    let expected: Range = format!("{}/{}", meant.0, meant.1).parse().expect("a range");
+                    let expected: Range = format!("{}/{}", meant.0, meant.1).parse().expect("a \
+                        range");
                     match written {
                         Ok(range) => prop_assert_eq!((range, address), (expected, meant.0)),
                         Err(RangeError::HostBits(text)) => {
                             prop_assert_ne!(address, meant.0);
                             prop_assert_eq!(text.parse(), Ok(expected), "{}", text);
-                            prop_assert_eq!(text.split_once('/').expect("a slash").0.parse(), Ok(meant.0), "{}", text);
+                            prop_assert_eq!(text.split_once('/').expect("a \
+                                slash").0.parse(), Ok(meant.0), "{}", text);
                         }
                         Err(error) => prop_assert!(false, "{error:?}"),
                     }

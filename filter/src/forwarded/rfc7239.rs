@@ -4,17 +4,21 @@
 //! Forwarded: for=192.0.2.60;proto=http;by=203.0.113.43, for="[2001:db8::1]:80";proto=https
 //! ```
 
-/// A header that does not follow the RFC. Nothing of it is believed then: what follows a broken quote may be the client's.
+/// A header that does not follow the RFC. Nothing of it is believed then: what follows a broken
+/// quote may be the client's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
-/// The RFC knows four parameters, and each one is compared with all before it: ten thousand would hold a worker up.
+/// The RFC knows four parameters, and each one is compared with all before it: ten thousand would
+/// hold a worker up.
 const MOST_PARAMETERS: usize = 32;
 
-/// The `proto` of each element, in order; `None` for an element without. Empty elements are left out, as lists allow them.
+/// The `proto` of each element, in order; `None` for an element without. Empty elements are left
+/// out, as lists allow them.
 ///
 /// # Errors
-/// [`Malformed`] when any part of the header breaks the grammar, or an element has a parameter twice, or more of them than anybody writes.
+/// [`Malformed`] when any part of the header breaks the grammar, or an element has a parameter
+/// twice, or more of them than anybody writes.
 pub fn protos(header: &[u8]) -> Result<Vec<Option<Vec<u8>>>, Malformed> {
     let mut cursor = Cursor { rest: header };
     let mut elements = Vec::new();
@@ -65,7 +69,9 @@ impl<'h> Cursor<'h> {
             self.blank();
             if !matches!(self.rest.first(), None | Some(b';' | b',')) {
                 let (name, value) = self.pair()?;
-                if seen.len() == MOST_PARAMETERS || seen.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+                if seen.len() == MOST_PARAMETERS
+                    || seen.iter().any(|other| other.eq_ignore_ascii_case(name))
+                {
                     return Err(Malformed);
                 }
                 seen.push(name);
@@ -133,7 +139,9 @@ mod tests {
     use super::{Malformed, protos};
 
     fn read(header: &str) -> Result<Vec<Option<String>>, Malformed> {
-        let text = |proto: Option<Vec<u8>>| proto.map(|proto| String::from_utf8_lossy(&proto).into_owned());
+        let text = |proto: Option<Vec<u8>>| {
+            proto.map(|proto| String::from_utf8_lossy(&proto).into_owned())
+        };
         protos(header.as_bytes()).map(|protos| protos.into_iter().map(text).collect())
     }
 

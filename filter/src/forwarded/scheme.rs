@@ -18,7 +18,8 @@ impl Scheme {
         }
     }
 
-    /// Reads a word as a load balancer writes it: any case, and the WebSocket schemes stand for what they run on.
+    /// Reads a word as a load balancer writes it: any case, and the WebSocket schemes stand for
+    /// what they run on.
     pub fn from_word(word: &[u8]) -> Option<Self> {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         if is("https") || is("wss") {

@@ -40,7 +40,8 @@ impl Ports {
         }
     }
 
-    /// Only the canonical decimal form is a port. A load balancer writes no other; back ends read the others in different ways.
+    /// Only the canonical decimal form is a port. A load balancer writes no other; back ends read
+    /// the others in different ways.
     pub(crate) fn read(word: &[u8]) -> Option<u16> {
         let has_leading_zero = word.len() > 1 && word.starts_with(b"0");
         if has_leading_zero { None } else { digits(word) }
@@ -54,7 +55,8 @@ pub(crate) enum Says {
     Nothing,
     /// This.
     Scheme(Scheme),
-    /// It is there, but nobody can tell what it means: it breaks its own grammar, or its elements contradict each other.
+    /// It is there, but nobody can tell what it means: it breaks its own grammar, or its elements
+    /// contradict each other.
     Unclear,
 }
 
@@ -77,27 +79,35 @@ pub struct Source {
 
 impl Source {
     pub(crate) fn read(&self, headers: Headers<'_>, ports: &Ports) -> Says {
-        headers.all(&self.header).fold(None, |so_far, line| self.line(so_far, line, ports)).unwrap_or(Says::Nothing)
+        headers
+            .all(&self.header)
+            .fold(None, |so_far, line| self.line(so_far, line, ports))
+            .unwrap_or(Says::Nothing)
     }
 
-    /// What is known after one more line of the header; nothing as long as there was no element at all.
+    /// What is known after one more line of the header; nothing as long as there was no element at
+    /// all.
     fn line(&self, so_far: Option<Says>, line: &[u8], ports: &Ports) -> Option<Says> {
         match self.form {
             Form::Forwarded => match rfc7239::protos(line) {
-                Ok(protos) => protos.into_iter().fold(so_far, |so_far, proto| self.join(so_far, forwarded(proto))),
+                Ok(protos) => protos
+                    .into_iter()
+                    .fold(so_far, |so_far, proto| self.join(so_far, forwarded(proto))),
                 // A broken line may hide an element on either side of the one that was asked for.
                 Err(rfc7239::Malformed) => Some(Says::Unclear),
             },
             Form::CfVisitor | Form::Present if trim(line).is_empty() => so_far,
             Form::CfVisitor | Form::Present => self.join(so_far, whole(self.form, trim(line))),
             form => {
-                let words = line.split(|&byte| byte == b',').map(trim).filter(|word| !word.is_empty());
+                let words =
+                    line.split(|&byte| byte == b',').map(trim).filter(|word| !word.is_empty());
                 words.fold(so_far, |so_far, word| self.join(so_far, one(form, word, ports)))
             }
         }
     }
 
-    /// An element that says nothing is an element all the same: another must not speak in its place.
+    /// An element that says nothing is an element all the same: another must not speak in its
+    /// place.
     fn join(&self, so_far: Option<Says>, next: Says) -> Option<Says> {
         Some(match (so_far, self.element) {
             (None, _) | (_, Element::Last) => next,
@@ -121,7 +131,8 @@ fn forwarded(proto: Option<Vec<u8>>) -> Says {
     proto.map_or(Says::Nothing, |proto| Scheme::from_word(&proto).into())
 }
 
-/// Without the optional white space of HTTP (RFC 9110, section 5.6.3): spaces and tabs. Anything else belongs to the value.
+/// Without the optional white space of HTTP (RFC 9110, section 5.6.3): spaces and tabs. Anything
+/// else belongs to the value.
 fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
         text = rest;

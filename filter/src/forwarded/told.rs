@@ -1,13 +1,16 @@
-//! What a filter in front of the module tells of a request, in one value of filter state, so that the module needs only one read.
+//! What a filter in front of the module tells of a request, in one value of filter state, so that
+//! the module needs only one read.
 
 use super::known::{FORWARDED_PORT, FORWARDED_PROTO};
 use super::{Policy, Source};
 use crate::config::wire::Form;
 
-/// The lines of the value: who the direct peer is, and then, if the filter tells headers, too, `x-forwarded-proto` as it is, the header
-/// that holds it as the peer sent it, if that is another one, and `x-forwarded-port`; empty where there is none.
+/// The lines of the value: who the direct peer is, and then, if the filter tells headers, too,
+/// `x-forwarded-proto` as it is, the header that holds it as the peer sent it, if that is another
+/// one, and `x-forwarded-port`; empty where there is none.
 ///
-/// Nobody can forge it. Filter state is Envoy's own, no header can hold the end of a line, and the peer comes before any header.
+/// Nobody can forge it. Filter state is Envoy's own, no header can hold the end of a line, and the
+/// peer comes before any header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Told<'t> {
     pub(crate) peer: &'t [u8],
@@ -24,7 +27,11 @@ impl<'t> Told<'t> {
         let peer = lines.next().unwrap_or_default();
         let headers = [lines.next(), lines.next(), lines.next()];
         let ends = lines.all(<[u8]>::is_empty);
-        let headers = if let ([Some(now), Some(sent), Some(port)], true) = (headers, ends) { Some([now, sent, port]) } else { None };
+        let headers = if let ([Some(now), Some(sent), Some(port)], true) = (headers, ends) {
+            Some([now, sent, port])
+        } else {
+            None
+        };
         Self { peer, headers }
     }
 
@@ -35,12 +42,17 @@ impl<'t> Told<'t> {
     {
         let [now, sent, port] = self.headers.filter(|_| policy.looks_only_at_told_headers())?;
         // Where the header itself is the original, it must not be there twice.
-        let sent = if policy.original == FORWARDED_PROTO { (&b""[..], &b""[..]) } else { (policy.original.as_bytes(), sent) };
+        let sent = if policy.original == FORWARDED_PROTO {
+            (&b""[..], &b""[..])
+        } else {
+            (policy.original.as_bytes(), sent)
+        };
         Some([(FORWARDED_PROTO.as_bytes(), now), sent, (FORWARDED_PORT.as_bytes(), port)])
     }
 }
 
-/// Whether sources can be read from what is told. Other headers can come several times, of which a value shows only the first.
+/// Whether sources can be read from what is told. Other headers can come several times, of which a
+/// value shows only the first.
 pub(super) fn tells(sources: &[Source], original: &str) -> bool {
     sources.iter().all(|source| {
         let is_told = source.header == original || source.header == FORWARDED_PORT;
@@ -67,7 +79,11 @@ mod tests {
             ("::1\nhttp\na, b\n443\nx", "::1", None),
         ] {
             let headers = headers.map(|headers| headers.map(str::as_bytes));
-            assert_eq!(Told::new(value.as_bytes()), Told { peer: peer.as_bytes(), headers }, "{value:?}");
+            assert_eq!(
+                Told::new(value.as_bytes()),
+                Told { peer: peer.as_bytes(), headers },
+                "{value:?}"
+            );
         }
     }
 
@@ -84,13 +100,23 @@ mod tests {
         /// What is found, what becomes of the request, and what is written.
         type Outcome = (Finding, Verdict, Vec<(Vec<u8>, Vec<u8>)>);
 
-        fn outcome(policy: &Policy, headers: Headers<'_>, [trusted, redirected]: [bool; 2]) -> Outcome {
-            let finding = if trusted { policy.find(headers, || redirected) } else { Finding::Untrusted };
+        fn outcome(
+            policy: &Policy,
+            headers: Headers<'_>,
+            [trusted, redirected]: [bool; 2],
+        ) -> Outcome {
+            let finding =
+                if trusted { policy.find(headers, || redirected) } else { Finding::Untrusted };
             let mut written = Vec::new();
-            let verdict = policy.edit(finding, policy.target(finding, || Scheme::Http), headers, |edit| match edit {
-                Edit::Set(name, value) => written.push((name.as_bytes().to_vec(), value.to_vec())),
-                Edit::Remove(name) => written.push((name.to_vec(), Vec::new())),
-            });
+            let verdict =
+                policy.edit(finding, policy.target(finding, || Scheme::Http), headers, |edit| {
+                    match edit {
+                        Edit::Set(name, value) => {
+                            written.push((name.as_bytes().to_vec(), value.to_vec()))
+                        }
+                        Edit::Remove(name) => written.push((name.to_vec(), Vec::new())),
+                    }
+                });
             (finding, verdict, written)
         }
 
@@ -100,7 +126,11 @@ mod tests {
             let original = select(&ORIGINALS[..]);
             let element = select(&["first", "last", "agree"][..]);
             let readers = select(
-                &[r#""presets": ["gcp"]"#, r#""presets": ["aws_alb"]"#, r#""sources": [{"header": "x-forwarded-port", "element": "?"}]"#][..],
+                &[
+                    r#""presets": ["gcp"]"#,
+                    r#""presets": ["aws_alb"]"#,
+                    r#""sources": [{"header": "x-forwarded-port", "element": "?"}]"#,
+                ][..],
             );
             let decision = select(&["agree", "first"][..]);
             (original, readers, element, decision, any::<(bool, bool)>()).prop_map(|(original, readers, element, decision, (keep, port))| {
@@ -143,7 +173,8 @@ mod tests {
                 let there: Vec<_> = all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
                 let map = serialise(&there);
                 let value = [&b"::1"[..], now.unwrap_or_default(), sent.unwrap_or_default(), port.unwrap_or_default()].join(&b'\n');
-                let named = Told::new(&value).headers(&policy).expect("headers are told, and enough");
+                let named = Told::new(&value).headers(&policy).expect("headers are told, and \
+                    enough");
                 prop_assert_eq!(outcome(&policy, Headers::named(&named), peer), outcome(&policy, Headers::new(&map), peer), "{}", text);
             }
         }

@@ -11,12 +11,18 @@ pub struct Trust {
     /// Identities in certificates.
     pub identities: Vec<Text>,
     pub(crate) peer_key: String,
-    /// The property that holds the direct peer's address. Never `source.address`: that one is inferred from `x-forwarded-for`.
+    /// The property that holds the direct peer's address. Never `source.address`: that one is
+    /// inferred from `x-forwarded-for`.
     pub(crate) peer_property: Vec<u8>,
 }
 
 impl Trust {
     pub(crate) fn new(peers: Peers, identities: Vec<Text>, peer_key: String) -> Self {
-        Self { peer_property: [b"filter_state\0", peer_key.as_bytes()].concat(), peers, identities, peer_key }
+        Self {
+            peer_property: [b"filter_state\0", peer_key.as_bytes()].concat(),
+            peers,
+            identities,
+            peer_key,
+        }
     }
 }

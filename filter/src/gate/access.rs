@@ -1,7 +1,9 @@
-//! Who may use the gate. Pure: what a request says of itself and what Envoy says of its connection go in, a refusal comes out.
+//! Who may use the gate. Pure: what a request says of itself and what Envoy says of its connection
+//! go in, a refusal comes out.
 //!
-//! Three checks, each for another kind of stranger: a page in a browser, a client on the network, and a client in the pod that does not
-//! have the secret. docs/threat-model.md says what each of them can do.
+//! Three checks, each for another kind of stranger: a page in a browser, a client on the network,
+//! and a client in the pod that does not have the secret. docs/threat-model.md says what each of
+//! them can do.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,9 +13,10 @@ use super::requests::SECRET_HEADER;
 use crate::headers::Headers;
 use crate::host::Host;
 
-/// The filter state key of the connection's local address, from Envoy itself: `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`. The property
-/// `destination.address` is what a PROXY protocol header claims, where the listener takes such headers; it counts only where nothing
-/// writes this key, so that the hooks of a gate that was rendered before keep working.
+/// The filter state key of the connection's local address, from Envoy itself:
+/// `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`. The property `destination.address` is what a PROXY protocol
+/// header claims, where the listener takes such headers; it counts only where nothing writes this
+/// key, so that the hooks of a gate that was rendered before keep working.
 pub const ADDRESS_KEY: &str = "laststream.gate_address";
 
 /// Shorter secrets are refused: they can be guessed.
@@ -22,7 +25,8 @@ pub const SHORTEST_SECRET: usize = 16;
 /// What the gate requires of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access<'a> {
-    /// Names that `:authority` may have besides addresses and `localhost`; in lower case, without a dot at the end.
+    /// Names that `:authority` may have besides addresses and `localhost`; in lower case, without a
+    /// dot at the end.
     pub(super) hosts: &'a [String],
     pub(super) secret: Secret<'a>,
     /// Where the connection came in, if Envoy tells.
@@ -41,7 +45,8 @@ pub(super) enum Secret<'a> {
 }
 
 impl<'a> Secret<'a> {
-    /// From what a source outside of the configuration holds. Files and variables often end with a line feed.
+    /// From what a source outside of the configuration holds. Files and variables often end with a
+    /// line feed.
     fn of(value: &'a [u8]) -> Self {
         let value = value.trim_ascii();
         if value.len() < SHORTEST_SECRET { Self::Missing } else { Self::Known(value) }
@@ -58,7 +63,9 @@ pub(super) struct Surroundings {
 impl Surroundings {
     pub(super) fn read(host: &impl Host, policy: &Policy) -> Self {
         let state = |key: &str| host.property(&format!("filter_state\0{key}"));
-        let address = state(ADDRESS_KEY).filter(|address| !address.is_empty()).or_else(|| host.property("destination\0address"));
+        let address = state(ADDRESS_KEY)
+            .filter(|address| !address.is_empty())
+            .or_else(|| host.property("destination\0address"));
         Self { address, secret: policy.secret_key.as_deref().and_then(state) }
     }
 
@@ -72,34 +79,60 @@ impl Surroundings {
     }
 }
 
-/// Why a request is refused, whatever it asks for: a page in a browser sent it. Browsers say so, or use a name that is not the gate's.
+/// Why a request is refused, whatever it asks for: a page in a browser sent it. Browsers say so, or
+/// use a name that is not the gate's.
 pub(super) fn foreign(headers: Headers<'_>, access: &Access<'_>) -> Option<&'static str> {
     if headers.first("origin").is_some() {
-        return Some("a page in a browser sent this, which the gate does not take: use `laststream`, curl or wget");
+        return Some(
+            "a page in a browser sent this, which the gate does not take: use `laststream`, curl \
+                or wget",
+        );
     }
     if headers.all("sec-fetch-site").any(|site| !matches!(site, b"none" | b"same-origin")) {
-        return Some("a page in a browser led here, which the gate does not take: use the address bar, `laststream`, curl or wget");
+        return Some(
+            "a page in a browser led here, which the gate does not take: use the address bar, \
+                `laststream`, curl or wget",
+        );
     }
-    let authority = headers.first(":authority").and_then(|authority| core::str::from_utf8(authority).ok());
+    let authority =
+        headers.first(":authority").and_then(|authority| core::str::from_utf8(authority).ok());
     let is_named = authority.and_then(host_of).is_some_and(|host| is_own(host, access.hosts));
-    (!is_named).then_some("the gate does not know this host: use an IP address or `localhost`, or add the name to `gate.hosts`")
+    (!is_named).then_some(
+        "the gate does not know this host: use an IP address or `localhost`, or \
+        add the name to `gate.hosts`",
+    )
 }
 
 /// Why a request that makes sense is refused. The status and the readiness are free.
-pub(super) fn refusal(headers: Headers<'_>, path: &[u8], asked: &Command, access: &Access<'_>) -> Option<&'static str> {
+pub(super) fn refusal(
+    headers: Headers<'_>,
+    path: &[u8],
+    asked: &Command,
+    access: &Access<'_>,
+) -> Option<&'static str> {
     if matches!(asked, Command::Status | Command::Ready) {
         return None;
     }
     match access.secret {
         Secret::Known(secret) => {
-            let in_header = headers.first(SECRET_HEADER).is_some_and(|given| same_secret(given, secret));
-            let in_query = || asked.is_of_a_hook() && secret_in_query(path).is_some_and(|given| same_secret(&given, secret));
+            let in_header =
+                headers.first(SECRET_HEADER).is_some_and(|given| same_secret(given, secret));
+            let in_query = || {
+                asked.is_of_a_hook()
+                    && secret_in_query(path).is_some_and(|given| same_secret(&given, secret))
+            };
             (!in_header && !in_query()).then_some("x-laststream-secret is missing or wrong")
         }
-        Secret::Missing => Some("the gate's secret is not there, or is shorter than 16 characters: see where `gate.secret_key` comes from"),
+        Secret::Missing => Some(
+            "the gate's secret is not there, or is shorter than 16 characters: see where \
+                `gate.secret_key` comes from",
+        ),
         Secret::NotWanted => match access.address {
             Some(address) if address.starts_with(b"127.") || address.starts_with(b"[::1]:") => None,
-            _ => Some("this listener is not on the loopback interface: this needs a secret, see `gate.secret`"),
+            _ => Some(
+                "this listener is not on the loopback interface: this needs a secret, see \
+                    `gate.secret`",
+            ),
         },
     }
 }
@@ -110,15 +143,20 @@ fn host_of(authority: &str) -> Option<&str> {
         Some(end) => authority.split_at_checked(end + 1)?,
         None => authority.split_at_checked(authority.find(':').unwrap_or(authority.len()))?,
     };
-    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let is_port =
+        |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
     (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(host)
 }
 
-/// Addresses, `localhost` and the configured names. A stranger's DNS cannot make a page's name one of these.
+/// Addresses, `localhost` and the configured names. A stranger's DNS cannot make a page's name one
+/// of these.
 fn is_own(host: &str, hosts: &[String]) -> bool {
     if let Some(literal) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        // Browsers take only ::1 for the loopback interface: for other addresses that lead there they do not say where a request comes from.
-        return literal.parse::<Ipv6Addr>().is_ok_and(|address| !address.is_unspecified() && address.to_ipv4_mapped().is_none());
+        // Browsers take only ::1 for the loopback interface: for other addresses that lead there
+        // they do not say where a request comes from.
+        return literal
+            .parse::<Ipv6Addr>()
+            .is_ok_and(|address| !address.is_unspecified() && address.to_ipv4_mapped().is_none());
     }
     if let Ok(address) = host.parse::<Ipv4Addr>() {
         return !address.is_unspecified();
@@ -143,7 +181,8 @@ mod tests {
     const SECRET: &[u8] = b"open-sesame/0123456789";
 
     fn is_foreign(headers: &[(&str, &str)]) -> bool {
-        let access = Access { hosts: &["gate.shop".into()], secret: Secret::NotWanted, address: None };
+        let access =
+            Access { hosts: &["gate.shop".into()], secret: Secret::NotWanted, address: None };
         foreign(Headers::new(&serialise(headers)), &access).is_some()
     }
 
@@ -208,13 +247,18 @@ mod tests {
             ("2130706433", false),
             ("127.0.0.1.", false),
         ] {
-            assert_eq!(host_of(authority).is_some_and(|host| is_own(host, &hosts)), expected, "{authority}");
+            assert_eq!(
+                host_of(authority).is_some_and(|host| is_own(host, &hosts)),
+                expected,
+                "{authority}"
+            );
         }
     }
 
     fn is_refused(method: &str, path: &str, given: Option<&str>, access: &Access<'_>) -> bool {
         let asked: Command = command(method, path).expect(path);
-        let headers: Vec<_> = given.into_iter().map(|given| ("x-laststream-secret", given)).collect();
+        let headers: Vec<_> =
+            given.into_iter().map(|given| ("x-laststream-secret", given)).collect();
         refusal(Headers::new(&serialise(&headers)), path.as_bytes(), &asked, access).is_some()
     }
 
@@ -243,7 +287,11 @@ mod tests {
             (None, true),
         ] {
             for (method, path) in PROTECTED {
-                assert_eq!(is_refused(method, path, None, &at(address)), expected, "{method} {path} {address:?}");
+                assert_eq!(
+                    is_refused(method, path, None, &at(address)),
+                    expected,
+                    "{method} {path} {address:?}"
+                );
             }
             for free in ["/status", "/ready"] {
                 assert!(!is_refused("GET", free, None, &at(address)), "{free}");
@@ -254,7 +302,8 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn a_secret_that_is_missing_opens_nothing() {
         for held in [&b""[..], b"-", b"\n", b"fifteen-letters", b"fifteen-letters\n\n"] {
-            let access = Access { hosts: &[], secret: Secret::of(held), address: Some(b"127.0.0.1:1") };
+            let access =
+                Access { hosts: &[], secret: Secret::of(held), address: Some(b"127.0.0.1:1") };
             assert_eq!(access.secret, Secret::Missing);
             for (method, path) in PROTECTED {
                 for given in [None, Some(""), Some("-"), Some("fifteen-letters")] {
@@ -269,15 +318,28 @@ mod tests {
     fn hooks_may_carry_the_secret_in_the_url() {
         let access = Access { hosts: &[], secret: Secret::Known(SECRET), address: None };
         for (method, path) in PROTECTED {
-            assert!(!is_refused(method, path, Some("open-sesame/0123456789"), &access), "{method} {path}");
-            assert!(is_refused(method, path, Some("open-sesame/012345678"), &access), "{method} {path}");
+            assert!(
+                !is_refused(method, path, Some("open-sesame/0123456789"), &access),
+                "{method} {path}"
+            );
+            assert!(
+                is_refused(method, path, Some("open-sesame/012345678"), &access),
+                "{method} {path}"
+            );
             assert!(is_refused(method, path, None, &access), "{method} {path}");
         }
-        for path in ["/prestop?secret=open-sesame/0123456789", "/prestop?wait=1s&secret=open%2Dsesame%2f0123456789"] {
+        for path in [
+            "/prestop?secret=open-sesame/0123456789",
+            "/prestop?wait=1s&secret=open%2Dsesame%2f0123456789",
+        ] {
             assert!(!is_refused("GET", path, None, &access), "{path}");
         }
         assert!(!is_refused("POST", "/drain?secret=open-sesame/0123456789", None, &access));
-        for path in ["/prestop?secret", "/prestop?secret=open+sesame", "/prestop?secret=open-sesame%2F012345678%00"] {
+        for path in [
+            "/prestop?secret",
+            "/prestop?secret=open+sesame",
+            "/prestop?secret=open-sesame%2F012345678%00",
+        ] {
             assert!(is_refused("GET", path, None, &access), "{path}");
         }
     }

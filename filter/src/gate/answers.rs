@@ -51,7 +51,8 @@ pub struct Status {
     /// The last call, where there is one; not while serving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<Progress>,
-    /// Whether the signal to end was sent to Envoy or its agent: new streams are refused until the process ends.
+    /// Whether the signal to end was sent to Envoy or its agent: new streams are refused until the
+    /// process ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed: Option<bool>,
     /// Signals that were refused because of streams in flight.
@@ -167,14 +168,18 @@ impl From<Step> for Progress {
 
 /// The text of a body.
 pub(super) fn json(body: &impl Serialize) -> String {
-    serde_json::to_string(body).unwrap_or_default() // it only fails for maps, whose keys may be no texts
+    // it only fails for maps, whose keys may be no texts
+    serde_json::to_string(body).unwrap_or_default()
 }
 
 const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
 
 /// What makes Envoy export its own count.
-pub(crate) const ADVICE: &str = "Envoy does not export its own count of requests, so none can be compared; in Istio the annotation \
-    `sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered` makes the count exact";
+pub(crate) const ADVICE: &str = "Envoy does not export its own count of requests, so none can be \
+    compared; in Istio the annotation \
+    `sidecar.istio.io/statsInclusionSuffixes: \
+    downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered` makes the count \
+    exact";
 
 /// One sentence for people.
 pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) -> String {
@@ -183,19 +188,33 @@ pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) 
         Reason::Streams(1) => "1 stream is in flight".into(),
         Reason::Streams(count) => format!("{count} streams are in flight"),
         Reason::NoCounter => format!("{}{HOLDING}", doubt(Trust::Unknown)),
-        Reason::Requests(trust, 1) => format!("Envoy counts 1 request in flight ({})", doubt(*trust)),
-        Reason::Requests(trust, count) => format!("Envoy counts {count} requests in flight ({})", doubt(*trust)),
+        Reason::Requests(trust, 1) => format!(
+            "Envoy counts 1 request in flight \
+            ({})",
+            doubt(*trust)
+        ),
+        Reason::Requests(trust, count) => format!(
+            "Envoy counts {count} requests in flight \
+            ({})",
+            doubt(*trust)
+        ),
         Reason::Unsure(trust) => format!("{}{HOLDING}", doubt(*trust)),
         Reason::Asking => "the counters and Envoy are being asked".into(),
         Reason::Finishing => "nothing is in flight; Istio's agent is being told".into(),
         Reason::Bytes(count) => format!("{count} bytes wait to be written to clients"),
         Reason::App(App::Asking) => "the app is being asked whether it is still there".into(),
         Reason::App(App::Unreachable) => {
-            "Envoy cannot ask the app, its cluster is missing or has no healthy endpoint: holding until the deadline".into()
+            "Envoy cannot ask the app, its cluster is missing or has no healthy endpoint: holding \
+                until the deadline"
+                .into()
         }
         Reason::App(App::There | App::Gone) => "the app is still there".into(),
         Reason::Beginning => "traffic is not yet told to leave".into(),
-        Reason::Quiet { since } => format!("nothing is in flight, for {} of {needed} ms", now.saturating_sub(*since)),
+        Reason::Quiet { since } => format!(
+            "nothing is in flight, for {} of {needed} \
+            ms",
+            now.saturating_sub(*since)
+        ),
         Reason::Open(Phase::Forced) => format!("forced: {}", record.why),
         Reason::Open(Phase::Expired) => "the deadline came before the last stream had ended".into(),
         Reason::Open(_) => "the last stream has ended".into(),
@@ -205,7 +224,9 @@ pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) 
 fn doubt(trust: Trust) -> &'static str {
     match trust {
         Trust::Leaking => "a worker's counter has died",
-        Trust::Partial => "streams may be older than the counters, or on a filter chain without one",
+        Trust::Partial => {
+            "streams may be older than the counters, or on a filter chain without one"
+        }
         Trust::Rejected => "Envoy's stats matcher rejects a counter of streams",
         Trust::Unknown => "no counter of streams is known here",
         Trust::Asking | Trust::Exact | Trust::Assumed => "the counters are being asked",

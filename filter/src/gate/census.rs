@@ -7,22 +7,28 @@ use crate::host::Control;
 use super::machine::Trust;
 use super::witness::Sides;
 
-/// How long an answer may take, and how long it is good; milliseconds. A worker may be busy for a while.
+/// How long an answer may take, and how long it is good; milliseconds. A worker may be busy for a
+/// while.
 const PATIENCE: u64 = 1_000;
-/// One of the same configuration that began to count so much later than one that was never heard did so in its place; milliseconds.
+/// One of the same configuration that began to count so much later than one that was never heard
+/// did so in its place; milliseconds.
 const LATER: u64 = 5_000;
-/// A dead VM reads no message and gets no more than so many; a living one reads them all once it runs.
+/// A dead VM reads no message and gets no more than so many; a living one reads them all once it
+/// runs.
 const MOST_UNREAD: u32 = 8;
-/// A counter in whose place no other counts is written off only after so long a silence: its worker may merely not have been scheduled, and
-/// would let streams begin while a signal passes; milliseconds.
+/// A counter in whose place no other counts is written off only after so long a silence: its worker
+/// may merely not have been scheduled, and would let streams begin while a signal passes;
+/// milliseconds.
 const SILENT_FOR: u64 = 10_000;
-/// A counter that was written off and has said nothing for so long does not come back; milliseconds.
+/// A counter that was written off and has said nothing for so long does not come back;
+/// milliseconds.
 const GONE_AFTER: u64 = 600_000;
 
 /// Of one counter, what is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Known {
-    /// Since when an answer is waited for, and how long Envoy's main thread had been busy with questions then.
+    /// Since when an answer is waited for, and how long Envoy's main thread had been busy with
+    /// questions then.
     owes: Option<Owes>,
     /// Messages that were sent since it last answered.
     unread: u32,
@@ -31,7 +37,8 @@ struct Known {
     here: Here,
     /// The listing of its streams, and in which round that came.
     listing: Option<(u64, String)>,
-    /// Its streams were taken off the count, and since when that is so. It holds nothing until it answers again.
+    /// Its streams were taken off the count, and since when that is so. It holds nothing until it
+    /// answers again.
     written_off: Option<u64>,
 }
 
@@ -44,7 +51,10 @@ struct Owes {
 impl Known {
     /// The time for which our own questions kept Envoy busy does not count against it.
     fn is_late(&self, now: u64, busy: u64) -> bool {
-        self.owes.is_some_and(|owes| now.saturating_sub(owes.since) >= PATIENCE.saturating_add(busy.saturating_sub(owes.busy)))
+        self.owes.is_some_and(|owes| {
+            now.saturating_sub(owes.since)
+                >= PATIENCE.saturating_add(busy.saturating_sub(owes.busy))
+        })
     }
 }
 
@@ -93,7 +103,9 @@ impl ByStanding {
     }
 
     fn trust(&self, host: &impl Control, scopes: &[Scope]) -> Trust {
-        let counts = |scope: &Scope| [&self.fresh, &self.pending].into_iter().flatten().any(|entry| entry.scope == *scope);
+        let counts = |scope: &Scope| {
+            [&self.fresh, &self.pending].into_iter().flatten().any(|entry| entry.scope == *scope)
+        };
         if !self.lost.is_empty() {
             Trust::Leaking
         } else if !scopes.iter().all(counts) {
@@ -145,7 +157,8 @@ pub(crate) struct Survey {
     pub(crate) seen: u64,
     /// The last round that all have answered who can be expected to, and whose wishes they mind.
     pub(crate) completed: u64,
-    /// Streams that need not be waited for, of those counters that have answered the round that was asked for: of these scopes and of others.
+    /// Streams that need not be waited for, of those counters that have answered the round that was
+    /// asked for: of these scopes and of others.
     pub(crate) idle: Sides,
 }
 
@@ -218,7 +231,8 @@ impl Census {
         let entries = index(host);
         self.known.retain(|(queue, _)| entries.iter().any(|entry| entry.queue == *queue));
         let Wishes { guard, older, list, plain_only, busy } = wishes;
-        let message = Ask { back, round: self.round, guard, at: now, older, list, plain_only }.write();
+        let message =
+            Ask { back, round: self.round, guard, at: now, older, list, plain_only }.write();
         for entry in entries {
             let known = self.known_or_new(entry.queue);
             known.owes = known.owes.or(Some(Owes { since: now, busy }));
@@ -247,7 +261,8 @@ impl Census {
         let mut is_answered = false;
         while let Some(message) = host.receive(queue) {
             if let Some((here, listing)) = Here::read(&message)
-                && let Some((_, known)) = self.known.iter_mut().find(|(queue, _)| *queue == here.queue)
+                && let Some((_, known)) =
+                    self.known.iter_mut().find(|(queue, _)| *queue == here.queue)
             {
                 (known.owes, known.unread, known.written_off) = (None, 0, None);
                 (known.answered, known.here) = (now, here);
@@ -286,20 +301,30 @@ impl Census {
             (survey.since, survey.seen) = (now, now);
         }
         survey.members = fresh.len() as u64;
-        survey.replaced = lost.iter().filter(|entry| self.is_replaced(entry, lost, fresh)).map(|entry| entry.queue).collect();
+        survey.replaced = lost
+            .iter()
+            .filter(|entry| self.is_replaced(entry, lost, fresh))
+            .map(|entry| entry.queue)
+            .collect();
         survey.lost = lost.iter().map(|entry| entry.queue).collect();
         survey
     }
 
     /// Whether as many of the same kind have begun to count as are lost.
     fn is_replaced(&self, gone: &Entry, lost: &[Entry], fresh: &[Entry]) -> bool {
-        let died = self.find(gone.queue).map_or(0, |known| known.answered).max(gone.since.saturating_add(LATER));
-        let same = |entry: &&Entry| entry.configuration == gone.configuration && entry.scope == gone.scope;
+        let died = self
+            .find(gone.queue)
+            .map_or(0, |known| known.answered)
+            .max(gone.since.saturating_add(LATER));
+        let same =
+            |entry: &&Entry| entry.configuration == gone.configuration && entry.scope == gone.scope;
         let newer = fresh.iter().filter(same).filter(|entry| entry.since >= died).count();
-        newer >= lost.iter().filter(same).count() || !fresh.is_empty() && !fresh.iter().any(|entry| same(&entry))
+        newer >= lost.iter().filter(same).count()
+            || !fresh.is_empty() && !fresh.iter().any(|entry| same(&entry))
     }
 
-    /// Hands over the listings that came in this round or later, by scope, and says whether none is missing or shorter than it should be.
+    /// Hands over the listings that came in this round or later, by scope, and says whether none is
+    /// missing or shorter than it should be.
     pub(crate) fn listings<'c>(
         &'c self,
         host: &impl Control,
@@ -313,7 +338,8 @@ impl Census {
             match self.find(entry.queue) {
                 Some(Known { listing: Some((when, listing)), here, .. }) if *when >= round => {
                     let there = if plain_only { here.live - here.long } else { here.live };
-                    complete &= listing.bytes().filter(|byte| *byte == b'\n').count() as u64 == there;
+                    complete &=
+                        listing.bytes().filter(|byte| *byte == b'\n').count() as u64 == there;
                     take(entry.scope, listing);
                 }
                 _ => complete = false,
@@ -322,18 +348,27 @@ impl Census {
         complete
     }
 
-    /// The streams of those were taken off the count. Those in whose place others count are forgotten, and so are those that have been
-    /// silent for long; the rest may only have been slow, and are asked again.
+    /// The streams of those were taken off the count. Those in whose place others count are
+    /// forgotten, and so are those that have been silent for long; the rest may only have been
+    /// slow, and are asked again.
     pub(crate) fn write_off(&mut self, host: &impl Control, lost: &[u32], replaced: &[u32]) {
         let now = host.now();
         for (queue, known) in &mut self.known {
-            let is_silent = known.owes.is_some_and(|owes| now.saturating_sub(owes.since) >= SILENT_FOR);
+            let is_silent =
+                known.owes.is_some_and(|owes| now.saturating_sub(owes.since) >= SILENT_FOR);
             if lost.contains(queue) && is_silent {
                 known.written_off = known.written_off.or(Some(now));
             }
         }
-        let is_gone = |known: &Known| known.written_off.is_some_and(|since| now.saturating_sub(since) >= GONE_AFTER);
-        let mut gone: Vec<u32> = self.known.iter().filter(|(_, known)| is_gone(known)).map(|(queue, _)| *queue).collect();
+        let is_gone = |known: &Known| {
+            known.written_off.is_some_and(|since| now.saturating_sub(since) >= GONE_AFTER)
+        };
+        let mut gone: Vec<u32> = self
+            .known
+            .iter()
+            .filter(|(_, known)| is_gone(known))
+            .map(|(queue, _)| *queue)
+            .collect();
         gone.extend(replaced);
         strike(host, &gone);
         self.known.retain(|(queue, _)| !gone.contains(queue));
@@ -351,7 +386,11 @@ impl Survey {
         // A time to come is of another clock: of a module that counted in wall time.
         self.since = self.since.max(entry.since.min(now));
         self.living += here.live;
-        self.idle[0] += if counts_idle { here.excluded + if wanted.exempts { here.long } else { 0 } } else { 0 };
+        self.idle[0] += if counts_idle {
+            here.excluded + if wanted.exempts { here.long } else { 0 }
+        } else {
+            0
+        };
         self.seen = self.seen.min(here.asked);
     }
 }

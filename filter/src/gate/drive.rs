@@ -1,4 +1,5 @@
-//! What the gate does: begins the drain, looks, takes it back, calls Envoy and the agent, puts leaked counts right.
+//! What the gate does: begins the drain, looks, takes it back, calls Envoy and the agent, puts
+//! leaked counts right.
 
 use strum::VariantArray as _;
 
@@ -14,7 +15,8 @@ use crate::config::wire::BeginCall;
 use crate::host::{Control, Level, change};
 use crate::parse::digits;
 
-/// How often a leaked count was put right, in shared data: by one gate only, whatever gates there are.
+/// How often a leaked count was put right, in shared data: by one gate only, whatever gates there
+/// are.
 const HEALS: &str = "laststream.heals";
 /// How many looks a leak is worth that both witnesses could put right.
 const HEAL_LOOKS: u32 = 200;
@@ -36,7 +38,10 @@ impl Gate {
         if began {
             host.log(
                 Level::Warning,
-                &format!("the drain begins: deadline in {} ms, quiet for {} ms", self.policy.deadline, self.policy.quiet),
+                &format!(
+                    "the drain begins: deadline in {} ms, quiet for {} ms",
+                    self.policy.deadline, self.policy.quiet
+                ),
             );
             host.set(self.metrics.state, Phase::Draining as u64);
             // The quiet period begins now, not with the first tick.
@@ -57,7 +62,9 @@ impl Gate {
                 Some(call) => self.calls.push((call, Call::Cancel(stream))),
                 None => self.serve_again(host, stream, NOT_UNDONE),
             },
-            None if has_begun && self.policy.begin == BeginCall::DrainListeners => self.serve_again(host, stream, STAYS_DRAINED),
+            None if has_begun && self.policy.begin == BeginCall::DrainListeners => {
+                self.serve_again(host, stream, STAYS_DRAINED)
+            }
             None => self.serve_again(host, stream, ""),
         }
     }
@@ -91,12 +98,17 @@ impl Gate {
             after.clone_from(record);
         });
         if speaks {
-            host.log(Level::Info, &format!("draining: {}", sentence(&reason, &after, now, self.policy.quiet)));
+            host.log(
+                Level::Info,
+                &format!("draining: {}", sentence(&reason, &after, now, self.policy.quiet)),
+            );
         }
-        let snapshot = Snapshot { now, survey, stats: self.witness.stats(now), sight, record: after, reason };
+        let snapshot =
+            Snapshot { now, survey, stats: self.witness.stats(now), sight, record: after, reason };
         self.tell(host, before, &snapshot);
         self.tell_trust(host, &snapshot);
-        let is_healing = snapshot.sight.trust == Trust::Leaking && snapshot.sight.envoy == EnvoyCount::Holds(0);
+        let is_healing =
+            snapshot.sight.trust == Trust::Leaking && snapshot.sight.envoy == EnvoyCount::Holds(0);
         self.heal_looks = if is_healing { self.heal_looks.saturating_add(1) } else { 0 };
         if let Some(act) = act {
             self.act(host, act, &snapshot.survey);
@@ -122,9 +134,17 @@ impl Gate {
             host.add(self.metrics.expired, 1);
         }
         let line = match record.phase {
-            Phase::Serving => "the drain is over, and Envoy is still alive: the gate serves again".into(),
-            Phase::Draining => format!("the drain goes on: {}", sentence(&snapshot.reason, record, now, self.policy.quiet)),
-            open => format!("the drain ends: {open} after {} ms; {late} streams came late", record.lasted(now)),
+            Phase::Serving => {
+                "the drain is over, and Envoy is still alive: the gate serves again".into()
+            }
+            Phase::Draining => format!(
+                "the drain goes on: {}",
+                sentence(&snapshot.reason, record, now, self.policy.quiet)
+            ),
+            open => format!(
+                "the drain ends: {open} after {} ms; {late} streams came late",
+                record.lasted(now)
+            ),
         };
         host.log(Level::Warning, &line);
     }
@@ -146,12 +166,15 @@ impl Gate {
 
     fn act(&mut self, host: &impl Control, act: Act, survey: &Survey) {
         match act {
-            Act::Begin => match self.call(host, &self.policy.admin, "POST", self.policy.begin_path()) {
-                Some(call) => self.calls.push((call, Call::Begin)),
-                None => self.record_call_result(host, CallKind::Begin, false),
-            },
+            Act::Begin => {
+                match self.call(host, &self.policy.admin, "POST", self.policy.begin_path()) {
+                    Some(call) => self.calls.push((call, Call::Begin)),
+                    None => self.record_call_result(host, CallKind::Begin, false),
+                }
+            }
             Act::Finish => {
-                // Without the gauge that streams look at nothing can be sent safely, and the hook must not wait for it.
+                // Without the gauge that streams look at nothing can be sent safely, and the hook
+                // must not wait for it.
                 if self.close_latch(host, Passing::Finish).is_err() {
                     if self.latch.is_rejected() {
                         self.record_call_result(host, CallKind::Finish, false);
@@ -186,12 +209,14 @@ impl Gate {
         host.shared(HEALS).and_then(|(text, _)| digits(&text)).unwrap_or_default()
     }
 
-    /// No living counter has a stream and Envoy has no request: what the gauges said then are streams of the dead. Exactly that is taken
-    /// off, not what they say now, and by one gate only: a stream that has begun since is not among them.
+    /// No living counter has a stream and Envoy has no request: what the gauges said then are
+    /// streams of the dead. Exactly that is taken off, not what they say now, and by one gate only:
+    /// a stream that has begun since is not among them.
     fn heal(&mut self, host: &impl Control, survey: &Survey) {
         let Some((leaked, heals)) = self.witness.leaked(host.now()) else { return };
         let gauges = || self.metrics.gauges.iter().zip(leaked);
-        let still = gauges().all(|(gauge, leaked)| host.value(*gauge).is_some_and(|value| value >= *leaked));
+        let still = gauges()
+            .all(|(gauge, leaked)| host.value(*gauge).is_some_and(|value| value >= *leaked));
         let streams: u64 = leaked.iter().step_by(2).sum();
         if streams > 0 {
             if !still || !claim_heal(host, heals) {
@@ -201,24 +226,52 @@ impl Gate {
                 host.add(*gauge, i64::try_from(*leaked).unwrap_or_default().wrapping_neg());
             }
             host.add(self.metrics.heals, 1);
-            host.log(Level::Warning, &format!("healed: {streams} streams were counted by workers' VMs that have died; Envoy has none"));
+            host.log(
+                Level::Warning,
+                &format!(
+                    "healed: {streams} streams were counted by workers' \
+                VMs that have died; Envoy has none"
+                ),
+            );
         }
         self.census.write_off(host, &survey.lost, &survey.replaced);
     }
 
-    pub(super) fn call(&self, host: &impl Control, cluster: &str, method: &str, path: &str) -> Option<u32> {
+    pub(super) fn call(
+        &self,
+        host: &impl Control,
+        cluster: &str,
+        method: &str,
+        path: &str,
+    ) -> Option<u32> {
         self.call_for(host, cluster, method, path, self.policy.patience)
     }
 
-    /// As the root, which Envoy charges for the call; the SDK hands its answer to the root because each call is made in a callback of it.
-    pub(super) fn call_for(&self, host: &impl Control, cluster: &str, method: &str, path: &str, patience: u64) -> Option<u32> {
+    /// As the root, which Envoy charges for the call; the SDK hands its answer to the root because
+    /// each call is made in a callback of it.
+    pub(super) fn call_for(
+        &self,
+        host: &impl Control,
+        cluster: &str,
+        method: &str,
+        path: &str,
+        patience: u64,
+    ) -> Option<u32> {
         host.enter(self.root);
         host.call(cluster, method, path, patience)
     }
 
     /// An answer to a call is here. Without headers there was none, and they must not be read.
-    pub(crate) fn called(&mut self, host: &impl Control, number: u32, num_headers: usize, body_size: usize) -> bool {
-        let Some(index) = self.calls.iter().position(|(other, _)| *other == number) else { return false };
+    pub(crate) fn called(
+        &mut self,
+        host: &impl Control,
+        number: u32,
+        num_headers: usize,
+        body_size: usize,
+    ) -> bool {
+        let Some(index) = self.calls.iter().position(|(other, _)| *other == number) else {
+            return false;
+        };
         let (_, call) = self.calls.swap_remove(index);
         let is_answered = num_headers > 0;
         let status = if is_answered { host.called_status() } else { None };
@@ -227,10 +280,15 @@ impl Gate {
         match call {
             Call::Begin => self.record_call_result(host, CallKind::Begin, well),
             Call::Finish => self.finished(host, status),
-            Call::Cancel(stream) => self.serve_again(host, stream, if well { "" } else { NOT_UNDONE }),
-            Call::Pass { stream, latched, quits } => self.passed(host, stream, latched, quits, status, &body()),
+            Call::Cancel(stream) => {
+                self.serve_again(host, stream, if well { "" } else { NOT_UNDONE })
+            }
+            Call::Pass { stream, latched, quits } => {
+                self.passed(host, stream, latched, quits, status, &body())
+            }
             Call::Stats => {
-                let managers = Managers { scopes: &self.policy.scopes, ignore: &self.policy.ignore };
+                let managers =
+                    Managers { scopes: &self.policy.scopes, ignore: &self.policy.ignore };
                 let stats = well.then(|| Stats::read(&body(), managers));
                 self.on_envoy_stats(host, stats);
             }
@@ -244,10 +302,12 @@ impl Gate {
     }
 }
 
-const NOT_UNDONE: &str = "; Envoy's admin interface did not answer, so health checks may go on failing";
-const STAYS_DRAINED: &str =
-    "; Envoy cannot undrain its listeners: it goes on telling clients to leave until it is restarted (`fail_health_checks` can be undone)";
-const STAYS_SEALED: &str = "; the signal to end was sent and cannot be taken back: new streams are refused until the process ends";
+const NOT_UNDONE: &str =
+    "; Envoy's admin interface did not answer, so health checks may go on failing";
+const STAYS_DRAINED: &str = "; Envoy cannot undrain its listeners: it goes on telling clients to \
+    leave until it is restarted (`fail_health_checks` can be undone)";
+const STAYS_SEALED: &str = "; the signal to end was sent and cannot be taken back: new streams are \
+    refused until the process ends";
 
 /// False: another gate was quicker.
 fn claim_heal(host: &impl Control, heals: u64) -> bool {

@@ -49,7 +49,8 @@ const MOST: usize = 100;
 const LONGEST: usize = 4_096;
 
 impl Command {
-    /// Whether a stop hook asks this. `pilot-agent wait` sends no headers of its own, so these may carry the secret in the URL.
+    /// Whether a stop hook asks this. `pilot-agent wait` sends no headers of its own, so these may
+    /// carry the secret in the URL.
     pub(super) fn is_of_a_hook(&self) -> bool {
         matches!(self, Self::PreStop(_) | Self::Drain)
     }
@@ -74,9 +75,15 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
     if !allow.split(',').any(|allowed| allowed.trim_start() == method) {
         return Err(Wrong::Method(allow));
     }
-    // Envoy's admin interface must not see it, and where a client can send a header, nothing should log it.
-    if parameter(query, "secret").is_some() && !matches!((method, plain), (_, "/prestop") | ("POST", "/drain")) {
-        return Err(Wrong::Query("only /prestop and POST /drain take `secret` in the URL: send the header x-laststream-secret"));
+    // Envoy's admin interface must not see it, and where a client can send a header, nothing should
+    // log it.
+    if parameter(query, "secret").is_some()
+        && !matches!((method, plain), (_, "/prestop") | ("POST", "/drain"))
+    {
+        return Err(Wrong::Query(
+            "only /prestop and POST /drain take `secret` in the URL: send the header \
+                x-laststream-secret",
+        ));
     }
     Ok(match plain {
         "/status" => Command::Status,
@@ -89,18 +96,25 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
             Some(reason) if !reason.trim_ascii().is_empty() => Command::Force(reason),
             _ => return Err(Wrong::Query("say why: POST /force?reason=…")),
         },
-        _ => Command::Pass { path: path.into(), gracefully: plain != "/quitquitquit" && parameter(query, "graceful").is_some() },
+        _ => Command::Pass {
+            path: path.into(),
+            gracefully: plain != "/quitquitquit" && parameter(query, "graceful").is_some(),
+        },
     })
 }
 
 /// `wait=30s`, `wait=500ms`, `wait=30`; `wait` alone holds until the gate is open.
 fn hold(query: &str) -> Result<u64, Wrong> {
-    const HELP: Wrong = Wrong::Query("`wait` is a time such as 30s or 500ms, or nothing at all to hold until the gate is open");
+    const HELP: Wrong = Wrong::Query(
+        "`wait` is a time such as 30s or 500ms, or nothing at all to hold until the gate is open",
+    );
     match parameter(query, "wait") {
         None => Ok(0),
         Some("") => Ok(UNTIL_OPEN),
         Some(time) => {
-            let (number, unit) = time.split_at(time.find(|character: char| !character.is_ascii_digit()).unwrap_or(time.len()));
+            let (number, unit) = time.split_at(
+                time.find(|character: char| !character.is_ascii_digit()).unwrap_or(time.len()),
+            );
             let milliseconds = match unit {
                 "ms" => 1,
                 "" | "s" => 1_000,
@@ -114,12 +128,18 @@ fn hold(query: &str) -> Result<u64, Wrong> {
 
 fn limit(query: &str) -> Result<usize, Wrong> {
     parameter(query, "limit").map_or(Ok(20), |limit| {
-        digits(limit.as_bytes()).filter(|limit| (1..=MOST).contains(limit)).ok_or(Wrong::Query("`limit` is a number from 1 to 100"))
+        digits(limit.as_bytes())
+            .filter(|limit| (1..=MOST).contains(limit))
+            .ok_or(Wrong::Query("`limit` is a number from 1 to 100"))
     })
 }
 
 fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
-    query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).find(|(key, _)| *key == name).map(|(_, value)| value)
+    query
+        .split('&')
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value)
 }
 
 /// The secret in the query of this path.
@@ -187,11 +207,18 @@ mod tests {
             ("POST", "/drain", Command::Drain),
             ("DELETE", "/drain", Command::Cancel),
             ("POST", "/force?reason=a+b%20%e2%82%ac%zz%0a", Command::Force("a b €%zz ".into())),
-            ("POST", "/drain_listeners?inboundonly", Command::Pass { path: "/drain_listeners?inboundonly".into(), gracefully: false }),
+            (
+                "POST",
+                "/drain_listeners?inboundonly",
+                Command::Pass { path: "/drain_listeners?inboundonly".into(), gracefully: false },
+            ),
             (
                 "POST",
                 "/drain_listeners?graceful&skip_exit",
-                Command::Pass { path: "/drain_listeners?graceful&skip_exit".into(), gracefully: true },
+                Command::Pass {
+                    path: "/drain_listeners?graceful&skip_exit".into(),
+                    gracefully: true,
+                },
             ),
         ] {
             assert_eq!(command(method, path), Ok(expected), "{method} {path}");

@@ -1,8 +1,9 @@
 //! Commands that wait until the root context runs them.
 //!
-//! The SDK hands the answer to a call to the context in whose callback the call was made, and drops it where that context has gone. So a
-//! request is read, checked and refused in its stream's own callback, where its headers and its connection are at hand; what it commands
-//! is run in a callback of the root, to which the gate sends a message.
+//! The SDK hands the answer to a call to the context in whose callback the call was made, and drops
+//! it where that context has gone. So a request is read, checked and refused in its stream's own
+//! callback, where its headers and its connection are at hand; what it commands is run in a
+//! callback of the root, to which the gate sends a message.
 
 use super::http::Command;
 use super::root::Gate;
@@ -20,8 +21,9 @@ impl Gate {
         }
     }
 
-    /// Runs the oldest command, and says whether there was one. No more than one in a callback: Envoy nests the answers that one callback
-    /// gives, and each command may answer all that is held as well.
+    /// Runs the oldest command, and says whether there was one. No more than one in a callback:
+    /// Envoy nests the answers that one callback gives, and each command may answer all that is
+    /// held as well.
     pub(super) fn run_next_command(&mut self, host: &impl Control) -> bool {
         let Some((stream, command)) = self.inbox.pop_front() else { return false };
         self.run(host, stream, command);
@@ -67,8 +69,12 @@ mod tests {
     fn the_root_runs_commands_in_their_order() {
         let host = Fake::default();
         let root = gate(&host);
-        let _streams = [(2, "POST"), (3, "DELETE"), (4, "POST")].map(|(stream, method)| ask(&root, &host, stream, method, "/drain"));
-        assert!(host.answers.borrow().is_empty() && host.calls.borrow().is_empty(), "no call is made in a stream's callback");
+        let _streams = [(2, "POST"), (3, "DELETE"), (4, "POST")]
+            .map(|(stream, method)| ask(&root, &host, stream, method, "/drain"));
+        assert!(
+            host.answers.borrow().is_empty() && host.calls.borrow().is_empty(),
+            "no call is made in a stream's callback"
+        );
         for expected in [&[(2, 202)][..], &[(2, 202), (3, 200)], &[(2, 202), (3, 200), (4, 202)]] {
             root.on_queue_ready(&host, QUEUE);
             assert_eq!(answers(&host), expected, "one command in each callback");
@@ -79,10 +85,16 @@ mod tests {
     fn what_is_refused_never_gets_there() {
         let host = Fake::default();
         let root = gate(&host);
-        let _wrong = [("GET", "/nothing"), ("PUT", "/drain"), ("POST", "/force")].map(|(method, path)| ask(&root, &host, 2, method, path));
+        let _wrong = [("GET", "/nothing"), ("PUT", "/drain"), ("POST", "/force")]
+            .map(|(method, path)| ask(&root, &host, 2, method, path));
         host.properties.borrow_mut().insert("destination/address", "10.0.0.1:15091");
         let _stranger = ask(&root, &host, 3, "POST", "/force?reason=x");
-        host.request(&[(":method", "POST"), (":path", "/drain"), (":authority", "localhost"), ("origin", "null")]);
+        host.request(&[
+            (":method", "POST"),
+            (":path", "/drain"),
+            (":authority", "localhost"),
+            ("origin", "null"),
+        ]);
         let mut page = root.create_stream(4);
         page.on_request_headers(&host);
         assert_eq!(answers(&host), [(2, 404), (2, 405), (2, 400), (3, 403), (4, 403)]);

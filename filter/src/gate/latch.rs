@@ -1,5 +1,6 @@
-//! The latch: closed while a signal passes, so that no stream begins meanwhile. One worker's gate has it at a time, and it opens by
-//! itself when that one has died. Sealed, it stays closed for good: a signal was sent that cannot be taken back.
+//! The latch: closed while a signal passes, so that no stream begins meanwhile. One worker's gate
+//! has it at a time, and it opens by itself when that one has died. Sealed, it stays closed for
+//! good: a signal was sent that cannot be taken back.
 
 use crate::host::{Control, Metric, change};
 
@@ -21,7 +22,8 @@ fn holder(host: &impl Control) -> Option<(u32, u64)> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Latch {
-    /// Until when new streams are refused, for the streams to read. Only who has the latch touches it.
+    /// Until when new streams are refused, for the streams to read. Only who has the latch touches
+    /// it.
     closing: Metric,
     held_by_me: bool,
     /// Envoy's stats matcher rejects the gauge: streams would not see that it is closed.
@@ -41,7 +43,8 @@ impl Latch {
         self.rejected
     }
 
-    /// Refuses new streams from now on. False: another signal has the latch, of this worker or of another.
+    /// Refuses new streams from now on. False: another signal has the latch, of this worker or of
+    /// another.
     pub(crate) fn close(&mut self, host: &impl Control, me: u32, patience: u64) -> bool {
         let now = host.now();
         let until = now.saturating_add(patience).saturating_add(SLACK);
@@ -67,7 +70,9 @@ impl Latch {
         if !core::mem::replace(&mut self.held_by_me, false) {
             return;
         }
-        let mine = |holder: Option<(u32, u64)>| holder.is_some_and(|(holder, until)| holder == me && until != SEALED);
+        let mine = |holder: Option<(u32, u64)>| {
+            holder.is_some_and(|(holder, until)| holder == me && until != SEALED)
+        };
         if mine(holder(host)) {
             host.set(self.closing, 0);
         }

@@ -10,18 +10,30 @@ use crate::host::Control;
 use crate::roll::{Line, keep_lowest};
 
 impl Gate {
-    pub(super) fn tell_streams(&self, host: &impl Control, snapshot: &Snapshot, waiter: &Waiter, length: usize) {
+    pub(super) fn tell_streams(
+        &self,
+        host: &impl Control,
+        snapshot: &Snapshot,
+        waiter: &Waiter,
+        length: usize,
+    ) {
         let (now, sight) = (snapshot.now, &snapshot.sight);
         let mut lines = Vec::new();
         let mut oldest = Vec::new();
-        let all = self.census.listings(host, &self.policy.scopes, waiter.needs.round, self.policy.exempts, &mut |scope, listing| {
-            for line in listing.lines() {
-                if let Some(line) = Line::read(line) {
-                    keep_lowest(&mut oldest, length, line.began, lines.len());
-                    lines.push((scope, line));
+        let all = self.census.listings(
+            host,
+            &self.policy.scopes,
+            waiter.needs.round,
+            self.policy.exempts,
+            &mut |scope, listing| {
+                for line in listing.lines() {
+                    if let Some(line) = Line::read(line) {
+                        keep_lowest(&mut oldest, length, line.began, lines.len());
+                        lines.push((scope, line));
+                    }
                 }
-            }
-        });
+            },
+        );
         let mut streams = Vec::new();
         for (scope, line) in oldest.into_iter().filter_map(|(_, index)| lines.get(index)) {
             streams.push(status(*scope, line, now));
@@ -29,7 +41,9 @@ impl Gate {
         let answer = Streams {
             state: snapshot.record.phase,
             holding: sight.holding,
-            complete: all && matches!(sight.trust, Trust::Exact | Trust::Assumed) && sight.holding <= streams.len() as u64,
+            complete: all
+                && matches!(sight.trust, Trust::Exact | Trust::Assumed)
+                && sight.holding <= streams.len() as u64,
             streams,
         };
         host.answer(waiter.stream, 200, &[("content-type", "application/json")], &json(&answer));

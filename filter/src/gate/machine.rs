@@ -1,4 +1,5 @@
-//! The drain as a machine: what is on record, what is seen, and what follows. Pure. All workers work on one record, one at a time.
+//! The drain as a machine: what is on record, what is seen, and what follows. Pure. All workers
+//! work on one record, one at a time.
 //!
 //! ```text
 //! serving ── drain ──► draining ── both counts zero, quiet ──► drained
@@ -8,8 +9,9 @@
 //!    └────── cancel, or the drain has run out ─────────────────────┘
 //! ```
 //!
-//! `drained` is an observation, not a promise: it holds for the moment of the look. An open gate that Envoy outlives serves again:
-//! after a drain that reached zero when its deadline passes, else [`Policy::open_for`] after it opened.
+//! `drained` is an observation, not a promise: it holds for the moment of the look. An open gate
+//! that Envoy outlives serves again: after a drain that reached zero when its deadline passes, else
+//! [`Policy::open_for`] after it opened.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -148,7 +150,8 @@ pub enum App {
     There,
     /// Its port refuses connections.
     Gone,
-    /// Envoy does not know its cluster, or no healthy endpoint in it. Whoever has begun to stop may say that he is not healthy.
+    /// Envoy does not know its cluster, or no healthy endpoint in it. Whoever has begun to stop may
+    /// say that he is not healthy.
     Unreachable,
 }
 
@@ -168,7 +171,8 @@ pub enum EnvoyCount {
 pub struct Sight {
     /// How far `holding` can be believed; see [`believe`].
     pub trust: Trust,
-    /// Up to when everything here is known to hold: every source was alive and complete when it was asked then.
+    /// Up to when everything here is known to hold: every source was alive and complete when it was
+    /// asked then.
     pub seen: u64,
     /// Streams that hold the drain, by the filter's count.
     pub holding: u64,
@@ -186,8 +190,8 @@ pub struct Sight {
     pub app: App,
 }
 
-/// What the counters' answers are worth beside Envoy's own count. `may_miss`: streams may be older than the counters, or on a filter
-/// chain without one, which only Envoy's count could tell.
+/// What the counters' answers are worth beside Envoy's own count. `may_miss`: streams may be older
+/// than the counters, or on a filter chain without one, which only Envoy's count could tell.
 #[must_use]
 pub fn believe(counters: Trust, holding: u64, envoy: EnvoyCount, may_miss: bool) -> Trust {
     match (counters, envoy) {
@@ -232,13 +236,16 @@ pub enum Reason {
 }
 
 impl Sight {
-    /// What is in flight at this moment, by either witness; nothing when both say zero, or have not answered yet.
+    /// What is in flight at this moment, by either witness; nothing when both say zero, or have not
+    /// answered yet.
     #[must_use]
     pub fn in_flight(&self) -> Option<Reason> {
         let counts = matches!(self.trust, Trust::Exact | Trust::Asking | Trust::Assumed);
         match (self.trust, self.envoy) {
             _ if counts && self.holding > 0 => Some(Reason::Streams(self.holding)),
-            (trust, EnvoyCount::Holds(active)) if active > 0 => Some(Reason::Requests(trust, active)),
+            (trust, EnvoyCount::Holds(active)) if active > 0 => {
+                Some(Reason::Requests(trust, active))
+            }
             (Trust::Unknown, EnvoyCount::Absent) => Some(Reason::NoCounter),
             (trust, EnvoyCount::Absent) if !counts => Some(Reason::Unsure(trust)),
             _ => None,
@@ -297,11 +304,12 @@ impl Record {
         }
     }
 
-    /// Serves again when a drain is over and Envoy is not. A drain that reached zero ends with its deadline: a later hook is entitled to a
-    /// deadline of its own.
+    /// Serves again when a drain is over and Envoy is not. A drain that reached zero ends with its
+    /// deadline: a later hook is entitled to a deadline of its own.
     fn run_out(&mut self, policy: &Policy, now: u64) {
         if self.phase.is_draining() {
-            // A shorter deadline of a new configuration counts; a longer one does not move the end away.
+            // A shorter deadline of a new configuration counts; a longer one does not move the end
+            // away.
             self.deadline = self.deadline.min(self.began.saturating_add(policy.deadline));
         }
         let is_over = match self.phase {
@@ -335,11 +343,13 @@ impl Record {
             return (reason, begin.or(heal));
         }
         let finish = self.finish_once(policy, now);
-        let agent_knows = policy.finish != Finish::DrainAgent || matches!(self.finish, Step::Done | Step::Failed);
+        let agent_knows =
+            policy.finish != Finish::DrainAgent || matches!(self.finish, Step::Done | Step::Failed);
         (if agent_knows { reason } else { Reason::Finishing }, finish.or(heal))
     }
 
-    /// Zero makes the drain `drained`, and a stream takes that back. What is merely not known yet changes nothing.
+    /// Zero makes the drain `drained`, and a stream takes that back. What is merely not known yet
+    /// changes nothing.
     fn observe(&mut self, reason: &Reason, now: u64) {
         match (self.phase, reason) {
             (Phase::Draining, Reason::Open(_)) => (self.phase, self.ended) = (Phase::Drained, now),
@@ -349,11 +359,13 @@ impl Record {
         }
     }
 
-    /// Why it is not over; [`Reason::Open`] when it is. Zero is believed for the time up to which all sources were heard, not for now:
-    /// a worker that dies takes its word for what came after with it. So both witnesses must have been asked after the quiet period.
+    /// Why it is not over; [`Reason::Open`] when it is. Zero is believed for the time up to which
+    /// all sources were heard, not for now: a worker that dies takes its word for what came after
+    /// with it. So both witnesses must have been asked after the quiet period.
     fn held_by(&mut self, policy: &Policy, now: u64, sight: &Sight) -> Reason {
         let bytes = sight.buffered.filter(|&bytes| bytes > 0).map(Reason::Bytes);
-        let app = (policy.waits_for_app() && sight.app != App::Gone).then_some(Reason::App(sight.app));
+        let app =
+            (policy.waits_for_app() && sight.app != App::Gone).then_some(Reason::App(sight.app));
         let begun = core::mem::replace(&mut self.begun_last, sight.begun);
         if let Some(reason) = sight.in_flight().or(bytes).or(app) {
             self.quiet_since = 0;
@@ -425,8 +437,9 @@ impl Step {
         }
     }
 
-    /// The call was answered; a failure is tried again at once, as long as it may be. An answer to a call of a drain that was taken back
-    /// is none to this one, and a late failure does not undo another try's success.
+    /// The call was answered; a failure is tried again at once, as long as it may be. An answer to
+    /// a call of a drain that was taken back is none to this one, and a late failure does not undo
+    /// another try's success.
     pub fn answered(&mut self, well: bool) {
         *self = match (well, *self) {
             (_, Self::Due) => Self::Due,

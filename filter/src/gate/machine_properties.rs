@@ -1,4 +1,5 @@
-//! What holds for every sequence of events: the machine is driven by chance, and watched by one that knows only the rules.
+//! What holds for every sequence of events: the machine is driven by chance, and watched by one
+//! that knows only the rules.
 
 use proptest::prelude::*;
 
@@ -37,16 +38,18 @@ fn sight() -> impl Strategy<Value = Sight> {
     let buffered = prop_oneof![1 => Just(None), 4 => few().prop_map(Some)];
     let begun = prop_oneof![12 => Just(0_u64), 1 => 1..3_u64];
     (trust(), 0..400_u64, few(), 0..3_u64, begun, envoy(), buffered, any::<[bool; 2]>()).prop_map(
-        |(counters, seen, holding, living, begun, envoy, buffered, [app_is_there, may_miss])| Sight {
-            trust: believe(counters, holding, envoy, may_miss),
-            seen,
-            holding,
-            living,
-            begun,
-            envoy,
-            lingers: buffered.is_none(),
-            buffered,
-            app: if app_is_there { App::There } else { App::Gone },
+        |(counters, seen, holding, living, begun, envoy, buffered, [app_is_there, may_miss])| {
+            Sight {
+                trust: believe(counters, holding, envoy, may_miss),
+                seen,
+                holding,
+                living,
+                begun,
+                envoy,
+                lingers: buffered.is_none(),
+                buffered,
+                app: if app_is_there { App::There } else { App::Gone },
+            }
         },
     )
 }
@@ -67,12 +70,16 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
 fn policy() -> impl Strategy<Value = Policy> {
     let begin = prop_oneof![Just(BeginCall::DrainListeners), Just(BeginCall::Nothing)];
     let finish = prop_oneof![Just(Finish::Nothing), Just(Finish::DrainAgent)];
-    (200..900_u64, 0..600_u64, 1_000..6_000_u64, 0..500_u64, begin, finish).prop_map(|(quiet, linger, deadline, delay, begin, finish)| {
-        let mut policy = Policy::new(Gate::default());
-        (policy.quiet, policy.linger, policy.deadline, policy.delay) = (quiet, linger, deadline, delay);
-        (policy.begin, policy.finish, policy.patience, policy.open_for) = (begin, finish, 100, 2_000);
-        policy
-    })
+    (200..900_u64, 0..600_u64, 1_000..6_000_u64, 0..500_u64, begin, finish).prop_map(
+        |(quiet, linger, deadline, delay, begin, finish)| {
+            let mut policy = Policy::new(Gate::default());
+            (policy.quiet, policy.linger, policy.deadline, policy.delay) =
+                (quiet, linger, deadline, delay);
+            (policy.begin, policy.finish, policy.patience, policy.open_for) =
+                (begin, finish, 100, 2_000);
+            policy
+        },
+    )
 }
 
 /// Knows the rules, and what has happened.
@@ -107,7 +114,14 @@ impl Watch {
         self.under_way[kind] = Some(now);
     }
 
-    fn looked(&mut self, now: u64, policy: &Policy, sight: &Sight, moved: bool, (before, after): (Phase, &Record)) {
+    fn looked(
+        &mut self,
+        now: u64,
+        policy: &Policy,
+        sight: &Sight,
+        moved: bool,
+        (before, after): (Phase, &Record),
+    ) {
         self.deadline = self.deadline.min(after.began + policy.deadline);
         let counts = matches!(sight.trust, Trust::Exact | Trust::Assumed | Trust::Asking);
         let busy = match sight.envoy {
@@ -117,15 +131,24 @@ impl Watch {
             EnvoyCount::Asking => false,
         };
         let known = sight.trust != Trust::Asking && sight.envoy != EnvoyCount::Asking;
-        let clear = sight.buffered.unwrap_or(0) == 0 && (policy.app.is_none() || sight.app == App::Gone);
+        let clear =
+            sight.buffered.unwrap_or(0) == 0 && (policy.app.is_none() || sight.app == App::Gone);
         if before == Phase::Draining && now >= self.deadline {
             assert!(after.phase == Phase::Expired, "closed at its deadline");
         }
         if before == Phase::Draining && after.phase == Phase::Drained {
             assert!(known && !busy && clear, "drained at {sight:?}");
             assert!(!moved, "drained although a stream began");
-            assert!(sight.seen >= self.busy_at + policy.quiet, "quiet since {} only, sure up to {}", self.busy_at, sight.seen);
-            assert!(matches!(after.begin, Step::Done | Step::Failed), "drained before traffic was told to leave");
+            assert!(
+                sight.seen >= self.busy_at + policy.quiet,
+                "quiet since {} only, sure up to {}",
+                self.busy_at,
+                sight.seen
+            );
+            assert!(
+                matches!(after.begin, Step::Done | Step::Failed),
+                "drained before traffic was told to leave"
+            );
         }
         if before == Phase::Drained && now < self.deadline && (busy || moved || !clear) {
             assert_eq!(after.phase, Phase::Draining, "drained with {sight:?}");
@@ -140,7 +163,14 @@ fn start() -> (Record, Watch) {
     (Record::default(), Watch { deadline: u64::MAX, ..Watch::default() })
 }
 
-fn look(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begun: u64, sight: Sight) {
+fn look(
+    record: &mut Record,
+    watch: &mut Watch,
+    policy: &Policy,
+    now: u64,
+    begun: u64,
+    sight: Sight,
+) {
     let moved = sight.begun > 0;
     let sight = Sight { begun, seen: now.saturating_sub(sight.seen), ..sight };
     let before = record.phase;
@@ -148,13 +178,24 @@ fn look(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begun
     assert_eq!(reason == Reason::NotDraining, record.phase == Phase::Serving, "{reason:?}");
     let is_open = matches!(reason, Reason::Open(_));
     assert!(!is_open || record.phase.is_open(), "{reason:?} at {:?}", record.phase);
-    assert!(is_open || matches!(reason, Reason::Asking | Reason::Finishing) || !record.phase.is_open(), "{reason:?} at {:?}", record.phase);
+    assert!(
+        is_open || matches!(reason, Reason::Asking | Reason::Finishing) || !record.phase.is_open(),
+        "{reason:?} at {:?}",
+        record.phase
+    );
     let zero = sight.envoy != EnvoyCount::Asking && sight.in_flight().is_none();
     assert!(!is_open || record.phase.lets_go() || zero, "open at {sight:?}");
     if let Some(act) = act {
         watch.acted(act, now, policy.patience);
-        assert!(act != Act::Finish || record.phase == Phase::Drained, "the last call at {:?}", record.phase);
-        assert!(act != Act::Heal || sight.envoy == EnvoyCount::Holds(0), "healed without a witness");
+        assert!(
+            act != Act::Finish || record.phase == Phase::Drained,
+            "the last call at {:?}",
+            record.phase
+        );
+        assert!(
+            act != Act::Heal || sight.envoy == EnvoyCount::Holds(0),
+            "healed without a witness"
+        );
     }
     watch.looked(now, policy, &sight, moved, (before, record));
     again(record, policy, now, &sight, reason);
@@ -180,9 +221,13 @@ fn answer(record: &mut Record, watch: &mut Watch, well: bool) {
 
 fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begun: u64) {
     let before = record.clone();
-    let over = now >= before.ended + policy.open_for || before.phase == Phase::Drained && now >= watch.deadline.min(before.deadline);
+    let over = now >= before.ended + policy.open_for
+        || before.phase == Phase::Drained && now >= watch.deadline.min(before.deadline);
     if record.drain(policy, now, begun) {
-        assert!(before.phase == Phase::Serving || before.phase.is_open() && over, "{before:?} at {now}");
+        assert!(
+            before.phase == Phase::Serving || before.phase.is_open() && over,
+            "{before:?} at {now}"
+        );
         watch.began(now, policy);
     } else {
         let deadline = before.deadline.min(record.deadline);

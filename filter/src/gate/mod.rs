@@ -1,4 +1,5 @@
-//! The gate: refuses to drain and quit until the last stream is out, holds stop hooks, begins the drain, and always says why it waits.
+//! The gate: refuses to drain and quit until the last stream is out, holds stop hooks, begins the
+//! drain, and always says why it waits.
 //!
 //! | where | what |
 //! |---|---|

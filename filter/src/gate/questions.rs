@@ -1,14 +1,17 @@
-//! How often Envoy is asked for its own count. An answer keeps Envoy's main thread busy, with many clusters for seconds, so the gates of
-//! all workers ask one after the other, and no sooner than some times what the last answer took.
+//! How often Envoy is asked for its own count. An answer keeps Envoy's main thread busy, with many
+//! clusters for seconds, so the gates of all workers ask one after the other, and no sooner than
+//! some times what the last answer took.
 
 use crate::host::{Control, change};
 use crate::parse;
 
 /// Where all gates share it.
 const KEY: &str = "laststream.questions";
-/// So many times what an answer takes is left between two questions: a fifth of the main thread's time at most.
+/// So many times what an answer takes is left between two questions: a fifth of the main thread's
+/// time at most.
 const SPARE: u64 = 5;
-/// A question that is open for so long, and for so many times what the last answer took, was asked by a VM that died; milliseconds.
+/// A question that is open for so long, and for so many times what the last answer took, was asked
+/// by a VM that died; milliseconds.
 const OPEN: u64 = 1_000;
 const OPEN_FOR: u64 = 10;
 
@@ -32,7 +35,12 @@ impl Questions {
 
     fn of(text: Option<&[u8]>) -> Self {
         let numbers = || parse::numbers(&mut core::str::from_utf8(text?).ok()?.split(' '));
-        numbers().map_or_else(Self::default, |[asked, answered, took, busy]| Self { asked, answered, took, busy })
+        numbers().map_or_else(Self::default, |[asked, answered, took, busy]| Self {
+            asked,
+            answered,
+            took,
+            busy,
+        })
     }
 
     fn write(self) -> Vec<u8> {
@@ -80,7 +88,10 @@ impl Questions {
         change(host, KEY, &mut |text| {
             let last = Self::of(text);
             let took = now.saturating_sub(last.asked);
-            (last.answered == 0).then(|| Self { answered: now.max(1), took, busy: last.busy.saturating_add(took), ..last }.write())
+            (last.answered == 0).then(|| {
+                Self { answered: now.max(1), took, busy: last.busy.saturating_add(took), ..last }
+                    .write()
+            })
         });
     }
 }

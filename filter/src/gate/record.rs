@@ -1,6 +1,8 @@
-//! The record as text, for the shared data that all workers' VMs see. A record that cannot be read, of another version, is none.
+//! The record as text, for the shared data that all workers' VMs see. A record that cannot be read,
+//! of another version, is none.
 //!
-//! Each gate has a record of its own: two gates on one Envoy wait for different streams, and neither may open the other.
+//! Each gate has a record of its own: two gates on one Envoy wait for different streams, and
+//! neither may open the other.
 
 use strum::VariantArray as _;
 
@@ -43,7 +45,22 @@ pub(crate) fn read(text: &[u8]) -> Option<Record> {
     if words.next() != Some(VERSION) {
         return None;
     }
-    let [phase, began, deadline, ended, begun_before, begun_last, quiet_since, b0, b1, b2, f0, f1, f2, said] = parse::numbers(&mut words)?;
+    let [
+        phase,
+        began,
+        deadline,
+        ended,
+        begun_before,
+        begun_last,
+        quiet_since,
+        b0,
+        b1,
+        b2,
+        f0,
+        f1,
+        f2,
+        said,
+    ] = parse::numbers(&mut words)?;
     Some(Record {
         phase: *Phase::VARIANTS.get(usize::try_from(phase).ok()?)?,
         began,
@@ -85,15 +102,19 @@ pub(super) struct SharedRecord {
 }
 
 impl SharedRecord {
-    /// The record of the gate with these scopes, in the filter that is configured now. The filter's name stays through configurations and
-    /// versions of the module, so a drain goes on; another filter is another gate.
+    /// The record of the gate with these scopes, in the filter that is configured now. The filter's
+    /// name stays through configurations and versions of the module, so a drain goes on; another
+    /// filter is another gate.
     pub(super) fn of_this_filter(host: &impl Control, scopes: &[Scope]) -> Self {
         let mut key = String::from("laststream.gate");
         for scope in Scope::VARIANTS.iter().filter(|scope| scopes.contains(scope)) {
             key.push_str(&format!(".{scope}"));
         }
         for property in ["plugin_name", "plugin_root_id"] {
-            key.push_str(&format!(" {}", String::from_utf8_lossy(&host.property(property).unwrap_or_default())));
+            key.push_str(&format!(
+                " {}",
+                String::from_utf8_lossy(&host.property(property).unwrap_or_default())
+            ));
         }
         Self { key }
     }
@@ -102,7 +123,8 @@ impl SharedRecord {
         host.shared(&self.key).and_then(|(text, _)| read(&text)).unwrap_or_default()
     }
 
-    /// Changes the record, also if another worker was quicker: then the change is made again, on what the other left.
+    /// Changes the record, also if another worker was quicker: then the change is made again, on
+    /// what the other left.
     pub(super) fn update(&self, host: &impl Control, work: &mut dyn FnMut(&mut Record)) {
         change(host, &self.key, &mut |text| {
             let mut record = text.and_then(read).unwrap_or_default();

@@ -16,19 +16,24 @@ use crate::host::{Control, Level, Metric};
 use crate::rules::is_grpc;
 
 pub(crate) const SECRET_HEADER: &str = "x-laststream-secret";
-/// How long a status waits for the counters; where Envoy has to be asked, it waits for as long as the answer whether the gate is open.
+/// How long a status waits for the counters; where Envoy has to be asked, it waits for as long as
+/// the answer whether the gate is open.
 const FRESH: u64 = 50;
-/// Nobody is held for longer than the deadline and this: the last call may be under way, or the drain was taken back.
+/// Nobody is held for longer than the deadline and this: the last call may be under way, or the
+/// drain was taken back.
 const AFTER_THE_DEADLINE: u64 = 5_000;
 /// How long a signal waits for every counter to mind the gate.
 const MINDING: u64 = 1_000;
-/// How long the answer whether the gate is open waits for counts of its own; `pilot-agent wait` has patience for 500 ms.
+/// How long the answer whether the gate is open waits for counts of its own; `pilot-agent wait` has
+/// patience for 500 ms.
 const READY: u64 = 400;
 /// No drain begins then, so nobody shall believe that one did.
-const ALREADY_OPEN: &str = "no drain begins: the one before opened the gate; DELETE /drain closes it";
+const ALREADY_OPEN: &str =
+    "no drain begins: the one before opened the gate; DELETE /drain closes it";
 
 impl Gate {
-    /// A request is here. It is refused now, while its headers and its connection are at hand, or its command waits for the root.
+    /// A request is here. It is refused now, while its headers and its connection are at hand, or
+    /// its command waits for the root.
     #[inline(never)] // not a part of what every stream passes through
     pub(crate) fn request(&mut self, host: &impl Control, stream: u32, map: &[u8]) {
         self.callers += 1;
@@ -40,30 +45,52 @@ impl Gate {
         let surroundings = Surroundings::read(host, &self.policy);
         let access = surroundings.access(&self.policy);
         if let Some(why) = access::foreign(headers, &access) {
-            return host.answer(stream, 403, &[("content-type", "application/json")], &access::refusal_body(why));
+            return host.answer(
+                stream,
+                403,
+                &[("content-type", "application/json")],
+                &access::refusal_body(why),
+            );
         }
         match command(&text(":method"), &text(":path")) {
             Ok(asked) => {
                 let path = headers.first(":path").unwrap_or_default();
                 if let Some(why) = access::refusal(headers, path, &asked, &access) {
-                    return host.answer(stream, 403, &[("content-type", "application/json")], &access::refusal_body(why));
+                    return host.answer(
+                        stream,
+                        403,
+                        &[("content-type", "application/json")],
+                        &access::refusal_body(why),
+                    );
                 }
                 self.admit(host, stream, asked);
             }
-            Err(Wrong::Path) => self.respond_plainly(host, stream, 404, "there is no such path; see /status"),
+            Err(Wrong::Path) => {
+                self.respond_plainly(host, stream, 404, "there is no such path; see /status")
+            }
             Err(Wrong::Query(why)) => self.respond_plainly(host, stream, 400, why),
             Err(Wrong::Method(allow)) => {
                 let reason = "this path takes other methods".into();
-                let body = json(&Outcome { state: self.record.read(host).phase, reason, holding: None });
-                host.answer(stream, 405, &[("content-type", "application/json"), ("allow", allow)], &body);
+                let body =
+                    json(&Outcome { state: self.record.read(host).phase, reason, holding: None });
+                host.answer(
+                    stream,
+                    405,
+                    &[("content-type", "application/json"), ("allow", allow)],
+                    &body,
+                );
             }
         }
     }
 
-    /// To a gRPC request Envoy turns every answer of a filter into HTTP 200, and whoever polls for that would take a no for a yes.
+    /// To a gRPC request Envoy turns every answer of a filter into HTTP 200, and whoever polls for
+    /// that would take a no for a yes.
     fn cut_grpc(&mut self, host: &impl Control, stream: u32) {
         if !core::mem::replace(&mut self.has_cut, true) {
-            host.log(Level::Warning, "a gRPC request was cut: Envoy would answer 200, whatever the gate says");
+            host.log(
+                Level::Warning,
+                "a gRPC request was cut: Envoy would answer 200, whatever the gate says",
+            );
         }
         host.cut(stream);
     }
@@ -91,7 +118,12 @@ impl Gate {
             Command::Drain => {
                 self.drain(host);
                 let is_open = self.record.read(host).phase.lets_go();
-                self.respond_plainly(host, stream, 202, if is_open { ALREADY_OPEN } else { "the drain has begun" });
+                self.respond_plainly(
+                    host,
+                    stream,
+                    202,
+                    if is_open { ALREADY_OPEN } else { "the drain has begun" },
+                );
             }
             Command::Cancel => self.cancel(host, stream),
             Command::Force(why) => {
@@ -109,11 +141,15 @@ impl Gate {
                 } else if snapshot.sight.holding > 0 && refusal(&snapshot) == Some(IN_FLIGHT) {
                     self.refuse(host, &snapshot, stream, IN_FLIGHT);
                 } else {
-                    // Envoy is asked once the latch is closed; a count of a moment ago is enough to try.
+                    // Envoy is asked once the latch is closed; a count of a moment ago is enough to
+                    // try.
                     let needs = Needs { question: 0, ..self.next_answers() };
-                    let until = now.saturating_add(MINDING).saturating_add(Questions::read(host).longest_wait());
+                    let until = now
+                        .saturating_add(MINDING)
+                        .saturating_add(Questions::read(host).longest_wait());
                     self.waiting.hold(Waiter { stream, what: For::Signal, until, needs, path });
-                    // Asked after the signal has begun to wait: that makes every counter mind the gate.
+                    // Asked after the signal has begun to wait: that makes every counter mind the
+                    // gate.
                     self.ask(host);
                     self.evaluate_and_answer(host);
                 }
@@ -121,7 +157,8 @@ impl Gate {
         }
     }
 
-    /// Whether the gate is open can be told at once where it is closed for sure, and where nothing in flight matters any more.
+    /// Whether the gate is open can be told at once where it is closed for sure, and where nothing
+    /// in flight matters any more.
     fn tell_or_hold(&mut self, host: &impl Control, stream: u32) {
         let snapshot = self.evaluate(host);
         if snapshot.may_open() && !snapshot.record.phase.lets_go() {
@@ -138,7 +175,10 @@ impl Gate {
         let now = host.now();
         let joins = what == For::Counts && self.census.has_just_asked(now);
         let asks_envoy = self.witness.is_new() || self.holding(host) == 0;
-        let needs = Needs { round: self.census.round() + u64::from(!joins), question: if asks_envoy { self.witness.next() } else { 0 } };
+        let needs = Needs {
+            round: self.census.round() + u64::from(!joins),
+            question: if asks_envoy { self.witness.next() } else { 0 },
+        };
         let until = now.saturating_add(if asks_envoy { READY } else { FRESH });
         self.waiting.hold(Waiter { stream, what, until, needs, path: String::new() });
         if !joins {
@@ -149,7 +189,8 @@ impl Gate {
         self.query_envoy(host, now, &record, &survey);
     }
 
-    /// What opens the gate must be true when that is said, so it takes answers that are asked for from now on.
+    /// What opens the gate must be true when that is said, so it takes answers that are asked for
+    /// from now on.
     fn hold_for_opening(&mut self, stream: u32, what: For, until: u64) {
         let needs = self.next_answers();
         self.waiting.hold(Waiter { stream, what, until, needs, path: String::new() });
@@ -173,7 +214,9 @@ impl Gate {
                 || match waiter.what {
                     For::Counts | For::Listing(_) => is_heard(),
                     For::Ready => !snapshot.may_open() || is_heard(),
-                    For::Opening => snapshot.is_open() && (snapshot.record.phase.lets_go() || is_heard()),
+                    For::Opening => {
+                        snapshot.is_open() && (snapshot.record.phase.lets_go() || is_heard())
+                    }
                     For::Signal => snapshot.record.phase.lets_go() || is_heard(),
                 }
         });
@@ -202,14 +245,29 @@ impl Gate {
     }
 
     /// Answers with the state and the counts of that moment.
-    pub(super) fn respond(&self, host: &impl Control, stream: u32, status: u16, snapshot: &Snapshot, why: &str) {
-        let outcome = Outcome { state: snapshot.record.phase, reason: why.into(), holding: Some(snapshot.sight.holding) };
+    pub(super) fn respond(
+        &self,
+        host: &impl Control,
+        stream: u32,
+        status: u16,
+        snapshot: &Snapshot,
+        why: &str,
+    ) {
+        let outcome = Outcome {
+            state: snapshot.record.phase,
+            reason: why.into(),
+            holding: Some(snapshot.sight.holding),
+        };
         respond_json(host, stream, status, &json(&outcome));
     }
 
     /// The same where no look was needed.
     pub(super) fn respond_plainly(&self, host: &impl Control, stream: u32, status: u16, why: &str) {
-        let outcome = Outcome { state: self.record.read(host).phase, reason: why.into(), holding: Some(self.holding(host)) };
+        let outcome = Outcome {
+            state: self.record.read(host).phase,
+            reason: why.into(),
+            holding: Some(self.holding(host)),
+        };
         respond_json(host, stream, status, &json(&outcome));
     }
 
@@ -217,7 +275,8 @@ impl Gate {
         let Snapshot { now, survey, stats, sight, record, reason } = snapshot;
         let draining = record.phase != Phase::Serving;
         let scope = |(scope, metrics): &(Scope, [Metric; 3])| {
-            let [in_flight, long_lived, begun] = metrics.map(|metric| host.value(metric).unwrap_or_default());
+            let [in_flight, long_lived, begun] =
+                metrics.map(|metric| host.value(metric).unwrap_or_default());
             ScopeStatus { scope: *scope, in_flight, long_lived, begun }
         };
         json(&Status {
@@ -231,10 +290,17 @@ impl Gate {
             lost_counters: survey.lost.len() as u64,
             envoy_active: stats.and_then(|stats| stats.active),
             buffered_bytes: sight.buffered,
-            quiet_ms: if record.quiet_since == 0 { 0 } else { now.saturating_sub(record.quiet_since) },
+            quiet_ms: if record.quiet_since == 0 {
+                0
+            } else {
+                now.saturating_sub(record.quiet_since)
+            },
             quiet_needed_ms: self.policy.quiet,
             draining_ms: record.lasted(*now),
-            deadline_in_ms: record.phase.is_draining().then(|| record.deadline.saturating_sub(*now)),
+            deadline_in_ms: record
+                .phase
+                .is_draining()
+                .then(|| record.deadline.saturating_sub(*now)),
             late: record.late(self.total_begun(host)),
             begin: draining.then(|| record.begin.into()),
             finish: (draining && self.policy.finishes()).then(|| record.finish.into()),

@@ -1,5 +1,6 @@
-//! One worker's gate: what it has, and what makes it look. What it is asked is in `requests`, what it knows in `snapshot`, what it does in
-//! `drive` and `signals`. The record is shared with the other workers.
+//! One worker's gate: what it has, and what makes it look. What it is asked is in `requests`, what
+//! it knows in `snapshot`, what it does in `drive` and `signals`. The record is shared with the
+//! other workers.
 
 use std::collections::VecDeque;
 
@@ -81,7 +82,8 @@ pub(crate) struct Gate {
     pub(super) app_asked: u64,
     /// Requests to the gate that are in flight on this worker.
     pub(super) callers: u64,
-    /// How often a leak was found that both witnesses could put right; the gate looks again for a while.
+    /// How often a leak was found that both witnesses could put right; the gate looks again for a
+    /// while.
     pub(super) heal_looks: u32,
     /// What the metrics and the log last said of the count.
     pub(super) told_trust: Option<Trust>,
@@ -95,8 +97,11 @@ pub(crate) struct Gate {
 type NameIn = fn(Scope) -> String;
 
 /// In flight, long-lived, begun.
-const OF_A_SCOPE: [(Kind, NameIn); 3] =
-    [(Kind::Gauge, metrics::in_flight), (Kind::Gauge, metrics::long_lived), (Kind::Counter, metrics::begun)];
+const OF_A_SCOPE: [(Kind, NameIn); 3] = [
+    (Kind::Gauge, metrics::in_flight),
+    (Kind::Gauge, metrics::long_lived),
+    (Kind::Counter, metrics::begun),
+];
 
 impl Metrics {
     fn define(host: &impl Control, wanted: &[Scope]) -> Result<Self, Fault> {
@@ -107,14 +112,18 @@ impl Metrics {
                 host.show(*metric);
             }
         }
-        let [state, seconds, late, refused, heals, expired, forced, _evictions] = own; // nothing is evicted yet
+        // nothing is evicted yet
+        let [state, seconds, late, refused, heals, expired, forced, _evictions] = own;
         let (mut scopes, mut gauges, mut everywhere) = (Vec::new(), Vec::new(), Vec::new());
         for scope in Scope::VARIANTS {
             for name in &[metrics::begun, metrics::excluded] {
                 everywhere.push((*scope, define(host, Kind::Counter, name(*scope))?));
             }
         }
-        let count = Trust::VARIANTS.iter().map(|trust| define(host, Kind::Gauge, metrics::count(*trust))).collect::<Result<_, _>>()?;
+        let count = Trust::VARIANTS
+            .iter()
+            .map(|trust| define(host, Kind::Gauge, metrics::count(*trust)))
+            .collect::<Result<_, _>>()?;
         for scope in wanted {
             let mut three = [Metric(0); 3];
             for (metric, (kind, name)) in three.iter_mut().zip(&OF_A_SCOPE) {
@@ -125,7 +134,19 @@ impl Metrics {
             }
             scopes.push((*scope, three));
         }
-        Ok(Self { scopes, gauges, everywhere, count, state, seconds, late, refused, heals, expired, forced })
+        Ok(Self {
+            scopes,
+            gauges,
+            everywhere,
+            count,
+            state,
+            seconds,
+            late,
+            refused,
+            heals,
+            expired,
+            forced,
+        })
     }
 }
 
@@ -170,8 +191,8 @@ impl Gate {
         self.evaluate_and_answer(host);
     }
 
-    /// A message is here: a command's, or an answer of a counter. Envoy calls once for each, so a call that found a command need not look
-    /// at all who wait: the others will.
+    /// A message is here: a command's, or an answer of a counter. Envoy calls once for each, so a
+    /// call that found a command need not look at all who wait: the others will.
     pub(crate) fn heard(&mut self, host: &impl Control, queue: u32) {
         if !self.census.is_mine(queue) {
             return;
@@ -194,7 +215,11 @@ impl Gate {
     pub(super) fn ask(&mut self, host: &impl Control) {
         let record = self.record.read(host);
         let draining = record.phase.is_draining();
-        let older = self.policy.long_lived_after.filter(|_| draining).map_or(0, |age| record.began.saturating_sub(age));
+        let older = self
+            .policy
+            .long_lived_after
+            .filter(|_| draining)
+            .map_or(0, |age| record.began.saturating_sub(age));
         let wishes = Wishes {
             guard: self.guard(host, &record),
             older,
@@ -210,7 +235,11 @@ impl Gate {
     fn guard(&self, host: &impl Control, record: &Record) -> Guard {
         if latch::is_sealed(host) {
             Guard::ForGood
-        } else if self.waiting.any(For::Signal) || self.passage.is_some() || self.latch.is_mine() || record.phase != Phase::Serving {
+        } else if self.waiting.any(For::Signal)
+            || self.passage.is_some()
+            || self.latch.is_mine()
+            || record.phase != Phase::Serving
+        {
             Guard::ForAWhile
         } else {
             Guard::No
@@ -224,14 +253,20 @@ impl Gate {
 
     /// When nothing will have been in flight for long enough, if it stays so.
     pub(super) fn quiet_ends(&self, record: &Record) -> Option<u64> {
-        (record.phase == Phase::Draining && record.quiet_since > 0).then_some(record.quiet_since + self.policy.quiet)
+        (record.phase == Phase::Draining && record.quiet_since > 0)
+            .then_some(record.quiet_since + self.policy.quiet)
     }
 
-    /// Ticks only as long as there is something to do, and so that the end of the quiet period is not missed by a tick.
+    /// Ticks only as long as there is something to do, and so that the end of the quiet period is
+    /// not missed by a tick.
     pub(super) fn set_tick_period(&mut self, host: &impl Control) {
         let record = self.record.read(host);
         let works = !self.waiting.is_empty() || self.latch.is_mine() || self.is_healing();
-        let period = if !self.inbox.is_empty() || self.waiting.presses() || self.passage.is_some() || self.is_telling_the_agent(&record) {
+        let period = if !self.inbox.is_empty()
+            || self.waiting.presses()
+            || self.passage.is_some()
+            || self.is_telling_the_agent(&record)
+        {
             SHORT_TICK
         } else if let Some(end) = self.quiet_ends(&record) {
             u32::try_from(end.saturating_sub(host.now())).unwrap_or(TICK).clamp(SHORT_TICK, TICK)

@@ -1,4 +1,5 @@
-//! What one worker's gate knows at one moment, and whom it asks to know more: the counters, Envoy, the app. Decides nothing.
+//! What one worker's gate knows at one moment, and whom it asks to know more: the counters, Envoy,
+//! the app. Decides nothing.
 
 use strum::VariantArray as _;
 
@@ -13,9 +14,11 @@ use crate::census::is_rejected;
 use crate::config::wire::Scope;
 use crate::host::{Control, Metric};
 
-/// Envoy's own count, and the app, are asked for so often at most; milliseconds. In each tick, also one that comes a little early.
+/// Envoy's own count, and the app, are asked for so often at most; milliseconds. In each tick, also
+/// one that comes a little early.
 const EVERY: u64 = 50;
-/// An answer with statistics may take so many times what others may: Envoy goes through all that it has.
+/// An answer with statistics may take so many times what others may: Envoy goes through all that it
+/// has.
 const PATIENCE: u64 = 10;
 /// How often the counts of one moment are read before the long-lived streams are held to be none.
 const READS: usize = 4;
@@ -44,9 +47,11 @@ impl Snapshot {
         matches!(self.reason, Reason::Open(_) | Reason::Asking | Reason::Finishing)
     }
 
-    /// Whether those answers have come, or are not to be expected; of Envoy's, also what the counters know of the requests in it.
+    /// Whether those answers have come, or are not to be expected; of Envoy's, also what the
+    /// counters know of the requests in it.
     pub(super) fn has_heard(&self, witness: &Witness, needs: Needs) -> bool {
-        let has_heard_envoy = || witness.has_heard(needs.question) && self.sight.envoy != EnvoyCount::Asking;
+        let has_heard_envoy =
+            || witness.has_heard(needs.question) && self.sight.envoy != EnvoyCount::Asking;
         self.survey.completed >= needs.round && (needs.question == 0 || has_heard_envoy())
     }
 }
@@ -54,17 +59,23 @@ impl Snapshot {
 impl Gate {
     /// Streams ever begun that are counted for this gate.
     pub(super) fn total_begun(&self, host: &impl Control) -> u64 {
-        let begun = |(_, [_, _, begun]): &(Scope, [Metric; 3])| host.value(*begun).unwrap_or_default();
+        let begun =
+            |(_, [_, _, begun]): &(Scope, [Metric; 3])| host.value(*begun).unwrap_or_default();
         self.metrics.scopes.iter().map(begun).fold(0, u64::saturating_add)
     }
 
     /// Streams that hold. More than there can be is an error of accounting, not zero.
     ///
-    /// In flight and long-lived are two values that cannot be read at once. If no stream began between the reads, in flight read first is
-    /// never less than the truth, and long-lived never more; see `stream::Stream::count`. If one did, long-lived streams hold, too.
+    /// In flight and long-lived are two values that cannot be read at once. If no stream began
+    /// between the reads, in flight read first is never less than the truth, and long-lived never
+    /// more; see `stream::Stream::count`. If one did, long-lived streams hold, too.
     pub(super) fn holding(&self, host: &impl Control) -> u64 {
         let sum = |which: usize| {
-            let values = self.metrics.scopes.iter().map(|(_, metrics)| host.value(metrics[which]).unwrap_or(u64::MAX));
+            let values = self
+                .metrics
+                .scopes
+                .iter()
+                .map(|(_, metrics)| host.value(metrics[which]).unwrap_or(u64::MAX));
             values.fold(0, u64::saturating_add)
         };
         let [in_flight, long_lived] = [0, 1];
@@ -102,20 +113,36 @@ impl Gate {
     }
 
     pub(super) fn survey(&self, host: &impl Control) -> Survey {
-        let wanted =
-            Wanted { scopes: &self.policy.scopes, exempts: self.policy.exempts, idle_since: self.witness.round(), busy: self.busy(host) };
+        let wanted = Wanted {
+            scopes: &self.policy.scopes,
+            exempts: self.policy.exempts,
+            idle_since: self.witness.round(),
+            busy: self.busy(host),
+        };
         self.census.survey(host, wanted)
     }
 
-    /// The counts come first, and the streams ever begun last: if none is in flight and none began since, none was there in between.
-    pub(super) fn sight(&self, host: &impl Control, now: u64, survey: &Survey, app: Option<(u64, App)>) -> Sight {
+    /// The counts come first, and the streams ever begun last: if none is in flight and none began
+    /// since, none was there in between.
+    pub(super) fn sight(
+        &self,
+        host: &impl Control,
+        now: u64,
+        survey: &Survey,
+        app: Option<(u64, App)>,
+    ) -> Sight {
         let holding = self.holding(host);
         let begun = self.total_begun(host);
         let stats = self.witness.stats(now);
         let is_complete = survey.completed >= self.witness.round();
-        // Where a counter stands still it cannot be told whether a stream that is idle now was there before.
+        // Where a counter stands still it cannot be told whether a stream that is idle now was
+        // there before.
         let can_tell = !Scope::VARIANTS.iter().any(|scope| is_rejected(host, *scope));
-        let idle = Idle { idle: if can_tell { survey.idle } else { [0; 2] }, moved: self.moved(host), is_complete };
+        let idle = Idle {
+            idle: if can_tell { survey.idle } else { [0; 2] },
+            moved: self.moved(host),
+            is_complete,
+        };
         let envoy = self.witness.count(now, idle, is_blind(survey.trust));
         let totals = if is_blind(survey.trust) { self.witness.total() } else { 0 };
         let app_seen = app.map_or(u64::MAX, |(asked, _)| asked);
@@ -132,7 +159,8 @@ impl Gate {
         }
     }
 
-    /// Whether there may be streams that no counter knows, as far as that can be told without Envoy's own count of them.
+    /// Whether there may be streams that no counter knows, as far as that can be told without
+    /// Envoy's own count of them.
     fn may_miss(&self, now: u64, survey: &Survey, stats: Option<Stats>) -> bool {
         let is_young = now.saturating_sub(survey.since) < self.policy.assumed_after;
         let Some(stats) = stats else { return is_young };
@@ -140,20 +168,41 @@ impl Gate {
         if stats.connections.is_some_and(|connections| connections <= self.callers.min(1)) {
             return false;
         }
-        // One for each worker and the main thread; a VM that never came to enter itself may be dead.
+        // One for each worker and the main thread; a VM that never came to enter itself may be
+        // dead.
         let each = stats.workers.unwrap_or(0) + 1;
         let is_missing = survey.members < each.saturating_mul(self.policy.scopes.len() as u64);
         is_young || is_missing || stats.draining.unwrap_or(0) > 0
     }
 
     /// Asks Envoy what it counts, when that matters.
-    pub(super) fn query_envoy(&mut self, host: &impl Control, now: u64, record: &Record, survey: &Survey) {
-        if self.asks_envoy() || !self.needs_envoy(host, now, record, survey) || !Questions::begin(host) {
+    pub(super) fn query_envoy(
+        &mut self,
+        host: &impl Control,
+        now: u64,
+        record: &Record,
+        survey: &Survey,
+    ) {
+        if self.asks_envoy()
+            || !self.needs_envoy(host, now, record, survey)
+            || !Questions::begin(host)
+        {
             return;
         }
         let with_totals = is_blind(survey.trust);
-        let gauges = self.metrics.gauges.iter().map(|gauge| host.value(*gauge).unwrap_or_default()).collect();
-        self.witness.ask(Before { at: now, moved: self.moved(host), gauges, heals: self.heals(host), with_totals });
+        let gauges = self
+            .metrics
+            .gauges
+            .iter()
+            .map(|gauge| host.value(*gauge).unwrap_or_default())
+            .collect();
+        self.witness.ask(Before {
+            at: now,
+            moved: self.moved(host),
+            gauges,
+            heals: self.heals(host),
+            with_totals,
+        });
         let path = if with_totals { stats::ALL } else { stats::GAUGES };
         match self.call_for(host, &self.policy.admin, "GET", path, self.stats_patience()) {
             Some(number) => self.calls.push((number, Call::Stats)),
@@ -161,8 +210,9 @@ impl Gate {
         }
     }
 
-    /// While the filter's count is not zero, or not quiet for long enough, Envoy's cannot open the gate. Where the filter's cannot be
-    /// believed, Envoy's tells what began, too, and is needed all the time.
+    /// While the filter's count is not zero, or not quiet for long enough, Envoy's cannot open the
+    /// gate. Where the filter's cannot be believed, Envoy's tells what began, too, and is needed
+    /// all the time.
     fn needs_envoy(&self, host: &impl Control, now: u64, record: &Record, survey: &Survey) -> bool {
         let is_fresh = self.witness.stats(now).is_some();
         // An answer that grew old before the counters' answers came is asked for again.
@@ -170,7 +220,8 @@ impl Gate {
         if self.passage.as_ref().is_some_and(|passage| is_due(passage.needs.question)) {
             return true;
         }
-        // What is to pass needs the next question for itself, once the latch is closed; a count that is still good is enough to try.
+        // What is to pass needs the next question for itself, once the latch is closed; a count
+        // that is still good is enough to try.
         let is_kept = self.is_telling_the_agent(record) || self.waiting.has_untried_signal();
         if is_kept && is_fresh {
             return false;
@@ -197,7 +248,8 @@ impl Gate {
         self.calls.iter().any(|(_, call)| *call == Call::Stats)
     }
 
-    /// What Envoy counts is here. Requests that hold no drain are told from others by the counters, asked after that.
+    /// What Envoy counts is here. Requests that hold no drain are told from others by the counters,
+    /// asked after that.
     pub(super) fn on_envoy_stats(&mut self, host: &impl Control, stats: Option<Stats>) {
         Questions::end(host);
         self.witness.answered(host.now(), self.census.round() + 1, stats);
@@ -216,7 +268,10 @@ impl Gate {
         let Some(app) = &self.policy.app else { return };
         let decides = self.quiet_ends(record).is_some_and(|end| self.app_asked < end && end <= now);
         let is_due = decides || now.saturating_sub(self.app_asked) >= EVERY;
-        if !record.phase.is_draining() || !is_due || self.calls.iter().any(|(_, call)| *call == Call::App) {
+        if !record.phase.is_draining()
+            || !is_due
+            || self.calls.iter().any(|(_, call)| *call == Call::App)
+        {
             return;
         }
         self.app_asked = now;
@@ -228,11 +283,14 @@ impl Gate {
 
     /// Whether the last call is yet to be made.
     pub(super) fn is_telling_the_agent(&self, record: &Record) -> bool {
-        record.phase == Phase::Drained && self.policy.finishes() && !matches!(record.finish, Step::Done | Step::Failed)
+        record.phase == Phase::Drained
+            && self.policy.finishes()
+            && !matches!(record.finish, Step::Done | Step::Failed)
     }
 }
 
-/// Whether the counters cannot tell what began in between, so that Envoy must. Those that are merely being asked can.
+/// Whether the counters cannot tell what began in between, so that Envoy must. Those that are
+/// merely being asked can.
 fn is_blind(counters: Trust) -> bool {
     !matches!(counters, Trust::Exact | Trust::Asking)
 }

@@ -2,7 +2,8 @@
 
 use crate::config::wire::Scope;
 
-/// Gauges alone: a few of many statistics. Enough where the filter knows itself whether a stream began in between.
+/// Gauges alone: a few of many statistics. Enough where the filter knows itself whether a stream
+/// began in between.
 pub(crate) const GAUGES: &str = concat!(
     "/stats?type=Gauges&filter=%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%29",
     "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.%28concurrency%7Ctotal_connections%29%29$"
@@ -42,8 +43,8 @@ impl Managers<'_> {
             return if OWN.contains(&prefix) { Place::Nowhere } else { Place::Ignored };
         }
         let only = |scope| self.scopes.iter().all(|other| *other == scope);
-        let other_direction =
-            only(Scope::Inbound) && prefix.starts_with("outbound_") || only(Scope::Outbound) && prefix.starts_with("inbound_");
+        let other_direction = only(Scope::Inbound) && prefix.starts_with("outbound_")
+            || only(Scope::Outbound) && prefix.starts_with("inbound_");
         if other_direction { Place::OtherDirection } else { Place::Here }
     }
 }
@@ -58,7 +59,8 @@ pub(crate) struct Stats {
     pub(crate) ignored: u64,
     /// Whether there are connection managers that are known to be of the other direction.
     pub(crate) splits_directions: bool,
-    /// Listeners and filter chains that were replaced, and still have time for their connections: there the module may not be.
+    /// Listeners and filter chains that were replaced, and still have time for their connections:
+    /// there the module may not be.
     pub(crate) draining: Option<u64>,
     /// Workers.
     pub(crate) workers: Option<u64>,
@@ -82,9 +84,13 @@ impl Stats {
         match name {
             "server.concurrency" => self.workers = Some(value),
             "server.total_connections" => self.connections = Some(value),
-            _ if name.starts_with("listener_manager.total_") && name.ends_with("_draining") => add(&mut self.draining, value),
+            _ if name.starts_with("listener_manager.total_") && name.ends_with("_draining") => {
+                add(&mut self.draining, value)
+            }
             _ => {
-                if let Some((prefix, what)) = name.strip_prefix("http.").and_then(|name| name.rsplit_once('.')) {
+                if let Some((prefix, what)) =
+                    name.strip_prefix("http.").and_then(|name| name.rsplit_once('.'))
+                {
                     self.take_manager(managers.place(prefix), what, value);
                 }
             }
@@ -96,7 +102,9 @@ impl Stats {
             (Place::Here, "downstream_rq_active") => add(&mut self.active, value),
             (Place::Here, "downstream_rq_total") => add(&mut self.total, value),
             (Place::Here, "downstream_cx_tx_bytes_buffered") => add(&mut self.buffered, value),
-            (Place::Ignored, "downstream_rq_active") => self.ignored = self.ignored.saturating_add(value),
+            (Place::Ignored, "downstream_rq_active") => {
+                self.ignored = self.ignored.saturating_add(value)
+            }
             (Place::OtherDirection, _) => self.splits_directions = true,
             _ => {}
         }
@@ -113,15 +121,22 @@ mod tests {
 
     use super::{Managers, Scope, Stats};
 
-    const TEXT: &str = "http.a.downstream_rq_active: 2\nhttp.b.c.downstream_rq_active: 3\nhttp.admin.downstream_rq_active: 1\n\
-        http.outbound_0.0.0.0_80.downstream_rq_active: 7\nhttp.inbound_0.0.0.0_80.downstream_rq_active: 5\nhttp.a.downstream_rq_total: 9\n\
-        server.concurrency: 4\nserver.total_connections: 6\nlistener_manager.total_listeners_draining: 1\n\
-        listener_manager.total_filter_chains_draining: 2\nnonsense\nhttp.a.downstream_rq_time: P0(1,2)\n";
+    const TEXT: &str = "http.a.downstream_rq_active: 2\nhttp.b.c.downstream_rq_active: \
+        3\nhttp.admin.downstream_rq_active: 1\n\
+        http.outbound_0.0.0.0_80.downstream_rq_active: \
+        7\nhttp.inbound_0.0.0.0_80.downstream_rq_active: 5\nhttp.a.downstream_rq_total: 9\n\
+        server.concurrency: 4\nserver.total_connections: \
+        6\nlistener_manager.total_listeners_draining: 1\n\
+        listener_manager.total_filter_chains_draining: 2\nnonsense\nhttp.a.downstream_rq_time: \
+        P0(1,2)\n";
 
     fn read(scopes: &[Scope], ignore: &[&str]) -> (Option<u64>, u64, bool) {
         let ignore: Vec<String> = ignore.iter().map(|prefix| (*prefix).into()).collect();
         let stats = Stats::read(TEXT, Managers { scopes, ignore: &ignore });
-        assert_eq!((stats.draining, stats.workers, stats.connections, stats.buffered), (Some(3), Some(4), Some(6), None));
+        assert_eq!(
+            (stats.draining, stats.workers, stats.connections, stats.buffered),
+            (Some(3), Some(4), Some(6), None)
+        );
         (stats.active, stats.ignored, stats.splits_directions)
     }
 
@@ -129,9 +144,17 @@ mod tests {
     fn sums_what_the_gate_answers_for() {
         assert_eq!(read(&[Scope::Gateway], &["admin"]), (Some(17), 0, false));
         assert_eq!(read(&[Scope::Inbound, Scope::Outbound], &["admin"]), (Some(17), 0, false));
-        assert_eq!(read(&[Scope::Inbound], &["admin"]), (Some(10), 0, true), "the other direction does not hold");
+        assert_eq!(
+            read(&[Scope::Inbound], &["admin"]),
+            (Some(10), 0, true),
+            "the other direction does not hold"
+        );
         assert_eq!(read(&[Scope::Outbound], &["admin"]), (Some(12), 0, true));
-        assert_eq!(read(&[Scope::Gateway], &["admin", "b.c"]), (Some(14), 3, false), "one that is ignored may have counted streams");
+        assert_eq!(
+            read(&[Scope::Gateway], &["admin", "b.c"]),
+            (Some(14), 3, false),
+            "one that is ignored may have counted streams"
+        );
     }
 
     #[wasm_bindgen_test(unsupported = test)]

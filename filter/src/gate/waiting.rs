@@ -68,7 +68,11 @@ impl Waiting {
 
     /// The latest question to Envoy whose answer is waited for now.
     pub(crate) fn wanted_question(&self) -> Option<u64> {
-        self.0.iter().filter(|waiter| waiter.what != For::Opening).map(|waiter| waiter.needs.question).max()
+        self.0
+            .iter()
+            .filter(|waiter| waiter.what != For::Opening)
+            .map(|waiter| waiter.needs.question)
+            .max()
     }
 
     /// Whether somebody waits for fresh answers, and not for the end.
@@ -78,7 +82,8 @@ impl Waiting {
 
     /// How many streams must be listed for whoever waits for that.
     pub(crate) fn longest_listing(&self) -> usize {
-        let length = |waiter: &Waiter| if let For::Listing(length) = waiter.what { length } else { 0 };
+        let length =
+            |waiter: &Waiter| if let For::Listing(length) = waiter.what { length } else { 0 };
         self.0.iter().map(length).max().unwrap_or_default()
     }
 

@@ -1,4 +1,5 @@
-//! Envoy's own count as the second witness: what it was at a moment, beside what the gate knew just before.
+//! Envoy's own count as the second witness: what it was at a moment, beside what the gate knew just
+//! before.
 
 use super::machine::EnvoyCount;
 use super::stats::Stats;
@@ -45,7 +46,8 @@ pub(crate) struct Witness {
     last: Option<Sample>,
     /// Of the sample before the last: how many requests there had ever been, if none was in flight.
     still: Option<u64>,
-    /// Whether Envoy has ever told its count. Then it exports it, and an answer that is missing is no reason to do without.
+    /// Whether Envoy has ever told its count. Then it exports it, and an answer that is missing is
+    /// no reason to do without.
     has_counted: bool,
     /// How many requests there had ever been when that was told last.
     total: u64,
@@ -94,17 +96,27 @@ impl Witness {
     pub(crate) fn answered(&mut self, now: u64, round: u64, stats: Option<Stats>) {
         match (stats, self.asked.take()) {
             (Some(stats), Some(before)) => {
-                self.still = self.last.take().and_then(|last| last.stats.total.filter(|_| last.stats.active == Some(0)));
+                self.still = self
+                    .last
+                    .take()
+                    .and_then(|last| last.stats.total.filter(|_| last.stats.active == Some(0)));
                 self.has_counted |= stats.active.is_some();
                 self.total = stats.total.unwrap_or(self.total);
-                self.last = Some(Sample { number: self.asks, took: now.saturating_sub(before.at), before, round, stats });
+                self.last = Some(Sample {
+                    number: self.asks,
+                    took: now.saturating_sub(before.at),
+                    before,
+                    round,
+                    stats,
+                });
                 self.failures = 0;
             }
             _ => self.failures = self.failures.saturating_add(1),
         }
     }
 
-    /// How many requests there had ever been; it only grows, so an old answer is no other than a new one where none began.
+    /// How many requests there had ever been; it only grows, so an old answer is no other than a
+    /// new one where none began.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
@@ -151,7 +163,8 @@ impl Witness {
         }
     }
 
-    /// Requests that hold. `needs_totals`: the filter does not tell what began in between, so Envoy must.
+    /// Requests that hold. `needs_totals`: the filter does not tell what began in between, so Envoy
+    /// must.
     pub(crate) fn count(&self, now: u64, idle: Idle, needs_totals: bool) -> EnvoyCount {
         let Some(sample) = self.fresh(now) else {
             let is_absent = self.is_missing() || self.last.is_some() && !self.has_counted;
@@ -172,8 +185,8 @@ impl Witness {
         }
     }
 
-    /// The gauges at a moment when no request was in flight in Envoy, nor had been for a while: all that they showed then had leaked.
-    /// With how often a count had been put right before.
+    /// The gauges at a moment when no request was in flight in Envoy, nor had been for a while: all
+    /// that they showed then had leaked. With how often a count had been put right before.
     pub(crate) fn leaked(&self, now: u64) -> Option<(&[u64], u64)> {
         let sample = self.fresh(now)?;
         let stats = &sample.stats;
@@ -183,9 +196,10 @@ impl Witness {
 }
 
 impl Sample {
-    /// Requests of this sample that need not be waited for. Streams that are there after it and did not begin since it was asked for were
-    /// in it. Where connection managers of the other direction are left out, so are the streams of other scopes; and each request in one
-    /// that the operator ignores may be one of them.
+    /// Requests of this sample that need not be waited for. Streams that are there after it and did
+    /// not begin since it was asked for were in it. Where connection managers of the other
+    /// direction are left out, so are the streams of other scopes; and each request in one that the
+    /// operator ignores may be one of them.
     fn allowance(&self, after: Idle) -> u64 {
         let stayed = |side: usize| {
             let began = after.moved[side].saturating_sub(self.before.moved[side]);
@@ -203,7 +217,13 @@ mod tests {
     use super::{Before, EnvoyCount, Idle, Stats, Witness};
 
     fn ask(witness: &mut Witness, at: u64, moved: u64, gauge: u64) {
-        witness.ask(Before { at, moved: [moved, 0], gauges: vec![gauge], heals: 0, with_totals: true });
+        witness.ask(Before {
+            at,
+            moved: [moved, 0],
+            gauges: vec![gauge],
+            heals: 0,
+            with_totals: true,
+        });
     }
 
     fn sees(witness: &mut Witness, (at, moved, gauge): (u64, u64, u64), stats: Stats) {
@@ -224,24 +244,47 @@ mod tests {
         let mut witness = Witness::default();
         sees(&mut witness, (100, 7, 0), counted(3, 9));
         assert_eq!(witness.count(110, idle(2, 7), true), EnvoyCount::Holds(1));
-        assert_eq!(witness.count(110, idle(1, 7), true), EnvoyCount::Holds(2), "one of them has ended");
-        assert_eq!(witness.count(110, idle(2, 8), true), EnvoyCount::Holds(2), "one of them may be another");
-        assert_eq!(witness.count(110, Idle { is_complete: false, ..idle(2, 8) }, true), EnvoyCount::Asking);
+        assert_eq!(
+            witness.count(110, idle(1, 7), true),
+            EnvoyCount::Holds(2),
+            "one of them has ended"
+        );
+        assert_eq!(
+            witness.count(110, idle(2, 8), true),
+            EnvoyCount::Holds(2),
+            "one of them may be another"
+        );
+        assert_eq!(
+            witness.count(110, Idle { is_complete: false, ..idle(2, 8) }, true),
+            EnvoyCount::Asking
+        );
         assert_eq!(witness.count(110, idle(3, 7), true), EnvoyCount::Holds(0));
         assert_eq!(witness.count(5_000, idle(2, 7), true), EnvoyCount::Asking, "too old");
-        assert_eq!(witness.count(50, idle(3, 7), true), EnvoyCount::Asking, "a time to come is no fresh one");
+        assert_eq!(
+            witness.count(50, idle(3, 7), true),
+            EnvoyCount::Asking,
+            "a time to come is no fresh one"
+        );
     }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn an_idle_stream_elsewhere_is_not_taken_off_here() {
         let mut witness = Witness::default();
         sees(&mut witness, (100, 7, 0), Stats { ignored: 1, ..counted(1, 9) });
-        assert_eq!(witness.count(110, idle(1, 7), true), EnvoyCount::Holds(1), "it may be in the one that is ignored");
+        assert_eq!(
+            witness.count(110, idle(1, 7), true),
+            EnvoyCount::Holds(1),
+            "it may be in the one that is ignored"
+        );
         let outbound = Idle { idle: [0, 1], moved: [7, 0], is_complete: true };
         sees(&mut witness, (120, 7, 0), counted(1, 9));
         assert_eq!(witness.count(130, outbound, true), EnvoyCount::Holds(0));
         sees(&mut witness, (140, 7, 0), Stats { splits_directions: true, ..counted(1, 9) });
-        assert_eq!(witness.count(150, outbound, true), EnvoyCount::Holds(1), "it is in the other direction's");
+        assert_eq!(
+            witness.count(150, outbound, true),
+            EnvoyCount::Holds(1),
+            "it is in the other direction's"
+        );
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -254,12 +297,20 @@ mod tests {
         assert_eq!(witness.count(9_000, idle(0, 0), false), EnvoyCount::Absent);
         sees(&mut witness, (9_000, 0, 0), Stats { active: Some(0), ..Stats::default() });
         assert_eq!(witness.count(9_001, idle(0, 0), false), EnvoyCount::Holds(0));
-        assert_eq!(witness.count(9_001, idle(0, 0), true), EnvoyCount::Absent, "it does not tell what began in between");
+        assert_eq!(
+            witness.count(9_001, idle(0, 0), true),
+            EnvoyCount::Absent,
+            "it does not tell what began in between"
+        );
         for _ in 0..9 {
             ask(&mut witness, 9_100, 0, 0);
             witness.answered(9_101, 1, None);
         }
-        assert_eq!(witness.count(19_000, idle(0, 0), false), EnvoyCount::Asking, "it is known to export it");
+        assert_eq!(
+            witness.count(19_000, idle(0, 0), false),
+            EnvoyCount::Asking,
+            "it is known to export it"
+        );
         assert!(!witness.is_missing());
     }
 

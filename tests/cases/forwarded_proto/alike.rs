@@ -1,5 +1,5 @@
-//! The module's own decision, in plain Rust, against Envoy's matchers as they are rendered: many policies, each with a listener in one
-//! Envoy, and many requests that nobody would write by hand.
+//! The module's own decision, in plain Rust, against Envoy's matchers as they are rendered: many
+//! policies, each with a listener in one Envoy, and many requests that nobody would write by hand.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -31,21 +31,33 @@ const ROUTE: &str = "x-route";
 
 pub(super) async fn both_engines_decide_alike(lab: &Lab) -> Outcome {
     let mut rng = Rng::with_seed(SEED);
-    let policies: Vec<Policy> = (0..POLICIES).map(|number| Policy::any(&mut rng, number)).collect::<Outcome<_>>()?;
+    let policies: Vec<Policy> =
+        (0..POLICIES).map(|number| Policy::any(&mut rng, number)).collect::<Outcome<_>>()?;
     let upstream = Upstream::start().await?;
     let mut bootstrap = Bootstrap::new().cluster(cluster::h1("upstream", upstream.h1()));
     for policy in &policies {
         bootstrap = bootstrap.listener(policy.listener()?);
     }
-    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options { concurrency: 1, ..Options::default() }).await?;
+    let envoy = Envoy::start(
+        &lab.envoy,
+        bootstrap.build(),
+        Options { concurrency: 1, ..Options::default() },
+    )
+    .await?;
     let mut decided = [0; 3];
     for policy in &policies {
         let to = envoy.address(&policy.name).await?;
         for peer in PEERS {
-            policy.asked_from(peer.parse()?, to, &mut rng, &mut decided).await.with_context(|| format!("{}, from {peer}", policy.text))?;
+            policy
+                .asked_from(peer.parse()?, to, &mut rng, &mut decided)
+                .await
+                .with_context(|| format!("{}, from {peer}", policy.text))?;
         }
     }
-    ensure!(decided.iter().all(|count| *count > POLICIES * REQUESTS / 10), "https, http and fallback: {decided:?} are too few of one");
+    ensure!(
+        decided.iter().all(|count| *count > POLICIES * REQUESTS / 10),
+        "https, http and fallback: {decided:?} are too few of one"
+    );
     Ok(())
 }
 
@@ -62,8 +74,10 @@ impl Policy {
     fn any(rng: &mut Rng, number: usize) -> Outcome<Self> {
         let place = [Place::Gateway, Place::Patches, Place::Bootstrap][number % 3];
         let fallbacks = ["connection", "connection", "http", "keep"];
-        let (fallback, mut silent) = (one(rng, &fallbacks), one(rng, &["http", "http", "connection", "keep"]));
-        // Matchers keep the peer's own header, or replace it with the connection's scheme; not now this, now that.
+        let (fallback, mut silent) =
+            (one(rng, &fallbacks), one(rng, &["http", "http", "connection", "keep"]));
+        // Matchers keep the peer's own header, or replace it with the connection's scheme; not now
+        // this, now that.
         if [fallback, silent].contains(&"keep") && [fallback, silent].contains(&"connection") {
             silent = "http";
         }
@@ -76,15 +90,18 @@ impl Policy {
             "silent": silent,
         } });
         let text = text.to_string();
-        let config = config::parse(text.as_bytes()).map_err(|refused| crate::support::failure::Failure::new(refused.to_string()))?;
+        let config = config::parse(text.as_bytes())
+            .map_err(|refused| crate::support::failure::Failure::new(refused.to_string()))?;
         let overwrites = rng.bool();
         Ok(Self { name: format!("policy-{number}"), text, config, place, overwrites })
     }
 
     fn listener(&self) -> Outcome<Listener> {
-        let form = engines::native(&self.text, self.place)?.map_err(crate::support::failure::Failure::new)?;
+        let form = engines::native(&self.text, self.place)?
+            .map_err(crate::support::failure::Failure::new)?;
         let route = |name: &str| {
-            let told = |header: &str, value: &str| json!({ "header": { "key": header, "value": value } });
+            let told =
+                |header: &str, value: &str| json!({ "header": { "key": header, "value": value } });
             let told = json!([told(ROUTE, name), told(SEEN, &format!("%REQ({PROTO})%"))]);
             Route::prefix("/").direct(200, "").with("/response_headers_to_add", told)
         };
@@ -101,26 +118,59 @@ impl Policy {
         Ok(Listener::new(&self.name, form.filters.into_iter().fold(hcm, Hcm::filter)))
     }
 
-    async fn asked_from(&self, from: IpAddr, to: SocketAddr, rng: &mut Rng, decided: &mut [usize; 3]) -> Outcome {
+    async fn asked_from(
+        &self,
+        from: IpAddr,
+        to: SocketAddr,
+        rng: &mut Rng,
+        decided: &mut [usize; 3],
+    ) -> Outcome {
         let policy = self.config.forwarded_proto().context("a policy")?;
         let trusted = policy.trust.peers.contains(from);
-        let mut connection = Connection::open(Way { to, from, protocol: Protocol::H1, proxied_for: None, tls: None }).await?;
+        let mut connection = Connection::open(Way {
+            to,
+            from,
+            protocol: Protocol::H1,
+            proxied_for: None,
+            tls: None,
+        })
+        .await?;
         let names: Vec<&str> = policy.sources.iter().map(|source| source.header.as_str()).collect();
         for _ in 0..REQUESTS {
             let lines = request(rng, &names);
             let map = as_the_module_sees_it(&lines);
             let scheme = policy.decide(Headers::new(&map), trusted, Scheme::Http);
             let known = policy.decide(Headers::new(&map), trusted, Scheme::Https);
-            decided[if scheme != known || scheme.is_none() { 2 } else { usize::from(scheme == Some(Scheme::Http)) }] += 1;
-            let Some(expected) = scheme.map(|scheme| scheme.name().into()).or_else(|| self.kept(&lines)) else { continue };
+            decided[if scheme != known || scheme.is_none() {
+                2
+            } else {
+                usize::from(scheme == Some(Scheme::Http))
+            }] += 1;
+            let Some(expected) =
+                scheme.map(|scheme| scheme.name().into()).or_else(|| self.kept(&lines))
+            else {
+                continue;
+            };
             for path in ["/", "/redirect/"] {
                 let answer = connection.get("test", path, &lines).await?;
-                let told: Vec<String> = lines.iter().map(|line| format!("{}: {}", line.name, shown(&line.value))).collect();
+                let told: Vec<String> = lines
+                    .iter()
+                    .map(|line| format!("{}: {}", line.name, shown(&line.value)))
+                    .collect();
                 let told = format!("{path} with {}", told.join(" "));
-                let seen = answer.headers.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(SEEN)).map(|(_, value)| value.as_slice());
+                let seen = answer
+                    .headers
+                    .0
+                    .iter()
+                    .find(|(name, _)| name.eq_ignore_ascii_case(SEEN))
+                    .map(|(_, value)| value.as_slice());
                 ensure_eq!(seen.map(shown), Some(shown(&expected)), "{PROTO} of {told}");
                 let route = if expected == b"https" { "https" } else { "http" };
-                ensure_eq!(answer.headers.get(ROUTE).as_deref(), Some(route), "the route of {told}");
+                ensure_eq!(
+                    answer.headers.get(ROUTE).as_deref(),
+                    Some(route),
+                    "the route of {told}"
+                );
             }
         }
         Ok(())
@@ -128,9 +178,14 @@ impl Policy {
 }
 
 impl Policy {
-    /// What Envoy itself leaves there; nothing where the peer's own header is empty, and Envoy leaves even that.
+    /// What Envoy itself leaves there; nothing where the peer's own header is empty, and Envoy
+    /// leaves even that.
     fn kept(&self, lines: &[Line]) -> Option<Vec<u8>> {
-        let own: Vec<&[u8]> = lines.iter().filter(|line| line.name == PROTO).map(|line| line.value.as_slice()).collect();
+        let own: Vec<&[u8]> = lines
+            .iter()
+            .filter(|line| line.name == PROTO)
+            .map(|line| line.value.as_slice())
+            .collect();
         if self.overwrites || own.is_empty() || matches!(self.place, Place::Bootstrap) {
             return Some(b"http".to_vec());
         }
@@ -252,13 +307,20 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     value.trim_ascii().to_vec()
 }
 
-/// The peer's own header saved, as the early mutation does it: its lines in one, and nothing of an empty one.
+/// The peer's own header saved, as the early mutation does it: its lines in one, and nothing of an
+/// empty one.
 fn as_the_module_sees_it(lines: &[Line]) -> Vec<u8> {
-    let own: Vec<&[u8]> =
-        lines.iter().filter(|line| line.name == PROTO && !line.value.is_empty()).map(|line| line.value.as_slice()).collect();
+    let own: Vec<&[u8]> = lines
+        .iter()
+        .filter(|line| line.name == PROTO && !line.value.is_empty())
+        .map(|line| line.value.as_slice())
+        .collect();
     let saved = (!own.is_empty()).then(|| ("x-laststream-forwarded-proto", own.join(&b',')));
-    let others = lines.iter().filter(|line| line.name != PROTO && line.name != "x-laststream-forwarded-proto");
-    let all: Vec<(&str, Vec<u8>)> = others.map(|line| (line.name.as_str(), line.value.clone())).chain(saved).collect();
+    let others = lines
+        .iter()
+        .filter(|line| line.name != PROTO && line.name != "x-laststream-forwarded-proto");
+    let all: Vec<(&str, Vec<u8>)> =
+        others.map(|line| (line.name.as_str(), line.value.clone())).chain(saved).collect();
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
     let mut map = u32::try_from(all.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
     for (name, value) in &all {

@@ -13,7 +13,8 @@ pub(super) struct Line {
 pub(super) fn spans(cell: &str) -> Outcome<Vec<&str>> {
     let parts: Vec<&str> = cell.split('`').collect();
     ensure!(parts.len() % 2 == 1, "a backtick without its twin in {cell:?}");
-    let outside = parts.iter().step_by(2).all(|text| text.bytes().all(|byte| matches!(byte, b' ' | b',')));
+    let outside =
+        parts.iter().step_by(2).all(|text| text.bytes().all(|byte| matches!(byte, b' ' | b',')));
     ensure!(outside, "something stands outside of the code spans in {cell:?}");
     let inside: Vec<&str> = parts.into_iter().skip(1).step_by(2).collect();
     ensure!(inside.iter().all(|span| !span.is_empty()), "an empty code span in {cell:?}");
@@ -33,14 +34,20 @@ pub(super) fn lines(cell: &str) -> Outcome<Vec<Line>> {
 }
 
 fn line(span: &str) -> Outcome<Line> {
-    let colon = span.get(1..).and_then(|rest| rest.find(':')).with_context(|| format!("no colon in {span:?}"))? + 1;
+    let colon = span
+        .get(1..)
+        .and_then(|rest| rest.find(':'))
+        .with_context(|| format!("no colon in {span:?}"))?
+        + 1;
     let (name, value) = (&span[..colon], &span[colon + 1..]);
     ensure!(!name.contains(' '), "a blank in the name of {span:?}: write `\\s`, if it is meant");
     let name = String::from_utf8(bytes(name)?)?;
     if value.is_empty() {
         return Ok(Line { name, value: Vec::new() });
     }
-    let value = value.strip_prefix(' ').with_context(|| format!("no blank behind the colon of {span:?}"))?;
+    let value = value
+        .strip_prefix(' ')
+        .with_context(|| format!("no blank behind the colon of {span:?}"))?;
     ensure!(!value.is_empty(), "write an empty value without a blank: `{name}:`");
     Ok(Line { name, value: bytes(value)? })
 }
@@ -53,7 +60,8 @@ pub(super) fn bytes(text: &str) -> Outcome<Vec<u8>> {
     while let Some(at) = rest.find('\\') {
         bytes.extend_from_slice(&rest.as_bytes()[..at]);
         let escape = &rest[at + 1..];
-        let length = escaped(escape, &mut bytes).with_context(|| format!("the escape at {escape:?} of {text:?} is not known"))?;
+        let length = escaped(escape, &mut bytes)
+            .with_context(|| format!("the escape at {escape:?} of {text:?} is not known"))?;
         rest = &escape[length..];
     }
     bytes.extend_from_slice(rest.as_bytes());
@@ -87,7 +95,11 @@ fn escaped(escape: &str, bytes: &mut Vec<u8>) -> Option<usize> {
 /// The bytes as they would be written in a cell.
 pub(super) fn shown(bytes: &[u8]) -> String {
     const LONGEST: usize = 120;
-    let mut text: String = bytes.iter().take(LONGEST).map(|&byte| if byte == b'\\' { r"\\".into() } else { one_shown(byte) }).collect();
+    let mut text: String = bytes
+        .iter()
+        .take(LONGEST)
+        .map(|&byte| if byte == b'\\' { r"\\".into() } else { one_shown(byte) })
+        .collect();
     if bytes.len() > LONGEST {
         text.push_str(&format!("… ({} bytes)", bytes.len()));
     }

@@ -44,7 +44,9 @@ pub(super) struct Answer {
 
 impl Connection {
     pub(super) async fn open(way: Way) -> Outcome<Self> {
-        let (IpAddr::V4(from), SocketAddr::V4(_)) = (way.from, way.to) else { return over_ipv6(way).await };
+        let (IpAddr::V4(from), SocketAddr::V4(_)) = (way.from, way.to) else {
+            return over_ipv6(way).await;
+        };
         if way.protocol == Protocol::H3 {
             let tls = way.tls.context("QUIC without certificates")?;
             return Ok(Self::H3(Box::new(h3::Client::connect(way.to, &tls).await?)));
@@ -60,11 +62,14 @@ impl Connection {
         }
         match way.protocol {
             Protocol::H2 => Ok(Self::H2(Box::new(h2::Client::over(connect).await?))),
-            _ => Ok(Self::H1(Box::new(Wire::new(within(PATIENCE, "opening a connection", connect.io()).await?)))),
+            _ => Ok(Self::H1(Box::new(Wire::new(
+                within(PATIENCE, "opening a connection", connect.io()).await?,
+            )))),
         }
     }
 
-    /// One exchange with that virtual host. The path carries the row, for the upstream to be recognised by.
+    /// One exchange with that virtual host. The path carries the row, for the upstream to be
+    /// recognised by.
     pub(super) async fn get(&mut self, host: &str, path: &str, lines: &[Line]) -> Outcome<Answer> {
         match self {
             Self::H1(wire) => within(PATIENCE, "an answer", http1(wire, host, path, lines)).await,
@@ -83,13 +88,17 @@ impl Connection {
 async fn over_ipv6(way: Way) -> Outcome<Connection> {
     let socket = TcpSocket::new_v6()?;
     socket.bind((way.from, 0).into()).with_context(|| format!("binding to {}", way.from))?;
-    let tcp = within(PATIENCE, "opening a connection", async { Ok(socket.connect(way.to).await?) }).await?;
+    let tcp = within(PATIENCE, "opening a connection", async { Ok(socket.connect(way.to).await?) })
+        .await?;
     Ok(Connection::H1(Box::new(Wire::new(Io::Plain(tcp)))))
 }
 
 /// Byte for byte. A `:scheme` makes the target absolute, which is how HTTP/1 tells one.
 async fn http1(wire: &mut Wire, host: &str, path: &str, lines: &[Line]) -> Outcome<Answer> {
-    let scheme = lines.iter().find(|line| line.name == ":scheme").map(|line| String::from_utf8_lossy(&line.value));
+    let scheme = lines
+        .iter()
+        .find(|line| line.name == ":scheme")
+        .map(|line| String::from_utf8_lossy(&line.value));
     let target = scheme.map_or(path.to_owned(), |scheme| format!("{scheme}://{host}{path}"));
     let mut bytes = format!("GET {target} HTTP/1.1\r\nhost: {host}\r\n").into_bytes();
     for line in lines.iter().filter(|line| line.name != ":scheme") {
@@ -98,20 +107,35 @@ async fn http1(wire: &mut Wire, host: &str, path: &str, lines: &[Line]) -> Outco
     bytes.extend_from_slice(b"\r\n");
     wire.send(&bytes).await?;
     let Some(head) = wire.head().await? else { fail!("the connection ended without an answer") };
-    let status = head.word(1).parse().map_err(|_| Failure::new(format!("no status line: {:?}", head.start)))?;
+    let status = head
+        .word(1)
+        .parse()
+        .map_err(|_| Failure::new(format!("no status line: {:?}", head.start)))?;
     wire.body(Framing::of_response(&head, "GET", status)).await?;
     Ok(Answer { status, headers: head.headers })
 }
 
 /// For HTTP/2 and HTTP/3.
-pub(super) fn request(scheme: &str, host: &str, path: &str, lines: &[Line]) -> Outcome<Request<()>> {
+pub(super) fn request(
+    scheme: &str,
+    host: &str,
+    path: &str,
+    lines: &[Line],
+) -> Outcome<Request<()>> {
     ensure!(lines.iter().all(|line| line.name != "connection"), "`connection` belongs to HTTP/1");
-    let given = lines.iter().find(|line| line.name == ":scheme").map(|line| String::from_utf8_lossy(&line.value).into_owned());
+    let given = lines
+        .iter()
+        .find(|line| line.name == ":scheme")
+        .map(|line| String::from_utf8_lossy(&line.value).into_owned());
     let mut request = Request::new(());
-    *request.uri_mut() = format!("{}://{host}{path}", given.as_deref().unwrap_or(scheme)).parse()?;
+    *request.uri_mut() =
+        format!("{}://{host}{path}", given.as_deref().unwrap_or(scheme)).parse()?;
     for line in lines.iter().filter(|line| line.name != ":scheme") {
-        let name = HeaderName::from_bytes(line.name.as_bytes()).with_context(|| line.name.clone())?;
-        request.headers_mut().append(name, HeaderValue::from_bytes(&line.value).with_context(|| line.name.clone())?);
+        let name =
+            HeaderName::from_bytes(line.name.as_bytes()).with_context(|| line.name.clone())?;
+        request
+            .headers_mut()
+            .append(name, HeaderValue::from_bytes(&line.value).with_context(|| line.name.clone())?);
     }
     Ok(request)
 }

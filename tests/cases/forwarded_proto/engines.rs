@@ -1,4 +1,5 @@
-//! Who restores the scheme in a listener: the module, or what is rendered of the same policy for Envoy's own matchers.
+//! Who restores the scheme in a listener: the module, or what is rendered of the same policy for
+//! Envoy's own matchers.
 
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
@@ -30,7 +31,9 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
     const REMOTE: &str = "https://test/plugin.wasm";
     let (placement, module, kind) = match place {
         Place::Gateway => (json!({ "gateway": {} }), REMOTE, Kind::EnvoyFilter),
-        Place::Patches => (json!({ "envoy_gateway": { "gateway": "g" } }), REMOTE, Kind::EnvoyGateway),
+        Place::Patches => {
+            (json!({ "envoy_gateway": { "gateway": "g" } }), REMOTE, Kind::EnvoyGateway)
+        }
         Place::Bootstrap => (json!({ "envoy": {} }), "/plugin.wasm", Kind::Envoy),
     };
     let mut policy = json!({ "engine": "native", "namespace": "test", "placement": placement, "module": module });
@@ -47,9 +50,15 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).with_context(|| text.clone())?;
     let document = documents.last().context("no document")?;
     let form = match place {
-        Place::Gateway => of_patches(document["spec"]["configPatches"].as_array().context("no patches")?),
-        Place::Patches => of_json_patches(document["spec"]["jsonPatches"].as_array().context("no patches")?),
-        Place::Bootstrap => of_manager(&document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]),
+        Place::Gateway => {
+            of_patches(document["spec"]["configPatches"].as_array().context("no patches")?)
+        }
+        Place::Patches => {
+            of_json_patches(document["spec"]["jsonPatches"].as_array().context("no patches")?)
+        }
+        Place::Bootstrap => of_manager(
+            &document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"],
+        ),
     }?;
     ensure!(!form.filters.is_empty(), "no filter in {text}");
     Ok(Ok(form))
@@ -61,7 +70,9 @@ fn of_patches(patches: &[Value]) -> Outcome<Form> {
     for patch in patches {
         let value = &patch["patch"]["value"];
         match patch["applyTo"].as_str() {
-            Some("HTTP_FILTER") if value.get("typed_config").is_some() => form.filters.insert(0, value.clone()),
+            Some("HTTP_FILTER") if value.get("typed_config").is_some() => {
+                form.filters.insert(0, value.clone())
+            }
             Some("NETWORK_FILTER") => form.early = mutations(&value["typed_config"]),
             Some("EXTENSION_CONFIG" | "HTTP_FILTER" | "LISTENER" | "ROUTE_CONFIGURATION") => {}
             other => fail!("a patch for {other:?}"),
@@ -74,7 +85,8 @@ fn of_patches(patches: &[Value]) -> Outcome<Form> {
 fn of_json_patches(patches: &[Value]) -> Outcome<Form> {
     let mut form = Form { early: None, filters: Vec::new() };
     for patch in patches {
-        let (path, value) = (patch["operation"]["path"].as_str().unwrap_or_default(), &patch["operation"]["value"]);
+        let (path, value) =
+            (patch["operation"]["path"].as_str().unwrap_or_default(), &patch["operation"]["value"]);
         if path.ends_with("/http_filters/0") {
             form.filters.insert(0, value.clone());
         } else if path.ends_with("/early_header_mutation_extensions") {
@@ -88,7 +100,9 @@ fn of_json_patches(patches: &[Value]) -> Outcome<Form> {
 
 fn of_manager(manager: &Value) -> Outcome<Form> {
     let filters = manager["http_filters"].as_array().context("no filters")?;
-    let own = |filter: &&Value| filter["name"].as_str().is_some_and(|name| name.starts_with("laststream-"));
+    let own = |filter: &&Value| {
+        filter["name"].as_str().is_some_and(|name| name.starts_with("laststream-"))
+    };
     Ok(Form { early: mutations(manager), filters: filters.iter().filter(own).cloned().collect() })
 }
 

@@ -11,13 +11,23 @@ use crate::support::failure::{Context as _, Outcome, ensure, fail};
 pub(super) const TO_HTTP1: &str = "app.test";
 pub(super) const TO_HTTP2: &str = "app-http2.test";
 pub(super) const TLS_ONLY: &str = "tls-only.test";
-/// Envoy follows a redirect of its upstream itself, and the request goes through all filters a second time.
+/// Envoy follows a redirect of its upstream itself, and the request goes through all filters a
+/// second time.
 pub(super) const REDIRECTED: &str = "redirected.test";
 /// Tells the client which route was chosen.
 pub(super) const ROUTE: &str = "x-route";
 
-const COLUMNS: [&str; 9] =
-    ["listener", "use_remote_address", "hops", "connection", "address", "saves", "direct peer", "appends port", "stands for"];
+const COLUMNS: [&str; 9] = [
+    "listener",
+    "use_remote_address",
+    "hops",
+    "connection",
+    "address",
+    "saves",
+    "direct peer",
+    "appends port",
+    "stands for",
+];
 
 /// A named way to set a listener up.
 pub(super) struct Setup {
@@ -81,12 +91,19 @@ pub(super) const TEXT: &str = include_str!("listeners.md");
 
 pub(super) fn read(text: &str) -> Outcome<Vec<Setup>> {
     let sections = markdown::sections(text, &[]).context("listeners.md")?;
-    let grid = sections.iter().find_map(|section| section.table.as_ref()).context("listeners.md has no table")?;
+    let grid = sections
+        .iter()
+        .find_map(|section| section.table.as_ref())
+        .context("listeners.md has no table")?;
     grid.check_columns(&COLUMNS, &[])?;
     let mut setups: Vec<Setup> = Vec::new();
     for (line, row) in &grid.rows {
         let setup = setup(grid, row).with_context(|| format!("listeners.md, line {line}"))?;
-        ensure!(setups.iter().all(|other| other.name != setup.name), "the listener `{}` is there twice", setup.name);
+        ensure!(
+            setups.iter().all(|other| other.name != setup.name),
+            "the listener `{}` is there twice",
+            setup.name
+        );
         setups.push(setup);
     }
     Ok(setups)
@@ -100,7 +117,10 @@ fn setup(grid: &Grid<'_>, row: &[&str]) -> Outcome<Setup> {
         other => fail!("`{column}` is `{other}`, which is neither yes nor no"),
     };
     let connection = cell("connection");
-    let transport = Transport::WORDS.iter().find(|(word, _)| *word == connection).map(|(_, transport)| *transport);
+    let transport = Transport::WORDS
+        .iter()
+        .find(|(word, _)| *word == connection)
+        .map(|(_, transport)| *transport);
     ensure!(!cell("stands for").is_empty(), "an empty reason");
     Ok(Setup {
         name: super::cells::span(cell("listener"))?.into(),
@@ -130,7 +150,8 @@ impl Setup {
         self.saves != Saves::Nothing && self.tells_peer
     }
 
-    /// What the set-up has around the module; the teller tells it the direct peer, where the listener has that.
+    /// What the set-up has around the module; the teller tells it the direct peer, where the
+    /// listener has that.
     pub(super) fn around(&self, module: Value, teller: Value) -> Form {
         let filters = self.tells_peer.then_some(teller).into_iter().chain([module]).collect();
         Form { early: saving(self.saves), filters }
@@ -142,7 +163,9 @@ impl Setup {
         let hcm = self.connection_manager(name, form);
         let mutual = |hcm| Listener::new(name, hcm).mutual_tls(server, authority);
         let context = "/filter_chains/0/transport_socket/typed_config";
-        let optional = |listener: Listener| listener.with(&format!("{context}/require_client_certificate"), json!(false));
+        let optional = |listener: Listener| {
+            listener.with(&format!("{context}/require_client_certificate"), json!(false))
+        };
         let listener = match self.transport {
             Transport::Plain => Listener::new(name, hcm),
             Transport::Proxied => Listener::new(name, hcm).proxy_protocol(),
@@ -151,14 +174,20 @@ impl Setup {
             Transport::Mutual => mutual(hcm),
             Transport::OptionalCertificate => optional(mutual(hcm)),
             Transport::AnyCertificate => {
-                let verification = format!("{context}/common_tls_context/validation_context/trust_chain_verification");
+                let verification = format!(
+                    "{context}/common_tls_context/validation_context/trust_chain_verification"
+                );
                 optional(mutual(hcm)).with(&verification, json!("ACCEPT_UNTRUSTED"))
             }
             Transport::Quic => Listener::quic(name, hcm, server),
         };
         let socket = "/address/socket_address";
         let listener = listener.with(&format!("{socket}/address"), json!(self.address));
-        if self.address == "::" { listener.with(&format!("{socket}/ipv4_compat"), json!(true)) } else { listener }
+        if self.address == "::" {
+            listener.with(&format!("{socket}/ipv4_compat"), json!(true))
+        } else {
+            listener
+        }
     }
 
     fn connection_manager(&self, name: &str, form: Form) -> Hcm {
@@ -172,11 +201,14 @@ impl Setup {
     }
 }
 
-/// Saves what the peer sent before Envoy overwrites it. An empty value is no value: without the removal a forged one would stay.
+/// Saves what the peer sent before Envoy overwrites it. An empty value is no value: without the
+/// removal a forged one would stay.
 fn saving(saves: Saves) -> Option<Value> {
-    let header = json!({ "key": "x-laststream-forwarded-proto", "value": "%REQ(x-forwarded-proto)%" });
+    let header =
+        json!({ "key": "x-laststream-forwarded-proto", "value": "%REQ(x-forwarded-proto)%" });
     let append = json!({ "header": header, "append_action": "APPEND_IF_EXISTS_OR_ADD", "keep_empty_value": false });
-    let (remove, append) = (json!({ "remove": "x-laststream-forwarded-proto" }), json!({ "append": append }));
+    let (remove, append) =
+        (json!({ "remove": "x-laststream-forwarded-proto" }), json!({ "append": append }));
     match saves {
         Saves::Nothing => None,
         Saves::Copy => Some(json!([remove, append])),
@@ -190,14 +222,20 @@ fn virtual_hosts() -> Value {
             let told = json!([{ "header": { "key": ROUTE, "value": name } }]);
             Route::prefix("/").cluster(cluster).name(name).with("/response_headers_to_add", told)
         };
-        let routes = [route("https").header("x-forwarded-proto", "https").build(), route("http").build()];
+        let routes =
+            [route("https").header("x-forwarded-proto", "https").build(), route("http").build()];
         json!({ "name": domain, "domains": [domain], "require_tls": require_tls, "routes": routes })
     };
     let mut redirected = host(REDIRECTED, "http1", "NONE");
     if let Some(routes) = redirected["routes"].as_array_mut() {
         routes.insert(0, followed().build());
     }
-    json!([host(TO_HTTP1, "http1", "NONE"), host(TO_HTTP2, "http2", "NONE"), host(TLS_ONLY, "http1", "ALL"), redirected])
+    json!([
+        host(TO_HTTP1, "http1", "NONE"),
+        host(TO_HTTP2, "http2", "NONE"),
+        host(TLS_ONLY, "http1", "ALL"),
+        redirected
+    ])
 }
 
 /// The route of the first pass, which removes the saved header as rendered routes do.

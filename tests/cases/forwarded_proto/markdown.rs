@@ -30,22 +30,39 @@ pub(super) fn sections<'t>(text: &'t str, keys: &[&str]) -> Outcome<Vec<Section<
         let Some(section) = sections.last_mut() else { continue };
         if line.starts_with("```") {
             ensure!(section.code.is_none(), "line {number}: a second block of code in one section");
-            let block: Vec<&str> = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
+            let block: Vec<&str> =
+                lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
             section.code = Some(block.join("\n"));
         } else if line.starts_with('|') {
             ensure!(section.table.is_none(), "line {number}: a second table in one section");
-            let mut grid = Grid { columns: cells(line).with_context(|| format!("line {number}"))?, rows: Vec::new() };
+            let mut grid = Grid {
+                columns: cells(line).with_context(|| format!("line {number}"))?,
+                rows: Vec::new(),
+            };
             let below = lines.next().map(|(_, line)| line).unwrap_or_default();
-            ensure!(is_rule(below, grid.columns.len()), "line {}: a rule of {} columns should stand here", number + 1, grid.columns.len());
+            ensure!(
+                is_rule(below, grid.columns.len()),
+                "line {}: a rule of {} columns should stand here",
+                number + 1,
+                grid.columns.len()
+            );
             while let Some((number, line)) = lines.next_if(|(_, line)| line.starts_with('|')) {
-                grid.rows.push((number, row(line, &grid.columns).with_context(|| format!("line {number}"))?));
+                grid.rows.push((
+                    number,
+                    row(line, &grid.columns).with_context(|| format!("line {number}"))?,
+                ));
             }
             section.table = Some(grid);
-        } else if let Some((key, value)) = line.split_once(": `").filter(|(key, _)| !key.contains(' ')) {
+        } else if let Some((key, value)) =
+            line.split_once(": `").filter(|(key, _)| !key.contains(' '))
+        {
             ensure!(keys.contains(&key), "line {number}: `{key}` is not known here");
-            section
-                .settings
-                .push((key, value.strip_suffix('`').with_context(|| format!("line {number}: no closing backtick at its end"))?));
+            section.settings.push((
+                key,
+                value
+                    .strip_suffix('`')
+                    .with_context(|| format!("line {number}: no closing backtick at its end"))?,
+            ));
         }
     }
     Ok(sections)
@@ -63,8 +80,10 @@ fn cells(line: &str) -> Outcome<Vec<&str>> {
 }
 
 fn is_rule(line: &str, columns: usize) -> bool {
-    cells(line)
-        .is_ok_and(|cells| cells.len() == columns && cells.iter().all(|cell| !cell.is_empty() && cell.bytes().all(|byte| byte == b'-')))
+    cells(line).is_ok_and(|cells| {
+        cells.len() == columns
+            && cells.iter().all(|cell| !cell.is_empty() && cell.bytes().all(|byte| byte == b'-'))
+    })
 }
 
 impl<'t> Section<'t> {
@@ -74,7 +93,8 @@ impl<'t> Section<'t> {
     }
 
     pub(super) fn optional(&self, key: &str) -> Outcome<Option<&'t str>> {
-        let mut values = self.settings.iter().filter(|(name, _)| *name == key).map(|(_, value)| *value);
+        let mut values =
+            self.settings.iter().filter(|(name, _)| *name == key).map(|(_, value)| *value);
         match (values.next(), values.next()) {
             (value, None) => Ok(value),
             _ => fail!("`{key}` is there twice"),
@@ -86,8 +106,14 @@ impl Grid<'_> {
     /// Every column must be known, and all required ones there.
     pub(super) fn check_columns(&self, required: &[&str], optional: &[&str]) -> Outcome {
         for (index, column) in self.columns.iter().enumerate() {
-            ensure!(required.contains(column) || optional.contains(column), "the column `{column}` is not known");
-            ensure!(!self.columns[..index].contains(column), "the column `{column}` is there twice");
+            ensure!(
+                required.contains(column) || optional.contains(column),
+                "the column `{column}` is not known"
+            );
+            ensure!(
+                !self.columns[..index].contains(column),
+                "the column `{column}` is there twice"
+            );
         }
         for column in required {
             ensure!(self.columns.contains(column), "the column `{column}` is missing");

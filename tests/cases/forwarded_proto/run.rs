@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::cells::shown;
 use super::client::{Answer, Connection, Way};
 use super::engines::{self, Form, Place};
-use super::listeners::{Certificates, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport};
+use super::listeners::{
+    Certificates, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport,
+};
 use super::table::{Expected, From, Protocol, Row, Section, Table};
 use crate::lab::Lab;
 use crate::support::bootstrap::{Bootstrap, cluster, filters};
@@ -43,16 +45,25 @@ pub(super) struct Shown {
 pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Shown> {
     let bench = Bench::set_up(lab, table, engine).await?;
     let mut mismatches = Vec::new();
-    let sections: Vec<&Section> = table.sections.iter().filter(|section| bench.has(section)).collect();
+    let sections: Vec<&Section> =
+        table.sections.iter().filter(|section| bench.has(section)).collect();
     let rows = sections.iter().map(|section| section.rows.len()).sum();
     for section in sections {
         let to = bench.envoy.address(&section.name).await?;
         let transport = table.setup(&section.setup)?.transport;
         for row in &section.rows {
             for &protocol in &row.over {
-                let found = bench.row(row, protocol, transport, to).await.unwrap_or_else(|failure| vec![failure.to_string()]);
+                let found = bench
+                    .row(row, protocol, transport, to)
+                    .await
+                    .unwrap_or_else(|failure| vec![failure.to_string()]);
                 if !found.is_empty() {
-                    mismatches.push(format!("{} over {protocol:?} ({})\n    {}", row.id, row.why, found.join("\n    ")));
+                    mismatches.push(format!(
+                        "{} over {protocol:?} ({})\n    {}",
+                        row.id,
+                        row.why,
+                        found.join("\n    ")
+                    ));
                 }
             }
         }
@@ -79,7 +90,9 @@ impl Bench {
         let server = authority.server()?;
         let certificates = Certificates { authority, server };
         let stranger = Authority::new()?;
-        let mut config = Bootstrap::new().cluster(cluster::h1("http1", upstream.h1())).cluster(cluster::h2("http2", upstream.h2()));
+        let mut config = Bootstrap::new()
+            .cluster(cluster::h1("http1", upstream.h1()))
+            .cluster(cluster::h2("http2", upstream.h2()));
         let mut sections = HashSet::new();
         for section in &table.sections {
             let setup = table.setup(&section.setup)?;
@@ -89,7 +102,12 @@ impl Bench {
             }
         }
         let mut identities = HashMap::new();
-        for (uri, known) in table.sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.from.identity.clone()) {
+        for (uri, known) in table
+            .sections
+            .iter()
+            .flat_map(|section| &section.rows)
+            .filter_map(|row| row.from.identity.clone())
+        {
             let signer = if known { &certificates.authority } else { &stranger };
             let identity = signer.client(&uri)?;
             identities.insert((uri, known), identity);
@@ -104,9 +122,16 @@ impl Bench {
     }
 
     /// All that is not as the row says.
-    async fn row(&self, row: &Row, protocol: Protocol, transport: Transport, to: SocketAddr) -> Outcome<Vec<String>> {
+    async fn row(
+        &self,
+        row: &Row,
+        protocol: Protocol,
+        transport: Transport,
+        to: SocketAddr,
+    ) -> Outcome<Vec<String>> {
         let path = format!("/echo/{}/{protocol:?}", row.id);
-        let mut connection = Connection::open(self.way(&row.from, protocol, transport, to)?).await?;
+        let mut connection =
+            Connection::open(self.way(&row.from, protocol, transport, to)?).await?;
         let before = self.counts().await?;
         self.upstream.forget();
         let answer = connection.get(TO_HTTP1, &path, &row.request).await;
@@ -114,7 +139,9 @@ impl Bench {
         let Some(expected) = &row.expected else { return Ok(refused(&answer, received.is_some())) };
         let mut found = Found(Vec::new());
         let answer = answer?;
-        let Some(received) = received else { return Ok(vec![format!("Envoy answered {} itself", answer.status)]) };
+        let Some(received) = received else {
+            return Ok(vec![format!("Envoy answered {} itself", answer.status)]);
+        };
         found.same("route", &expected.route, &answer.headers.get(ROUTE).unwrap_or_default());
         found.upstream(expected, &received);
         let answer = connection.get(TLS_ONLY, &path, &row.request).await?;
@@ -123,7 +150,11 @@ impl Bench {
         if let Some(scheme) = &expected.scheme {
             connection.get(TO_HTTP2, &path, &row.request).await?;
             let received = self.upstream.last()?;
-            found.bytes(":scheme", &[scheme], &[received.scheme.as_deref().unwrap_or_default().as_bytes()]);
+            found.bytes(
+                ":scheme",
+                &[scheme],
+                &[received.scheme.as_deref().unwrap_or_default().as_bytes()],
+            );
             found.upstream(expected, &received);
             requests += 1;
         }
@@ -136,7 +167,13 @@ impl Bench {
     }
 
     /// After an internal redirect everything must be as it was.
-    async fn redirected(&self, connection: &mut Connection, row: &Row, protocol: Protocol, found: &mut Found) -> Outcome {
+    async fn redirected(
+        &self,
+        connection: &mut Connection,
+        row: &Row,
+        protocol: Protocol,
+        found: &mut Found,
+    ) -> Outcome {
         let Some(expected) = &row.expected else { return Ok(()) };
         let path = format!("/echo/{}/{protocol:?}/redirected", row.id);
         let answer = connection.get(REDIRECTED, &format!("/redirect{path}"), &row.request).await?;
@@ -145,22 +182,53 @@ impl Bench {
             found.0.push(format!("Envoy answered {} to the internal redirect", answer.status));
             return Ok(());
         };
-        found.same("route after an internal redirect", &expected.route, &answer.headers.get(ROUTE).unwrap_or_default());
-        found.header("x-forwarded-proto", "after an internal redirect", &[&expected.proto], &received);
+        found.same(
+            "route after an internal redirect",
+            &expected.route,
+            &answer.headers.get(ROUTE).unwrap_or_default(),
+        );
+        found.header(
+            "x-forwarded-proto",
+            "after an internal redirect",
+            &[&expected.proto],
+            &received,
+        );
         Ok(())
     }
 
-    fn way(&self, from: &From, protocol: Protocol, transport: Transport, to: SocketAddr) -> Outcome<Way> {
+    fn way(
+        &self,
+        from: &From,
+        protocol: Protocol,
+        transport: Transport,
+        to: SocketAddr,
+    ) -> Outcome<Way> {
         let proxied_for = match transport.is_proxied() {
             true => Some(from.claims.unwrap_or(Ipv4Addr::new(192, 0, 2, 77))),
             false => None,
         };
-        // A listener on all addresses is asked over IPv4: the interesting peers are those that it may see as mapped.
-        let to = if to.ip().is_unspecified() { SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port()) } else { to };
-        Ok(Way { to, from: from.address, protocol, proxied_for, tls: self.tls(from, protocol, transport)? })
+        // A listener on all addresses is asked over IPv4: the interesting peers are those that it
+        // may see as mapped.
+        let to = if to.ip().is_unspecified() {
+            SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port())
+        } else {
+            to
+        };
+        Ok(Way {
+            to,
+            from: from.address,
+            protocol,
+            proxied_for,
+            tls: self.tls(from, protocol, transport)?,
+        })
     }
 
-    fn tls(&self, from: &From, protocol: Protocol, transport: Transport) -> Outcome<Option<Arc<rustls::ClientConfig>>> {
+    fn tls(
+        &self,
+        from: &From,
+        protocol: Protocol,
+        transport: Transport,
+    ) -> Outcome<Option<Arc<rustls::ClientConfig>>> {
         if transport.is_plaintext() {
             return Ok(None);
         }
@@ -175,7 +243,12 @@ impl Bench {
 
     async fn counts(&self) -> Outcome<Counts> {
         const NAME: (&str, &str) = ("wasmcustom.laststream_forwarded_proto_", "_gateway_total");
-        let text = self.envoy.admin_get("/stats?filter=laststream_forwarded_proto").await?.expect(200)?.text();
+        let text = self
+            .envoy
+            .admin_get("/stats?filter=laststream_forwarded_proto")
+            .await?
+            .expect(200)?
+            .text();
         let count = |line: &str| {
             let (name, value) = line.split_once(": ")?;
             let verdict = name.strip_prefix(NAME.0)?.strip_suffix(NAME.1)?;
@@ -188,14 +261,18 @@ impl Bench {
     fn warnings(&self, section: &Section) -> Vec<String> {
         let log = self.envoy.log();
         let ours = format!("wasm log {} ", section.name);
-        let said: Vec<&str> = log.lines().filter(|line| line.contains(&ours) && !line.contains("[info]")).collect();
+        let said: Vec<&str> =
+            log.lines().filter(|line| line.contains(&ours) && !line.contains("[info]")).collect();
         match &section.warning {
             _ if self.engine == Engine::Envoy => Vec::new(),
             Some(warning) if !said.iter().any(|line| line.contains(warning.as_str())) => {
                 vec![format!("{}: no warning of {warning:?}", section.name)]
             }
             Some(_) => Vec::new(),
-            None => said.into_iter().map(|line| format!("{}: an unexpected line in the log: {line}", section.name)).collect(),
+            None => said
+                .into_iter()
+                .map(|line| format!("{}: an unexpected line in the log: {line}", section.name))
+                .collect(),
         }
     }
 }
@@ -210,7 +287,8 @@ fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<
     match engine {
         Engine::Module => Ok(Some(told(filters::direct_peer()))),
         Engine::ToldModule => Ok(Some(told(direct_peer_and_headers(&section.configuration)?))),
-        // Matchers do without filter state: what becomes of the module where it is missing is nothing to them.
+        // Matchers do without filter state: what becomes of the module where it is missing is
+        // nothing to them.
         Engine::Envoy if !setup.is_complete() || section.warns_of("filter state") => Ok(None),
         Engine::Envoy => Ok(engines::native(&section.configuration, Place::Gateway)?.ok()),
     }
@@ -218,14 +296,18 @@ fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<
 
 fn direct_peer_and_headers(configuration: &str) -> Outcome<Value> {
     let configuration: Value = serde_json::from_str(configuration).context("the configuration")?;
-    let original = configuration["forwarded_proto"]["original_header"].as_str().unwrap_or("x-laststream-forwarded-proto");
+    let original = configuration["forwarded_proto"]["original_header"]
+        .as_str()
+        .unwrap_or("x-laststream-forwarded-proto");
     Ok(filters::direct_peer_and_headers(original))
 }
 
 /// What a row of a refused request has to say.
 fn refused(answer: &Outcome<Answer>, arrived: bool) -> Vec<String> {
     match answer {
-        _ if arrived => vec!["Envoy should have refused the request, but the upstream got it".into()],
+        _ if arrived => {
+            vec!["Envoy should have refused the request, but the upstream got it".into()]
+        }
         Ok(answer) if !(400..500).contains(&answer.status) => {
             vec![format!("Envoy should have refused the request, but answered {}", answer.status)]
         }
@@ -237,13 +319,16 @@ fn redirected(answer: &Answer) -> Outcome<bool> {
     match (answer.status, answer.headers.get("location")) {
         (200, _) => Ok(false),
         (301, Some(location)) if location.starts_with("https://") => Ok(true),
-        (status, location) => Err(Failure::new(format!("neither served nor redirected to https: {status}, location {location:?}"))),
+        (status, location) => Err(Failure::new(format!(
+            "neither served nor redirected to https: {status}, location {location:?}"
+        ))),
     }
 }
 
 /// How much each verdict went up.
 fn counted(before: &Counts, after: &Counts) -> Counts {
-    let more = |(name, count): (&String, &u64)| (name.clone(), count - before.get(name).unwrap_or(&0));
+    let more =
+        |(name, count): (&String, &u64)| (name.clone(), count - before.get(name).unwrap_or(&0));
     after.iter().map(more).filter(|(_, count)| *count > 0).collect()
 }
 
@@ -262,7 +347,11 @@ impl Found {
             values => values.iter().map(|value| shown(value)).collect::<Vec<_>>().join(" and "),
         };
         if expected != seen {
-            self.0.push(format!("{what} at the upstream: expected {}, saw {}", list(expected), list(seen)));
+            self.0.push(format!(
+                "{what} at the upstream: expected {}, saw {}",
+                list(expected),
+                list(seen)
+            ));
         }
     }
 
@@ -280,8 +369,12 @@ impl Found {
             self.header(name, "of the row", &[], received);
         }
         for line in &expected.kept {
-            let all: Vec<&[u8]> =
-                expected.kept.iter().filter(|other| other.name == line.name).map(|other| other.value.as_slice()).collect();
+            let all: Vec<&[u8]> = expected
+                .kept
+                .iter()
+                .filter(|other| other.name == line.name)
+                .map(|other| other.value.as_slice())
+                .collect();
             self.header(&line.name, "of the row", &all, received);
         }
     }

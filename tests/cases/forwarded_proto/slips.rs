@@ -1,4 +1,5 @@
-//! A slip in a table must not turn into a row that checks nothing: each of these is refused, with a reason.
+//! A slip in a table must not turn into a row that checks nothing: each of these is refused, with a
+//! reason.
 
 use super::table::Table;
 use crate::support::failure::{Outcome, ensure, ensure_eq, fail};
@@ -75,7 +76,11 @@ pub(super) fn all_are_refused() -> Outcome {
     refused(LISTENERS, &[("rows", SECTION), ("more", SECTION)], "the id A is there twice")?;
     refused(LISTENERS, &[], "no section uses the listener `edge`")?;
     let believed = changed(SECTION, "| `http` | yes | http |", "| `https` | no | https |")?;
-    ensure_eq!(Table::of(LISTENERS, &[("rows", &believed)])?.untrusted_that_become_https(), ["A"], "untrusted rows that become https");
+    ensure_eq!(
+        Table::of(LISTENERS, &[("rows", &believed)])?.untrusted_that_become_https(),
+        ["A"],
+        "untrusted rows that become https"
+    );
     Ok(())
 }
 
@@ -87,7 +92,9 @@ fn changed(text: &str, from: &str, to: &str) -> Outcome<String> {
 fn refused(listeners: &str, files: &[(&str, &str)], said: &str) -> Outcome {
     match Table::of(listeners, files) {
         Ok(_) => fail!("nobody said {said:?}"),
-        Err(failure) => ensure!(failure.to_string().contains(said), "expected {said:?}, but it said: {failure}"),
+        Err(failure) => {
+            ensure!(failure.to_string().contains(said), "expected {said:?}, but it said: {failure}")
+        }
     }
     Ok(())
 }

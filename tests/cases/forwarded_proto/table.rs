@@ -18,7 +18,18 @@ pub(super) const FILES: [(&str, &str); 7] = [
     ("sources", include_str!("sources.md")),
     ("results", include_str!("results.md")),
 ];
-const REQUIRED: [&str; 10] = ["id", "from", "over", "request", "x-forwarded-proto", "redirect", "route", "verdict", "attack", "why"];
+const REQUIRED: [&str; 10] = [
+    "id",
+    "from",
+    "over",
+    "request",
+    "x-forwarded-proto",
+    "redirect",
+    "route",
+    "verdict",
+    "attack",
+    "why",
+];
 const OPTIONAL: [&str; 4] = [":scheme", "x-forwarded-port", "gone", "kept"];
 const VERDICTS: [&str; 5] = ["overridden", "kept", "conflicting", "silent", "untrusted"];
 
@@ -100,11 +111,14 @@ impl Table {
         let setups = listeners::read(setups)?;
         let mut sections = Vec::new();
         for (file, text) in files {
-            for (index, text) in
-                markdown::sections(text, &["Listener", "Warning"]).with_context(|| format!("{file}.md"))?.into_iter().enumerate()
+            for (index, text) in markdown::sections(text, &["Listener", "Warning"])
+                .with_context(|| format!("{file}.md"))?
+                .into_iter()
+                .enumerate()
             {
                 let place = format!("{file}.md, “{}”", text.title);
-                sections.push(section(format!("{file}-{}", index + 1), &text, &setups).context(place)?);
+                sections
+                    .push(section(format!("{file}-{}", index + 1), &text, &setups).context(place)?);
             }
         }
         let table = Self { setups, sections };
@@ -113,43 +127,73 @@ impl Table {
     }
 
     fn check(&self) -> Outcome {
-        let mut ids: Vec<&str> = self.sections.iter().flat_map(|section| &section.rows).map(|row| row.id.as_str()).collect();
+        let mut ids: Vec<&str> = self
+            .sections
+            .iter()
+            .flat_map(|section| &section.rows)
+            .map(|row| row.id.as_str())
+            .collect();
         ids.sort_unstable();
         for pair in ids.windows(2) {
             ensure!(pair[0] != pair[1], "the id {} is there twice", pair[0]);
         }
         for setup in &self.setups {
-            ensure!(self.sections.iter().any(|section| section.setup == setup.name), "no section uses the listener `{}`", setup.name);
+            ensure!(
+                self.sections.iter().any(|section| section.setup == setup.name),
+                "no section uses the listener `{}`",
+                setup.name
+            );
         }
         Ok(())
     }
 
     pub(super) fn setup(&self, name: &str) -> Outcome<&Setup> {
-        self.setups.iter().find(|setup| setup.name == name).with_context(|| format!("there is no listener `{name}`"))
+        self.setups
+            .iter()
+            .find(|setup| setup.name == name)
+            .with_context(|| format!("there is no listener `{name}`"))
     }
 
     /// Ids of rows that must not be.
     pub(super) fn untrusted_that_become_https(&self) -> Vec<&str> {
-        let is_plain = |section: &&Section| self.setup(&section.setup).is_ok_and(|setup| setup.transport.is_plaintext());
+        let is_plain = |section: &&Section| {
+            self.setup(&section.setup).is_ok_and(|setup| setup.transport.is_plaintext())
+        };
         let claims_https = |expected: &Expected| {
-            let says = |text: &[u8]| text.to_ascii_lowercase().windows(5).any(|part| part == b"https");
-            expected.verdict == "untrusted" && (says(&expected.proto) || !expected.redirect || expected.route == "https")
+            let says =
+                |text: &[u8]| text.to_ascii_lowercase().windows(5).any(|part| part == b"https");
+            expected.verdict == "untrusted"
+                && (says(&expected.proto) || !expected.redirect || expected.route == "https")
         };
         let rows = self.sections.iter().filter(is_plain).flat_map(|section| &section.rows);
-        rows.filter(|row| row.expected.as_ref().is_some_and(claims_https)).map(|row| row.id.as_str()).collect()
+        rows.filter(|row| row.expected.as_ref().is_some_and(claims_https))
+            .map(|row| row.id.as_str())
+            .collect()
     }
 }
 
 fn section(name: String, text: &Text<'_>, setups: &[Setup]) -> Outcome<Section> {
     let wanted = text.setting("Listener")?;
-    let setup = setups.iter().find(|setup| setup.name == wanted).with_context(|| format!("there is no listener `{wanted}`"))?;
-    let configuration = text.code.as_deref().context("no configuration")?.replace(MANY, &ten_thousand_ranges());
+    let setup = setups
+        .iter()
+        .find(|setup| setup.name == wanted)
+        .with_context(|| format!("there is no listener `{wanted}`"))?;
+    let configuration =
+        text.code.as_deref().context("no configuration")?.replace(MANY, &ten_thousand_ranges());
     let grid = text.table.as_ref().context("no table")?;
     grid.check_columns(&REQUIRED, &OPTIONAL)?;
     ensure!(!grid.rows.is_empty(), "a table without rows");
-    let read = |(line, cells): &(usize, Vec<&str>)| row(grid, cells, setup).with_context(|| format!("line {line}"));
+    let read = |(line, cells): &(usize, Vec<&str>)| {
+        row(grid, cells, setup).with_context(|| format!("line {line}"))
+    };
     let rows = grid.rows.iter().map(read).collect::<Outcome<_>>()?;
-    Ok(Section { name, setup: wanted.into(), configuration, warning: text.optional("Warning")?.map(String::from), rows })
+    Ok(Section {
+        name,
+        setup: wanted.into(),
+        configuration,
+        warning: text.optional("Warning")?.map(String::from),
+        rows,
+    })
 }
 
 fn row(grid: &Grid<'_>, cells: &[&str], setup: &Setup) -> Outcome<Row> {
@@ -183,13 +227,28 @@ impl Row {
     /// A row that could not be sent as it stands must not look as if it had been.
     fn check(&self, setup: &Setup) -> Outcome {
         let only = |protocol| self.over.iter().all(|over| *over == protocol);
-        ensure!(self.from.claims.is_none() || setup.transport.is_proxied(), "`{}` takes no PROXY header", setup.name);
-        ensure!(self.from.identity.is_none() || setup.transport.asks_certificate(), "`{}` asks for no certificate", setup.name);
-        ensure!(self.over.contains(&Protocol::H3) == (setup.transport == Transport::Quic), "h3 belongs to QUIC, and QUIC to h3");
-        ensure!(self.from.address.is_ipv4() || only(Protocol::H1), "over IPv6 the test talks HTTP/1 only");
+        ensure!(
+            self.from.claims.is_none() || setup.transport.is_proxied(),
+            "`{}` takes no PROXY header",
+            setup.name
+        );
+        ensure!(
+            self.from.identity.is_none() || setup.transport.asks_certificate(),
+            "`{}` asks for no certificate",
+            setup.name
+        );
+        ensure!(
+            self.over.contains(&Protocol::H3) == (setup.transport == Transport::Quic),
+            "h3 belongs to QUIC, and QUIC to h3"
+        );
+        ensure!(
+            self.from.address.is_ipv4() || only(Protocol::H1),
+            "over IPv6 the test talks HTTP/1 only"
+        );
         if !only(Protocol::H1) {
             // Else the client's own refusal would pass for Envoy's.
-            client::request("http", "test", "/", &self.request).context("only HTTP/1 can carry this request")?;
+            client::request("http", "test", "/", &self.request)
+                .context("only HTTP/1 can carry this request")?;
         }
         Ok(())
     }
@@ -199,13 +258,18 @@ fn expected(grid: &Grid<'_>, row: &[&str]) -> Outcome<Option<Expected>> {
     let cell = |column: &str| grid.cell(row, column).unwrap_or_default();
     if cell("x-forwarded-proto") == "refused" {
         let others = ["redirect", "route", "verdict"].into_iter().chain(OPTIONAL);
-        ensure!(others.into_iter().all(|column| cell(column).is_empty()), "a refused request has no result");
+        ensure!(
+            others.into_iter().all(|column| cell(column).is_empty()),
+            "a refused request has no result"
+        );
         return Ok(None);
     }
     let verdict = cell("verdict");
     ensure!(VERDICTS.contains(&verdict), "`{verdict}` is no verdict");
     ensure!(["http", "https"].contains(&cell("route")), "`{}` is no route", cell("route"));
-    let words = |cell: &str| cells::spans(cell).map(|spans| spans.into_iter().map(String::from).collect::<Vec<_>>());
+    let words = |cell: &str| {
+        cells::spans(cell).map(|spans| spans.into_iter().map(String::from).collect::<Vec<_>>())
+    };
     let mut expected = Expected {
         proto: cells::bytes(cells::span(cell("x-forwarded-proto"))?)?,
         redirect: match cell("redirect") {
@@ -215,26 +279,38 @@ fn expected(grid: &Grid<'_>, row: &[&str]) -> Outcome<Option<Expected>> {
         },
         route: cell("route").into(),
         verdict: verdict.into(),
-        scheme: grid.cell(row, ":scheme").map(|cell| cells::bytes(cells::span(cell)?)).transpose()?,
+        scheme: grid
+            .cell(row, ":scheme")
+            .map(|cell| cells::bytes(cells::span(cell)?))
+            .transpose()?,
         gone: words(cell("gone"))?,
         kept: cells::lines(cell("kept"))?,
     };
     match grid.cell(row, "x-forwarded-port") {
         None => {}
         Some("none") => expected.gone.push("x-forwarded-port".into()),
-        Some(port) => expected.kept.push(Line { name: "x-forwarded-port".into(), value: cells::bytes(cells::span(port)?)? }),
+        Some(port) => expected.kept.push(Line {
+            name: "x-forwarded-port".into(),
+            value: cells::bytes(cells::span(port)?)?,
+        }),
     }
     Ok(Some(expected))
 }
 
-/// `127.0.0.2`, `127.0.0.2 proxied for 192.0.2.1`, `127.0.0.2 as spiffe://…`, `127.0.0.2 as spiffe://… by a stranger`
+/// `127.0.0.2`, `127.0.0.2 proxied for 192.0.2.1`, `127.0.0.2 as spiffe://…`, `127.0.0.2 as
+/// spiffe://… by a stranger`
 fn from(cell: &str) -> Outcome<From> {
     let (address, rest) = cell.split_once(' ').unwrap_or((cell, ""));
-    let mut from = From { address: address.parse().with_context(|| format!("{cell:?}"))?, claims: None, identity: None };
+    let mut from = From {
+        address: address.parse().with_context(|| format!("{cell:?}"))?,
+        claims: None,
+        identity: None,
+    };
     if let Some(claimed) = rest.strip_prefix("proxied for ") {
         from.claims = Some(claimed.parse().with_context(|| format!("{cell:?}"))?);
     } else if let Some(identity) = rest.strip_prefix("as ") {
-        let (uri, stranger) = identity.strip_suffix(" by a stranger").map_or((identity, false), |uri| (uri, true));
+        let (uri, stranger) =
+            identity.strip_suffix(" by a stranger").map_or((identity, false), |uri| (uri, true));
         from.identity = Some((cells::span(uri)?.into(), !stranger));
     } else {
         ensure!(rest.is_empty(), "{cell:?} is no client");
@@ -254,6 +330,8 @@ fn protocols(cell: &str) -> Outcome<Vec<Protocol>> {
 
 /// Single addresses, every other one, so that none can be merged with its neighbour.
 fn ten_thousand_ranges() -> String {
-    let ranges: Vec<String> = (0..10_000).map(|number| format!("\"{}\"", Ipv4Addr::from_bits(0x0a00_0000 + 2 * number))).collect();
+    let ranges: Vec<String> = (0..10_000)
+        .map(|number| format!("\"{}\"", Ipv4Addr::from_bits(0x0a00_0000 + 2 * number)))
+        .collect();
     ranges.join(",")
 }

@@ -1,5 +1,6 @@
-//! Who may use the gate: not a browser's page, not a stranger with a PROXY protocol header, and with a secret only a client that has it.
-//! Each line of docs/threat-model.md names a case of this file.
+//! Who may use the gate: not a browser's page, not a stranger with a PROXY protocol header, and
+//! with a secret only a client that has it. Each line of docs/threat-model.md names a case of this
+//! file.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
@@ -60,7 +61,10 @@ fn marked(method: &str, path: &str, marks: Marks<'_>) -> Request {
 async fn is_refused(gate: SocketAddr, request: &Request, way_out: &str) -> Outcome {
     let answer = once(gate, request).await?.expect(403)?;
     let body = answer.json()?;
-    ensure!(body["reason"].as_str().is_some_and(|reason| reason.contains(way_out)), "`{way_out}` is not in {body}");
+    ensure!(
+        body["reason"].as_str().is_some_and(|reason| reason.contains(way_out)),
+        "`{way_out}` is not in {body}"
+    );
     ensure_eq!(body.as_object().map(serde_json::Map::len), Some(1), "the fields of {body}");
     Ok(())
 }
@@ -87,9 +91,10 @@ async fn refuses_pages_of_a_browser(lab: &Lab) -> Outcome {
 }
 
 async fn answers_to_its_names_only(lab: &Lab) -> Outcome {
-    let bench = Bench::set(lab, r#"{"hosts": ["test.local", "Gate.shop.svc.cluster.local"]}"#).await?;
-    // A name that a stranger's DNS answers with 127.0.0.1; and addresses that lead to the loopback interface, for which browsers do not
-    // send `Sec-Fetch-Site`.
+    let bench =
+        Bench::set(lab, r#"{"hosts": ["test.local", "Gate.shop.svc.cluster.local"]}"#).await?;
+    // A name that a stranger's DNS answers with 127.0.0.1; and addresses that lead to the loopback
+    // interface, for which browsers do not send `Sec-Fetch-Site`.
     let strange = [
         "evil.example",
         "evil.example:15091",
@@ -113,16 +118,36 @@ async fn answers_to_its_names_only(lab: &Lab) -> Outcome {
         for (method, path) in EVERYTHING {
             let answer = once(bench.gate, &marked(method, path, &[("host", host)])).await?;
             // Envoy itself refuses some of them.
-            ensure!([400, 403].contains(&answer.status), "{method} {path} on {host}: {} {}", answer.status, answer.text());
+            ensure!(
+                [400, 403].contains(&answer.status),
+                "{method} {path} on {host}: {} {}",
+                answer.status,
+                answer.text()
+            );
         }
     }
-    is_refused(bench.gate, &marked("GET", "/status", &[("host", "evil.example")]), "gate.hosts").await?;
+    is_refused(bench.gate, &marked("GET", "/status", &[("host", "evil.example")]), "gate.hosts")
+        .await?;
     same(&bench.status().await?, "state", "serving")?;
-    for host in ["127.0.0.1", "127.0.0.1:15091", "10.4.0.12:15091", "[::1]:15091", "[fd00::12]", "localhost", "LocalHost:8001"] {
-        once(bench.gate, &marked("GET", "/status", &[("host", host)])).await?.expect(200).with_context(|| host.to_owned())?;
+    for host in [
+        "127.0.0.1",
+        "127.0.0.1:15091",
+        "10.4.0.12:15091",
+        "[::1]:15091",
+        "[fd00::12]",
+        "localhost",
+        "LocalHost:8001",
+    ] {
+        once(bench.gate, &marked("GET", "/status", &[("host", host)]))
+            .await?
+            .expect(200)
+            .with_context(|| host.to_owned())?;
     }
     for host in ["localhost.", "gate.shop.svc.cluster.local", "GATE.shop.svc.cluster.local.:80"] {
-        once(bench.gate, &marked("POST", "/drain", &[("host", host)])).await?.expect(202).with_context(|| host.to_owned())?;
+        once(bench.gate, &marked("POST", "/drain", &[("host", host)]))
+            .await?
+            .expect(202)
+            .with_context(|| host.to_owned())?;
     }
     Ok(())
 }
@@ -132,15 +157,36 @@ async fn lets_hooks_and_operators_pass(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"begin": {"call": "nothing"}}"#).await?;
     let clients: [(&str, Marks<'_>); 6] = [
         ("pilot-agent", &[("user-agent", "Go-http-client/1.1"), ("accept-encoding", "gzip")]),
-        ("kubelet", &[("host", "10.4.0.12:15091"), ("user-agent", "kube-lifecycle/1.34"), ("accept", "*/*"), ("connection", "close")]),
+        (
+            "kubelet",
+            &[
+                ("host", "10.4.0.12:15091"),
+                ("user-agent", "kube-lifecycle/1.34"),
+                ("accept", "*/*"),
+                ("connection", "close"),
+            ],
+        ),
         ("wget", &[("user-agent", "Wget"), ("connection", "close")]),
         ("curl", &[("user-agent", "curl/8.5.0"), ("accept", "*/*")]),
         ("laststream", &[("user-agent", "laststream/0.1.0"), ("connection", "close")]),
-        ("an address bar", &[("host", "localhost:15091"), ("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")]),
+        (
+            "an address bar",
+            &[
+                ("host", "localhost:15091"),
+                ("sec-fetch-site", "none"),
+                ("sec-fetch-mode", "navigate"),
+            ],
+        ),
     ];
     for (client, marks) in clients {
-        once(bench.gate, &marked("GET", "/prestop", marks)).await?.expect(503).with_context(|| client.to_owned())?;
-        once(bench.gate, &marked("DELETE", "/drain", marks)).await?.expect(200).with_context(|| client.to_owned())?;
+        once(bench.gate, &marked("GET", "/prestop", marks))
+            .await?
+            .expect(503)
+            .with_context(|| client.to_owned())?;
+        once(bench.gate, &marked("DELETE", "/drain", marks))
+            .await?
+            .expect(200)
+            .with_context(|| client.to_owned())?;
     }
     Ok(())
 }
@@ -148,8 +194,16 @@ async fn lets_hooks_and_operators_pass(lab: &Lab) -> Outcome {
 async fn takes_the_secret_in_the_url_of_a_hook(lab: &Lab) -> Outcome {
     let gate = format!(r#"{{"secret": "{SECRET}", "begin": {{"call": "nothing"}}}}"#);
     let bench = Bench::set(lab, &gate).await?;
-    let ask = async |method: &str, path: String| once(bench.gate, &marked(method, &path, &[])).await;
-    for wrong in ["", "?secret", "?secret=", "?secret=open-sesame", "?secret=open-sesame%2F012345678", "?Secret=open-sesame%2F0123456789"] {
+    let ask =
+        async |method: &str, path: String| once(bench.gate, &marked(method, &path, &[])).await;
+    for wrong in [
+        "",
+        "?secret",
+        "?secret=",
+        "?secret=open-sesame",
+        "?secret=open-sesame%2F012345678",
+        "?Secret=open-sesame%2F0123456789",
+    ] {
         ask("GET", format!("/prestop{wrong}")).await?.expect(403)?;
         ask("POST", format!("/drain{wrong}")).await?.expect(403)?;
     }
@@ -159,7 +213,12 @@ async fn takes_the_secret_in_the_url_of_a_hook(lab: &Lab) -> Outcome {
         ask("POST", format!("/drain?{right}")).await?.expect(202)?;
     }
     // Everything else wants it as a header, and says so; Envoy never sees it.
-    for (method, path) in [("DELETE", "/drain"), ("POST", "/force?reason=x"), ("POST", "/quitquitquit"), ("GET", "/streams")] {
+    for (method, path) in [
+        ("DELETE", "/drain"),
+        ("POST", "/force?reason=x"),
+        ("POST", "/quitquitquit"),
+        ("GET", "/streams"),
+    ] {
         let query = if path.contains('?') { "&" } else { "?" };
         let answer = ask(method, format!("{path}{query}secret={SECRET}")).await?;
         ensure!([400, 403].contains(&answer.status), "{method} {path}: {}", answer.text());
@@ -170,13 +229,23 @@ async fn takes_the_secret_in_the_url_of_a_hook(lab: &Lab) -> Outcome {
 
 async fn a_secret_in_the_url_is_not_told(lab: &Lab) -> Outcome {
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
-    let bench = Bench::with(lab, &format!(r#"{{"secret": "{SECRET}", "finish": "drain_agent"}}"#), main).await?;
+    let bench =
+        Bench::with(lab, &format!(r#"{{"secret": "{SECRET}", "finish": "drain_agent"}}"#), main)
+            .await?;
     let with = |method: &str, path: &str| marked(method, path, &[("x-laststream-secret", SECRET)]);
     let mut client = bench.held("a").await?;
     let mut said = String::new();
-    for (method, path) in [("GET", "/prestop"), ("POST", "/prestop"), ("POST", "/drain"), ("DELETE", "/drain"), ("POST", "/quitquitquit")] {
+    for (method, path) in [
+        ("GET", "/prestop"),
+        ("POST", "/prestop"),
+        ("POST", "/drain"),
+        ("DELETE", "/drain"),
+        ("POST", "/quitquitquit"),
+    ] {
         for secret in [SECRET, "another-secret-0123456789"] {
-            said += &once(bench.gate, &marked(method, &format!("{path}?secret={secret}"), &[])).await?.text();
+            said += &once(bench.gate, &marked(method, &format!("{path}?secret={secret}"), &[]))
+                .await?
+                .text();
         }
     }
     for path in ["/streams", "/status"] {
@@ -194,7 +263,9 @@ async fn a_secret_in_the_url_is_not_told(lab: &Lab) -> Outcome {
 /// An address of this machine that is not the loopback interface's; nothing is sent.
 fn outer_address() -> Outcome<Ipv4Addr> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
-    socket.connect("198.51.100.1:9").context("this test needs a machine with an address besides 127.0.0.1")?;
+    socket
+        .connect("198.51.100.1:9")
+        .context("this test needs a machine with an address besides 127.0.0.1")?;
     match socket.local_addr()? {
         SocketAddr::V4(address) => Ok(*address.ip()),
         SocketAddr::V6(address) => fail!("{address} is no IPv4 address"),
@@ -203,10 +274,13 @@ fn outer_address() -> Outcome<Ipv4Addr> {
 
 /// A gate on all addresses, with or without the PROXY protocol.
 async fn exposed(lab: &Lab, has_proxy_protocol: bool) -> Outcome<(Envoy, SocketAddr, SocketAddr)> {
-    let listener = gate_listener(lab, r#"{"begin": {"call": "nothing"}}"#).with("/address/socket_address/address", json!("0.0.0.0"));
+    let listener = gate_listener(lab, r#"{"begin": {"call": "nothing"}}"#)
+        .with("/address/socket_address/address", json!("0.0.0.0"));
     let listener = if has_proxy_protocol { listener.proxy_protocol() } else { listener };
     let upstream = Upstream::start().await?;
-    let bootstrap = clusters(Bootstrap::new(), &upstream).cluster(admin_cluster("prometheus_stats")).listener(listener);
+    let bootstrap = clusters(Bootstrap::new(), &upstream)
+        .cluster(admin_cluster("prometheus_stats"))
+        .listener(listener);
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
     let port = envoy.port("gate").await?;
     Ok((envoy, (outer_address()?, port).into(), (Ipv4Addr::LOCALHOST, port).into()))
@@ -233,7 +307,9 @@ async fn proxy_protocol_forges_no_loopback_address(lab: &Lab) -> Outcome {
 async fn refuses_changes_from_the_network_without_a_secret(lab: &Lab) -> Outcome {
     let (_envoy, outside, inside) = exposed(lab, false).await?;
     for (method, path) in EVERYTHING.into_iter().skip(3).take(7) {
-        is_refused(outside, &marked(method, path, &[]), "secret").await.with_context(|| format!("{method} {path}"))?;
+        is_refused(outside, &marked(method, path, &[]), "secret")
+            .await
+            .with_context(|| format!("{method} {path}"))?;
     }
     for path in ["/status", "/ready"] {
         let answer = once(outside, &marked("GET", path, &[])).await?;
@@ -243,9 +319,12 @@ async fn refuses_changes_from_the_network_without_a_secret(lab: &Lab) -> Outcome
     without_its_filter(lab).await
 }
 
-/// A gate that was rendered before it had the filter that tells the address of the connection: its hooks keep working.
+/// A gate that was rendered before it had the filter that tells the address of the connection: its
+/// hooks keep working.
 async fn without_its_filter(lab: &Lab) -> Outcome {
-    let hcm = Hcm::new("laststream").filter(gate_filter(lab, "{}")).route(Route::prefix("/").direct(503, "no gate"));
+    let hcm = Hcm::new("laststream")
+        .filter(gate_filter(lab, "{}"))
+        .route(Route::prefix("/").direct(503, "no gate"));
     let listener = crate::support::bootstrap::Listener::new("gate", hcm);
     let bootstrap = Bootstrap::new().cluster(admin_cluster("prometheus_stats")).listener(listener);
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;

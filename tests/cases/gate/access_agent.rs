@@ -1,4 +1,5 @@
-//! Requests that have nothing to do with the app never hold a drain: the probes of Istio's agent on 15021.
+//! Requests that have nothing to do with the app never hold a drain: the probes of Istio's agent on
+//! 15021.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,11 +17,14 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![case!(probes_of_the_agent_hold_no_drain)]
 }
 
-/// No filter counts here, so the gate goes by Envoy's own count; the probes come more often than the quiet period is long.
+/// No filter counts here, so the gate goes by Envoy's own count; the probes come more often than
+/// the quiet period is long.
 async fn probes_of_the_agent_hold_no_drain(lab: &Lab) -> Outcome {
-    let agent = Listener::new("agent", Hcm::new("agent").route(Route::prefix("/").direct(200, "ready")));
+    let agent =
+        Listener::new("agent", Hcm::new("agent").route(Route::prefix("/").direct(200, "ready")));
     let gate = r#"{"quiet_ms": 1000, "deadline_ms": 60000}"#;
-    let bench = Bench::upon(Bootstrap::new().listener(agent), lab, gate, routes(Hcm::new("main"))).await?;
+    let bench =
+        Bench::upon(Bootstrap::new().listener(agent), lab, gate, routes(Hcm::new("main"))).await?;
     let probes = tokio::spawn(probe(bench.envoy.address("agent").await?));
     bench.post("/drain").await?.expect(202)?;
     let began = Instant::now();

@@ -1,4 +1,5 @@
-//! What `laststream render` puts around a gate: its secret from outside of the configuration, and an end to what no VM answers any more.
+//! What `laststream render` puts around a gate: its secret from outside of the configuration, and
+//! an end to what no VM answers any more.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
@@ -45,35 +46,69 @@ impl Rendered {
     async fn start(lab: &Lab, policy: &str, environment: &[&str]) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let bootstrap = bootstrap(&lab.module, policy, upstream.h1())?;
-        let under = if environment.is_empty() { Vec::new() } else { [&["env"], environment].concat() };
+        let under =
+            if environment.is_empty() { Vec::new() } else { [&["env"], environment].concat() };
         let under = under.into_iter().map(String::from).collect();
         // SDS and discovery want a node.
-        let extra = ["--service-node", "node", "--service-cluster", "cluster"].map(String::from).to_vec();
-        let envoy = Envoy::start(&lab.envoy, bootstrap, Options { under, extra, concurrency: 1, ..Options::default() }).await?;
+        let extra =
+            ["--service-node", "node", "--service-cluster", "cluster"].map(String::from).to_vec();
+        let envoy = Envoy::start(
+            &lab.envoy,
+            bootstrap,
+            Options { under, extra, concurrency: 1, ..Options::default() },
+        )
+        .await?;
         let (gate, main) = (envoy.address("gate").await?, envoy.address("main").await?);
         Ok(Self { envoy, gate, main, upstream })
     }
 
     /// The status and the reason of an answer to this request.
-    async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Outcome<(u16, String)> {
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Outcome<(u16, String)> {
         let request = Request::new(method, path).host("localhost");
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+        let request =
+            headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         let answer = once(self.gate, &request).await?;
         let reason = answer.json().ok().and_then(|body| body["reason"].as_str().map(str::to_owned));
         Ok((answer.status, reason.unwrap_or_else(|| answer.text())))
     }
 
     async fn wants(&self, secret: &str) -> Outcome {
-        for wrong in [&[][..], &[(HEADER, "")], &[(HEADER, "-")], &[(HEADER, "another-secret-0123456789")]] {
-            for (method, path) in [("POST", "/drain"), ("GET", "/prestop"), ("GET", "/streams"), ("POST", "/quitquitquit")] {
+        for wrong in
+            [&[][..], &[(HEADER, "")], &[(HEADER, "-")], &[(HEADER, "another-secret-0123456789")]]
+        {
+            for (method, path) in [
+                ("POST", "/drain"),
+                ("GET", "/prestop"),
+                ("GET", "/streams"),
+                ("POST", "/quitquitquit"),
+            ] {
                 let (status, reason) = self.ask(method, path, wrong).await?;
-                ensure!(status == 403 && reason.contains(HEADER), "{method} {path} with {wrong:?}: {status} {reason}");
+                ensure!(
+                    status == 403 && reason.contains(HEADER),
+                    "{method} {path} with {wrong:?}: {status} {reason}"
+                );
             }
         }
-        ensure_eq!(self.ask("GET", "/streams", &[(HEADER, secret)]).await?.0, 200, "with the secret");
-        ensure_eq!(self.ask("GET", &format!("/prestop?secret={secret}"), &[]).await?.0, 503, "with the secret in the URL");
+        ensure_eq!(
+            self.ask("GET", "/streams", &[(HEADER, secret)]).await?.0,
+            200,
+            "with the secret"
+        );
+        ensure_eq!(
+            self.ask("GET", &format!("/prestop?secret={secret}"), &[]).await?.0,
+            503,
+            "with the secret in the URL"
+        );
         let dump = self.envoy.admin_get("/config_dump?include_eds").await?.expect(200)?.text();
-        ensure!(!dump.contains(secret) && !self.envoy.log().contains(secret), "the secret was told");
+        ensure!(
+            !dump.contains(secret) && !self.envoy.log().contains(secret),
+            "the secret was told"
+        );
         Ok(())
     }
 
@@ -81,9 +116,17 @@ impl Rendered {
     async fn opens_nothing(&self) -> Outcome {
         for forged in ["", "-", SECRET, "0123456789abcdef"] {
             let headers = [(HEADER, forged), ("x-laststream-expected-secret", forged)];
-            for (method, path) in [("POST", "/drain"), ("GET", "/prestop"), ("POST", "/force?reason=x"), ("DELETE", "/drain")] {
+            for (method, path) in [
+                ("POST", "/drain"),
+                ("GET", "/prestop"),
+                ("POST", "/force?reason=x"),
+                ("DELETE", "/drain"),
+            ] {
                 let (status, reason) = self.ask(method, path, &headers).await?;
-                ensure!(status == 403 && reason.contains("secret"), "{method} {path} with {forged:?}: {status} {reason}");
+                ensure!(
+                    status == 403 && reason.contains("secret"),
+                    "{method} {path} with {forged:?}: {status} {reason}"
+                );
             }
         }
         let (status, state) = self.ask("GET", "/status", &[]).await?;
@@ -93,9 +136,12 @@ impl Rendered {
 }
 
 fn bootstrap(module: &Path, policy: &str, app: SocketAddr) -> Outcome<Value> {
-    let overrides = Overrides { module: Some(module.display().to_string()), ..Overrides::default() };
-    let policy = Policy::read(format!("placement: {{envoy: {{}}}}\n{policy}").as_bytes(), &overrides)?;
-    let rendered = render(Kind::Envoy, &policy, &|_| Err("no registry".into())).map_err(Failure::new)?;
+    let overrides =
+        Overrides { module: Some(module.display().to_string()), ..Overrides::default() };
+    let policy =
+        Policy::read(format!("placement: {{envoy: {{}}}}\n{policy}").as_bytes(), &overrides)?;
+    let rendered =
+        render(Kind::Envoy, &policy, &|_| Err("no registry".into())).map_err(Failure::new)?;
     let text = &rendered.files.first().context("nothing was rendered")?.text;
     ensure!(!text.contains(SECRET), "the secret stands in {text}");
     let mut config: Value = serde_saphyr::from_str(text).with_context(|| text.clone())?;
@@ -119,13 +165,22 @@ async fn has_its_secret_from_the_environment(lab: &Lab) -> Outcome {
 }
 
 async fn without_its_secret_opens_nothing(lab: &Lab) -> Outcome {
-    for environment in [&[][..], &["GATE_SECRET="], &["GATE_SECRET=too-short"], &["GATE_SECRET=\n                    \n"]] {
+    for environment in [
+        &[][..],
+        &["GATE_SECRET="],
+        &["GATE_SECRET=too-short"],
+        &["GATE_SECRET=\n                    \n"],
+    ] {
         let rendered = Rendered::start(lab, BY_ENVIRONMENT, environment).await?;
         rendered.opens_nothing().await.with_context(|| format!("{environment:?}"))?;
     }
     for secret in ["", "too-short"] {
         let (_folder, policy) = by_sds(secret)?;
-        Rendered::start(lab, &policy, &[]).await?.opens_nothing().await.with_context(|| format!("SDS with {secret:?}"))?;
+        Rendered::start(lab, &policy, &[])
+            .await?
+            .opens_nothing()
+            .await
+            .with_context(|| format!("SDS with {secret:?}"))?;
     }
     Ok(())
 }
@@ -142,14 +197,18 @@ fn by_sds(secret: &str) -> Outcome<(TempDir, String)> {
 
 fn resource(secret: &str) -> String {
     const KIND: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
-    format!("resources:\n- \"@type\": {KIND}\n  name: laststream-gate\n  generic_secret: {{secret: {{{secret}}}}}\n")
+    format!(
+        "resources:\n- \"@type\": {KIND}\n  name: laststream-gate\n  generic_secret: {{secret: \
+            {{{secret}}}}}\n"
+    )
 }
 
 async fn has_its_secret_from_sds(lab: &Lab) -> Outcome {
     let (_folder, policy) = by_sds(SECRET)?;
     let rendered = Rendered::start(lab, &policy, &[]).await?;
     rendered.wants(SECRET).await?;
-    let forged = [(HEADER, "0123456789abcdef"), ("x-laststream-expected-secret", "0123456789abcdef")];
+    let forged =
+        [(HEADER, "0123456789abcdef"), ("x-laststream-expected-secret", "0123456789abcdef")];
     let (status, reason) = rendered.ask("POST", "/drain", &forged).await?;
     ensure!(status == 403, "a client chose the secret that is expected: {status} {reason}");
     Ok(())
@@ -162,7 +221,10 @@ async fn follows_a_new_secret_of_sds(lab: &Lab) -> Outcome {
     let at = |name: &str| folder.path().join(name);
     let put = |version: &str, secret: &str| -> Outcome {
         std::fs::create_dir(at(version))?;
-        std::fs::write(at(version).join("sds.yaml"), resource(&format!("inline_string: {secret}")))?;
+        std::fs::write(
+            at(version).join("sds.yaml"),
+            resource(&format!("inline_string: {secret}")),
+        )?;
         symlink(version, at("..new"))?;
         Ok(std::fs::rename(at("..new"), at("..data"))?)
     };
@@ -173,28 +235,40 @@ async fn follows_a_new_secret_of_sds(lab: &Lab) -> Outcome {
     rendered.wants(SECRET).await?;
     put("..2", NEXT)?;
     wait_for(Duration::from_secs(20), "the new secret", async || {
-        ensure_eq!(rendered.ask("GET", "/streams", &[(HEADER, NEXT)]).await?.0, 200, "with the new secret");
+        ensure_eq!(
+            rendered.ask("GET", "/streams", &[(HEADER, NEXT)]).await?.0,
+            200,
+            "with the new secret"
+        );
         Ok(())
     })
     .await?;
     rendered.wants(NEXT).await
 }
 
-/// The hook's client gets an answer that is not 200, asks again, and is held by the VM that came in the place of the dead one.
+/// The hook's client gets an answer that is not 200, asks again, and is held by the VM that came in
+/// the place of the dead one.
 async fn a_hook_that_a_dead_gate_holds_is_ended(lab: &Lab) -> Outcome {
     // Envoy ends what is held 10 s after the deadline.
-    let rendered = Rendered::start(&mortal(lab)?, "drain: {deadline: 5s, grace_period: 30s}", &[]).await?;
+    let rendered =
+        Rendered::start(&mortal(lab)?, "drain: {deadline: 5s, grace_period: 30s}", &[]).await?;
     let mut client = Client::connect(rendered.main).await?;
     client.send(&Request::get("/hold/a").bytes()).await?;
     rendered.upstream.wait_held("a", 1, Duration::from_secs(20)).await?;
     let gate = rendered.gate;
     let hook = async move {
-        Client::connect(gate).await?.patience(Duration::from_secs(60)).request(&Request::get("/prestop?wait").host("localhost")).await
+        Client::connect(gate)
+            .await?
+            .patience(Duration::from_secs(60))
+            .request(&Request::get("/prestop?wait").host("localhost"))
+            .await
     };
     let hook = tokio::spawn(hook);
-    wait_for(Duration::from_secs(20), "the drain", async || match rendered.ask("GET", "/ready", &[]).await? {
-        (503, reason) if reason.contains("in flight") => Ok(()),
-        (status, reason) => fail!("{status} {reason}"),
+    wait_for(Duration::from_secs(20), "the drain", async || {
+        match rendered.ask("GET", "/ready", &[]).await? {
+            (503, reason) if reason.contains("in flight") => Ok(()),
+            (status, reason) => fail!("{status} {reason}"),
+        }
     })
     .await?;
     let (status, _) = rendered.ask("GET", "/ready", &[("x-laststream-die", "abort")]).await?;

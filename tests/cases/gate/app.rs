@@ -1,4 +1,5 @@
-//! Waiting for the app to go: what it may do and still be there, when it is gone, and when nobody can say.
+//! Waiting for the app to go: what it may do and still be there, when it is gone, and when nobody
+//! can say.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,7 +98,8 @@ async fn bench(lab: &Lab, app: Value, deadline: u64) -> Outcome<Bench> {
     Bench::upon(Bootstrap::new().cluster(app), lab, &gate(deadline), main).await
 }
 
-/// Nothing is in flight, and all the same the gate stays closed for so long, because of the app. Each worker asks it.
+/// Nothing is in flight, and all the same the gate stays closed for so long, because of the app.
+/// Each worker asks it.
 async fn stays(bench: &Bench, time: Duration, why: &str) -> Outcome {
     let until = Instant::now() + time;
     bench.until("reason", why).await?;
@@ -106,7 +108,8 @@ async fn stays(bench: &Bench, time: Duration, why: &str) -> Outcome {
         same(&status, "state", "draining")?;
         same(&status, "holding", 0)?;
         ensure!(
-            [why, "the app is being asked whether it is still there"].contains(&status["reason"].as_str().unwrap_or_default()),
+            [why, "the app is being asked whether it is still there"]
+                .contains(&status["reason"].as_str().unwrap_or_default()),
             "{status}"
         );
         sleep(Duration::from_millis(50)).await;
@@ -115,20 +118,26 @@ async fn stays(bench: &Bench, time: Duration, why: &str) -> Outcome {
 }
 
 const THERE: &str = "the app is still there";
-const UNREACHABLE: &str = "Envoy cannot ask the app, its cluster is missing or has no healthy endpoint: holding until the deadline";
+const UNREACHABLE: &str = "Envoy cannot ask the app, its cluster is missing or has no healthy \
+    endpoint: holding until the deadline";
 
 /// The usual one: it serves until its port closes.
 async fn holds_until_the_app_has_gone(lab: &Lab) -> Outcome {
     let app = Upstream::start().await?;
     let bench = bench(lab, cluster::h1("the-app", app.h1()), 90_000).await?;
     let gate = bench.gate;
-    let hook = tokio::spawn(async move { Client::connect(gate).await?.patience(SOON * 3).get("/prestop?wait").await });
+    let hook = tokio::spawn(async move {
+        Client::connect(gate).await?.patience(SOON * 3).get("/prestop?wait").await
+    });
     stays(&bench, Duration::from_secs(2), THERE).await?;
     ensure!(!hook.is_finished(), "the hook is held");
     drop(app);
     let gone = Instant::now();
     same(&hook.await??.expect(200)?.json()?, "state", "drained")?;
-    say(&format!("the hook returned {} ms after the app's port had closed", gone.elapsed().as_millis()));
+    say(&format!(
+        "the hook returned {} ms after the app's port had closed",
+        gone.elapsed().as_millis()
+    ));
     ensure!(gone.elapsed() > Duration::from_millis(300), "the quiet period comes after");
     ensure!(gone.elapsed() < Duration::from_secs(5), "{:?} after the app had gone", gone.elapsed());
     Ok(())
@@ -142,7 +151,8 @@ const ANSWERS: [Says; 8] = [
     Says::Bytes("HTTP/1.1 503 no\r\ncontent-length: 19\r\n\r\nno healthy upstream"),
     Says::Bytes(
         "HTTP/1.1 503 no\r\ncontent-length: 98\r\n\r\n\
-         upstream connect error or disconnect/reset before headers. reset reason: remote connection failure",
+         upstream connect error or disconnect/reset before headers. reset reason: remote \
+         connection failure",
     ),
     Says::Bytes("HTTP/1.1 200 breaks off\r\ncontent-length: 100\r\n\r\nupstream connect error"),
     Says::Bytes("HTTP/1.1 404 fine\r\ncontent-length: 0\r\n\r\n"),
@@ -154,7 +164,9 @@ async fn whatever_an_app_says_it_is_there(lab: &Lab) -> Outcome {
     for says in ANSWERS {
         app.say(says);
         bench.post("/drain").await?.expect(202)?;
-        stays(&bench, Duration::from_secs(1), THERE).await.with_context(|| format!("an app that says {says:?}"))?;
+        stays(&bench, Duration::from_secs(1), THERE)
+            .await
+            .with_context(|| format!("an app that says {says:?}"))?;
         once(bench.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
     }
     drop(app);
@@ -163,14 +175,17 @@ async fn whatever_an_app_says_it_is_there(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Its queue is full, and the kernel drops whatever else would connect: so does an app that is stopped, or swapped out.
+/// Its queue is full, and the kernel drops whatever else would connect: so does an app that is
+/// stopped, or swapped out.
 async fn an_app_that_takes_no_connection_is_there(lab: &Lab) -> Outcome {
     let socket = TcpSocket::new_v4()?;
     socket.bind(local(0))?;
     let full = socket.listen(1)?;
     let address = full.local_addr()?;
     let mut queue = Vec::new();
-    while let Ok(connection) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+    while let Ok(connection) =
+        timeout(Duration::from_millis(300), TcpStream::connect(address)).await
+    {
         queue.push(connection?);
         ensure!(queue.len() < 100, "the queue is never full");
     }
@@ -191,7 +206,8 @@ async fn an_app_that_hangs_does_not_move_the_deadline(lab: &Lab) -> Outcome {
     kept(&bench, 2_500).await
 }
 
-/// No such cluster; none of its endpoints; none that is healthy, as an app that has begun to stop says of itself.
+/// No such cluster; none of its endpoints; none that is healthy, as an app that has begun to stop
+/// says of itself.
 async fn an_app_that_envoy_cannot_ask_does_not_move_the_deadline(lab: &Lab) -> Outcome {
     let app = Upstream::start().await?;
     let known = || cluster::h1("the-app", app.h1());
@@ -199,8 +215,11 @@ async fn an_app_that_envoy_cannot_ask_does_not_move_the_deadline(lab: &Lab) -> O
         "timeout": "1s", "interval": "0.1s", "no_traffic_interval": "0.1s", "unhealthy_threshold": 1, "healthy_threshold": 1,
         "http_health_check": { "path": "/status/503" }
     }]);
-    let unhealthy =
-        cluster::with(cluster::with(known(), "/health_checks", check), "/common_lb_config/healthy_panic_threshold/value", json!(0));
+    let unhealthy = cluster::with(
+        cluster::with(known(), "/health_checks", check),
+        "/common_lb_config/healthy_panic_threshold/value",
+        json!(0),
+    );
     for (what, app) in [
         ("no cluster", cluster::h1("another", app.h1())),
         ("no endpoint", cluster::with(known(), "/load_assignment/endpoints", json!([]))),
@@ -210,7 +229,10 @@ async fn an_app_that_envoy_cannot_ask_does_not_move_the_deadline(lab: &Lab) -> O
         bench.post("/drain").await?.expect(202)?;
         stays(&bench, Duration::from_secs(1), UNREACHABLE).await.with_context(|| what)?;
         kept(&bench, 2_500).await.with_context(|| what)?;
-        ensure!(bench.envoy.log_contains(&format!("draining: {UNREACHABLE}")), "{what}: the log says why");
+        ensure!(
+            bench.envoy.log_contains(&format!("draining: {UNREACHABLE}")),
+            "{what}: the log says why"
+        );
     }
     Ok(())
 }

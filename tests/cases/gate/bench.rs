@@ -41,12 +41,22 @@ impl Bench {
     }
 
     /// With more around it than there usually is.
-    pub(crate) async fn upon(bootstrap: Bootstrap, lab: &Lab, gate: &str, main: Hcm) -> Outcome<Self> {
+    pub(crate) async fn upon(
+        bootstrap: Bootstrap,
+        lab: &Lab,
+        gate: &str,
+        main: Hcm,
+    ) -> Outcome<Self> {
         Self::behind(Listener::new("main", main), bootstrap, lab, gate).await
     }
 
     /// With another listener.
-    pub(crate) async fn behind(main: Listener, bootstrap: Bootstrap, lab: &Lab, gate: &str) -> Outcome<Self> {
+    pub(crate) async fn behind(
+        main: Listener,
+        bootstrap: Bootstrap,
+        lab: &Lab,
+        gate: &str,
+    ) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let bootstrap = clusters(bootstrap, &upstream)
             .cluster(admin_cluster("prometheus_stats"))
@@ -56,7 +66,12 @@ impl Bench {
     }
 
     /// Any Envoy that has the listeners `main` and `gate`.
-    pub(crate) async fn start(lab: &Lab, upstream: Upstream, bootstrap: Bootstrap, options: Options) -> Outcome<Self> {
+    pub(crate) async fn start(
+        lab: &Lab,
+        upstream: Upstream,
+        bootstrap: Bootstrap,
+        options: Options,
+    ) -> Outcome<Self> {
         let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
         let (main, gate) = (envoy.address("main").await?, envoy.address("gate").await?);
         Ok(Self { upstream, envoy, main, gate })
@@ -95,13 +110,22 @@ impl Bench {
 
 /// Envoy closes no connection of a listener that drains, and tells all clients at once to leave.
 pub(crate) fn options() -> Options {
-    Options { drain_time_s: Some(600), extra: vec!["--drain-strategy".into(), "immediate".into()], ..Options::default() }
+    Options {
+        drain_time_s: Some(600),
+        extra: vec!["--drain-strategy".into(), "immediate".into()],
+        ..Options::default()
+    }
 }
 
-/// A gate in a VM of its own, with 503 behind it: whatever goes wrong there does not say that one may go.
+/// A gate in a VM of its own, with 503 behind it: whatever goes wrong there does not say that one
+/// may go.
 pub(crate) fn gate_listener(lab: &Lab, gate: &str) -> Listener {
     let hcm = Hcm::new("laststream").filter(gate_address()).filter(gate_filter(lab, gate));
-    Listener::new("gate", hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s")).direction("OUTBOUND")
+    Listener::new(
+        "gate",
+        hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s"),
+    )
+    .direction("OUTBOUND")
 }
 
 /// What proves to the gate that a connection came in on the loopback interface.
@@ -109,10 +133,13 @@ pub(crate) fn gate_address() -> Value {
     filter_state(ADDRESS_KEY, "%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%")
 }
 
-/// The gate as a filter. The tests' clients ask for `test.local`, unless the configuration has other names.
+/// The gate as a filter. The tests' clients ask for `test.local`, unless the configuration has
+/// other names.
 pub(crate) fn gate_filter(lab: &Lab, gate: &str) -> Value {
     let gate = match gate.strip_prefix('{').map(str::trim_start) {
-        Some(rest) if !gate.contains(r#""hosts""#) => format!(r#"{{"hosts": ["test.local"]{}{rest}"#, if rest == "}" { "" } else { ", " }),
+        Some(rest) if !gate.contains(r#""hosts""#) => {
+            format!(r#"{{"hosts": ["test.local"]{}{rest}"#, if rest == "}" { "" } else { ", " })
+        }
         _ => gate.to_owned(),
     };
     let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);

@@ -1,4 +1,5 @@
-//! Steps of the wall clock, as of NTP, a resumed virtual machine or a live migration: no time of the gate moves with them.
+//! Steps of the wall clock, as of NTP, a resumed virtual machine or a live migration: no time of
+//! the gate moves with them.
 
 use std::time::Duration;
 
@@ -42,7 +43,10 @@ impl Clocked {
         let upstream = Upstream::start().await?;
         let bootstrap = clusters(Bootstrap::new(), &upstream)
             .cluster(admin_cluster("prometheus_stats"))
-            .listener(Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).direction("INBOUND"))
+            .listener(
+                Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))
+                    .direction("INBOUND"),
+            )
             .listener(gate_listener(lab, gate));
         let options = Options { under: clock.under(), ..options() };
         let bench = Bench::start(lab, upstream, bootstrap, options).await?;
@@ -56,7 +60,10 @@ impl Clocked {
         self.clock.step(seconds)?;
         wait_for(SOON, "another date of Envoy's answers", async || {
             let moved = (self.second_of_the_day().await? - before).rem_euclid(DAY);
-            ensure!((moved - seconds.rem_euclid(DAY)).abs() < 30, "the date has moved by {moved} s");
+            ensure!(
+                (moved - seconds.rem_euclid(DAY)).abs() < 30,
+                "the date has moved by {moved} s"
+            );
             Ok(())
         })
         .await
@@ -84,7 +91,8 @@ async fn draining(lab: &Lab, gate: &str, step: i64) -> Outcome<(Clocked, Client)
 }
 
 async fn a_step_forward_ends_no_drain(lab: &Lab) -> Outcome {
-    let (Clocked { bench, .. }, client) = &mut draining(lab, r#"{"quiet_ms": 300, "deadline_ms": 80000}"#, STEP).await?;
+    let (Clocked { bench, .. }, client) =
+        &mut draining(lab, r#"{"quiet_ms": 300, "deadline_ms": 80000}"#, STEP).await?;
     let status = bench.status().await?;
     same(&status, "state", "draining")?;
     ensure!(status["deadline_in_ms"].as_u64() > Some(30_000), "most of the time is left: {status}");
@@ -95,7 +103,8 @@ async fn a_step_forward_ends_no_drain(lab: &Lab) -> Outcome {
 }
 
 async fn a_step_back_prolongs_no_drain(lab: &Lab) -> Outcome {
-    let (Clocked { bench, .. }, client) = &mut draining(lab, r#"{"quiet_ms": 300, "deadline_ms": 4000}"#, -STEP).await?;
+    let (Clocked { bench, .. }, client) =
+        &mut draining(lab, r#"{"quiet_ms": 300, "deadline_ms": 4000}"#, -STEP).await?;
     let answer = bench.get("/prestop?wait").await?.expect(200)?.json()?;
     same(&answer, "state", "expired")?;
     bench.upstream.release("a");
@@ -105,7 +114,8 @@ async fn a_step_back_prolongs_no_drain(lab: &Lab) -> Outcome {
 
 async fn a_step_forward_shortens_no_quiet_period(lab: &Lab) -> Outcome {
     const QUIET: Duration = Duration::from_secs(6);
-    let Clocked { bench, clock } = &Clocked::set(lab, r#"{"quiet_ms": 6000, "deadline_ms": 1000000}"#).await?;
+    let Clocked { bench, clock } =
+        &Clocked::set(lab, r#"{"quiet_ms": 6000, "deadline_ms": 1000000}"#).await?;
     let began = Instant::now();
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "done").await?;
@@ -117,7 +127,8 @@ async fn a_step_forward_shortens_no_quiet_period(lab: &Lab) -> Outcome {
 }
 
 async fn a_step_back_prolongs_no_quiet_period(lab: &Lab) -> Outcome {
-    let Clocked { bench, clock } = &Clocked::set(lab, r#"{"quiet_ms": 3000, "deadline_ms": 1000000}"#).await?;
+    let Clocked { bench, clock } =
+        &Clocked::set(lab, r#"{"quiet_ms": 3000, "deadline_ms": 1000000}"#).await?;
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "done").await?;
     clock.step(-STEP)?;

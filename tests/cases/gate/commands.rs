@@ -39,8 +39,11 @@ impl Operator {
 
     fn starts(&self, arguments: &[&str]) -> JoinHandle<Outcome<Said>> {
         let user = Arc::clone(&self.0);
-        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        spawn_blocking(move || user.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), ""))
+        let arguments: Vec<String> =
+            arguments.iter().map(|&argument| argument.to_owned()).collect();
+        spawn_blocking(move || {
+            user.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), "")
+        })
     }
 
     async fn runs(&self, arguments: &[&str]) -> Outcome<Said> {

@@ -1,4 +1,5 @@
-//! Workers' VMs die, with streams in flight on both workers: the gate does not take what they leave behind for the truth.
+//! Workers' VMs die, with streams in flight on both workers: the gate does not take what they leave
+//! behind for the truth.
 
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -53,7 +54,8 @@ pub(super) async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<
     Ok(clients)
 }
 
-/// Kills the stream role's VM of one worker. What the client of that request gets is Envoy's business.
+/// Kills the stream role's VM of one worker. What the client of that request gets is Envoy's
+/// business.
 pub(super) async fn kill(bench: &Bench, how: &str) -> Outcome {
     let mut client = Client::connect(bench.main).await?;
     client.send(&Request::get("/echo").header("x-laststream-die", how).bytes()).await?;
@@ -63,7 +65,12 @@ pub(super) async fn kill(bench: &Bench, how: &str) -> Outcome {
 
 /// Panic, abort, exhausted memory, overflown stack: one Envoy each, side by side.
 async fn streams_of_the_dead_are_taken_off(lab: &Lab) -> Outcome {
-    tokio::try_join!(dies_by(lab, "panic"), dies_by(lab, "abort"), dies_by(lab, "memory"), dies_by(lab, "stack"))?;
+    tokio::try_join!(
+        dies_by(lab, "panic"),
+        dies_by(lab, "abort"),
+        dies_by(lab, "memory"),
+        dies_by(lab, "stack")
+    )?;
     Ok(())
 }
 
@@ -71,7 +78,9 @@ async fn streams_of_the_dead_are_taken_off(lab: &Lab) -> Outcome {
 fn says_where_and_why(bench: &Bench) -> Outcome {
     let log = bench.envoy.log();
     let line = log.lines().find(|line| line.contains("panicked at"));
-    let says = |line: &str| ["[critical]", "filter/src/death.rs:", "asked to"].iter().all(|part| line.contains(part));
+    let says = |line: &str| {
+        ["[critical]", "filter/src/death.rs:", "asked to"].iter().all(|part| line.contains(part))
+    };
     ensure!(line.is_some_and(says), "{line:?}");
     Ok(())
 }
@@ -96,7 +105,11 @@ async fn dies_by(lab: &Lab, how: &str) -> Outcome {
     same(&status, "heals", 1)?;
     same(&status, "holding", 0)?;
     ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "{how}: in flight");
-    ensure_eq!(bench.envoy.stat("wasmcustom.laststream_gate_heals_total").await?, Some(1), "{how}: heals");
+    ensure_eq!(
+        bench.envoy.stat("wasmcustom.laststream_gate_heals_total").await?,
+        Some(1),
+        "{how}: heals"
+    );
     bench.envoy.wait_for_log("streams were counted by workers' VMs that have died", SOON).await?;
     Ok(())
 }
@@ -116,8 +129,8 @@ async fn a_dead_vm_that_stays_dead_is_healed_by_two_zeros(lab: &Lab) -> Outcome 
     same(&status, "lost_counters", 0)
 }
 
-/// With FAIL_OPEN new streams on that worker pass the filter by. When the leak was healed and all who still count say zero, too, they hold
-/// the drain.
+/// With FAIL_OPEN new streams on that worker pass the filter by. When the leak was healed and all
+/// who still count say zero, too, they hold the drain.
 async fn a_bypassed_filter_is_no_zero(lab: &Lab) -> Outcome {
     let bench = bench_with(lab, "FAIL_OPEN", r#"{"quiet_ms": 2000, "deadline_ms": 90000}"#).await?;
     let held = hold(&bench, "a", 12).await?;
@@ -150,24 +163,34 @@ async fn uncounted(bench: &Bench) -> Outcome<Client> {
     fail!("every stream is counted")
 }
 
-/// Hooks that wait on a dead gate get no answer, and none that is not true; who asks again is told by the gate that came after it, which
-/// goes on with the same drain.
+/// Hooks that wait on a dead gate get no answer, and none that is not true; who asks again is told
+/// by the gate that came after it, which goes on with the same drain.
 async fn a_gate_that_dies_says_nothing_false(lab: &Lab) -> Outcome {
     let bench = bench(lab, "FAIL_RELOAD").await?;
     let held = bench.held("a").await?;
     let address = bench.gate;
     let waiters: Vec<_> = (0..10)
-        .map(|_| tokio::spawn(async move { Client::connect(address).await?.patience(SOON * 3).get("/prestop?wait").await }))
+        .map(|_| {
+            tokio::spawn(async move {
+                Client::connect(address).await?.patience(SOON * 3).get("/prestop?wait").await
+            })
+        })
         .collect();
     let left = bench.until("state", "draining").await?["deadline_in_ms"].as_u64();
     for _ in 0..4 {
         for how in ["abort", "panic"] {
             let request = Request::get("/ready").header("x-laststream-die", how);
-            ensure!(once(address, &request).await?.status >= 500, "the dead gate let a request through");
+            ensure!(
+                once(address, &request).await?.status >= 500,
+                "the dead gate let a request through"
+            );
         }
         let status = patient(&bench).await?;
         same(&status, "state", "draining")?;
-        ensure!(status["deadline_in_ms"].as_u64() <= left, "another deadline than {left:?}: {status}");
+        ensure!(
+            status["deadline_in_ms"].as_u64() <= left,
+            "another deadline than {left:?}: {status}"
+        );
         stays_closed_for_pollers(&bench).await?;
     }
     ensure!(!answered_well(&waiters), "a hook was answered before the last stream had ended");

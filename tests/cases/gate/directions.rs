@@ -1,4 +1,5 @@
-//! A sidecar: what comes in and what goes out are counted apart, drained apart, and waited for as configured.
+//! A sidecar: what comes in and what goes out are counted apart, drained apart, and waited for as
+//! configured.
 
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
@@ -22,9 +23,18 @@ struct Sidecar {
 
 impl Sidecar {
     async fn set(lab: &Lab, gate: &str) -> Outcome<Self> {
-        let outbound = routes(Hcm::new("outbound").filter(Wasm { name: "outbound", ..lab.stream(OUTBOUND) }.filter()));
-        let bootstrap = Bootstrap::new().listener(Listener::new("outbound", outbound).direction("OUTBOUND"));
-        let bench = Bench::upon(bootstrap, lab, gate, routes(Hcm::new("main").filter(lab.stream(INBOUND).filter()))).await?;
+        let outbound = routes(
+            Hcm::new("outbound").filter(Wasm { name: "outbound", ..lab.stream(OUTBOUND) }.filter()),
+        );
+        let bootstrap =
+            Bootstrap::new().listener(Listener::new("outbound", outbound).direction("OUTBOUND"));
+        let bench = Bench::upon(
+            bootstrap,
+            lab,
+            gate,
+            routes(Hcm::new("main").filter(lab.stream(INBOUND).filter())),
+        )
+        .await?;
         let outbound = bench.envoy.address("outbound").await?;
         Ok(Self { bench, outbound })
     }
@@ -43,7 +53,11 @@ async fn closes(at: std::net::SocketAddr) -> Outcome<bool> {
 }
 
 async fn waits_for_one_direction(lab: &Lab) -> Outcome {
-    let sidecar = Sidecar::set(lab, r#"{"quiet_ms": 300, "scopes": ["inbound"], "begin": {"inbound_only": true}}"#).await?;
+    let sidecar = Sidecar::set(
+        lab,
+        r#"{"quiet_ms": 300, "scopes": ["inbound"], "begin": {"inbound_only": true}}"#,
+    )
+    .await?;
     let bench = &sidecar.bench;
     let mut incoming = bench.held("in").await?;
     let mut outgoing = sidecar.held_outbound("out").await?;
@@ -57,14 +71,22 @@ async fn waits_for_one_direction(lab: &Lab) -> Outcome {
     bench.upstream.release("in");
     incoming.response("GET").await?.expect(200)?;
     bench.until("state", "drained").await?;
-    ensure_eq!(bench.envoy.stat("wasmcustom.laststream_streams_in_flight_outbound").await?, Some(1), "outbound");
+    ensure_eq!(
+        bench.envoy.stat("wasmcustom.laststream_streams_in_flight_outbound").await?,
+        Some(1),
+        "outbound"
+    );
     bench.upstream.release("out");
     outgoing.response("GET").await?.expect(200)?;
     Ok(())
 }
 
 async fn waits_for_both_directions(lab: &Lab) -> Outcome {
-    let sidecar = Sidecar::set(lab, r#"{"quiet_ms": 300, "scopes": ["inbound", "outbound"], "begin": {"inbound_only": true}}"#).await?;
+    let sidecar = Sidecar::set(
+        lab,
+        r#"{"quiet_ms": 300, "scopes": ["inbound", "outbound"], "begin": {"inbound_only": true}}"#,
+    )
+    .await?;
     let bench = &sidecar.bench;
     let mut incoming = bench.held("in").await?;
     let mut outgoing = sidecar.held_outbound("out").await?;

@@ -36,7 +36,11 @@ async fn says_what_it_sees(lab: &Lab) -> Outcome {
     same(&status, "holding", 0)?;
     bench.get("/ready").await?.expect(503)?;
     bench.get("/nothing").await?.expect(404)?;
-    ensure_eq!(bench.get("/drain").await?.expect(405)?.header("allow"), Some("POST, DELETE".into()), "allow");
+    ensure_eq!(
+        bench.get("/drain").await?.expect(405)?.header("allow"),
+        Some("POST, DELETE".into()),
+        "allow"
+    );
     let mut client = Client::connect(bench.main).await?;
     client.send(&Request::get("/hold/a").bytes()).await?;
     bench.upstream.wait_held("a", 1, SOON).await?;
@@ -52,7 +56,8 @@ async fn holds_until_the_last_stream_is_out(lab: &Lab) -> Outcome {
     client.send(&Request::get("/hold/a").bytes()).await?;
     bench.upstream.wait_held("a", 1, SOON).await?;
     let gate = bench.gate;
-    let waiter = tokio::spawn(async move { Client::connect(gate).await?.get("/prestop?wait").await });
+    let waiter =
+        tokio::spawn(async move { Client::connect(gate).await?.get("/prestop?wait").await });
     bench.until("state", "draining").await?;
     bench.until("begin", "done").await?;
     bench.post("/quitquitquit").await?.expect(503)?;
@@ -76,13 +81,22 @@ async fn idle_connections_do_not_hold(lab: &Lab) -> Outcome {
     let mut two = h2::Client::connect(bench.main).await?;
     two.get("/echo").await?.expect(200)?;
     same(&bench.get("/prestop?wait").await?.expect(200)?.json()?, "state", "drained")?;
-    ensure_eq!(bench.envoy.stat("http.main.downstream_cx_active").await?, Some(2), "both connections are still there");
+    ensure_eq!(
+        bench.envoy.stat("http.main.downstream_cx_active").await?,
+        Some(2),
+        "both connections are still there"
+    );
     Ok(())
 }
 
 async fn excluded_streams_do_not_hold(lab: &Lab) -> Outcome {
     let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}]}}}"#;
-    let bench = Bench::with(lab, r#"{"quiet_ms": 300}"#, routes(Hcm::new("main").filter(lab.stream(rules).filter()))).await?;
+    let bench = Bench::with(
+        lab,
+        r#"{"quiet_ms": 300}"#,
+        routes(Hcm::new("main").filter(lab.stream(rules).filter())),
+    )
+    .await?;
     let mut probe = bench.held("probe").await?;
     let mut real = bench.held("real").await?;
     bench.post("/drain").await?.expect(202)?;
@@ -119,10 +133,12 @@ async fn troubled(troubles: usize, asked: Arc<AtomicUsize>) -> Outcome<std::net:
                 let mut wire = Wire::new(Io::Plain(tcp));
                 while let Some(head) = wire.head().await? {
                     wire.body(Framing::of_request(&head)).await?;
-                    let begins = head.start.starts_with("POST /drain_listeners?graceful&skip_exit ");
+                    let begins =
+                        head.start.starts_with("POST /drain_listeners?graceful&skip_exit ");
                     let fails = begins && asked.fetch_add(1, Ordering::Relaxed) < troubles;
                     let status = if fails { "500 Internal Server Error" } else { "200 OK" };
-                    wire.send(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes()).await?;
+                    wire.send(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes())
+                        .await?;
                 }
                 Outcome::Ok(())
             });
@@ -134,9 +150,16 @@ async fn troubled(troubles: usize, asked: Arc<AtomicUsize>) -> Outcome<std::net:
 async fn begins_again_when_envoy_fails(lab: &Lab) -> Outcome {
     for (troubles, becomes, calls) in [(2, "done", 3), (100, "failed", 3)] {
         let asked = Arc::new(AtomicUsize::new(0));
-        let bootstrap = Bootstrap::new().cluster(cluster::h1("troubled", troubled(troubles, Arc::clone(&asked)).await?));
+        let bootstrap = Bootstrap::new()
+            .cluster(cluster::h1("troubled", troubled(troubles, Arc::clone(&asked)).await?));
         let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
-        let bench = Bench::upon(bootstrap, lab, r#"{"quiet_ms": 300, "admin": {"cluster": "troubled"}}"#, main).await?;
+        let bench = Bench::upon(
+            bootstrap,
+            lab,
+            r#"{"quiet_ms": 300, "admin": {"cluster": "troubled"}}"#,
+            main,
+        )
+        .await?;
         bench.post("/drain").await?.expect(202)?;
         bench.until("begin", becomes).await?;
         sleep(Duration::from_millis(500)).await;

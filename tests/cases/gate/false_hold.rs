@@ -41,14 +41,18 @@ const DEATHS: usize = 5;
 /// Five deaths of workers' VMs one after the other, each with streams in flight.
 async fn a_crash_loop_heals_when_both_counts_are_zero(lab: &Lab) -> Outcome {
     let lab = mortal(lab)?;
-    let mut bench = Bench::with(&lab, GATE, routes(Hcm::new("main").filter(lab.stream("{}").filter()))).await?;
+    let mut bench =
+        Bench::with(&lab, GATE, routes(Hcm::new("main").filter(lab.stream("{}").filter()))).await?;
     bench.until("count", "exact").await?;
     for death in 1..=DEATHS {
         dies_with_a_stream(&bench, death).await?;
     }
     bench.envoy.wait_for_stat(ACTIVE, |active| active == Some(0), SOON).await?;
     same(&bench.until("count", "exact").await?, "holding", 0)?;
-    wait_for(SOON, "a signal to pass", async || bench.post("/drain_listeners?inboundonly").await?.expect(200)).await?;
+    wait_for(SOON, "a signal to pass", async || {
+        bench.post("/drain_listeners?inboundonly").await?.expect(200)
+    })
+    .await?;
     bench.post("/quitquitquit").await.ok(); // Envoy may end before its answer is out
     bench.envoy.exited(SOON).await?;
     Ok(())
@@ -91,7 +95,8 @@ struct Asked {
     query: OnceLock<String>,
 }
 
-/// Envoy takes about a second for its statistics: that delays the drain, and neither ends nor prevents it.
+/// Envoy takes about a second for its statistics: that delays the drain, and neither ends nor
+/// prevents it.
 async fn clusters_hold_nothing(lab: &Lab, count: usize) -> Outcome {
     let asked = Arc::new(Asked::default());
     let proxy = AdminProxy::start(counts_queries(Arc::clone(&asked))).await?;
@@ -101,7 +106,10 @@ async fn clusters_hold_nothing(lab: &Lab, count: usize) -> Outcome {
         bootstrap = bootstrap.cluster(json!({ "name": format!("outbound|80||service-{number}.test.svc.cluster.local"), "type": "STATIC" }));
     }
     let bootstrap = bootstrap
-        .listener(Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).direction("INBOUND"))
+        .listener(
+            Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))
+                .direction("INBOUND"),
+        )
         .listener(gate_listener(lab, r#"{"quiet_ms": 1000, "deadline_ms": 60000}"#));
     let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
     proxy.forward_to(&bench.envoy);
@@ -135,9 +143,15 @@ async fn asks_seldom(bench: &Bench, asked: &Asked, took: Duration, count: usize)
         bench.envoy.admin_get(query).await?.expect(200)?;
         fastest = fastest.min(began.elapsed());
     }
-    say(&format!("{count} clusters: drained after {took:?}; asked {times} times for statistics that take {fastest:?}"));
+    say(&format!(
+        "{count} clusters: drained after {took:?}; asked {times} times for statistics that take \
+            {fastest:?}"
+    ));
     let busy = fastest * u32::try_from(times.saturating_sub(3))?;
-    ensure!(busy < took / 2, "asked {times} times in {took:?} for statistics that take {fastest:?}");
+    ensure!(
+        busy < took / 2,
+        "asked {times} times in {took:?} for statistics that take {fastest:?}"
+    );
     Ok(())
 }
 
@@ -145,7 +159,9 @@ async fn asks_seldom(bench: &Bench, asked: &Asked, took: Duration, count: usize)
 async fn probes_of_the_agent_hold_nothing(lab: &Lab) -> Outcome {
     let probes = Listener::new("agent", Hcm::new("agent").route(Route::prefix("/").cluster("app")));
     let gate = r#"{"quiet_ms": 1000, "deadline_ms": 20000}"#;
-    let bench = Arc::new(Bench::upon(Bootstrap::new().listener(probes), lab, gate, routes(Hcm::new("main"))).await?);
+    let bench = Arc::new(
+        Bench::upon(Bootstrap::new().listener(probes), lab, gate, routes(Hcm::new("main"))).await?,
+    );
     let agent = bench.envoy.address("agent").await?;
     let over = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&over);
@@ -163,21 +179,37 @@ async fn probes_of_the_agent_hold_nothing(lab: &Lab) -> Outcome {
 
 /// Envoy counts them, and the gate must ask the counters which of Envoy's requests they are.
 async fn excluded_streams_do_not_hold_pollers(lab: &Lab) -> Outcome {
-    streams_do_not_hold_pollers(lab, r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/idle"}]}}}"#, "wait").await
+    streams_do_not_hold_pollers(
+        lab,
+        r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/idle"}]}}}"#,
+        "wait",
+    )
+    .await
 }
 
 async fn exempt_streams_do_not_hold_pollers(lab: &Lab) -> Outcome {
-    streams_do_not_hold_pollers(lab, r#"{"count": {"long_lived": {"paths": [{"prefix": "/hold/idle"}]}}}"#, "exempt").await
+    streams_do_not_hold_pollers(
+        lab,
+        r#"{"count": {"long_lived": {"paths": [{"prefix": "/hold/idle"}]}}}"#,
+        "exempt",
+    )
+    .await
 }
 
 async fn streams_do_not_hold_pollers(lab: &Lab, rules: &str, long_lived: &str) -> Outcome {
-    let gate = format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "{long_lived}"}}"#);
-    let bench = Bench::with(lab, &gate, routes(Hcm::new("main").filter(lab.stream(rules).filter()))).await?;
+    let gate =
+        format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "{long_lived}"}}"#);
+    let bench =
+        Bench::with(lab, &gate, routes(Hcm::new("main").filter(lab.stream(rules).filter())))
+            .await?;
     bench.until("count", "exact").await?;
     let mut idle = hold(&bench, "idle", 6).await?;
     let client = bench.held("a").await?;
     holds_until_answered(&bench, "a", client).await?;
-    wait_for(SOON, "a signal to pass", async || bench.post("/drain_listeners?inboundonly").await?.expect(200)).await?;
+    wait_for(SOON, "a signal to pass", async || {
+        bench.post("/drain_listeners?inboundonly").await?.expect(200)
+    })
+    .await?;
     bench.upstream.release("idle");
     for client in &mut idle {
         client.response("GET").await?.expect(200)?;
@@ -186,8 +218,9 @@ async fn streams_do_not_hold_pollers(lab: &Lab, rules: &str, long_lived: &str) -
 }
 
 const LOOKS: usize = 1_000;
-/// What one look may leave behind, in bytes: messages to a dead VM's queue take about four hundred. It is none on a quiet machine; on a busy one
-/// Envoy's heap grew by a step of 180 kB in the meantime.
+/// What one look may leave behind, in bytes: messages to a dead VM's queue take about four hundred.
+/// It is none on a quiet machine; on a busy one Envoy's heap grew by a step of 180 kB in the
+/// meantime.
 const LEFT_BY_A_LOOK: u64 = 250;
 
 /// The queue of a VM that died is not read any more.
@@ -219,7 +252,10 @@ async fn looks(bench: &Bench, count: usize) -> Outcome {
 
 async fn allocated(bench: &Bench) -> Outcome<u64> {
     let memory: Value = bench.envoy.admin_get("/memory").await?.expect(200)?.json()?;
-    memory["allocated"].as_str().and_then(|bytes| bytes.parse().ok()).with_context(|| format!("allocated bytes in {memory}"))
+    memory["allocated"]
+        .as_str()
+        .and_then(|bytes| bytes.parse().ok())
+        .with_context(|| format!("allocated bytes in {memory}"))
 }
 
 /// The listener ends what a dead VM can no longer answer, later than the deadline would.
@@ -230,7 +266,10 @@ async fn a_hook_on_a_gate_that_dies_ends_without_200(lab: &Lab) -> Outcome {
         .with("/filter_chains/0/filters/0/typed_config/stream_idle_timeout", json!("13s"));
     let bootstrap = clusters(Bootstrap::new(), &upstream)
         .cluster(admin_cluster("prometheus_stats"))
-        .listener(Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).direction("INBOUND"))
+        .listener(
+            Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))
+                .direction("INBOUND"),
+        )
         .listener(gate);
     let bench = Bench::start(&lab, upstream, bootstrap, options()).await?;
     let _held = bench.held("a").await?;
@@ -243,7 +282,10 @@ async fn a_hook_on_a_gate_that_dies_ends_without_200(lab: &Lab) -> Outcome {
     bench.until("state", "draining").await?;
     let request = Request::get("/ready").header("x-laststream-die", "abort");
     for _ in 0..6 {
-        ensure!(once(bench.gate, &request).await?.status >= 500, "a gate that has died lets nothing out");
+        ensure!(
+            once(bench.gate, &request).await?.status >= 500,
+            "a gate that has died lets nothing out"
+        );
     }
     let mut unanswered = 0;
     for hook in &mut hooks {

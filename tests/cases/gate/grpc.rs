@@ -1,5 +1,5 @@
-//! gRPC: Envoy answers a gRPC request with HTTP 200 and a status of gRPC's own, whatever a filter says. Right for the data path, wrong for
-//! whoever asks the gate.
+//! gRPC: Envoy answers a gRPC request with HTTP 200 and a status of gRPC's own, whatever a filter
+//! says. Right for the data path, wrong for whoever asks the gate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,10 @@ use crate::support::h2;
 use crate::support::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(no_answer_of_the_gate_is_turned_into_200), case!(a_closing_gate_is_unavailable_to_grpc)]
+    vec![
+        case!(no_answer_of_the_gate_is_turned_into_200),
+        case!(a_closing_gate_is_unavailable_to_grpc),
+    ]
 }
 
 const PATHS: [(&str, &str); 6] = [
@@ -38,7 +41,9 @@ async fn no_answer_of_the_gate_is_turned_into_200(lab: &Lab) -> Outcome {
     let mut client = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
     let mut tries = JoinSet::new();
-    for kind in ["application/grpc", "application/grpc+proto", "Application/gRPC", "application/grpc-web"] {
+    for kind in
+        ["application/grpc", "application/grpc+proto", "Application/gRPC", "application/grpc-web"]
+    {
         for (method, path) in PATHS {
             tries.spawn(is_not_200(bench.gate, method, path, kind));
         }
@@ -48,7 +53,10 @@ async fn no_answer_of_the_gate_is_turned_into_200(lab: &Lab) -> Outcome {
     }
     same(&bench.status().await?, "state", "draining")?;
     bench.envoy.wait_for_log("a gRPC request was cut", SOON).await?;
-    ensure!(bench.envoy.log().matches("a gRPC request was cut").count() <= 2, "a line for each worker at most");
+    ensure!(
+        bench.envoy.log().matches("a gRPC request was cut").count() <= 2,
+        "a line for each worker at most"
+    );
     bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
     bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
@@ -65,12 +73,17 @@ async fn is_not_200(gate: SocketAddr, method: &str, path: &str, kind: &str) -> O
     let mut request = h2::request(method, "http", path);
     request.headers_mut().insert("content-type", kind.parse()?);
     if let Ok(answer) = h2::Client::connect(gate).await?.request(request, Bytes::new()).await {
-        ensure!(answer.status != 200, "{method} {path} as {kind}, over HTTP/2: {:?}", answer.headers);
+        ensure!(
+            answer.status != 200,
+            "{method} {path} as {kind}, over HTTP/2: {:?}",
+            answer.headers
+        );
     }
     Ok(())
 }
 
-/// In the place of Envoy's admin interface: nothing is in flight; and to quit takes for ever, so that the latch stays closed.
+/// In the place of Envoy's admin interface: nothing is in flight; and to quit takes for ever, so
+/// that the latch stays closed.
 async fn admin() -> Outcome<(SocketAddr, Arc<Notify>)> {
     let listener = TcpListener::bind(local(0)).await?;
     let address = listener.local_addr()?;
@@ -93,8 +106,12 @@ async fn answers(tcp: TcpStream, quits: Arc<Notify>) -> Outcome {
             quits.notify_one();
             std::future::pending::<()>().await;
         }
-        let body = "http.main.downstream_rq_active: 0\nhttp.main.downstream_rq_total: 0\nserver.concurrency: 2\n";
-        wire.send(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await?;
+        let body = "http.main.downstream_rq_active: 0\nhttp.main.downstream_rq_total: \
+            0\nserver.concurrency: 2\n";
+        wire.send(
+            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes(),
+        )
+        .await?;
     }
     Ok(())
 }
@@ -104,17 +121,33 @@ async fn a_closing_gate_is_unavailable_to_grpc(lab: &Lab) -> Outcome {
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
     let (silent, quits) = admin().await?;
     let bootstrap = Bootstrap::new().cluster(cluster::h1("silent", silent));
-    let bench = Bench::upon(bootstrap, lab, r#"{"admin": {"cluster": "silent", "timeout_ms": 20000}}"#, main).await?;
+    let bench = Bench::upon(
+        bootstrap,
+        lab,
+        r#"{"admin": {"cluster": "silent", "timeout_ms": 20000}}"#,
+        main,
+    )
+    .await?;
     bench.until("count", "exact").await?;
     let gate = bench.gate;
-    let signal =
-        tokio::spawn(async move { Client::connect(gate).await?.patience(SOON * 2).request(&Request::post("/quitquitquit", "")).await });
+    let signal = tokio::spawn(async move {
+        Client::connect(gate)
+            .await?
+            .patience(SOON * 2)
+            .request(&Request::post("/quitquitquit", ""))
+            .await
+    });
     timeout(SOON, quits.notified()).await.context("the signal at the admin interface")?;
     once(bench.main, &Request::get("/echo")).await?.expect(503)?;
     let mut request = h2::request("POST", "http", "/grpc");
     request.headers_mut().insert("content-type", "application/grpc".parse()?);
-    let answer = h2::Client::connect(bench.main).await?.request(request, Bytes::new()).await?.expect(200)?;
-    ensure_eq!(answer.headers.get("grpc-status"), Some("14".into()), "UNAVAILABLE, which clients may try again");
+    let answer =
+        h2::Client::connect(bench.main).await?.request(request, Bytes::new()).await?.expect(200)?;
+    ensure_eq!(
+        answer.headers.get("grpc-status"),
+        Some("14".into()),
+        "UNAVAILABLE, which clients may try again"
+    );
     ensure!(!signal.is_finished(), "the latch is closed");
     bench.envoy.wait_for_stat(IN_FLIGHT, |value| value == Some(0), Duration::from_secs(5)).await?;
     signal.abort();

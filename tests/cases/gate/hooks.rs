@@ -1,4 +1,5 @@
-//! Whoever stops a pod: pollers and single calls that hold, the last call to the agent or to Envoy, and how much anybody may ask.
+//! Whoever stops a pod: pollers and single calls that hold, the last call to the agent or to Envoy,
+//! and how much anybody may ask.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ fn polls(gate: SocketAddr, path: &'static str) -> JoinHandle<Outcome<usize>> {
         let mut tries = 0;
         while Instant::now() < until {
             tries += 1;
-            if let Ok(Ok(answer)) = timeout(Duration::from_millis(500), once(gate, &Request::get(path))).await
+            if let Ok(Ok(answer)) =
+                timeout(Duration::from_millis(500), once(gate, &Request::get(path))).await
                 && answer.status == 200
             {
                 break;
@@ -51,16 +53,25 @@ fn polls(gate: SocketAddr, path: &'static str) -> JoinHandle<Outcome<usize>> {
 
 /// Like kubelet: one call, and whatever comes ends it.
 fn hook(gate: SocketAddr) -> JoinHandle<Outcome<Response>> {
-    tokio::spawn(async move { Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await })
+    tokio::spawn(async move {
+        Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await
+    })
 }
 
 async fn holds_pollers_and_single_calls(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let mut client = bench.held("a").await?;
-    let pollers = [polls(bench.gate, "/prestop"), polls(bench.gate, "/ready"), polls(bench.gate, "/prestop?wait")];
+    let pollers = [
+        polls(bench.gate, "/prestop"),
+        polls(bench.gate, "/ready"),
+        polls(bench.gate, "/prestop?wait"),
+    ];
     let single = hook(bench.gate);
     sleep(Duration::from_secs(2)).await;
-    ensure!(!single.is_finished() && pollers.iter().all(|poller| !poller.is_finished()), "all are held");
+    ensure!(
+        !single.is_finished() && pollers.iter().all(|poller| !poller.is_finished()),
+        "all are held"
+    );
     bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
     for poller in pollers {
@@ -83,11 +94,22 @@ struct Agent {
 impl Agent {
     async fn start() -> Outcome<Self> {
         let listener = TcpListener::bind(local(0)).await?;
-        let agent = Self { address: listener.local_addr()?, asked: Arc::default(), wrong: Arc::default(), answers: Arc::default() };
-        let (asked, wrong, answers) = (Arc::clone(&agent.asked), Arc::clone(&agent.wrong), Arc::clone(&agent.answers));
+        let agent = Self {
+            address: listener.local_addr()?,
+            asked: Arc::default(),
+            wrong: Arc::default(),
+            answers: Arc::default(),
+        };
+        let (asked, wrong, answers) =
+            (Arc::clone(&agent.asked), Arc::clone(&agent.wrong), Arc::clone(&agent.answers));
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
-                tokio::spawn(agent_answers(tcp, Arc::clone(&asked), Arc::clone(&wrong), Arc::clone(&answers)));
+                tokio::spawn(agent_answers(
+                    tcp,
+                    Arc::clone(&asked),
+                    Arc::clone(&wrong),
+                    Arc::clone(&answers),
+                ));
             }
         });
         Ok(agent)
@@ -95,8 +117,11 @@ impl Agent {
 
     async fn bench(&self, lab: &Lab, deadline: u64) -> Outcome<Bench> {
         let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
-        let gate = format!(r#"{{"quiet_ms": 300, "deadline_ms": {deadline}, "finish": "drain_agent", "admin": {{"timeout_ms": 20000}}}}"#);
-        Bench::upon(Bootstrap::new().cluster(cluster::h1("agent", self.address)), lab, &gate, main).await
+        let gate = format!(
+            r#"{{"quiet_ms": 300, "deadline_ms": {deadline}, "finish": "drain_agent", "admin": {{"timeout_ms": 20000}}}}"#
+        );
+        Bench::upon(Bootstrap::new().cluster(cluster::h1("agent", self.address)), lab, &gate, main)
+            .await
     }
 
     fn asked(&self) -> usize {
@@ -104,7 +129,12 @@ impl Agent {
     }
 }
 
-async fn agent_answers(tcp: TcpStream, asked: Arc<AtomicUsize>, wrong: Arc<AtomicBool>, answers: Arc<Notify>) -> Outcome {
+async fn agent_answers(
+    tcp: TcpStream,
+    asked: Arc<AtomicUsize>,
+    wrong: Arc<AtomicBool>,
+    answers: Arc<Notify>,
+) -> Outcome {
     let mut wire = Wire::new(Io::Plain(tcp));
     while let Some(head) = wire.head().await? {
         wire.body(Framing::of_request(&head)).await?;
@@ -130,13 +160,20 @@ async fn tells_the_agent_once_and_before_anybody_goes(lab: &Lab) -> Outcome {
     let late = hook(bench.gate);
     sleep(Duration::from_millis(700)).await;
     bench.get("/ready").await?.expect(503)?;
-    ensure!(!late.is_finished() && hooks.iter().all(|hook| !hook.is_finished()), "nobody goes before the agent knows");
+    ensure!(
+        !late.is_finished() && hooks.iter().all(|hook| !hook.is_finished()),
+        "nobody goes before the agent knows"
+    );
     agent.answers.notify_one();
     for hook in hooks.into_iter().chain([late]) {
         same(&hook.await??.expect(200)?.json()?, "state", "drained")?;
     }
     same(&bench.status().await?, "finish", "done")?;
-    ensure_eq!((agent.asked(), agent.wrong.load(Ordering::Relaxed)), (1, false), "calls to the agent");
+    ensure_eq!(
+        (agent.asked(), agent.wrong.load(Ordering::Relaxed)),
+        (1, false),
+        "calls to the agent"
+    );
     Ok(())
 }
 
@@ -200,7 +237,10 @@ async fn answers_whatever_is_asked(lab: &Lab) -> Outcome {
         let told = path.chars().take(40).collect::<String>();
         ensure_eq!(answer.status, expected, "{method} {told}: {}", answer.text());
         ensure!(answer.json()?["state"] == "serving", "{method} {told}: {}", answer.text());
-        ensure!(expected != 405 || answer.header("allow").is_some(), "{method} {told} says what is allowed");
+        ensure!(
+            expected != 405 || answer.header("allow").is_some(),
+            "{method} {told} says what is allowed"
+        );
     }
     let head = once(bench.gate, &Request::new("HEAD", "/status")).await?.expect(200)?;
     ensure!(head.body.is_empty(), "HEAD has no body");
@@ -246,7 +286,10 @@ async fn answers_ten_thousand(lab: &Lab) -> Outcome {
     }
     over.store(true, Ordering::Relaxed);
     let (requests, slowest) = data.await??;
-    say(&format!("10,000 statuses in {:?}; meanwhile {requests} requests, the slowest {slowest:?}", began.elapsed()));
+    say(&format!(
+        "10,000 statuses in {:?}; meanwhile {requests} requests, the slowest {slowest:?}",
+        began.elapsed()
+    ));
     ensure!(requests > 0, "the data path goes on");
     bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
     bench.until("count", "exact").await?;
@@ -256,7 +299,9 @@ async fn answers_ten_thousand(lab: &Lab) -> Outcome {
 async fn keeps_its_secret(lab: &Lab) -> Outcome {
     const SECRET: &str = "open-sesame-0123456789";
     let bench = Bench::set(lab, &format!(r#"{{"quiet_ms": 300, "secret": "{SECRET}"}}"#)).await?;
-    let with = |method: &str, path: &str, secret: &str| Request::new(method, path).header("x-laststream-secret", secret);
+    let with = |method: &str, path: &str, secret: &str| {
+        Request::new(method, path).header("x-laststream-secret", secret)
+    };
     let wrong = &SECRET[..SECRET.len() - 1];
     for (method, path) in [
         ("POST", "/drain"),
@@ -276,7 +321,10 @@ async fn keeps_its_secret(lab: &Lab) -> Outcome {
     bench.get("/ready").await?.expect(503)?;
     once(bench.gate, &with("POST", "/drain", SECRET)).await?.expect(202)?;
     let after = bench.until("state", "drained").await?.to_string();
-    ensure!(![status.text(), after, bench.envoy.log()].iter().any(|text| text.contains(wrong)), "the secret was told");
+    ensure!(
+        ![status.text(), after, bench.envoy.log()].iter().any(|text| text.contains(wrong)),
+        "the secret was told"
+    );
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! The gate's OpenAPI file against the real gate: what it says happens, all of it, and nothing else does.
+//! The gate's OpenAPI file against the real gate: what it says happens, all of it, and nothing else
+//! does.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -47,7 +48,9 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     asking.ask(bench, "GET /streams?limit=0", 400).await?;
     asking.ask(bench, "GET /ready", 503).await?;
     asking.ask(bench, "DELETE /drain", 200).await?;
-    for wrong in ["GET /prestop?wait=soon", "POST /prestop?wait=-1", "POST /force", "POST /force?reason="] {
+    for wrong in
+        ["GET /prestop?wait=soon", "POST /prestop?wait=-1", "POST /force", "POST /force?reason="]
+    {
         asking.ask(bench, wrong, 400).await?;
     }
     refuses_what_is_not_written(asking, bench).await?;
@@ -77,7 +80,11 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
 }
 
 async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
-    let bench = &Bench::set(lab, &format!(r#"{{"secret": "{SECRET}", "begin": {{"call": "fail_health_checks"}}}}"#)).await?;
+    let bench = &Bench::set(
+        lab,
+        &format!(r#"{{"secret": "{SECRET}", "begin": {{"call": "fail_health_checks"}}}}"#),
+    )
+    .await?;
     for operation in asking.document.operations() {
         let free = operation.node["security"].as_array().is_some_and(Vec::is_empty);
         let example = if operation.path == "/force" { "?reason=x" } else { "" };
@@ -98,15 +105,25 @@ async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// With no admin interface, and with others in its place: the real one may be gone before its answer is here, and what it refuses
-/// differs from version to version.
+/// With no admin interface, and with others in its place: the real one may be gone before its
+/// answer is here, and what it refuses differs from version to version.
 async fn passes_on_what_comes(asking: &Asking, lab: &Lab) -> Outcome {
     for (cluster, status) in [("nowhere", 502), ("app", 200), ("sulks", 400)] {
         let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
         let bootstrap = Bootstrap::new().cluster(cluster::h1("sulks", sulks().await?));
-        let bench = &Bench::upon(bootstrap, lab, &format!(r#"{{"admin": {{"cluster": "{cluster}"}}}}"#), main).await?;
+        let bench = &Bench::upon(
+            bootstrap,
+            lab,
+            &format!(r#"{{"admin": {{"cluster": "{cluster}"}}}}"#),
+            main,
+        )
+        .await?;
         asking.ask(bench, "POST /force?reason=x", 200).await?;
-        ensure_eq!(bench.envoy.stat("wasmcustom.laststream_gate_drain_seconds").await?, Some(0), "seconds of a drain that never was");
+        ensure_eq!(
+            bench.envoy.stat("wasmcustom.laststream_gate_drain_seconds").await?,
+            Some(0),
+            "seconds of a drain that never was"
+        );
         asking.ask(bench, "POST /drain_listeners", status).await?;
         asking.ask(bench, "POST /quitquitquit", status).await?;
     }
@@ -133,8 +150,17 @@ async fn sulks() -> Outcome<SocketAddr> {
 }
 
 /// Paths that are not the gate's, though they look like it, or are Envoy's.
-const ELSEWHERE: [&str; 9] =
-    ["/", "/status/", "/STATUS", "/%73tatus", "/drain/now", "/healthcheck/fail", "/config_dump", "/stats", "/logging?level=trace"];
+const ELSEWHERE: [&str; 9] = [
+    "/",
+    "/status/",
+    "/STATUS",
+    "/%73tatus",
+    "/drain/now",
+    "/healthcheck/fail",
+    "/config_dump",
+    "/stats",
+    "/logging?level=trace",
+];
 
 /// All other methods of every path, and other paths.
 async fn refuses_what_is_not_written(asking: &Asking, bench: &Bench) -> Outcome {
@@ -146,7 +172,11 @@ async fn refuses_what_is_not_written(asking: &Asking, bench: &Bench) -> Outcome 
             if !allowed.contains(method) {
                 let answer = asking.refused(bench, method, path, 405, "WrongMethod").await?;
                 let told = answer.header("allow").unwrap_or_default();
-                ensure_eq!(told.split(", ").collect::<BTreeSet<_>>(), allowed, "allow of {method} {path}");
+                ensure_eq!(
+                    told.split(", ").collect::<BTreeSet<_>>(),
+                    allowed,
+                    "allow of {method} {path}"
+                );
             }
         }
         for path in ELSEWHERE {
@@ -158,8 +188,11 @@ async fn refuses_what_is_not_written(asking: &Asking, bench: &Bench) -> Outcome 
 
 /// What the file has, and HEAD wherever it has GET.
 fn allowed<'d>(operations: &'d [Operation<'_>], path: &str) -> BTreeSet<&'d str> {
-    let mut methods: BTreeSet<&str> =
-        operations.iter().filter(|operation| operation.path == path).map(|operation| operation.method.as_str()).collect();
+    let mut methods: BTreeSet<&str> = operations
+        .iter()
+        .filter(|operation| operation.path == path)
+        .map(|operation| operation.method.as_str())
+        .collect();
     if methods.contains("GET") {
         methods.insert("HEAD");
     }
@@ -185,33 +218,63 @@ impl Asking {
     }
 
     /// A question such as `POST /drain`, and what it gets. What GET gets, HEAD gets too.
-    async fn ask_with(&self, bench: &Bench, question: &str, header: Option<(&str, &str)>, status: u16) -> Outcome<Response> {
+    async fn ask_with(
+        &self,
+        bench: &Bench,
+        question: &str,
+        header: Option<(&str, &str)>,
+        status: u16,
+    ) -> Outcome<Response> {
         let (method, target) = question.split_once(' ').context("a method and a path")?;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let operations = self.document.operations();
-        let operation = operations.iter().find(|operation| operation.path == path && operation.method == method);
+        let operation = operations
+            .iter()
+            .find(|operation| operation.path == path && operation.method == method);
         let operation = operation.with_context(|| format!("{question} is not in the file"))?;
         let (heading, said) = self.document.response(operation, status)?;
         let with = |method: &str| {
             let request = Request::new(method, target);
             header.into_iter().fold(request, |request, (name, value)| request.header(name, value))
         };
-        let answer = once(bench.gate, &with(method)).await?.expect(status).with_context(|| question.to_owned())?;
+        let answer = once(bench.gate, &with(method))
+            .await?
+            .expect(status)
+            .with_context(|| question.to_owned())?;
         self.document.judge(said, &answer, true).with_context(|| question.to_owned())?;
-        ensure_eq!(self.document.allows(operation, query)?, heading != "400", "whether the file allows {question}");
+        ensure_eq!(
+            self.document.allows(operation, query)?,
+            heading != "400",
+            "whether the file allows {question}"
+        );
         if method == "GET" {
-            let head = once(bench.gate, &with("HEAD")).await?.expect(status).with_context(|| format!("HEAD of {question}"))?;
-            self.document.judge(said, &head, false).with_context(|| format!("HEAD of {question}"))?;
+            let head = once(bench.gate, &with("HEAD"))
+                .await?
+                .expect(status)
+                .with_context(|| format!("HEAD of {question}"))?;
+            self.document
+                .judge(said, &head, false)
+                .with_context(|| format!("HEAD of {question}"))?;
         }
         self.seen.borrow_mut().insert(format!("{method} {path}: {heading}"));
         Ok(answer)
     }
 
     /// Something that is not in the file, and gets what the file says of such.
-    async fn refused(&self, bench: &Bench, method: &str, path: &str, status: u16, said: &str) -> Outcome<Response> {
+    async fn refused(
+        &self,
+        bench: &Bench,
+        method: &str,
+        path: &str,
+        status: u16,
+        said: &str,
+    ) -> Outcome<Response> {
         let told = || format!("{method} {path}, which is not in the file");
         let said = &self.document.root()["components"]["responses"][said];
-        let answer = once(bench.gate, &Request::new(method, path)).await?.expect(status).with_context(told)?;
+        let answer = once(bench.gate, &Request::new(method, path))
+            .await?
+            .expect(status)
+            .with_context(told)?;
         self.document.judge(said, &answer, method != "HEAD").with_context(told)?;
         Ok(answer)
     }

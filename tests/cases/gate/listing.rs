@@ -1,4 +1,5 @@
-//! `GET /streams`: which streams hold the drain, the oldest first, fresh, and never said to be complete when it is not.
+//! `GET /streams`: which streams hold the drain, the oldest first, fresh, and never said to be
+//! complete when it is not.
 
 use std::time::{Duration, Instant};
 
@@ -37,18 +38,24 @@ fn streams(listing: &Value) -> Outcome<&Vec<Value>> {
 }
 
 fn requests(listing: &Value) -> Outcome<Vec<&str>> {
-    Ok(streams(listing)?.iter().map(|stream| stream["request"].as_str().unwrap_or_default()).collect())
+    Ok(streams(listing)?
+        .iter()
+        .map(|stream| stream["request"].as_str().unwrap_or_default())
+        .collect())
 }
 
 /// The module with what was asked in filter state.
 fn telling(lab: &Lab, rules: &str) -> Hcm {
-    let request = filter_state("laststream.request", "%REQ(:METHOD)% %REQ(:AUTHORITY)%%REQ(:PATH)%");
+    let request =
+        filter_state("laststream.request", "%REQ(:METHOD)% %REQ(:AUTHORITY)%%REQ(:PATH)%");
     routes(Hcm::new("main").filter(request).filter(lab.stream(rules).filter()))
 }
 
 async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
     const BETWEEN: Duration = Duration::from_millis(20);
-    let bench = Bench::with(lab, "{}", telling(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#)).await?;
+    let bench =
+        Bench::with(lab, "{}", telling(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#))
+            .await?;
     let waiting = bench.held("a").await?;
     sleep(BETWEEN).await;
     let mut events = Client::connect(bench.main).await?;
@@ -69,10 +76,15 @@ async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
     say(&listing.to_string());
     same(&listing, "complete", true)?;
     same(&listing, "holding", 4)?;
-    let asked: Vec<_> = requests(&listing)?.iter().map(|request| request.split('/').nth(1).unwrap_or_default()).collect();
+    let asked: Vec<_> = requests(&listing)?
+        .iter()
+        .map(|request| request.split('/').nth(1).unwrap_or_default())
+        .collect();
     ensure_eq!(asked, ["hold", "stream", "ws", "grpc"], "the oldest first: {listing}");
     let [first, second, third, fourth] = &streams(&listing)?[..] else { fail!("four: {listing}") };
-    let ages: Vec<_> = [first, second, third, fourth].map(|stream| stream["age_ms"].as_u64().unwrap_or_default()).into();
+    let ages: Vec<_> = [first, second, third, fourth]
+        .map(|stream| stream["age_ms"].as_u64().unwrap_or_default())
+        .into();
     ensure!(ages.windows(2).all(|pair| pair[0] >= pair[1] + 20), "ages {ages:?}");
     ensure!(first["status"].is_null(), "no answer yet: {first}");
     same(second, "request", "GET app/stream/20/b")?;
@@ -87,8 +99,14 @@ async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
         same(stream, "route", route)?;
         same(stream, "long_lived", long)?;
         same(stream, "scope", "gateway")?;
-        ensure!(stream["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{stream}");
-        ensure!(stream["upstream"].as_str().is_some_and(|upstream| upstream.starts_with("127.0.0.1:")), "{stream}");
+        ensure!(
+            stream["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")),
+            "{stream}"
+        );
+        ensure!(
+            stream["upstream"].as_str().is_some_and(|upstream| upstream.starts_with("127.0.0.1:")),
+            "{stream}"
+        );
         ensure!(stream["bytes"].as_u64() > Some(0), "{stream}");
     }
     drop((waiting, events));
@@ -96,7 +114,11 @@ async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
     call.reset(Reason::CANCEL);
     let empty = wait_for(SOON, "an empty listing", async || {
         let listing = self::listing(&bench, "").await?;
-        if streams(&listing)?.is_empty() && listing["complete"] == true { Ok(listing) } else { fail!("{listing}") }
+        if streams(&listing)?.is_empty() && listing["complete"] == true {
+            Ok(listing)
+        } else {
+            fail!("{listing}")
+        }
     });
     same(&empty.await?, "holding", 0)
 }
@@ -112,14 +134,23 @@ async fn lists_what_is_there_now(lab: &Lab) -> Outcome {
         let at = Instant::now();
         let before = listing(&bench, "").await?;
         slowest = slowest.max(at.elapsed());
-        ensure!(requests(&before)?.iter().any(|request| request.ends_with(&key)), "{key} is there: {before}");
+        ensure!(
+            requests(&before)?.iter().any(|request| request.ends_with(&key)),
+            "{key} is there: {before}"
+        );
         same(&before, "complete", true)?;
         bench.upstream.release(&key);
         client.response("GET").await?.expect(200)?;
         // The client has the answer a moment before Envoy takes the stream off.
-        bench.envoy.wait_for_stat("http.main.downstream_rq_active", |value| value == Some(0), SOON).await?;
+        bench
+            .envoy
+            .wait_for_stat("http.main.downstream_rq_active", |value| value == Some(0), SOON)
+            .await?;
         let after = listing(&bench, "").await?;
-        ensure!(!requests(&after)?.iter().any(|request| request.ends_with(&key)), "{key} is gone: {after}");
+        ensure!(
+            !requests(&after)?.iter().any(|request| request.ends_with(&key)),
+            "{key} is gone: {after}"
+        );
     }
     say(&format!("the slowest of 40 listings took {slowest:?}"));
     Ok(())
@@ -136,11 +167,16 @@ async fn lists_a_few_of_many(lab: &Lab) -> Outcome {
     say(&format!("100 of {MANY} streams in {:?}", at.elapsed()));
     let requests = requests(&few)?;
     ensure_eq!(requests.len(), 100, "listed");
-    let keys: Vec<_> = requests.iter().take(2).map(|request| request.rsplit('/').next().unwrap_or_default()).collect();
+    let keys: Vec<_> = requests
+        .iter()
+        .take(2)
+        .map(|request| request.rsplit('/').next().unwrap_or_default())
+        .collect();
     ensure_eq!(keys, ["first", "second"], "the oldest two");
     same(&few, "complete", false)?;
     same(&few, "holding", (MANY + 2) as u64)?;
-    let ages: Vec<_> = streams(&few)?.iter().map(|stream| stream["age_ms"].as_u64().unwrap_or_default()).collect();
+    let ages: Vec<_> =
+        streams(&few)?.iter().map(|stream| stream["age_ms"].as_u64().unwrap_or_default()).collect();
     ensure!(ages.is_sorted_by(|one, other| one >= other), "{ages:?}");
     ensure_eq!(streams(&listing(&bench, "?limit=1").await?)?.len(), 1, "one");
     drop((first, second, held));
@@ -150,7 +186,9 @@ async fn lists_a_few_of_many(lab: &Lab) -> Outcome {
 /// What is exempt does not hold: neither the upgrades, nor what was old when the drain began.
 async fn lists_only_what_holds(lab: &Lab) -> Outcome {
     let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt", "long_lived_after_ms": 1500}"#;
-    let bench = Bench::with(lab, gate, telling(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#)).await?;
+    let bench =
+        Bench::with(lab, gate, telling(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#))
+            .await?;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     let mut old = bench.held("old").await?;
     sleep(Duration::from_secs(2)).await;
@@ -182,7 +220,12 @@ async fn lists_only_what_holds(lab: &Lab) -> Outcome {
 async fn says_that_a_worker_is_missing(lab: &Lab) -> Outcome {
     let lab = mortal(lab)?;
     let wasm = Wasm { failure_policy: "FAIL_RELOAD", ..lab.stream("{}") };
-    let bench = Bench::with(&lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#, routes(Hcm::new("main").filter(wasm.filter()))).await?;
+    let bench = Bench::with(
+        &lab,
+        r#"{"quiet_ms": 300, "deadline_ms": 90000}"#,
+        routes(Hcm::new("main").filter(wasm.filter())),
+    )
+    .await?;
     let held = hold(&bench, "a", 12).await?;
     let all = listing(&bench, "").await?;
     ensure_eq!(streams(&all)?.len(), 12, "{all}");

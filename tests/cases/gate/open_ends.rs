@@ -45,7 +45,10 @@ async fn an_early_stop_hook_opens_nothing_for_later(lab: &Lab) -> Outcome {
     let answer = bench.get("/prestop?wait=500ms").await?.expect(503)?.json()?;
     same(&answer, "state", "draining")?;
     same(&answer, "holding", 3)?;
-    ensure!(!answer["reason"].as_str().unwrap_or_default().contains("nothing"), "the text and the numbers agree: {answer}");
+    ensure!(
+        !answer["reason"].as_str().unwrap_or_default().contains("nothing"),
+        "the text and the numbers agree: {answer}"
+    );
     for (key, client) in &mut clients {
         lets_nothing_out(&bench, 4).await?;
         bench.upstream.release(key);
@@ -57,13 +60,17 @@ async fn an_early_stop_hook_opens_nothing_for_later(lab: &Lab) -> Outcome {
 /// In Envoy the listeners stay drained, and the answer says so.
 async fn a_drain_that_has_ended_can_be_reset(lab: &Lab) -> Outcome {
     for (begin, stays) in [("drain_listeners", Some("listeners")), ("nothing", None)] {
-        let gate = format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "begin": {{"call": "{begin}"}}}}"#);
+        let gate =
+            format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "begin": {{"call": "{begin}"}}}}"#);
         let bench = Bench::set(lab, &gate).await?;
         opens(&bench).await?;
         let answer = reset(&bench).await?.expect(200)?.json()?;
         same(&answer, "state", "serving")?;
         if let Some(stays) = stays {
-            ensure!(answer["reason"].as_str().is_some_and(|reason| reason.contains(stays)), "what cannot be undone: {answer}");
+            ensure!(
+                answer["reason"].as_str().is_some_and(|reason| reason.contains(stays)),
+                "what cannot be undone: {answer}"
+            );
         }
         bench.get("/ready").await?.expect(503)?;
         let client = bench.held("a").await?;
@@ -92,7 +99,11 @@ async fn an_expired_gate_serves_again(lab: &Lab) -> Outcome {
         let answer = bench.get("/prestop?wait").await?.expect(200)?.json()?;
         same(&answer, "state", "expired")?;
         same(&answer, "holding", 1)?;
-        ensure!(began.elapsed() > Duration::from_millis(1_400), "a deadline of its own: {:?}", began.elapsed());
+        ensure!(
+            began.elapsed() > Duration::from_millis(1_400),
+            "a deadline of its own: {:?}",
+            began.elapsed()
+        );
         serves_again(&bench).await?;
     }
     bench.upstream.release("a");
@@ -101,7 +112,8 @@ async fn an_expired_gate_serves_again(lab: &Lab) -> Outcome {
 }
 
 async fn a_forced_gate_serves_again(lab: &Lab) -> Outcome {
-    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000, "open_ms": 1000}"#).await?;
+    let bench =
+        Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000, "open_ms": 1000}"#).await?;
     let client = bench.held("a").await?;
     bench.post("/force?reason=test").await?.expect(200)?;
     same(&bench.get("/ready").await?.expect(200)?.json()?, "state", "forced")?;
@@ -131,9 +143,12 @@ const REQUEST: Duration = Duration::from_millis(300);
 const BETWEEN_REQUESTS: Duration = Duration::from_millis(667);
 
 async fn light_traffic_is_never_in_flight_at_200(lab: &Lab) -> Outcome {
-    let bench = Bench::set(lab, r#"{"quiet_ms": 250, "deadline_ms": 90000, "begin": {"call": "nothing"}}"#).await?;
+    let bench =
+        Bench::set(lab, r#"{"quiet_ms": 250, "deadline_ms": 90000, "begin": {"call": "nothing"}}"#)
+            .await?;
     let traffic = Traffic::default();
-    let ((), wrong) = tokio::try_join!(send_lightly(&bench, &traffic), wrong_drains(&bench, &traffic))?;
+    let ((), wrong) =
+        tokio::try_join!(send_lightly(&bench, &traffic), wrong_drains(&bench, &traffic))?;
     say(&format!("{wrong} of {DRAINS} drains gave their first 200 with a stream in flight"));
     ensure_eq!(wrong, 0, "first answers of 200 with a stream in flight, in {DRAINS} drains");
     Ok(())
@@ -187,14 +202,19 @@ async fn polls_until_200(bench: &Bench, traffic: &Traffic) -> Outcome<bool> {
 
 /// `finish` was sent and its answer has arrived, or not: what it ends cannot be told to stay.
 async fn a_stream_after_the_quit_signal_is_refused(lab: &Lab) -> Outcome {
-    let judge = |method: &str, path: &str| if (method, path) == ("POST", "/quitquitquit") { Fate::Swallow } else { Fate::Forward };
+    let judge = |method: &str, path: &str| {
+        if (method, path) == ("POST", "/quitquitquit") { Fate::Swallow } else { Fate::Forward }
+    };
     let proxy = AdminProxy::start(judge).await?;
     let upstream = Upstream::start().await?;
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
     let bootstrap = clusters(Bootstrap::new(), &upstream)
         .cluster(proxy.cluster())
         .listener(Listener::new("main", main).direction("INBOUND"))
-        .listener(gate_listener(lab, r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "quit"}"#));
+        .listener(gate_listener(
+            lab,
+            r#"{"quiet_ms": 300, "deadline_ms": 90000, "finish": "quit"}"#,
+        ));
     let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
     proxy.forward_to(&bench.envoy);
     refuses_new_streams(&bench).await
@@ -230,7 +250,10 @@ async fn refuses_new_streams(bench: &Bench) -> Outcome {
 /// What was sent cannot be taken back, and the answer says so.
 async fn still_refuses_after_a_reset(bench: &Bench, before: usize) -> Outcome {
     let answer = reset(bench).await?.expect(200)?.json()?;
-    ensure!(answer["reason"].as_str().is_some_and(|reason| reason.contains("cannot be")), "what cannot be undone: {answer}");
+    ensure!(
+        answer["reason"].as_str().is_some_and(|reason| reason.contains("cannot be")),
+        "what cannot be undone: {answer}"
+    );
     once(bench.main, &Request::get("/echo")).await?.expect(503)?;
     ensure_eq!(bench.upstream.requests(), before, "requests at the upstream");
     Ok(())

@@ -1,5 +1,6 @@
-//! The experiment of the write-ups in miniature: a pod is stopped while a stream is in flight. Kubernetes calls the stop hook and sends
-//! SIGTERM as soon as that returns, or at once where there is no hook. With the hook the client gets everything; without it, it does not.
+//! The experiment of the write-ups in miniature: a pod is stopped while a stream is in flight.
+//! Kubernetes calls the stop hook and sends SIGTERM as soon as that returns, or at once where there
+//! is no hook. With the hook the client gets everything; without it, it does not.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -53,11 +54,19 @@ impl Kind {
     async fn exchange(self, main: SocketAddr) -> Outcome<Instant> {
         match self {
             Self::Http1 => {
-                let answer = Client::connect(main).await?.get(&format!("/delay/{}", TAKES.as_millis())).await?.expect(200)?;
+                let answer = Client::connect(main)
+                    .await?
+                    .get(&format!("/delay/{}", TAKES.as_millis()))
+                    .await?
+                    .expect(200)?;
                 ensure_eq!(answer.text(), "delayed", "the answer");
             }
             Self::Http2 => {
-                let answer = h2::Client::connect(main).await?.get(&format!("/delay/{}", TAKES.as_millis())).await?.expect(200)?;
+                let answer = h2::Client::connect(main)
+                    .await?
+                    .get(&format!("/delay/{}", TAKES.as_millis()))
+                    .await?
+                    .expect(200)?;
                 ensure_eq!(answer.text(), "delayed", "the answer");
             }
             Self::Grpc => grpc(main).await?,
@@ -67,23 +76,34 @@ impl Kind {
                     socket.echo("still there").await?;
                     sleep(BEAT).await;
                 }
-                // The end of the connection is not waited for: Envoy leaves that to the client, for its `delayed_close_timeout` of a second.
+                // The end of the connection is not waited for: Envoy leaves that to the client, for
+                // its `delayed_close_timeout` of a second.
                 socket.send(&Frame::close(1000)).await?;
-                ensure_eq!(socket.receive().await?.close_code(), Some(1000), "the close frame that came back");
+                ensure_eq!(
+                    socket.receive().await?.close_code(),
+                    Some(1000),
+                    "the close frame that came back"
+                );
             }
             Self::SlowReader => read_slowly(main).await?,
         }
         Ok(Instant::now())
     }
 
-    /// The kernel has the last bytes before the reader has, and it delivers them whatever becomes of Envoy.
+    /// The kernel has the last bytes before the reader has, and it delivers them whatever becomes
+    /// of Envoy.
     fn is_over_when_the_client_says_so(self) -> bool {
         !matches!(self, Self::SlowReader)
     }
 
     async fn bench(self, lab: &Lab) -> Outcome<Bench> {
-        let gate = format!(r#"{{"quiet_ms": {}, "deadline_ms": 90000, "long_lived": "wait"}}"#, QUIET.as_millis());
-        let hcm = routes(Hcm::new("main").filter(lab.stream(r#"{"count": {"long_lived": {"upgrades": true, "grpc": true}}}"#).filter()));
+        let gate = format!(
+            r#"{{"quiet_ms": {}, "deadline_ms": 90000, "long_lived": "wait"}}"#,
+            QUIET.as_millis()
+        );
+        let hcm = routes(Hcm::new("main").filter(
+            lab.stream(r#"{"count": {"long_lived": {"upgrades": true, "grpc": true}}}"#).filter(),
+        ));
         let main = Listener::new("main", hcm);
         let main = if let Self::SlowReader = self { main.buffer_limit(2 * BODY) } else { main };
         Bench::behind(main, Bootstrap::new(), lab, &gate).await
@@ -138,10 +158,16 @@ async fn read_slowly(main: SocketAddr) -> Outcome {
     Ok(())
 }
 
-/// What Kubernetes does: the hook, and SIGTERM as soon as it has returned; without a hook SIGTERM at once.
+/// What Kubernetes does: the hook, and SIGTERM as soon as it has returned; without a hook SIGTERM
+/// at once.
 async fn stop(bench: &mut Bench, with_hook: bool) -> Outcome<Instant> {
     if with_hook {
-        let hook = Client::connect(bench.gate).await?.patience(SOON * 3).get("/prestop?wait").await?.expect(200)?;
+        let hook = Client::connect(bench.gate)
+            .await?
+            .patience(SOON * 3)
+            .get("/prestop?wait")
+            .await?
+            .expect(200)?;
         same(&hook.json()?, "state", "drained")?;
     }
     let returned = Instant::now();
@@ -154,25 +180,42 @@ async fn experiment(lab: &Lab, kind: Kind) -> Outcome {
     for with_hook in [true, false] {
         let mut bench = kind.bench(lab).await?;
         let client = tokio::spawn(kind.exchange(bench.main));
-        bench.envoy.wait_for_stat("http.main.downstream_rq_total", |value| value == Some(1), SOON).await?;
+        bench
+            .envoy
+            .wait_for_stat("http.main.downstream_rq_total", |value| value == Some(1), SOON)
+            .await?;
         sleep(AFTER).await;
         if !kind.is_over_when_the_client_says_so() {
-            bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?; // only its bytes are left
+            // only its bytes are left
+            bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
         }
         ensure!(!client.is_finished(), "in flight when the pod is stopped");
         let returned = stop(&mut bench, with_hook).await?;
         bench.envoy.exited(SOON).await?;
         let last_byte = timeout(SOON, client).await??;
         if !with_hook {
-            ensure!(last_byte.is_err(), "{kind:?}: nothing was lost without the hook, so the other half shows nothing");
+            ensure!(
+                last_byte.is_err(),
+                "{kind:?}: nothing was lost without the hook, so the other half shows nothing"
+            );
             continue;
         }
         let last_byte = last_byte?;
         if kind.is_over_when_the_client_says_so() {
-            ensure!(returned > last_byte, "{kind:?}: the hook returned {:?} before the last byte", last_byte - returned);
+            ensure!(
+                returned > last_byte,
+                "{kind:?}: the hook returned {:?} before the last byte",
+                last_byte - returned
+            );
             let after = returned - last_byte;
-            say(&format!("{kind:?}: the hook returned {} ms after the last byte", after.as_millis()));
-            ensure!(after < QUIET + TICK + NOISE, "{kind:?}: the hook returned {after:?} after the last byte");
+            say(&format!(
+                "{kind:?}: the hook returned {} ms after the last byte",
+                after.as_millis()
+            ));
+            ensure!(
+                after < QUIET + TICK + NOISE,
+                "{kind:?}: the hook returned {after:?} after the last byte"
+            );
         }
     }
     Ok(())
@@ -200,18 +243,35 @@ async fn a_slow_reader_gets_everything_before_the_pod_ends(lab: &Lab) -> Outcome
 
 /// As its policy says: nobody waits for it, it is reported apart, and SIGTERM cuts it.
 async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
-    let gate = format!(r#"{{"quiet_ms": {}, "deadline_ms": 90000, "long_lived": "exempt"}}"#, QUIET.as_millis());
-    let main = routes(Hcm::new("main").filter(lab.stream(r#"{"count": {"long_lived": {"upgrades": true}}}"#).filter()));
+    let gate = format!(
+        r#"{{"quiet_ms": {}, "deadline_ms": 90000, "long_lived": "exempt"}}"#,
+        QUIET.as_millis()
+    );
+    let main = routes(
+        Hcm::new("main")
+            .filter(lab.stream(r#"{"count": {"long_lived": {"upgrades": true}}}"#).filter()),
+    );
     let mut bench = Bench::with(lab, &gate, main).await?;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     let client = tokio::spawn(Kind::Http1.exchange(bench.main));
-    bench.envoy.wait_for_stat("http.main.downstream_rq_total", |value| value == Some(2), SOON).await?;
-    let hook = Client::connect(bench.gate).await?.patience(SOON * 3).get("/prestop?wait").await?.expect(200)?;
+    bench
+        .envoy
+        .wait_for_stat("http.main.downstream_rq_total", |value| value == Some(2), SOON)
+        .await?;
+    let hook = Client::connect(bench.gate)
+        .await?
+        .patience(SOON * 3)
+        .get("/prestop?wait")
+        .await?
+        .expect(200)?;
     let returned = Instant::now();
     let last_byte = client.await??;
     ensure!(returned > last_byte, "the request beside it is waited for");
     let after = returned - last_byte;
-    say(&format!("beside an exempt WebSocket: the hook returned {} ms after the last byte", after.as_millis()));
+    say(&format!(
+        "beside an exempt WebSocket: the hook returned {} ms after the last byte",
+        after.as_millis()
+    ));
     ensure!(after < QUIET + TICK + NOISE, "the hook returned {after:?} after the last byte");
     same(&hook.json()?, "holding", 0)?;
     socket.echo("still there").await?;

@@ -1,4 +1,5 @@
-//! Signals to quit and to drain at once: refused while streams are in flight, and passed when no stream can be hurt.
+//! Signals to quit and to drain at once: refused while streams are in flight, and passed when no
+//! stream can be hurt.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,7 +47,10 @@ async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
     same(&bench.status().await?, "refused", 3)?;
     bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    let answer = wait_for(SOON, "the signal to pass", async || bench.post("/drain_listeners?inboundonly").await?.expect(200)).await?;
+    let answer = wait_for(SOON, "the signal to pass", async || {
+        bench.post("/drain_listeners?inboundonly").await?.expect(200)
+    })
+    .await?;
     ensure_eq!(answer.text(), "OK\n", "Envoy's own answer");
     match bench.post("/quitquitquit").await {
         Ok(answer) => drop(answer.expect(200)?),
@@ -59,11 +63,20 @@ async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
 async fn refuses_signals_where_the_latch_cannot_close(lab: &Lab) -> Outcome {
     let rejected = json!({ "exclusion_list": { "patterns": [{ "exact": "wasmcustom.laststream_gate_closing_until" }] } });
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
-    let mut bench = Bench::upon(Bootstrap::new().stats_matcher(rejected), lab, r#"{"quiet_ms": 300, "finish": "quit"}"#, main).await?;
+    let mut bench = Bench::upon(
+        Bootstrap::new().stats_matcher(rejected),
+        lab,
+        r#"{"quiet_ms": 300, "finish": "quit"}"#,
+        main,
+    )
+    .await?;
     bench.until("count", "exact").await?;
     for _ in 0..3 {
         let answer = bench.post("/quitquitquit").await?.expect(503)?.json()?;
-        ensure!(answer["reason"].as_str().is_some_and(|reason| reason.contains("stats matcher")), "{answer}");
+        ensure!(
+            answer["reason"].as_str().is_some_and(|reason| reason.contains("stats matcher")),
+            "{answer}"
+        );
     }
     ensure!(bench.envoy.is_alive(), "Envoy lives");
     bench.post("/drain").await?.expect(202)?;
@@ -77,25 +90,38 @@ async fn refuses_signals_where_the_latch_cannot_close(lab: &Lab) -> Outcome {
 const PASSES: u64 = 400;
 
 fn passes() -> u64 {
-    std::env::var("LASTSTREAM_TEST_PASSES").ok().and_then(|number| number.parse().ok()).unwrap_or(PASSES)
+    std::env::var("LASTSTREAM_TEST_PASSES")
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(PASSES)
 }
 
 async fn no_stream_is_there_when_a_signal_passes(lab: &Lab) -> Outcome {
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
     let passes = passes();
     let tally = pass_many(lab, main, passes, Duration::ZERO).await?;
-    ensure_eq!((tally.passed.load(Ordering::Relaxed) >= passes, tally.hurt.load(Ordering::Relaxed)), (true, 0), "passes, streams there");
+    ensure_eq!(
+        (tally.passed.load(Ordering::Relaxed) >= passes, tally.hurt.load(Ordering::Relaxed)),
+        (true, 0),
+        "passes, streams there"
+    );
     Ok(())
 }
 
 /// Who has just begun to count minds the gate unasked, for so long.
 const FRESH_ONES_MIND: Duration = Duration::from_millis(3_500);
 
-/// Streams that are counted and do not mind the gate, since their VM cannot be asked to: then the test above must see the race.
+/// Streams that are counted and do not mind the gate, since their VM cannot be asked to: then the
+/// test above must see the race.
 async fn without_the_latch_streams_are_there(lab: &Lab) -> Outcome {
     let deaf = Wasm { vm_id: "elsewhere", ..lab.stream("{}") };
-    let tally = pass_many(lab, routes(Hcm::new("main").filter(deaf.filter())), PASSES / 5, FRESH_ONES_MIND).await?;
-    ensure!(tally.hurt.load(Ordering::Relaxed) > 0, "no stream was there, although none minds the gate");
+    let tally =
+        pass_many(lab, routes(Hcm::new("main").filter(deaf.filter())), PASSES / 5, FRESH_ONES_MIND)
+            .await?;
+    ensure!(
+        tally.hurt.load(Ordering::Relaxed) > 0,
+        "no stream was there, although none minds the gate"
+    );
     Ok(())
 }
 
@@ -113,8 +139,12 @@ async fn pass_many(lab: &Lab, main: Hcm, passes: u64, pause: Duration) -> Outcom
     let tally = Arc::new(Tally::default());
     let witness = Witness::start(Arc::clone(&tally)).await?;
     // Whoever counts on `main` in another VM, here is one that answers.
-    let quiet = Hcm::new("quiet").filter(lab.stream("{}").filter()).route(Route::prefix("/").direct(200, "quiet"));
-    let bootstrap = Bootstrap::new().cluster(cluster::h1("witness", witness.address)).listener(Listener::new("quiet", quiet));
+    let quiet = Hcm::new("quiet")
+        .filter(lab.stream("{}").filter())
+        .route(Route::prefix("/").direct(200, "quiet"));
+    let bootstrap = Bootstrap::new()
+        .cluster(cluster::h1("witness", witness.address))
+        .listener(Listener::new("quiet", quiet));
     let bench = Bench::upon(bootstrap, lab, r#"{"admin": {"cluster": "witness"}}"#, main).await?;
     *witness.envoy.lock().await = Some(Client::connect(bench.envoy.admin()).await?);
     bench.until("count", "exact").await?;
@@ -129,9 +159,11 @@ async fn pass_many(lab: &Lab, main: Hcm, passes: u64, pause: Duration) -> Outcom
         ended??;
     }
     let [passed, hurt, accepted, refused] =
-        [&tally.passed, &tally.hurt, &tally.accepted, &tally.refused].map(|n| n.load(Ordering::Relaxed));
+        [&tally.passed, &tally.hurt, &tally.accepted, &tally.refused]
+            .map(|n| n.load(Ordering::Relaxed));
     say(&format!(
-        "{passed} passes in {:?}, {hurt} with streams there; {accepted} requests went on, {refused} were refused",
+        "{passed} passes in {:?}, {hurt} with streams there; {accepted} requests went on, \
+            {refused} were refused",
         began.elapsed()
     ));
     ensure!(accepted > passes / 10, "only {accepted} requests went on");
@@ -171,8 +203,8 @@ async fn signals(gate: SocketAddr, tally: Arc<Tally>, passes: u64) -> Outcome {
     Ok(())
 }
 
-/// In the place of Envoy's admin interface: when a signal comes, it asks the real one at once what is in flight to the app. The
-/// rest is the real one's.
+/// In the place of Envoy's admin interface: when a signal comes, it asks the real one at once what
+/// is in flight to the app. The rest is the real one's.
 struct Witness {
     address: SocketAddr,
     envoy: Arc<Mutex<Option<Client>>>,
@@ -216,8 +248,13 @@ async fn testify(tcp: TcpStream, envoy: Arc<Mutex<Option<Client>>>, tally: Arc<T
 
 /// Requests that were let through and have not ended.
 async fn live(envoy: &mut Client) -> Outcome<u64> {
-    let text = envoy.get("/stats?filter=%5Ecluster%5C.app%5C.upstream_rq_%28pending_%29%3Factive$").await?.expect(200)?.text();
-    let values: Vec<u64> = text.lines().filter_map(|line| line.rsplit_once(": ")?.1.parse().ok()).collect();
+    let text = envoy
+        .get("/stats?filter=%5Ecluster%5C.app%5C.upstream_rq_%28pending_%29%3Factive$")
+        .await?
+        .expect(200)?
+        .text();
+    let values: Vec<u64> =
+        text.lines().filter_map(|line| line.rsplit_once(": ")?.1.parse().ok()).collect();
     ensure_eq!(values.len(), 2, "gauges in {text}");
     Ok(values.iter().sum())
 }

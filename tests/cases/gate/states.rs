@@ -1,4 +1,5 @@
-//! How a drain goes on and ends: twice begun, taken back, delayed, forced, expired, reconfigured; and what is exempt from it.
+//! How a drain goes on and ends: twice begun, taken back, delayed, forced, expired, reconfigured;
+//! and what is exempt from it.
 
 use std::time::Duration;
 
@@ -31,11 +32,14 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Somebody who waits at the gate.
 fn waits(bench: &Bench) -> JoinHandle<Outcome<Response>> {
     let gate = bench.gate;
-    tokio::spawn(async move { Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await })
+    tokio::spawn(async move {
+        Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await
+    })
 }
 
 async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
-    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#).await?;
+    let bench =
+        Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#).await?;
     let mut client = bench.held("a").await?;
     let waiter = waits(&bench);
     bench.until("begin", "done").await?;
@@ -43,11 +47,22 @@ async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
     bench.post("/drain").await?.expect(202)?;
     bench.get("/prestop").await?.expect(503)?;
     let second = bench.status().await?;
-    ensure!(second["draining_ms"].as_u64() >= first["draining_ms"].as_u64(), "the second drain is the first: {second}");
-    ensure_eq!(once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"), Some("close".into()), "while draining");
+    ensure!(
+        second["draining_ms"].as_u64() >= first["draining_ms"].as_u64(),
+        "the second drain is the first: {second}"
+    );
+    ensure_eq!(
+        once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"),
+        Some("close".into()),
+        "while draining"
+    );
     delete(&bench).await?.expect(200)?;
     same(&bench.status().await?, "state", "serving")?;
-    ensure_eq!(once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"), None, "after it was taken back");
+    ensure_eq!(
+        once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"),
+        None,
+        "after it was taken back"
+    );
     delete(&bench).await?.expect(200)?;
     sleep(Duration::from_millis(500)).await;
     ensure!(!waiter.is_finished(), "who waits still does");
@@ -67,7 +82,11 @@ async fn says_what_cannot_be_taken_back(lab: &Lab) -> Outcome {
     let mut client = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
     same(&bench.status().await?, "begin", "due")?;
-    ensure_eq!(once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"), None, "while the delay lasts");
+    ensure_eq!(
+        once(bench.main, &Request::get("/echo")).await?.expect(200)?.header("connection"),
+        None,
+        "while the delay lasts"
+    );
     delete(&bench).await?.expect(200)?;
     same(&bench.status().await?, "state", "serving")?;
     bench.post("/drain").await?.expect(202)?;
@@ -75,9 +94,18 @@ async fn says_what_cannot_be_taken_back(lab: &Lab) -> Outcome {
     ensure!(status["draining_ms"].as_u64() >= Some(1_500), "begun after the delay: {status}");
     let answer = delete(&bench).await?.expect(200)?.json()?;
     same(&answer, "state", "serving")?;
-    ensure!(answer["reason"].as_str().is_some_and(|reason| reason.contains("cannot undrain its listeners")), "{answer}");
+    ensure!(
+        answer["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("cannot undrain its listeners")),
+        "{answer}"
+    );
     let echo = once(bench.main, &Request::get("/echo")).await?.expect(200)?;
-    ensure_eq!(echo.header("connection"), Some("close".into()), "Envoy still tells clients to leave");
+    ensure_eq!(
+        echo.header("connection"),
+        Some("close".into()),
+        "Envoy still tells clients to leave"
+    );
     bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
     let nothing = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "nothing"}}"#).await?;
@@ -109,7 +137,8 @@ async fn opens_by_force_and_says_why(lab: &Lab) -> Outcome {
 }
 
 async fn opens_at_the_deadline(lab: &Lab) -> Outcome {
-    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 2000, "finish": "quit"}"#).await?;
+    let bench =
+        Bench::set(lab, r#"{"quiet_ms": 300, "deadline_ms": 2000, "finish": "quit"}"#).await?;
     let mut client = bench.held("a").await?;
     let waiters: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
     for waiter in waiters {
@@ -127,7 +156,10 @@ async fn opens_at_the_deadline(lab: &Lab) -> Outcome {
 pub(super) async fn kept(bench: &Bench, deadline: u64) -> Outcome {
     let status = bench.until("state", "expired").await?;
     let took = status["draining_ms"].as_u64().unwrap_or_default();
-    ensure!((deadline..deadline + 200).contains(&took), "{took} ms for a deadline of {deadline}: {status}");
+    ensure!(
+        (deadline..deadline + 200).contains(&took),
+        "{took} ms for a deadline of {deadline}: {status}"
+    );
     Ok(())
 }
 
@@ -136,13 +168,22 @@ async fn keeps_a_drain_over_a_new_configuration(lab: &Lab) -> Outcome {
     let gate = |gate: &str| gate_filter(lab, gate)["typed_config"].take();
     xds.write_filter("gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 60000}"#))?;
     let upstream = Upstream::start().await?;
-    let hcm = Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", &xds));
+    let hcm =
+        Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", &xds));
     let hcm = hcm.route(Route::prefix("/").direct(503, "no gate"));
     let bootstrap = clusters(Bootstrap::new(), &upstream)
         .cluster(admin_cluster("prometheus_stats"))
-        .listener(Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).direction("INBOUND"))
+        .listener(
+            Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))
+                .direction("INBOUND"),
+        )
         .listener(Listener::new("gate", hcm.stream_idle_timeout("0s")).direction("OUTBOUND"));
-    let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options { drain_time_s: Some(600), ..Options::default() }).await?;
+    let envoy = Envoy::start(
+        &lab.envoy,
+        bootstrap.build(),
+        Options { drain_time_s: Some(600), ..Options::default() },
+    )
+    .await?;
     let (main, gate_at) = (envoy.address("main").await?, envoy.address("gate").await?);
     let bench = Bench { upstream, envoy, main, gate: gate_at };
     let mut client = bench.held("a").await?;
@@ -154,7 +195,9 @@ async fn keeps_a_drain_over_a_new_configuration(lab: &Lab) -> Outcome {
     ensure!(status["deadline_in_ms"].as_u64() <= Some(60_000), "not moved away: {status}");
     let after: Vec<_> = (0..6).map(|_| waits(&bench)).collect();
     bench.envoy.wait_for_stat(WAITING, |value| value == Some(12), SOON).await?;
-    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 5000}"#)).await?.accepted()?;
+    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 5000}"#))
+        .await?
+        .accepted()?;
     for waiter in before.into_iter().chain(after) {
         same(&waiter.await??.expect(200)?.json()?, "state", "expired")?;
     }

@@ -1,4 +1,5 @@
-//! Streams in flight and long-lived ones are two values: a long-lived stream that begins or ends between the two reads makes no zero.
+//! Streams in flight and long-lived ones are two values: a long-lived stream that begins or ends
+//! between the two reads makes no zero.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,7 +43,10 @@ async fn exempt_streams_that_come_and_go_make_no_zero(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let bootstrap = clusters(Bootstrap::new(), &upstream)
         .cluster(proxy.cluster())
-        .listener(Listener::new("main", routes(Hcm::new("main").filter(lab.stream(LONG_LIVED).filter()))).direction("INBOUND"))
+        .listener(
+            Listener::new("main", routes(Hcm::new("main").filter(lab.stream(LONG_LIVED).filter())))
+                .direction("INBOUND"),
+        )
         .listener(gate_listener(lab, EXEMPTING));
     let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
     proxy.forward_to(&bench.envoy);
@@ -61,8 +65,12 @@ async fn exempt_streams_that_come_and_go_make_no_zero(lab: &Lab) -> Outcome {
     }
     bench.upstream.release("a");
     held.response("GET").await?.expect(200)?;
-    let [came, signals, looks, passed] = [&tally.came, &tally.signals, &tally.looks, &tally.passed].map(|n| n.load(Ordering::Relaxed));
-    say(&format!("{came} long-lived streams came and went; of {signals} signals {passed} passed; {looks} looks at the status"));
+    let [came, signals, looks, passed] = [&tally.came, &tally.signals, &tally.looks, &tally.passed]
+        .map(|n| n.load(Ordering::Relaxed));
+    say(&format!(
+        "{came} long-lived streams came and went; of {signals} signals {passed} passed; {looks} \
+            looks at the status"
+    ));
     ensure!(came > 500 && signals > 50 && looks > 50, "enough of each");
     ensure_eq!(passed, 0, "signals that passed beside a stream");
     Ok(())

@@ -1,4 +1,5 @@
-//! Drains under traffic: clients that leave when they are told to, clients that never do, light traffic, and a slow reader.
+//! Drains under traffic: clients that leave when they are told to, clients that never do, light
+//! traffic, and a slow reader.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,7 +56,13 @@ async fn stays(main: SocketAddr, tally: Arc<Tally>) -> Outcome {
 
 async fn empties_of_clients_that_leave(lab: &Lab) -> Outcome {
     for begin in ["drain_listeners", "fail_health_checks"] {
-        let bench = Bench::set(lab, &format!(r#"{{"quiet_ms": 300, "deadline_ms": 60000, "begin": {{"call": "{begin}"}}}}"#)).await?;
+        let bench = Bench::set(
+            lab,
+            &format!(
+                r#"{{"quiet_ms": 300, "deadline_ms": 60000, "begin": {{"call": "{begin}"}}}}"#
+            ),
+        )
+        .await?;
         let tally = Arc::new(Tally::default());
         let mut clients = JoinSet::new();
         (0..16).for_each(|_| drop(clients.spawn(obeys(bench.main, Arc::clone(&tally)))));
@@ -66,7 +73,10 @@ async fn empties_of_clients_that_leave(lab: &Lab) -> Outcome {
             client??;
         }
         let status = bench.status().await?;
-        say(&format!("{begin}: {before} requests before, drained after {} ms, {} late", status["draining_ms"], status["late"]));
+        say(&format!(
+            "{begin}: {before} requests before, drained after {} ms, {} late",
+            status["draining_ms"], status["late"]
+        ));
     }
     Ok(())
 }
@@ -119,22 +129,31 @@ async fn is_not_fooled_by_light_traffic(lab: &Lab) -> Outcome {
 /// More than kernels keep; Envoy takes it whole.
 pub(super) const BODY: u32 = 8_000_000;
 
-/// The stream is over for the module while Envoy still has bytes of it: only Envoy's own count of them tells.
+/// The stream is over for the module while Envoy still has bytes of it: only Envoy's own count of
+/// them tells.
 async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
-    let main = Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter()))).buffer_limit(2 * BODY);
-    let mut bench = Bench::behind(main, Bootstrap::new(), lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#).await?;
+    let main = Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))
+        .buffer_limit(2 * BODY);
+    let mut bench =
+        Bench::behind(main, Bootstrap::new(), lab, r#"{"quiet_ms": 300, "deadline_ms": 90000}"#)
+            .await?;
     let mut reader = slow_reader(bench.main).await?;
     let mut got = Vec::with_capacity(BODY as usize);
     read_up_to(&mut reader, &mut got, 1_000).await?;
     bench.envoy.wait_for_stat(ACTIVE, |value| value == Some(0), SOON).await?;
     let gate = bench.gate;
-    let hook = tokio::spawn(async move { Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await });
+    let hook = tokio::spawn(async move {
+        Client::connect(gate).await?.patience(Duration::from_secs(60)).get("/prestop?wait").await
+    });
     let status = bench.until("state", "draining").await?;
     same(&status, "holding", 0)?;
     sleep(Duration::from_secs(2)).await;
     let status = bench.status().await?;
     same(&status, "state", "draining")?;
-    ensure!(status["reason"].as_str().is_some_and(|reason| reason.contains("bytes wait to be written")), "{status}");
+    ensure!(
+        status["reason"].as_str().is_some_and(|reason| reason.contains("bytes wait to be written")),
+        "{status}"
+    );
     ensure!(status["buffered_bytes"].as_u64() >= Some(100_000), "{status}");
     for _ in 0..2_000 {
         if hook.is_finished() {
@@ -152,8 +171,8 @@ async fn waits_for_a_slow_reader(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// A small window of its own keeps the bytes on the other side. Not `connection: close`: such a connection Envoy itself cuts when nothing
-/// moves for its `delayed_close_timeout` of a second.
+/// A small window of its own keeps the bytes on the other side. Not `connection: close`: such a
+/// connection Envoy itself cuts when nothing moves for its `delayed_close_timeout` of a second.
 pub(super) async fn slow_reader(to: SocketAddr) -> Outcome<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(32 * 1024)?;

@@ -1,4 +1,5 @@
-//! Requests that the filter does not count and Envoy does: the gate stays closed until each client has its answer.
+//! Requests that the filter does not count and Envoy does: the gate stays closed until each client
+//! has its answer.
 
 use std::time::Duration;
 
@@ -9,7 +10,9 @@ use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{ACTIVE, clusters, routes};
 use crate::lab::{Case, Lab, case};
 use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, extension, filters, only_stats_with_prefixes};
+use crate::support::bootstrap::{
+    Bootstrap, Hcm, Listener, Route, extension, filters, only_stats_with_prefixes,
+};
 use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Request};
 use crate::support::upstream::Upstream;
@@ -50,9 +53,11 @@ fn delays_on_request() -> Value {
     extension("envoy.filters.http.fault", FAULT, json!({ "delay": delay }))
 }
 
-/// Asks the upstream whether a request may pass; the upstream holds the question under the key `authz` and the path.
+/// Asks the upstream whether a request may pass; the upstream holds the question under the key
+/// `authz` and the path.
 fn asks_the_upstream(upstream: &Upstream) -> Value {
-    let server = json!({ "uri": format!("http://{}", upstream.h1()), "cluster": "app", "timeout": "60s" });
+    let server =
+        json!({ "uri": format!("http://{}", upstream.h1()), "cluster": "app", "timeout": "60s" });
     let service = json!({ "server_uri": server, "path_prefix": "/hold/authz" });
     extension("envoy.filters.http.ext_authz", EXT_AUTHZ, json!({ "http_service": service }))
 }
@@ -83,7 +88,9 @@ async fn a_stream_that_is_older_than_its_counter_holds(lab: &Lab) -> Outcome {
     let bench = discovered(lab, &xds, ANY_AGE).await?;
     let mut socket = WebSocket::open(bench.main, "/ws").await?;
     socket.echo("before").await?;
-    xds.replace_filter(&bench.envoy, "laststream", &lab.stream("{}").typed_config()).await?.accepted()?;
+    xds.replace_filter(&bench.envoy, "laststream", &lab.stream("{}").typed_config())
+        .await?
+        .accepted()?;
     bench.until("counters", COUNTERS).await?;
     lets_nothing_out(&bench, 15).await?;
     socket.echo("still").await?;
@@ -95,7 +102,9 @@ async fn a_request_that_waits_in_an_earlier_filter_holds(lab: &Lab) -> Outcome {
     let main = Hcm::new("main").filter(delays_on_request()).filter(lab.stream("{}").filter());
     let bench = calm(Bench::with(lab, GATE, routes(main)).await?).await?;
     let mut client = Client::connect(bench.main).await?;
-    client.send(&Request::get("/hold/a").header("x-envoy-fault-delay-request", "8000").bytes()).await?;
+    client
+        .send(&Request::get("/hold/a").header("x-envoy-fault-delay-request", "8000").bytes())
+        .await?;
     bench.envoy.wait_for_stat(ACTIVE, |active| active == Some(1), SOON).await?;
     lets_nothing_out(&bench, 3).await?;
     ensure_eq!(bench.upstream.requests(), 0, "requests at the upstream while the filter delays");
@@ -105,7 +114,9 @@ async fn a_request_that_waits_in_an_earlier_filter_holds(lab: &Lab) -> Outcome {
 
 async fn a_request_that_waits_for_authorization_holds(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
-    let main = routes(Hcm::new("main").filter(asks_the_upstream(&upstream)).filter(lab.stream("{}").filter()));
+    let main = routes(
+        Hcm::new("main").filter(asks_the_upstream(&upstream)).filter(lab.stream("{}").filter()),
+    );
     let bootstrap = clusters(Bootstrap::new(), &upstream)
         .cluster(admin_cluster("prometheus_stats"))
         .listener(Listener::new("main", main).direction("INBOUND"))
@@ -130,13 +141,16 @@ async fn a_websocket_with_filters_of_its_own_holds(lab: &Lab) -> Outcome {
 
 async fn a_request_on_a_listener_without_the_filter_holds(lab: &Lab) -> Outcome {
     let plain = Listener::new("plain", routes(Hcm::new("plain"))).direction("INBOUND");
-    let bench = calm(Bench::upon(Bootstrap::new().listener(plain), lab, GATE, routes(counted(lab))).await?).await?;
+    let bench =
+        calm(Bench::upon(Bootstrap::new().listener(plain), lab, GATE, routes(counted(lab))).await?)
+            .await?;
     let client = held_at(&bench, "plain", "a").await?;
     holds_until_answered(&bench, "a", client).await
 }
 
 async fn a_request_on_a_route_without_the_filter_holds(lab: &Lab) -> Outcome {
-    let uncounted = Route::prefix("/hold").cluster("app").timeout("0s").without_filter("laststream");
+    let uncounted =
+        Route::prefix("/hold").cluster("app").timeout("0s").without_filter("laststream");
     let bench = calm(Bench::with(lab, GATE, routes(counted(lab).route(uncounted))).await?).await?;
     let client = bench.held("a").await?;
     same(&bench.status().await?, "holding", 0)?;
@@ -152,7 +166,9 @@ async fn a_request_while_the_filter_is_replaced_holds(lab: &Lab) -> Outcome {
         same(&bench.until("count", "exact").await?, "holding", 0)?;
         xds.write_filter("laststream", &allows_all())?;
         quits_beside_each(&bench, 8).await?;
-        xds.replace_filter(&bench.envoy, "laststream", &lab.stream("{}").typed_config()).await?.accepted()?;
+        xds.replace_filter(&bench.envoy, "laststream", &lab.stream("{}").typed_config())
+            .await?
+            .accepted()?;
     }
     xds.replace_filter(&bench.envoy, "laststream", &allows_all()).await?.accepted()?;
     let client = bench.held("a").await?;
@@ -163,7 +179,10 @@ async fn a_request_while_the_filter_is_replaced_holds(lab: &Lab) -> Outcome {
 async fn quits_beside_each(bench: &Bench, requests: usize) -> Outcome {
     for number in 0..requests {
         let mut client = bench.held("b").await?;
-        let answer = bench.post("/quitquitquit").await.with_context(|| format!("a quit signal beside request {number}"))?;
+        let answer = bench
+            .post("/quitquitquit")
+            .await
+            .with_context(|| format!("a quit signal beside request {number}"))?;
         ensure_eq!(answer.status, 503, "a quit signal beside request {number}: {}", answer.text());
         bench.upstream.release("b");
         client.response("GET").await?.expect(200)?;
@@ -195,10 +214,14 @@ async fn a_request_beside_a_replaced_filter_that_still_answers_holds(lab: &Lab) 
     Ok(())
 }
 
-/// Listeners of both directions, under the names that Istio gives their connection managers. Only `main` counts.
+/// Listeners of both directions, under the names that Istio gives their connection managers. Only
+/// `main` counts.
 async fn both_directions(lab: &Lab, scope: &str, more: &[(&str, &str, &str)]) -> Outcome<Bench> {
-    let (prefix, direction) =
-        if scope == "inbound" { ("inbound_0.0.0.0_8080;", "INBOUND") } else { ("outbound_0.0.0.0_9080;", "OUTBOUND") };
+    let (prefix, direction) = if scope == "inbound" {
+        ("inbound_0.0.0.0_8080;", "INBOUND")
+    } else {
+        ("outbound_0.0.0.0_9080;", "OUTBOUND")
+    };
     let upstream = Upstream::start().await?;
     let configuration = format!(r#"{{"scope": "{scope}"}}"#);
     let gate = format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "scopes": ["{scope}"]}}"#);
@@ -208,7 +231,8 @@ async fn both_directions(lab: &Lab, scope: &str, more: &[(&str, &str, &str)]) ->
         .listener(Listener::new("main", main).direction(direction))
         .listener(gate_listener(lab, &gate));
     for (name, prefix, direction) in more {
-        bootstrap = bootstrap.listener(Listener::new(name, routes(Hcm::new(prefix))).direction(direction));
+        bootstrap =
+            bootstrap.listener(Listener::new(name, routes(Hcm::new(prefix))).direction(direction));
     }
     calm(Bench::start(lab, upstream, bootstrap, options()).await?).await
 }
@@ -221,8 +245,10 @@ async fn held_at(bench: &Bench, listener: &str, key: &str) -> Outcome<Client> {
 }
 
 async fn the_other_direction_does_not_hold(lab: &Lab) -> Outcome {
-    let others =
-        [("inbound", ("other", "outbound_0.0.0.0_9090;", "OUTBOUND")), ("outbound", ("other", "inbound_0.0.0.0_8090;", "INBOUND"))];
+    let others = [
+        ("inbound", ("other", "outbound_0.0.0.0_9090;", "OUTBOUND")),
+        ("outbound", ("other", "inbound_0.0.0.0_8090;", "INBOUND")),
+    ];
     for (scope, other) in others {
         let bench = both_directions(lab, scope, &[other]).await?;
         let mut client = held_at(&bench, "other", "a").await?;
@@ -235,8 +261,10 @@ async fn the_other_direction_does_not_hold(lab: &Lab) -> Outcome {
 }
 
 async fn an_uncounted_request_of_its_own_direction_holds(lab: &Lab) -> Outcome {
-    let others =
-        [("inbound", ("other", "inbound_0.0.0.0_8090;", "INBOUND")), ("outbound", ("other", "outbound_0.0.0.0_9090;", "OUTBOUND"))];
+    let others = [
+        ("inbound", ("other", "inbound_0.0.0.0_8090;", "INBOUND")),
+        ("outbound", ("other", "outbound_0.0.0.0_9090;", "OUTBOUND")),
+    ];
     for (scope, other) in others {
         let bench = both_directions(lab, scope, &[other]).await?;
         let client = held_at(&bench, "other", "a").await?;
@@ -245,15 +273,21 @@ async fn an_uncounted_request_of_its_own_direction_holds(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Istio's default statistics: the gate says which annotation is missing, and holds no longer than its own count does.
+/// Istio's default statistics: the gate says which annotation is missing, and holds no longer than
+/// its own count does.
 async fn without_envoys_own_count_the_count_is_assumed(lab: &Lab) -> Outcome {
     const ASSUMED: &str = "wasmcustom.laststream_gate_count_assumed";
-    let kept = only_stats_with_prefixes(&["wasmcustom.laststream_", "listener", "server", "cluster"]);
+    let kept =
+        only_stats_with_prefixes(&["wasmcustom.laststream_", "listener", "server", "cluster"]);
     let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "assumed_after_ms": 1000}"#;
-    let bench = Bench::upon(Bootstrap::new().stats_matcher(kept), lab, gate, routes(counted(lab))).await?;
+    let bench =
+        Bench::upon(Bootstrap::new().stats_matcher(kept), lab, gate, routes(counted(lab))).await?;
     let status = bench.until("count", "assumed").await?;
     let advice = status["advice"].as_str().unwrap_or_default();
-    ensure!(advice.contains("sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,"), "the way to an exact count: {status}");
+    ensure!(
+        advice.contains("sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,"),
+        "the way to an exact count: {status}"
+    );
     bench.envoy.wait_for_stat(ASSUMED, |value| value == Some(1), SOON).await?;
     let client = bench.held("a").await?;
     holds_until_answered(&bench, "a", client).await?;

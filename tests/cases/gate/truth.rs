@@ -1,5 +1,5 @@
-//! Zero is believed only when it is known that somebody counts, and that nobody was there before: filters that come, go, and never were;
-//! an Envoy that does not say what it counts.
+//! Zero is believed only when it is known that somebody counts, and that nobody was there before:
+//! filters that come, go, and never were; an Envoy that does not say what it counts.
 
 use std::time::Duration;
 
@@ -9,7 +9,9 @@ use tokio::net::TcpListener;
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
 use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, cluster, extension, filters, only_stats_with_prefixes};
+use crate::support::bootstrap::{
+    Bootstrap, Hcm, Listener, cluster, extension, filters, only_stats_with_prefixes,
+};
 use crate::support::envoy::{Envoy, Options};
 use crate::support::failure::{Outcome, ensure, ensure_eq};
 use crate::support::h1::{Client, Request, once};
@@ -45,7 +47,9 @@ pub(crate) fn cases() -> Vec<Case> {
 /// `main` comes from discovery: of listeners, or of the filter called `laststream`.
 async fn bench(lab: &Lab, xds: &Xds, gate: Listener, main: Option<Hcm>) -> Outcome<Bench> {
     let upstream = Upstream::start().await?;
-    let mut bootstrap = clusters(Bootstrap::new(), &upstream).cluster(admin_cluster("prometheus_stats")).listener(gate);
+    let mut bootstrap = clusters(Bootstrap::new(), &upstream)
+        .cluster(admin_cluster("prometheus_stats"))
+        .listener(gate);
     bootstrap = match main {
         Some(hcm) => bootstrap.listener(Listener::new("main", hcm).direction("INBOUND")),
         None => bootstrap.listeners_from(xds),
@@ -54,7 +58,11 @@ async fn bench(lab: &Lab, xds: &Xds, gate: Listener, main: Option<Hcm>) -> Outco
 }
 
 async fn start(lab: &Lab, bootstrap: Bootstrap, upstream: Upstream) -> Outcome<Bench> {
-    let options = Options { drain_time_s: Some(600), extra: vec!["--drain-strategy".into(), "immediate".into()], ..Options::default() };
+    let options = Options {
+        drain_time_s: Some(600),
+        extra: vec!["--drain-strategy".into(), "immediate".into()],
+        ..Options::default()
+    };
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), options).await?;
     let (main, gate) = (envoy.address("main").await?, envoy.address("gate").await?);
     Ok(Bench { upstream, envoy, main, gate })
@@ -89,7 +97,9 @@ async fn a_listener_replaced_by_one_with_the_filter_is_not_empty(lab: &Lab) -> O
     xds.write_listeners(&[Listener::new("main", without()).port(port)])?;
     let bench = bench(lab, &xds, gate_listener(lab, GATE), None).await?;
     let old = bench.held("old").await?;
-    xds.replace_listeners(&bench.envoy, &[Listener::new("main", with(lab)).port(port)]).await?.accepted()?;
+    xds.replace_listeners(&bench.envoy, &[Listener::new("main", with(lab)).port(port)])
+        .await?
+        .accepted()?;
     bench.until("count", "partial").await?;
     bench.post("/quitquitquit").await?.expect(503)?;
     bench.post("/drain").await?.expect(202)?;
@@ -98,7 +108,8 @@ async fn a_listener_replaced_by_one_with_the_filter_is_not_empty(lab: &Lab) -> O
     opens_only_at_zero(&bench).await
 }
 
-/// The old listener drains for ten minutes, so its filter is still there and counts; and where new requests come nobody does.
+/// The old listener drains for ten minutes, so its filter is still there and counts; and where new
+/// requests come nobody does.
 async fn a_listener_replaced_by_one_without_the_filter_is_not_empty(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     let port = free_port()?;
@@ -106,7 +117,9 @@ async fn a_listener_replaced_by_one_without_the_filter_is_not_empty(lab: &Lab) -
     let bench = bench(lab, &xds, gate_listener(lab, GATE), None).await?;
     bench.until("count", "exact").await?;
     let counted = bench.held("counted").await?;
-    xds.replace_listeners(&bench.envoy, &[Listener::new("main", without()).port(port)]).await?.accepted()?;
+    xds.replace_listeners(&bench.envoy, &[Listener::new("main", without()).port(port)])
+        .await?
+        .accepted()?;
     let uncounted = bench.held("uncounted").await?;
     bench.post("/drain").await?.expect(202)?;
     stays_closed(&bench, 3).await?;
@@ -122,7 +135,11 @@ async fn a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out(lab: &Lab)
     xds.write_filter("laststream", &allow_all())?;
     let bench = bench(lab, &xds, gate_listener(lab, GATE), Some(discovered(&xds))).await?;
     let mut held = Vec::new();
-    for (key, next) in [("a", lab.stream("{}").typed_config()), ("b", allow_all()), ("c", lab.stream("{}").typed_config())] {
+    for (key, next) in [
+        ("a", lab.stream("{}").typed_config()),
+        ("b", allow_all()),
+        ("c", lab.stream("{}").typed_config()),
+    ] {
         held.push((key, bench.held(key).await?));
         xds.replace_filter(&bench.envoy, "laststream", &next).await?.accepted()?;
     }
@@ -155,12 +172,19 @@ async fn without_any_source_the_deadline_decides(lab: &Lab) -> Outcome {
     let no_cluster = async {
         let upstream = Upstream::start().await?;
         let main = Listener::new("main", without()).direction("INBOUND");
-        let bootstrap = clusters(Bootstrap::new(), &upstream).listener(main).listener(gate_listener(lab, SHORT));
+        let bootstrap = clusters(Bootstrap::new(), &upstream)
+            .listener(main)
+            .listener(gate_listener(lab, SHORT));
         expires(&start(lab, bootstrap, upstream).await?, &["unknown"]).await
     };
     let no_stats = async {
-        let kept = only_stats_with_prefixes(&["wasmcustom.laststream_", "listener", "server", "cluster"]);
-        expires(&Bench::upon(Bootstrap::new().stats_matcher(kept), lab, SHORT, without()).await?, &["unknown"]).await
+        let kept =
+            only_stats_with_prefixes(&["wasmcustom.laststream_", "listener", "server", "cluster"]);
+        expires(
+            &Bench::upon(Bootstrap::new().stats_matcher(kept), lab, SHORT, without()).await?,
+            &["unknown"],
+        )
+        .await
     };
     tokio::try_join!(no_cluster, no_stats)?;
     Ok(())
@@ -189,7 +213,8 @@ async fn rejected_metrics_are_no_zero(lab: &Lab) -> Outcome {
         .listener(Listener::new("main", discovered(&xds)).direction("INBOUND"))
         .listener(gate_listener(lab, GATE));
     let bench = start(lab, bootstrap, upstream).await?;
-    let verdict = xds.replace_filter(&bench.envoy, "laststream", &lab.stream("{}").typed_config()).await?;
+    let verdict =
+        xds.replace_filter(&bench.envoy, "laststream", &lab.stream("{}").typed_config()).await?;
     ensure!(verdict.accepted().is_err(), "counts in gauges that do not count");
     let held = bench.held("a").await?;
     bench.until("count", "unknown").await?;
@@ -199,9 +224,13 @@ async fn rejected_metrics_are_no_zero(lab: &Lab) -> Outcome {
     opens_only_at_zero(&bench).await
 }
 
-/// The gauges count, and the counters that tell whether a stream came in between do not: requests that are shorter than the gate's looks.
+/// The gauges count, and the counters that tell whether a stream came in between do not: requests
+/// that are shorter than the gate's looks.
 async fn a_rejected_counter_is_no_quiet(lab: &Lab) -> Outcome {
-    for (counter, configuration) in [("begun", "{}"), ("excluded", r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#)] {
+    for (counter, configuration) in [
+        ("begun", "{}"),
+        ("excluded", r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#),
+    ] {
         let rejected = json!({ "exclusion_list": { "patterns": [{ "prefix": format!("wasmcustom.laststream_streams_{counter}") }] } });
         let main = routes(Hcm::new("main").filter(lab.stream(configuration).filter()));
         let gate = r#"{"quiet_ms": 1500, "deadline_ms": 90000}"#;
@@ -217,8 +246,17 @@ async fn a_rejected_counter_is_no_quiet(lab: &Lab) -> Outcome {
         }
         let status = bench.status().await?;
         same(&status, "count", "rejected")?;
-        ensure!(status["reason"].as_str().is_some_and(|reason| reason.contains("for ")), "{status}");
-        let line = bench.envoy.wait_for_log(&format!("rejects `wasmcustom.laststream_streams_{counter}_gateway_total`"), SOON).await?;
+        ensure!(
+            status["reason"].as_str().is_some_and(|reason| reason.contains("for ")),
+            "{status}"
+        );
+        let line = bench
+            .envoy
+            .wait_for_log(
+                &format!("rejects `wasmcustom.laststream_streams_{counter}_gateway_total`"),
+                SOON,
+            )
+            .await?;
         ensure!(line.contains("statsInclusionPrefixes"), "the way out: {line}");
         let held = bench.held("a").await?;
         stays_closed(&bench, 10).await?;
@@ -234,21 +272,40 @@ async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
     let gate = |gate: &str| gate_filter(lab, gate)["typed_config"].take();
     xds.write_filter("laststream", &lab.stream("{}").typed_config())?;
     xds.write_filter("gate", &gate(GATE))?;
-    let hcm = Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", &xds)).stream_idle_timeout("0s");
-    let bench = bench(lab, &xds, Listener::new("gate", hcm).direction("OUTBOUND"), Some(discovered(&xds))).await?;
+    let hcm = Hcm::new("laststream")
+        .filter(gate_address())
+        .filter(filters::discovered("gate", &xds))
+        .stream_idle_timeout("0s");
+    let bench =
+        bench(lab, &xds, Listener::new("gate", hcm).direction("OUTBOUND"), Some(discovered(&xds)))
+            .await?;
     let held = bench.held("a").await?;
     let address = bench.gate;
-    let waiter = tokio::spawn(async move { Client::connect(address).await?.patience(SOON * 3).get("/prestop?wait").await });
+    let waiter = tokio::spawn(async move {
+        Client::connect(address).await?.patience(SOON * 3).get("/prestop?wait").await
+    });
     let left = bench.until("state", "draining").await?["deadline_in_ms"].as_u64();
     let excluding = r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#;
-    xds.replace_filter(&bench.envoy, "laststream", &lab.stream(excluding).typed_config()).await?.accepted()?;
+    xds.replace_filter(&bench.envoy, "laststream", &lab.stream(excluding).typed_config())
+        .await?
+        .accepted()?;
     stays_closed(&bench, 3).await?;
-    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 900000}"#)).await?.accepted()?;
+    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 900000}"#))
+        .await?
+        .accepted()?;
     stays_closed(&bench, 3).await?;
-    ensure!(bench.status().await?["deadline_in_ms"].as_u64() < left, "a longer deadline moves nothing away");
-    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 60000}"#)).await?.accepted()?;
+    ensure!(
+        bench.status().await?["deadline_in_ms"].as_u64() < left,
+        "a longer deadline moves nothing away"
+    );
+    xds.replace_filter(&bench.envoy, "gate", &gate(r#"{"quiet_ms": 300, "deadline_ms": 60000}"#))
+        .await?
+        .accepted()?;
     stays_closed(&bench, 3).await?;
-    ensure!(bench.status().await?["deadline_in_ms"].as_u64() < Some(60_000), "a shorter deadline counts");
+    ensure!(
+        bench.status().await?["deadline_in_ms"].as_u64() < Some(60_000),
+        "a shorter deadline counts"
+    );
     release(&bench, "a", held).await?;
     let answer = waiter.await??.expect(200)?;
     ensure_eq!(answer.json()?["state"], "drained", "{}", answer.text());
@@ -263,11 +320,19 @@ async fn hundreds_of_configurations_leave_no_dead_entry(lab: &Lab) -> Outcome {
     bench.until("counters", COUNTERS).await?;
     let held = bench.held("a").await?;
     for round in 0..200 {
-        let configuration = format!(r#"{{"count": {{"exclude": {{"paths": [{{"prefix": "/nowhere{round}"}}]}}}}}}"#);
+        let configuration = format!(
+            r#"{{"count": {{"exclude": {{"paths": [{{"prefix": "/nowhere{round}"}}]}}}}}}"#
+        );
         xds.write_filter("laststream", &lab.stream(&configuration).typed_config())?;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    xds.replace_filter(&bench.envoy, "laststream", &lab.stream(r#"{"scope": "gateway"}"#).typed_config()).await?.accepted()?;
+    xds.replace_filter(
+        &bench.envoy,
+        "laststream",
+        &lab.stream(r#"{"scope": "gateway"}"#).typed_config(),
+    )
+    .await?
+    .accepted()?;
     release(&bench, "a", held).await?;
     let status = bench.until("counters", COUNTERS).await?;
     same(&status, "lost_counters", 0)?;
@@ -289,17 +354,23 @@ async fn an_admin_interface_that_hangs_does_not_move_the_deadline(lab: &Lab) -> 
     expires(&bench, &["asking", "partial"]).await
 }
 
-/// A filter keeps one worker busy for three seconds. The other one keeps the deadline; the busy one's streams are not given up, and when
-/// it comes back it counts again.
+/// A filter keeps one worker busy for three seconds. The other one keeps the deadline; the busy
+/// one's streams are not given up, and when it comes back it counts again.
 async fn a_worker_that_is_busy_is_not_dead(lab: &Lab) -> Outcome {
-    let busy = "function envoy_on_request(handle) local over = os.clock() + (tonumber(handle:headers():get('x-busy')) or 0) \
+    let busy = "function envoy_on_request(handle) local over = os.clock() + \
+        (tonumber(handle:headers():get('x-busy')) or 0) \
                 while os.clock() < over do end end";
     let lua = extension(
         "envoy.filters.http.lua",
         "envoy.extensions.filters.http.lua.v3.Lua",
         json!({ "default_source_code": { "inline_string": busy } }),
     );
-    let bench = Bench::with(lab, SHORT, routes(Hcm::new("main").filter(lab.stream("{}").filter()).filter(lua))).await?;
+    let bench = Bench::with(
+        lab,
+        SHORT,
+        routes(Hcm::new("main").filter(lab.stream("{}").filter()).filter(lua)),
+    )
+    .await?;
     let held = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
     for _ in 0..20 {

@@ -1,4 +1,5 @@
-//! Two gates on one Envoy: each opens by what it is responsible for, and by nothing that the other does.
+//! Two gates on one Envoy: each opens by what it is responsible for, and by nothing that the other
+//! does.
 
 use std::net::SocketAddr;
 
@@ -43,7 +44,8 @@ impl Pair {
             .listener(gate(lab, "gate", scopes[0]))
             .listener(gate(lab, "other-gate", scopes[1]));
         let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
-        let (other, outbound) = (bench.envoy.address("other-gate").await?, bench.envoy.address("outbound").await?);
+        let (other, outbound) =
+            (bench.envoy.address("other-gate").await?, bench.envoy.address("outbound").await?);
         let mut pair = Self { bench, other, outbound };
         for _ in 0..2 {
             pair.bench.until("count", "exact").await?;
@@ -68,7 +70,8 @@ impl Pair {
 fn counting(lab: &Lab, name: &str, scope: &str) -> Listener {
     let configuration = format!(r#"{{"scope": "{scope}"}}"#);
     let filter = Wasm { name, ..lab.stream(&configuration) }.filter();
-    Listener::new(name, routes(Hcm::new(&format!("{scope}_0.0.0.0_80")).filter(filter))).direction(&scope.to_uppercase())
+    Listener::new(name, routes(Hcm::new(&format!("{scope}_0.0.0.0_80")).filter(filter)))
+        .direction(&scope.to_uppercase())
 }
 
 /// Both gates run in the same VM.
@@ -79,7 +82,11 @@ fn gate(lab: &Lab, name: &str, scopes: &str) -> Listener {
     let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
     let filter = Wasm { name, vm_configuration: "gate", ..lab.stream(&configuration) }.filter();
     let hcm = Hcm::new("laststream").filter(gate_address()).filter(filter);
-    Listener::new(name, hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s")).direction("OUTBOUND")
+    Listener::new(
+        name,
+        hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s"),
+    )
+    .direction("OUTBOUND")
 }
 
 /// The other gate was asked for nothing, and has a stream in flight.

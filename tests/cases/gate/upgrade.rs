@@ -1,4 +1,5 @@
-//! A drain that began under the module before the SDK goes on under this one, and the other way round.
+//! A drain that began under the module before the SDK goes on under this one, and the other way
+//! round.
 
 use std::path::Path;
 
@@ -27,7 +28,8 @@ async fn a_drain_goes_on_through_a_downgrade(lab: &Lab) -> Outcome {
     a_drain_goes_on(lab, &lab.module, &earlier.path().join(MODULE)).await
 }
 
-/// The filters of the streams and of the gate are replaced one after the other, with a stream of each module in flight.
+/// The filters of the streams and of the gate are replaced one after the other, with a stream of
+/// each module in flight.
 async fn a_drain_goes_on(lab: &Lab, before: &Path, after: &Path) -> Outcome {
     let xds = Xds::new()?;
     write(&xds, &of(lab, before))?;
@@ -37,7 +39,11 @@ async fn a_drain_goes_on(lab: &Lab, before: &Path, after: &Path) -> Outcome {
     bench.until("begin", "done").await?;
     let after = of(lab, after);
     for (name, config) in filters_of(&after) {
-        ensure_eq!(xds.replace_filter(&bench.envoy, name, &config).await?, Verdict::Accepted, "{name}");
+        ensure_eq!(
+            xds.replace_filter(&bench.envoy, name, &config).await?,
+            Verdict::Accepted,
+            "{name}"
+        );
         same(&bench.until("holding", 1).await?, "state", "draining")?;
         bench.get("/prestop").await?.expect(503)?;
     }
@@ -64,7 +70,10 @@ fn of(lab: &Lab, module: &Path) -> Lab {
 }
 
 fn filters_of(lab: &Lab) -> [(&'static str, serde_json::Value); 2] {
-    [("laststream", lab.stream("{}").typed_config()), ("gate", gate_filter(lab, GATE)["typed_config"].take())]
+    [
+        ("laststream", lab.stream("{}").typed_config()),
+        ("gate", gate_filter(lab, GATE)["typed_config"].take()),
+    ]
 }
 
 fn write(xds: &Xds, lab: &Lab) -> Outcome {
@@ -75,7 +84,8 @@ fn write(xds: &Xds, lab: &Lab) -> Outcome {
 async fn bench(lab: &Lab, xds: &Xds) -> Outcome<Bench> {
     let upstream = Upstream::start().await?;
     let main = routes(Hcm::new("main").filter(filters::discovered("laststream", xds)));
-    let gate = Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", xds));
+    let gate =
+        Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", xds));
     let gate = gate.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
     let bootstrap = clusters(Bootstrap::new(), &upstream)
         .cluster(admin_cluster("prometheus_stats"))

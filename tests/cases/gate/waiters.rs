@@ -1,4 +1,5 @@
-//! Many who wait at once, over both protocols and on both workers: everybody who stays gets one answer, soon after the end.
+//! Many who wait at once, over both protocols and on both workers: everybody who stays gets one
+//! answer, soon after the end.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,11 @@ use crate::support::h2;
 use crate::support::trial::wait_for;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![case!(answers_fifty_waiters), case!(answers_five_hundred_waiters), case!(answers_two_thousand_waiters)]
+    vec![
+        case!(answers_fifty_waiters),
+        case!(answers_five_hundred_waiters),
+        case!(answers_two_thousand_waiters),
+    ]
 }
 
 /// Not how fast it is, which is printed, but that nobody is forgotten for a while.
@@ -43,8 +48,11 @@ async fn answers(lab: &Lab, count: usize) -> Outcome {
     bench.envoy.wait_for_stat(WAITING, |value| value == Some(left as u64), SOON).await?;
     for worker in ["worker_0", "worker_1"] {
         let stats = bench.envoy.stats().await?;
-        let connections: u64 =
-            stats.iter().filter(|(name, _)| name.ends_with(&format!("{worker}.downstream_cx_total"))).map(|(_, n)| n).sum();
+        let connections: u64 = stats
+            .iter()
+            .filter(|(name, _)| name.ends_with(&format!("{worker}.downstream_cx_total")))
+            .map(|(_, n)| n)
+            .sum();
         ensure!(connections >= 3, "{worker} has {connections} connections");
     }
     bench.upstream.release("a");
@@ -52,9 +60,14 @@ async fn answers(lab: &Lab, count: usize) -> Outcome {
     let ended = Instant::now();
     let took = crowd.answers(ended).await?;
     ensure_eq!(took.len(), left, "answers");
-    let (first, last) = (took.iter().min().context("a first")?, took.iter().max().context("a last")?);
+    let (first, last) =
+        (took.iter().min().context("a first")?, took.iter().max().context("a last")?);
     let after = first.saturating_sub(QUIET).as_millis();
-    say(&format!("{count} waiters, {left} stay: first answer {after} ms after the quiet period, the last {:?} later", *last - *first));
+    say(&format!(
+        "{count} waiters, {left} stay: first answer {after} ms after the quiet period, the last \
+            {:?} later",
+        *last - *first
+    ));
     ensure!(*last < QUIET + AT_LATEST, "the last answer came after {last:?}");
     bench.envoy.wait_for_stat(WAITING, |value| value == Some(0), SOON).await?;
     wait_for(SOON, "a fresh zero", async || bench.get("/ready").await?.expect(200)).await?;

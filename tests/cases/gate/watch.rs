@@ -1,4 +1,5 @@
-//! What must hold of a gate while requests are in flight, whoever counts them: Envoy's own count is the witness.
+//! What must hold of a gate while requests are in flight, whoever counts them: Envoy's own count is
+//! the witness.
 
 use std::time::Duration;
 
@@ -11,13 +12,16 @@ use crate::support::trial::wait_for;
 
 use super::bench::{Bench, SOON, same};
 
-/// As long as Envoy itself has requests in flight, the gate is closed; then it opens. Nobody sends requests any more: whoever is drained
-/// was so before the witness is asked.
+/// As long as Envoy itself has requests in flight, the gate is closed; then it opens. Nobody sends
+/// requests any more: whoever is drained was so before the witness is asked.
 pub(super) async fn opens_only_at_zero(bench: &Bench) -> Outcome {
     wait_for(SOON, "the drain to end", async || {
         let status = bench.status().await?;
         let active = bench.envoy.stat(ACTIVE).await?;
-        ensure!(status["state"] != "drained" || active == Some(0), "drained with {active:?} in flight: {status}");
+        ensure!(
+            status["state"] != "drained" || active == Some(0),
+            "drained with {active:?} in flight: {status}"
+        );
         ensure_eq!(status["state"], "drained", "{status}");
         Ok(())
     })
@@ -36,15 +40,24 @@ pub(super) async fn stays_closed(bench: &Bench, looks: usize) -> Outcome {
 }
 
 /// What ends Envoy, or lets its pod end.
-const WAYS_OUT: [(&str, &str); 3] = [("POST", "/quitquitquit"), ("GET", "/prestop"), ("GET", "/ready")];
+const WAYS_OUT: [(&str, &str); 3] =
+    [("POST", "/quitquitquit"), ("GET", "/prestop"), ("GET", "/ready")];
 
-/// A quit signal before and in the drain, the stop hook and the readiness are refused. A tenth of a second and more for each look.
+/// A quit signal before and in the drain, the stop hook and the readiness are refused. A tenth of a
+/// second and more for each look.
 pub(super) async fn lets_nothing_out(bench: &Bench, looks: usize) -> Outcome {
     for look in 0..looks {
         for (method, path) in WAYS_OUT {
             let answer = once(bench.gate, &Request::new(method, path)).await;
-            let answer = answer.with_context(|| format!("{method} {path} at look {look}, with a request in flight"))?;
-            ensure_eq!(answer.status, 503, "{method} {path} at look {look}, with a request in flight: {}", answer.text());
+            let answer = answer.with_context(|| {
+                format!("{method} {path} at look {look}, with a request in flight")
+            })?;
+            ensure_eq!(
+                answer.status,
+                503,
+                "{method} {path} at look {look}, with a request in flight: {}",
+                answer.text()
+            );
         }
         sleep(Duration::from_millis(100)).await;
     }
@@ -53,7 +66,9 @@ pub(super) async fn lets_nothing_out(bench: &Bench, looks: usize) -> Outcome {
 
 /// The gate opens: not at the deadline and not by force.
 pub(super) async fn opens(bench: &Bench) -> Outcome {
-    let answer = wait_for(SOON, "the stop hook's 200", async || bench.get("/prestop").await?.expect(200)).await?;
+    let answer =
+        wait_for(SOON, "the stop hook's 200", async || bench.get("/prestop").await?.expect(200))
+            .await?;
     same(&answer.json()?, "state", "drained")?;
     wait_for(SOON, "readiness", async || bench.get("/ready").await?.expect(200)).await?;
     Ok(())

@@ -1,4 +1,5 @@
-//! What is rendered stays safe where something of it is missing: the module cannot be fetched or has died, or Envoy trusts hops.
+//! What is rendered stays safe where something of it is missing: the module cannot be fetched or
+//! has died, or Envoy trusts hops.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,7 +23,8 @@ const CLAIMS: [&str; 4] = ["https", "HTTPS", "https, http", "wss"];
 
 /// FAIL_OPEN leaves the scheme of the connection, and never the peer's word.
 pub(super) async fn without_its_module_a_proxy_believes_nobody(lab: &Lab) -> Outcome {
-    let (sidecar, gateway) = (filter("sidecar")?, with_trusted_hops(filter("gateway-behind-alb")?, 1)?);
+    let (sidecar, gateway) =
+        (filter("sidecar")?, with_trusted_hops(filter("gateway-behind-alb")?, 1)?);
     let mortal = mortal_module()?;
     for delivery in [Delivery::AllowAll, Delivery::Module(&mortal)] {
         for (places, filter, listener) in [(SIDECAR, &sidecar, "in"), (GATEWAY, &gateway, "main")] {
@@ -31,7 +33,9 @@ pub(super) async fn without_its_module_a_proxy_believes_nobody(lab: &Lab) -> Out
             if matches!(delivery, Delivery::Module(file) if file == mortal) {
                 kill(to, &proxy.envoy).await?;
             }
-            claims_nothing(to, &proxy.upstream).await.with_context(|| format!("{listener} with {delivery:?}"))?;
+            claims_nothing(to, &proxy.upstream)
+                .await
+                .with_context(|| format!("{listener} with {delivery:?}"))?;
         }
     }
     Ok(())
@@ -52,11 +56,17 @@ async fn kill(to: SocketAddr, envoy: &Envoy) -> Outcome {
 async fn claims_nothing(to: SocketAddr, upstream: &Upstream) -> Outcome {
     for peer in [[127, 0, 0, 1], [127, 0, 0, 9]] {
         for claim in CLAIMS {
-            let forged = Request::get("/").header(PROTO, claim).header("x-laststream-forwarded-proto", claim);
+            let forged = Request::get("/")
+                .header(PROTO, claim)
+                .header("x-laststream-forwarded-proto", claim);
             let answer = Connect::to(to).from(peer.into()).open().await?.request(&forged).await?;
             answer.expect(200)?;
             ensure_eq!(upstream.last()?.header(PROTO), Some("http".into()), "{claim} of {peer:?}");
-            ensure_eq!(upstream.last()?.header("x-laststream-forwarded-proto"), None, "the saved header");
+            ensure_eq!(
+                upstream.last()?.header("x-laststream-forwarded-proto"),
+                None,
+                "the saved header"
+            );
         }
     }
     Ok(())
@@ -66,7 +76,8 @@ async fn claims_nothing(to: SocketAddr, upstream: &Upstream) -> Outcome {
 fn with_trusted_hops(mut filter: Value, hops: u32) -> Outcome<Value> {
     let patches = filter["spec"]["configPatches"].as_array_mut().context("no patches")?;
     let merge = |patch: &&Value| patch["applyTo"] == "NETWORK_FILTER";
-    let mut patch = patches.iter().find(merge).context("no patch of the connection manager")?.clone();
+    let mut patch =
+        patches.iter().find(merge).context("no patch of the connection manager")?.clone();
     patch["patch"]["value"]["typed_config"] = json!({ "xff_num_trusted_hops": hops });
     patches.push(patch);
     Ok(filter)
@@ -75,32 +86,50 @@ fn with_trusted_hops(mut filter: Value, hops: u32) -> Outcome<Value> {
 /// Rendered matchers do not rely on Envoy to overwrite what a stranger claims.
 pub(super) async fn trusted_hops_added_later_open_nothing(lab: &Lab) -> Outcome {
     for preset in ["presets: [aws_alb]", "sources: [{header: x-forwarded-port}]"] {
-        let proto = format!("forwarded_proto: {{{preset}, trust: {{peers: [127.0.0.0/30]}}}}\nengine: native");
+        let proto = format!(
+            "forwarded_proto: {{{preset}, trust: {{peers: [127.0.0.0/30]}}}}\nengine: native"
+        );
         bootstrap(lab, &proto).await.with_context(|| format!("a bootstrap, {preset}"))?;
-        let image = format!("module: oci://h/r:t\ndigest: sha256:{}\nnamespace: n\n{proto}\n", "a".repeat(64));
-        let proxy = Proxy::with(lab, GATEWAY, &with_trusted_hops(yaml(Kind::EnvoyFilter, &image)?, 1)?).await?;
-        only_the_trusted(proxy.envoy.address("main").await?, &proxy.upstream).await.context("a gateway")?;
+        let image = format!(
+            "module: oci://h/r:t\ndigest: sha256:{}\nnamespace: n\n{proto}\n",
+            "a".repeat(64)
+        );
+        let proxy =
+            Proxy::with(lab, GATEWAY, &with_trusted_hops(yaml(Kind::EnvoyFilter, &image)?, 1)?)
+                .await?;
+        only_the_trusted(proxy.envoy.address("main").await?, &proxy.upstream)
+            .await
+            .context("a gateway")?;
         let sidecar = yaml(Kind::EnvoyFilter, &format!("{image}placement: {{sidecar: {{}}}}\n"))?;
         let proxy = Proxy::with(lab, SIDECAR, &sidecar).await?;
-        only_the_trusted(proxy.envoy.address("in").await?, &proxy.upstream).await.context("a sidecar")?;
+        only_the_trusted(proxy.envoy.address("in").await?, &proxy.upstream)
+            .await
+            .context("a sidecar")?;
     }
     Ok(())
 }
 
 async fn bootstrap(lab: &Lab, proto: &str) -> Outcome {
     const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
-    let policy = format!("module: {}\nplacement: {{envoy: {{}}}}\n{proto}\n", Path::new(&lab.module).display());
-    for (field, value) in [("xff_num_trusted_hops", json!(1)), ("use_remote_address", json!(false))] {
+    let policy = format!(
+        "module: {}\nplacement: {{envoy: {{}}}}\n{proto}\n",
+        Path::new(&lab.module).display()
+    );
+    for (field, value) in [("xff_num_trusted_hops", json!(1)), ("use_remote_address", json!(false))]
+    {
         let upstream = Upstream::start().await?;
         let mut config = yaml(Kind::Envoy, &policy)?;
         super::on_free_ports(&mut config);
         set(&mut config, &format!("{MANAGER}/{field}"), value);
-        let clusters = config["static_resources"]["clusters"].as_array_mut().context("no clusters")?;
+        let clusters =
+            config["static_resources"]["clusters"].as_array_mut().context("no clusters")?;
         let app = clusters.iter_mut().find(|cluster| cluster["name"] == "app").context("no app")?;
         let port = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
         set(app, port, json!(upstream.h1().port()));
         let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
-        only_the_trusted(envoy.address("main").await?, &upstream).await.with_context(|| field.to_owned())?;
+        only_the_trusted(envoy.address("main").await?, &upstream)
+            .await
+            .with_context(|| field.to_owned())?;
     }
     Ok(())
 }

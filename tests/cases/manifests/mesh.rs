@@ -1,5 +1,6 @@
-//! A stand-in for istiod and its agent: what an EnvoyFilter's patches make of a proxy's listeners, and of `oci://` in extension
-//! configurations. Only what rendered filters use; anything else is a failure.
+//! A stand-in for istiod and its agent: what an EnvoyFilter's patches make of a proxy's listeners,
+//! and of `oci://` in extension configurations. Only what rendered filters use; anything else is a
+//! failure.
 
 use std::path::Path;
 
@@ -14,8 +15,10 @@ use crate::support::upstream::Upstream;
 use crate::support::xds::Xds;
 
 const HCM: &str = "envoy.filters.network.http_connection_manager";
-const TYPES: [&str; 2] =
-    ["type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm", "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"];
+const TYPES: [&str; 2] = [
+    "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
+    "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
+];
 
 /// A proxy of the mesh, with the upstream as its app and as Istio's agent.
 pub(super) struct Proxy {
@@ -32,7 +35,8 @@ type Place = (&'static str, &'static str);
 pub(super) enum Delivery<'a> {
     /// This file.
     Module(&'a Path),
-    /// The image could not be fetched, and the policy is FAIL_OPEN: a filter that allows everything.
+    /// The image could not be fetched, and the policy is FAIL_OPEN: a filter that allows
+    /// everything.
     AllowAll,
 }
 
@@ -48,16 +52,32 @@ impl Proxy {
     }
 
     /// The same, where the agent delivers something else.
-    pub(super) async fn given(lab: &Lab, places: &[Place], filter: &Value, delivery: Delivery<'_>) -> Outcome<Self> {
+    pub(super) async fn given(
+        lab: &Lab,
+        places: &[Place],
+        filter: &Value,
+        delivery: Delivery<'_>,
+    ) -> Outcome<Self> {
         Self::start(lab, places, filter, None, delivery).await
     }
 
     /// The same, where a filter is there already, such as a WasmPlugin's.
-    pub(super) async fn holding(lab: &Lab, places: &[Place], filter: &Value, there: Option<Value>) -> Outcome<Self> {
+    pub(super) async fn holding(
+        lab: &Lab,
+        places: &[Place],
+        filter: &Value,
+        there: Option<Value>,
+    ) -> Outcome<Self> {
         Self::start(lab, places, filter, there, Delivery::Module(&lab.module)).await
     }
 
-    async fn start(lab: &Lab, places: &[Place], filter: &Value, there: Option<Value>, delivery: Delivery<'_>) -> Outcome<Self> {
+    async fn start(
+        lab: &Lab,
+        places: &[Place],
+        filter: &Value,
+        there: Option<Value>,
+        delivery: Delivery<'_>,
+    ) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
         let xds = Xds::new()?;
         let mut bootstrap = Bootstrap::new()
@@ -69,7 +89,8 @@ impl Proxy {
             bootstrap = bootstrap.listener(listener(name, context, there.clone()));
         }
         let mut bootstrap = bootstrap.build();
-        let listeners = bootstrap["static_resources"]["listeners"].as_array_mut().context("no listeners")?;
+        let listeners =
+            bootstrap["static_resources"]["listeners"].as_array_mut().context("no listeners")?;
         let patches = filter["spec"]["configPatches"].as_array().context("no configPatches")?;
         let mesh = Mesh { delivery, xds: &xds, places };
         for patch in patches {
@@ -82,9 +103,15 @@ impl Proxy {
 }
 
 fn listener(name: &str, context: &str, there: Option<Value>) -> Listener {
-    let hcm = Hcm::new(name).route(Route::prefix("/").cluster("app").timeout("0s")).use_remote_address(context == "GATEWAY", 0);
+    let hcm = Hcm::new(name)
+        .route(Route::prefix("/").cluster("app").timeout("0s"))
+        .use_remote_address(context == "GATEWAY", 0);
     let hcm = there.into_iter().fold(hcm, Hcm::filter);
-    Listener::new(name, hcm).direction(if context == "SIDECAR_INBOUND" { "INBOUND" } else { "OUTBOUND" })
+    Listener::new(name, hcm).direction(if context == "SIDECAR_INBOUND" {
+        "INBOUND"
+    } else {
+        "OUTBOUND"
+    })
 }
 
 struct Mesh<'a> {
@@ -112,7 +139,8 @@ impl Mesh<'_> {
                 ensure_eq!(value["name"], HCM, "the filter's name");
                 self.managers(patch, listeners, |manager| merge(manager, &value["typed_config"]))
             }
-            ("ROUTE_CONFIGURATION", "MERGE") => self.managers(patch, listeners, |manager| merge(&mut manager["route_config"], value)),
+            ("ROUTE_CONFIGURATION", "MERGE") => self
+                .managers(patch, listeners, |manager| merge(&mut manager["route_config"], value)),
             ("LISTENER", "ADD") => self.add(patch, listeners),
             (what, operation) => fail!("istiod has not been taught {operation} for {what}"),
         }
@@ -124,12 +152,23 @@ impl Mesh<'_> {
         let mut config = value["typed_config"].clone();
         let remote = &config["config"]["vm_config"]["code"]["remote"];
         let uri = remote["http_uri"]["uri"].as_str().context("no uri")?;
-        let digest = uri.strip_prefix("oci://").and_then(|uri| uri.split_once("@sha256:")).context("the uri is not pinned")?.1;
+        let digest = uri
+            .strip_prefix("oci://")
+            .and_then(|uri| uri.split_once("@sha256:"))
+            .context("the uri is not pinned")?
+            .1;
         ensure_eq!(remote["sha256"], digest, "the manifest's digest");
-        ensure!(remote["http_uri"]["cluster"].is_string() && remote["http_uri"]["timeout"].is_string(), "Envoy requires both");
+        ensure!(
+            remote["http_uri"]["cluster"].is_string() && remote["http_uri"]["timeout"].is_string(),
+            "Envoy requires both"
+        );
         match self.delivery {
             Delivery::Module(file) => {
-                set(&mut config, "/config/vm_config/code", json!({ "local": { "filename": file.display().to_string() } }));
+                set(
+                    &mut config,
+                    "/config/vm_config/code",
+                    json!({ "local": { "filename": file.display().to_string() } }),
+                );
                 self.xds.write_filter(name, &config)
             }
             Delivery::AllowAll => self.xds.write_filter(name, &json!({ "@type": TYPES[1] })),
@@ -141,7 +180,10 @@ impl Mesh<'_> {
         let mut filter = filter.clone();
         if filter.get("config_discovery").is_some() {
             let discovery = &filter["config_discovery"];
-            ensure!(discovery["config_source"]["ads"].is_object(), "only what comes over ADS is rewritten");
+            ensure!(
+                discovery["config_source"]["ads"].is_object(),
+                "only what comes over ADS is rewritten"
+            );
             ensure_eq!(discovery["type_urls"], json!(TYPES), "the types");
             let name = filter["name"].as_str().context("no name")?;
             let source = self.xds.filter_source(name);
@@ -150,7 +192,12 @@ impl Mesh<'_> {
         Ok(filter)
     }
 
-    fn managers(&self, patch: &Value, listeners: &mut [Value], mut change: impl FnMut(&mut Value)) -> Outcome {
+    fn managers(
+        &self,
+        patch: &Value,
+        listeners: &mut [Value],
+        mut change: impl FnMut(&mut Value),
+    ) -> Outcome {
         let matching = &patch["match"];
         let context = matching["context"].as_str().context("no context")?;
         if let Some(name) = matching.pointer("/listener/filterChain/filter/name") {
@@ -158,8 +205,14 @@ impl Mesh<'_> {
         }
         let mut found = 0;
         for listener in listeners {
-            let here = self.places.iter().any(|(name, place)| listener["name"] == *name && *place == context);
-            if here && let Some(manager) = listener.pointer_mut("/filter_chains/0/filters/0/typed_config") {
+            let here = self
+                .places
+                .iter()
+                .any(|(name, place)| listener["name"] == *name && *place == context);
+            if here
+                && let Some(manager) =
+                    listener.pointer_mut("/filter_chains/0/filters/0/typed_config")
+            {
                 change(manager);
                 found += 1;
             }
@@ -170,12 +223,16 @@ impl Mesh<'_> {
 
     fn add(&self, patch: &Value, listeners: &mut Vec<Value>) -> Outcome {
         let context = patch["match"]["context"].as_str().context("no context")?;
-        ensure!(self.places.iter().any(|(_, place)| *place == context), "{context} is not of this proxy");
+        ensure!(
+            self.places.iter().any(|(_, place)| *place == context),
+            "{context} is not of this proxy"
+        );
         let mut listener = patch["patch"]["value"].clone();
         ensure!(listener["name"].is_string(), "istiod drops a listener without a name");
         set(&mut listener, "/address/socket_address/port_value", json!(0));
         let filters = "/filter_chains/0/filters/0/typed_config/http_filters";
-        let filters = listener.pointer_mut(filters).and_then(Value::as_array_mut).context("no filters")?;
+        let filters =
+            listener.pointer_mut(filters).and_then(Value::as_array_mut).context("no filters")?;
         for filter in filters {
             *filter = self.discovering(filter)?;
         }

@@ -1,4 +1,5 @@
-//! What is rendered does on real Envoys what it says: EnvoyFilters as istiod would apply them, and bootstraps as they are.
+//! What is rendered does on real Envoys what it says: EnvoyFilters as istiod would apply them, and
+//! bootstraps as they are.
 
 use std::net::SocketAddr;
 
@@ -17,7 +18,8 @@ use crate::support::upstream::Upstream;
 
 /// The EnvoyFilter of a folder's policy. The tests' clients are on the loopback interface.
 pub(super) fn filter(folder: &str) -> Outcome<Value> {
-    let policy = super::read(&format!("{folder}/policy.yaml"))?.replace("10.0.0.0/16", "127.0.0.0/30");
+    let policy =
+        super::read(&format!("{folder}/policy.yaml"))?.replace("10.0.0.0/16", "127.0.0.0/30");
     yaml(Kind::EnvoyFilter, &policy)
 }
 
@@ -41,40 +43,70 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     client.send(&Request::get("/hold/a").bytes()).await?;
     proxy.upstream.wait_held("a", 1, SOON).await?;
     let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
-    let refused = once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?.json()?;
+    let refused =
+        once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?.json()?;
     ensure_eq!(refused["state"], "draining", "{refused}");
     crate::support::trial::wait_for(SOON, "the count to be exact", async || {
-        let status = once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
+        let status =
+            once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
         ensure_eq!(status["count"], "exact", "{status}");
         Ok(())
     })
     .await?;
-    ensure!(!proxy.upstream.received().iter().any(|request| request.path == "/drain"), "the agent is told at zero, not before");
+    ensure!(
+        !proxy.upstream.received().iter().any(|request| request.path == "/drain"),
+        "the agent is told at zero, not before"
+    );
     proxy.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    let let_go = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?.json()?;
+    let let_go =
+        once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?.json()?;
     ensure_eq!(let_go["state"], "drained", "{let_go}");
-    let told = || proxy.upstream.received().into_iter().find(|request| request.path == "/drain").context("nobody told the agent");
-    let told = crate::support::trial::wait_for(SOON, "the agent to be told", async || told()).await?;
+    let told = || {
+        proxy
+            .upstream
+            .received()
+            .into_iter()
+            .find(|request| request.path == "/drain")
+            .context("nobody told the agent")
+    };
+    let told =
+        crate::support::trial::wait_for(SOON, "the agent to be told", async || told()).await?;
     ensure_eq!(told.method, "POST", "the agent takes no other method");
     Ok(())
 }
 
 /// The module counts, and is told nothing of the scheme.
 pub(super) async fn a_rendered_gateway_restores_by_envoys_own_matchers(lab: &Lab) -> Outcome {
-    let policy = super::read("gateway-behind-alb/policy.yaml")?.replace("10.0.0.0/16", "127.0.0.0/30") + "engine: native\n";
+    let policy = super::read("gateway-behind-alb/policy.yaml")?
+        .replace("10.0.0.0/16", "127.0.0.0/30")
+        + "engine: native\n";
     let filter = yaml(Kind::EnvoyFilter, &policy)?;
-    ensure!(!filter.to_string().contains("forwarded_proto"), "the module is told of the scheme: {filter:#}");
+    ensure!(
+        !filter.to_string().contains("forwarded_proto"),
+        "the module is told of the scheme: {filter:#}"
+    );
     let proxy = Proxy::with(lab, GATEWAY, &filter).await?;
     restores(proxy.envoy.address("main").await?, &proxy.upstream).await?;
-    proxy.envoy.wait_for_stat("wasmcustom.laststream_streams_begun_gateway_total", |value| value == Some(3), SOON).await?;
-    proxy.envoy.wait_for_stat("http.main.ip_tagging.https.hit", |value| value == Some(1), SOON).await?;
+    proxy
+        .envoy
+        .wait_for_stat(
+            "wasmcustom.laststream_streams_begun_gateway_total",
+            |value| value == Some(3),
+            SOON,
+        )
+        .await?;
+    proxy
+        .envoy
+        .wait_for_stat("http.main.ip_tagging.https.hit", |value| value == Some(1), SOON)
+        .await?;
     Ok(())
 }
 
 /// What a WasmPlugin cannot carry comes with it, and finds it.
 pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
-    let policy = super::read("gateway-behind-alb/policy.yaml")?.replace("10.0.0.0/16", "127.0.0.0/30");
+    let policy =
+        super::read("gateway-behind-alb/policy.yaml")?.replace("10.0.0.0/16", "127.0.0.0/30");
     let documents = all(Kind::WasmPlugin, &policy)?;
     let plugin = lab.stream(&documents[0]["spec"]["pluginConfig"].to_string()).filter();
     let proxy = Proxy::holding(lab, GATEWAY, &documents[1], Some(plugin)).await?;
@@ -84,8 +116,11 @@ pub(super) async fn a_rendered_wasmplugin_restores(lab: &Lab) -> Outcome {
 /// Envoy Gateway's patches find their places in a listener as it makes them.
 pub(super) async fn rendered_envoy_gateway_patches_restore(lab: &Lab) -> Outcome {
     for engine in ["native", "wasm"] {
-        let policy = super::read("envoy-gateway/policy.yaml")?.replace("35.191.0.0/16", "127.0.0.0/30");
-        patched(lab, &all(Kind::EnvoyGateway, &format!("{policy}engine: {engine}\n"))?).await.context(engine)?;
+        let policy =
+            super::read("envoy-gateway/policy.yaml")?.replace("35.191.0.0/16", "127.0.0.0/30");
+        patched(lab, &all(Kind::EnvoyGateway, &format!("{policy}engine: {engine}\n"))?)
+            .await
+            .context(engine)?;
     }
     Ok(())
 }
@@ -93,8 +128,14 @@ pub(super) async fn rendered_envoy_gateway_patches_restore(lab: &Lab) -> Outcome
 async fn patched(lab: &Lab, documents: &[Value]) -> Outcome {
     let upstream = Upstream::start().await?;
     let module = lab.stream(&documents[0]["spec"]["wasm"][0]["config"].to_string()).filter();
-    let hcm = Hcm::new("main").filter(module).route(Route::prefix("/").cluster("app")).use_remote_address(true, 0);
-    let mut bootstrap = Bootstrap::new().cluster(cluster::h1("app", upstream.h1())).listener(Listener::new("main", hcm)).build();
+    let hcm = Hcm::new("main")
+        .filter(module)
+        .route(Route::prefix("/").cluster("app"))
+        .use_remote_address(true, 0);
+    let mut bootstrap = Bootstrap::new()
+        .cluster(cluster::h1("app", upstream.h1()))
+        .listener(Listener::new("main", hcm))
+        .build();
     let listener = &mut bootstrap["static_resources"]["listeners"][0];
     listener["default_filter_chain"] = listener["filter_chains"][0].take();
     listener["filter_chains"] = json!([]);
@@ -103,7 +144,9 @@ async fn patched(lab: &Lab, documents: &[Value]) -> Outcome {
         ensure_eq!(patch["name"], "edge/edge/http", "whose it is");
         let resource = match patch["type"].as_str() {
             Some("type.googleapis.com/envoy.config.listener.v3.Listener") => &mut *listener,
-            Some("type.googleapis.com/envoy.config.route.v3.RouteConfiguration") => listener.pointer_mut(routes).context("no routes")?,
+            Some("type.googleapis.com/envoy.config.route.v3.RouteConfiguration") => {
+                listener.pointer_mut(routes).context("no routes")?
+            }
             other => return Err(Failure::new(format!("{other:?}"))),
         };
         json_patch(resource, &patch["operation"])?;
@@ -118,7 +161,9 @@ fn json_patch(resource: &mut Value, operation: &Value) -> Outcome {
     let path = operation["path"].as_str().context("no path")?;
     let (parent, last) = path.rsplit_once('/').context("no parent")?;
     match resource.pointer_mut(parent).with_context(|| format!("{parent} is not there"))? {
-        Value::Array(items) => items.insert(last.parse().context("no index")?, operation["value"].clone()),
+        Value::Array(items) => {
+            items.insert(last.parse().context("no index")?, operation["value"].clone())
+        }
         Value::Object(members) => _ = members.insert(last.into(), operation["value"].clone()),
         other => return Err(Failure::new(format!("{path} is in {other}"))),
     }
@@ -132,10 +177,13 @@ async fn restores(main: SocketAddr, upstream: &Upstream) -> Outcome {
     once(main, &https).await?.expect(200)?;
     ensure_eq!(scheme()?, "https", "from the load balancer");
     ensure_eq!(upstream.last()?.header("x-laststream-forwarded-proto"), None, "the saved header");
-    let empty = Request::get("/").header("x-forwarded-proto", "").header("x-laststream-forwarded-proto", "https");
+    let empty = Request::get("/")
+        .header("x-forwarded-proto", "")
+        .header("x-laststream-forwarded-proto", "https");
     once(main, &empty).await?.expect(200)?;
     ensure_eq!(scheme()?, "http", "an empty header beside a forged copy");
-    let stranger = Connect::to(main).from([127, 0, 0, 9].into()).open().await?.request(&https).await?;
+    let stranger =
+        Connect::to(main).from([127, 0, 0, 9].into()).open().await?.request(&https).await?;
     stranger.expect(200)?;
     ensure_eq!(scheme()?, "http", "from a stranger");
     Ok(())
@@ -146,22 +194,37 @@ pub(super) async fn a_rendered_sidecar_tells_directions_apart(lab: &Lab) -> Outc
     let (inside, outside) = (proxy.envoy.address("in").await?, proxy.envoy.address("out").await?);
     let forged = Request::get("/").header("x-forwarded-proto", "https");
     once(inside, &forged).await?.expect(200)?;
-    ensure_eq!(proxy.upstream.last()?.header("x-forwarded-proto"), Some("http".into()), "nobody without a certificate is the gateway");
+    ensure_eq!(
+        proxy.upstream.last()?.header("x-forwarded-proto"),
+        Some("http".into()),
+        "nobody without a certificate is the gateway"
+    );
     once(outside, &forged).await?.expect(200)?;
-    ensure_eq!(proxy.upstream.last()?.header("x-forwarded-proto"), Some("https".into()), "what the app sends stays");
+    ensure_eq!(
+        proxy.upstream.last()?.header("x-forwarded-proto"),
+        Some("https".into()),
+        "what the app sends stays"
+    );
     let mut client = Client::connect(outside).await?;
     client.send(&Request::get("/hold/a").bytes()).await?;
     proxy.upstream.wait_held("a", 1, SOON).await?;
     for (direction, in_flight) in [("inbound", 0), ("outbound", 1)] {
         let stat = |what: &str| format!("wasmcustom.laststream_streams_{what}_{direction}");
-        proxy.envoy.wait_for_stat(&stat("in_flight"), |value| value == Some(in_flight), SOON).await?;
-        proxy.envoy.wait_for_stat(&(stat("begun") + "_total"), |value| value == Some(1 + in_flight), SOON).await?;
+        proxy
+            .envoy
+            .wait_for_stat(&stat("in_flight"), |value| value == Some(in_flight), SOON)
+            .await?;
+        proxy
+            .envoy
+            .wait_for_stat(&(stat("begun") + "_total"), |value| value == Some(1 + in_flight), SOON)
+            .await?;
     }
     let gate = proxy.envoy.address("laststream.shop.gate").await?;
     once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?;
     proxy.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    let let_go = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?.json()?;
+    let let_go =
+        once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?.json()?;
     ensure_eq!(let_go["state"], "drained", "{let_go}");
     Ok(())
 }
@@ -169,22 +232,40 @@ pub(super) async fn a_rendered_sidecar_tells_directions_apart(lab: &Lab) -> Outc
 pub(super) async fn every_other_rendered_filter_runs(lab: &Lab) -> Outcome {
     let counting = Proxy::with(lab, GATEWAY, &filter("gateway-counting")?).await?;
     once(counting.envoy.address("main").await?, &Request::get("/")).await?.expect(200)?;
-    counting.envoy.wait_for_stat("wasmcustom.laststream_streams_begun_gateway_total", |value| value == Some(1), SOON).await?;
+    counting
+        .envoy
+        .wait_for_stat(
+            "wasmcustom.laststream_streams_begun_gateway_total",
+            |value| value == Some(1),
+            SOON,
+        )
+        .await?;
     let native = Proxy::with(lab, SIDECAR, &filter("native-sidecar")?).await?;
-    once(native.envoy.address("laststream.shop.gate").await?, &Request::get("/ready").host("localhost")).await?.expect(503)?;
+    once(
+        native.envoy.address("laststream.shop.gate").await?,
+        &Request::get("/ready").host("localhost"),
+    )
+    .await?
+    .expect(503)?;
     Ok(())
 }
 
-/// The part that Istio's agent takes away before Envoy sees it is Envoy's own, too: every field is known.
+/// The part that Istio's agent takes away before Envoy sees it is Envoy's own, too: every field is
+/// known.
 pub(super) async fn what_the_agent_replaces_is_well_formed(lab: &Lab) -> Outcome {
     let filter = filter("gateway-behind-alb")?;
     let told = |index: usize| filter["spec"]["configPatches"][index]["patch"]["value"].clone();
     for (known, status) in [(true, true), (false, false)] {
         let (mut counter, gate) = (told(0), told(1));
         if !known {
-            set(&mut counter, "/typed_config/config/vm_config/code/remote/http_uri/url", json!("oci://h/r"));
+            set(
+                &mut counter,
+                "/typed_config/config/vm_config/code/remote/http_uri/url",
+                json!("oci://h/r"),
+            );
         }
-        let hcm = Hcm::new("main").filter(counter).filter(gate).route(Route::prefix("/").direct(200, ""));
+        let hcm =
+            Hcm::new("main").filter(counter).filter(gate).route(Route::prefix("/").direct(200, ""));
         let nowhere = cluster::h1("_", ([127, 0, 0, 1], 1).into());
         let config = Bootstrap::new().cluster(nowhere).listener(Listener::new("main", hcm)).build();
         let validation = Envoy::validate(&lab.envoy, config).await?;
@@ -196,27 +277,36 @@ pub(super) async fn what_the_agent_replaces_is_well_formed(lab: &Lab) -> Outcome
 /// `--mode validate` and running.
 pub(super) async fn every_rendered_bootstrap_is_accepted(lab: &Lab) -> Outcome {
     let proto = "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.1]}}";
-    let identities =
-        "forwarded_proto: {trust: {identities: [{exact: a}]}, original_header: x-forwarded-proto, sources: [{header: forwarded}]}";
-    let rules = "count: {exclude: {headers: [{name: x, prefix: \"\\u0085 é: # \\\"\"}]}, long_lived: {grpc: true}}";
+    let identities = "forwarded_proto: {trust: {identities: [{exact: a}]}, original_header: \
+        x-forwarded-proto, sources: [{header: forwarded}]}";
+    let rules = "count: {exclude: {headers: [{name: x, prefix: \"\\u0085 é: # \\\"\"}]}, \
+        long_lived: {grpc: true}}";
     for (what, more) in [
         ("nothing but the module", ""),
         ("no gate", "gate: {enabled: false}"),
-        ("another port", "gate: {port: 15999}\ndrain: {finish: quit, long_lived: exempt, delay: 2s}"),
+        (
+            "another port",
+            "gate: {port: 15999}\ndrain: {finish: quit, long_lived: exempt, delay: 2s}",
+        ),
         ("load balancers", proto),
         ("identities", identities),
         ("rules with odd texts", rules),
         ("reversible drains", "drain: {begin: fail_health_checks, wait_for_app: {cluster: app}}"),
         ("closed", "failure_policy: closed"),
     ] {
-        let policy = format!("module: {}\nplacement: {{envoy: {{}}}}\n{more}\n", lab.module.display());
+        let policy =
+            format!("module: {}\nplacement: {{envoy: {{}}}}\n{more}\n", lab.module.display());
         let mut config = yaml(Kind::Envoy, &policy).context(what)?;
         let validation = Envoy::validate(&lab.envoy, config.clone()).await.context(what)?;
         ensure!(validation.status.success(), "{what}: {}", validation.output);
         super::on_free_ports(&mut config);
         let envoy = Envoy::start(&lab.envoy, config, Options::default()).await.context(what)?;
         envoy.address("main").await.context(what)?;
-        let refused = envoy.log().lines().find(|line| line.contains("refused") || line.contains("warning][config")).map(String::from);
+        let refused = envoy
+            .log()
+            .lines()
+            .find(|line| line.contains("refused") || line.contains("warning][config"))
+            .map(String::from);
         ensure_eq!(refused, None, "{what}");
     }
     Ok(())

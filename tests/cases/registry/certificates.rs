@@ -10,7 +10,11 @@ use crate::support::failure::{Outcome, ensure_eq};
 use crate::support::registry::real::{Registry, Settings, skopeo_pull};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![envoyless!(a_private_authority_is_named), envoyless!(a_client_shows_its_certificate), envoyless!(files_that_are_no_certificates)]
+    vec![
+        envoyless!(a_private_authority_is_named),
+        envoyless!(a_client_shows_its_certificate),
+        envoyless!(files_that_are_no_certificates),
+    ]
 }
 
 fn a_private_authority_is_named() -> Outcome {
@@ -26,10 +30,17 @@ fn a_private_authority_is_named() -> Outcome {
     push(&user, &["--insecure", &image])?.expect(0)?;
     // The right errors: another authority, no TLS at all.
     let other = user.file("other.crt", Authority::new()?.pem())?;
-    push(&user, &["--ca-file", utf8(&other), &image])?.expect(2)?.tells("invalid peer certificate")?.tells("--ca-file FILE")?;
-    push(&user, &[&image])?.expect(2)?.tells("status 400")?.tells("HTTP request to an HTTPS server")?;
+    push(&user, &["--ca-file", utf8(&other), &image])?
+        .expect(2)?
+        .tells("invalid peer certificate")?
+        .tells("--ca-file FILE")?;
+    push(&user, &[&image])?
+        .expect(2)?
+        .tells("status 400")?
+        .tells("HTTP request to an HTTPS server")?;
     let plain = Registry::start(&Settings::default())?;
-    let said = push(&user, &["--ca-file", utf8(&ca), &format!("{}/laststream:1", plain.name())])?.expect(2)?;
+    let said = push(&user, &["--ca-file", utf8(&ca), &format!("{}/laststream:1", plain.name())])?
+        .expect(2)?;
     said.tells("TLS:")?.tells("`--plain-http`").map(drop)
 }
 
@@ -42,10 +53,17 @@ fn a_client_shows_its_certificate() -> Outcome {
     });
     let registry = Registry::start(&Settings { tls: Some(tls), ..Settings::default() })?;
     let image = format!("{}/laststream:1", registry.name());
-    let (cert, key) = (user.file("client.pem", &client.certificate_pem)?, user.file("client-key.pem", &client.key_pem)?);
-    push(&user, &["--ca-file", utf8(&ca), "--cert", utf8(&cert), "--key", utf8(&key), &image])?.expect(0)?;
+    let (cert, key) = (
+        user.file("client.pem", &client.certificate_pem)?,
+        user.file("client-key.pem", &client.key_pem)?,
+    );
+    push(&user, &["--ca-file", utf8(&ca), "--cert", utf8(&cert), "--key", utf8(&key), &image])?
+        .expect(0)?;
     push(&user, &["--ca-file", utf8(&ca), "--retries", "0", &image])?.expect(2)?;
-    push(&user, &["--ca-file", utf8(&ca), "--cert", utf8(&cert), &image])?.expect(64)?.tells("--key").map(drop)
+    push(&user, &["--ca-file", utf8(&ca), "--cert", utf8(&cert), &image])?
+        .expect(64)?
+        .tells("--key")
+        .map(drop)
 }
 
 fn files_that_are_no_certificates() -> Outcome {
@@ -54,9 +72,18 @@ fn files_that_are_no_certificates() -> Outcome {
     let cert = user.file("cert.pem", authority.pem())?;
     let missing = user.path("missing.pem");
     for (arguments, says) in [
-        (vec!["--ca-file", utf8(&empty)], "as a certificate authority: it holds no certificate in PEM"),
-        (vec!["--ca-file", utf8(&missing)], "missing.pem` as a certificate authority: No such file"),
-        (vec!["--cert", utf8(&cert), "--key", utf8(&cert)], "as the key of a client certificate: it holds no private key in PEM"),
+        (
+            vec!["--ca-file", utf8(&empty)],
+            "as a certificate authority: it holds no certificate in PEM",
+        ),
+        (
+            vec!["--ca-file", utf8(&missing)],
+            "missing.pem` as a certificate authority: No such file",
+        ),
+        (
+            vec!["--cert", utf8(&cert), "--key", utf8(&cert)],
+            "as the key of a client certificate: it holds no private key in PEM",
+        ),
         (vec!["--cert", utf8(&empty), "--key", utf8(&empty)], "empty.pem` as"),
     ] {
         push(&user, &[&arguments[..], &["localhost:1/x:1"]].concat())?.expect(2)?.tells(says)?;

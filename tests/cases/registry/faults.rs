@@ -1,4 +1,5 @@
-//! What passes is tried again, from the beginning; what does not, is not; and no tag ever stands for half an image.
+//! What passes is tried again, from the beginning; what does not, is not; and no tag ever stands
+//! for half an image.
 
 use std::time::{Duration, Instant};
 
@@ -46,28 +47,50 @@ fn a_fault_while_publishing_passes() -> Outcome {
 
 /// One request of a phase goes wrong, in every way that may pass.
 fn passes(phase: Phase) -> Outcome {
-    let statuses = [408, 429, 500, 502, 503, 504].map(|status| Fault::Answer(error(status, "TROUBLE")));
+    let statuses =
+        [408, 429, 500, 502, 503, 504].map(|status| Fault::Answer(error(status, "TROUBLE")));
     for fault in statuses.into_iter().chain([Fault::Cut, Fault::CutBody, Fault::CutAnswer]) {
         let what = format!("{fault:?} in {phase:?}");
-        let faulty = Faulty::start(move |_, now, before| (now == phase && before == 0).then(|| fault.clone()))?;
-        let said = push(&User::new()?, &["-o", "json", &format!("{}/laststream:1", faulty.name())])?.expect(0).context(&what)?;
+        let faulty = Faulty::start(move |_, now, before| {
+            (now == phase && before == 0).then(|| fault.clone())
+        })?;
+        let said =
+            push(&User::new()?, &["-o", "json", &format!("{}/laststream:1", faulty.name())])?
+                .expect(0)
+                .context(&what)?;
         ensure!(said.stderr.contains("trying again in 0.5 s"), "{what}: {said:#?}");
         let manifest = faulty.manifest("laststream", "1").with_context(|| what.clone())?;
         ensure_eq!(said.json()?[0]["digest"], sha256(&manifest), "{what}: the digest");
-        // Each upload into a session of its own; and what arrived although its answer was cut is not sent again.
+        // Each upload into a session of its own; and what arrived although its answer was cut is
+        // not sent again.
         let sessions = if phase == Phase::Upload && !what.starts_with("CutAnswer") { 3 } else { 2 };
         let lost = phase == Phase::BeginUpload && what.starts_with("CutAnswer");
-        ensure!(faulty.count(Phase::Upload) <= sessions, "{what}: {} uploads", faulty.count(Phase::Upload));
-        ensure!(lost || faulty.count(Phase::BeginUpload) >= faulty.count(Phase::Upload), "{what}: a session was used twice");
+        ensure!(
+            faulty.count(Phase::Upload) <= sessions,
+            "{what}: {} uploads",
+            faulty.count(Phase::Upload)
+        );
+        ensure!(
+            lost || faulty.count(Phase::BeginUpload) >= faulty.count(Phase::Upload),
+            "{what}: a session was used twice"
+        );
     }
     Ok(())
 }
 
 fn a_fault_that_stays_is_the_end() -> Outcome {
     for phase in PUSH {
-        let faulty = Faulty::start(move |_, now, _| (now == phase).then(|| Fault::Answer(error(503, "TROUBLE"))))?;
-        let said = push(&User::new()?, &["--retries", "1", &format!("{}/laststream:1", faulty.name())])?.expect(2)?;
-        let words = if phase == Phase::LookForBlob { "status 503" } else { "status 503 (TROUBLE: says the registry)" };
+        let faulty = Faulty::start(move |_, now, _| {
+            (now == phase).then(|| Fault::Answer(error(503, "TROUBLE")))
+        })?;
+        let said =
+            push(&User::new()?, &["--retries", "1", &format!("{}/laststream:1", faulty.name())])?
+                .expect(2)?;
+        let words = if phase == Phase::LookForBlob {
+            "status 503"
+        } else {
+            "status 503 (TROUBLE: says the registry)"
+        };
         said.tells(words)?.tells("no tag has changed")?;
         ensure_eq!(faulty.count(phase), 2, "{phase:?}: tries");
         ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
@@ -78,17 +101,26 @@ fn a_fault_that_stays_is_the_end() -> Outcome {
 fn what_cannot_pass_is_tried_once() -> Outcome {
     for status in [400, 401, 403, 404, 405, 413, 501] {
         for phase in [Phase::BeginUpload, Phase::Upload, Phase::PutManifest] {
-            let faulty = Faulty::start(move |_, now, _| (now == phase).then(|| Fault::Answer(error(status, "NO"))))?;
-            let said = push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
-            said.tells(&format!("status {status} (NO: says the registry)"))?.tells("no tag has changed")?;
+            let faulty = Faulty::start(move |_, now, _| {
+                (now == phase).then(|| Fault::Answer(error(status, "NO")))
+            })?;
+            let said =
+                push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
+            said.tells(&format!("status {status} (NO: says the registry)"))?
+                .tells("no tag has changed")?;
             ensure_eq!(faulty.count(phase), 1, "{status} in {phase:?}: tries");
             ensure!(faulty.has_no_manifest(), "{status} in {phase:?}: something was published");
         }
     }
-    // A HEAD has no words: what it refuses is left to the upload. But without credentials there is no upload.
-    let faulty = Faulty::start(|_, now, _| (now == Phase::LookForBlob).then(|| Fault::Answer(error(403, "NO"))))?;
+    // A HEAD has no words: what it refuses is left to the upload. But without credentials there is
+    // no upload.
+    let faulty = Faulty::start(|_, now, _| {
+        (now == Phase::LookForBlob).then(|| Fault::Answer(error(403, "NO")))
+    })?;
     push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(0)?;
-    let faulty = Faulty::start(|_, now, _| (now == Phase::LookForBlob).then(|| Fault::Answer(error(401, "NO"))))?;
+    let faulty = Faulty::start(|_, now, _| {
+        (now == Phase::LookForBlob).then(|| Fault::Answer(error(401, "NO")))
+    })?;
     push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
     ensure_eq!(faulty.asked().len(), 1, "requests");
     Ok(())
@@ -97,11 +129,15 @@ fn what_cannot_pass_is_tried_once() -> Outcome {
 fn a_registry_that_wants_a_pause_gets_it() -> Outcome {
     let busy = |wait: &'static str| {
         let answer = error(429, "TOOMANYREQUESTS").with("retry-after", wait);
-        Faulty::start(move |_, now, before| (now == Phase::BeginUpload && before == 0).then(|| Fault::Answer(answer.clone())))
+        Faulty::start(move |_, now, before| {
+            (now == Phase::BeginUpload && before == 0).then(|| Fault::Answer(answer.clone()))
+        })
     };
     let began = Instant::now();
     let faulty = busy("2")?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(0)?.tells("trying again in 2 s")?;
+    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
+        .expect(0)?
+        .tells("trying again in 2 s")?;
     ensure!(began.elapsed() >= Duration::from_secs(2), "only {:?}", began.elapsed());
     let faulty = busy("3600")?;
     let said = push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
@@ -112,9 +148,15 @@ fn a_registry_that_wants_a_pause_gets_it() -> Outcome {
 
 fn a_registry_that_is_silent_is_left() -> Outcome {
     for phase in PUSH {
-        let faulty = Faulty::start(move |_, now, _| (now == phase).then_some(Fault::Silence(Duration::from_secs(20))))?;
+        let faulty = Faulty::start(move |_, now, _| {
+            (now == phase).then_some(Fault::Silence(Duration::from_secs(20)))
+        })?;
         let began = Instant::now();
-        let said = push(&User::new()?, &["--timeout", "1", "--retries", "1", &format!("{}/laststream:1", faulty.name())])?.expect(2)?;
+        let said = push(
+            &User::new()?,
+            &["--timeout", "1", "--retries", "1", &format!("{}/laststream:1", faulty.name())],
+        )?
+        .expect(2)?;
         // An upload gets a second more for every 64 kB that it sends.
         let seconds = if phase == Phase::Upload { 2 } else { 1 };
         said.tells(&format!("nothing came for {seconds} s while waiting for its answer"))?;
@@ -127,7 +169,12 @@ fn a_registry_that_is_silent_is_left() -> Outcome {
 
 fn a_registry_that_is_slow_is_waited_for() -> Outcome {
     let faulty = Faulty::start(|_, _, _| Some(Fault::Slow(Duration::from_millis(400))))?;
-    push(&User::new()?, &["--timeout", "10", "--retries", "0", &format!("{}/laststream:1", faulty.name())])?.expect(0).map(drop)
+    push(
+        &User::new()?,
+        &["--timeout", "10", "--retries", "0", &format!("{}/laststream:1", faulty.name())],
+    )?
+    .expect(0)
+    .map(drop)
 }
 
 /// It ends soon, with an error and not with a panic.
@@ -139,13 +186,21 @@ fn what_is_no_answer_is_an_error() -> Outcome {
         b"HTTP/1.1 201 \xff\xfe\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 202 x\r\ncontent-length: nine\r\n\r\n",
         b"HTTP/1.1 202 x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-        b"HTTP/1.1 401 x\r\nwww-authenticate: Bearer realm=\"http://[::\"\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 401 x\r\nwww-authenticate: Bearer realm=\"http://[::\"\r\ncontent-length: \
+            0\r\n\r\n",
         b"HTTP/1.1 307 x\r\nlocation: http://[::/\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 202 x\r\nlocation: http://us er/\r\ncontent-length: 0\r\n\r\n",
     ] {
-        let faulty = Faulty::start(move |_, now, _| (now == Phase::BeginUpload).then_some(Fault::Bytes(bytes)))?;
-        let said = push(&User::new()?, &["--retries", "0", "--timeout", "2", &format!("{}/laststream:1", faulty.name())])?;
-        said.expect(2).with_context(|| String::from_utf8_lossy(bytes).into_owned())?.hides("panicked")?;
+        let faulty = Faulty::start(move |_, now, _| {
+            (now == Phase::BeginUpload).then_some(Fault::Bytes(bytes))
+        })?;
+        let said = push(
+            &User::new()?,
+            &["--retries", "0", "--timeout", "2", &format!("{}/laststream:1", faulty.name())],
+        )?;
+        said.expect(2)
+            .with_context(|| String::from_utf8_lossy(bytes).into_owned())?
+            .hides("panicked")?;
         ensure!(faulty.has_no_manifest(), "something was published");
     }
     Ok(())
@@ -155,7 +210,9 @@ fn another_digest_is_an_error() -> Outcome {
     let other = sha256(b"something else");
     for phase in [Phase::Upload, Phase::PutManifest] {
         let header = other.clone();
-        let faulty = Faulty::start(move |_, now, _| (now == phase).then(|| Fault::Header("docker-content-digest", header.clone())))?;
+        let faulty = Faulty::start(move |_, now, _| {
+            (now == phase).then(|| Fault::Header("docker-content-digest", header.clone()))
+        })?;
         let said = push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
         said.tells(&format!("the registry says `{other}`, but it is `sha256:"))?;
         ensure_eq!(faulty.count(phase), 1, "{phase:?}: tries");
@@ -165,20 +222,33 @@ fn another_digest_is_an_error() -> Outcome {
 
 /// The second tag is refused: the first stays, and the error says so.
 fn what_is_published_is_told() -> Outcome {
-    let faulty = Faulty::start(|asked, _, _| asked.path().ends_with("/manifests/2").then(|| Fault::Answer(Answer::new(403))))?;
+    let faulty = Faulty::start(|asked, _, _| {
+        asked.path().ends_with("/manifests/2").then(|| Fault::Answer(Answer::new(403)))
+    })?;
     let image = |tag: &str| format!("{}/laststream:{tag}", faulty.name());
     let said = push(&User::new()?, &[&image("1"), &image("2"), &image("3")])?.expect(2)?;
-    let said = said.tells(&format!("already published: `{}`", image("1")))?.tells("answers with status 403")?;
+    let said = said
+        .tells(&format!("already published: `{}`", image("1")))?
+        .tells("answers with status 403")?;
     ensure_eq!(said.stdout, "", "data");
-    ensure!(faulty.manifest("laststream", "1").is_some() && faulty.manifest("laststream", "3").is_none(), "what is there");
+    ensure!(
+        faulty.manifest("laststream", "1").is_some()
+            && faulty.manifest("laststream", "3").is_none(),
+        "what is there"
+    );
     Ok(())
 }
 
 fn no_tag_changes_before_everything_is_everywhere() -> Outcome {
     let good = Faulty::start(|_, _, _| None)?;
-    let full = Faulty::start(|_, phase, _| (phase == Phase::Upload).then(|| Fault::Answer(error(413, "FULL"))))?;
+    let full = Faulty::start(|_, phase, _| {
+        (phase == Phase::Upload).then(|| Fault::Answer(error(413, "FULL")))
+    })?;
     let images = [format!("{}/laststream:1", good.name()), format!("{}/laststream:1", full.name())];
-    push(&User::new()?, &[&images[0], &images[1]])?.expect(2)?.tells("status 413")?.tells("no tag has changed")?;
+    push(&User::new()?, &[&images[0], &images[1]])?
+        .expect(2)?
+        .tells("status 413")?
+        .tells("no tag has changed")?;
     ensure_eq!(good.count(Phase::Upload), 2, "blobs that were sent");
     ensure!(good.has_no_manifest() && full.has_no_manifest(), "something was published");
     Ok(())

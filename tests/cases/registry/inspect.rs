@@ -9,7 +9,10 @@ use crate::support::failure::{Context as _, Outcome, ensure_eq};
 use crate::support::registry::real::{Registry, Settings};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
-    vec![envoyless!(the_builtin_module_is_pushed_and_recognised), envoyless!(what_cannot_be_fetched_is_no_finding)]
+    vec![
+        envoyless!(the_builtin_module_is_pushed_and_recognised),
+        envoyless!(what_cannot_be_fetched_is_no_finding),
+    ]
 }
 
 fn object(said: &Said) -> Outcome<Value> {
@@ -27,7 +30,12 @@ fn the_builtin_module_is_pushed_and_recognised() -> Outcome {
         ensure_eq!(told["image"]["digest"], pushed[0]["digest"], "{reference}");
         ensure_eq!(told["module"]["sha256"], version["module"]["sha256"], "{reference}");
         ensure_eq!(told["checksums"][0]["of"], json!("manifest"), "{reference}");
-        let answers: Vec<_> = told["verdicts"].as_array().context("verdicts")?.iter().map(|verdict| &verdict["answer"]).collect();
+        let answers: Vec<_> = told["verdicts"]
+            .as_array()
+            .context("verdicts")?
+            .iter()
+            .map(|verdict| &verdict["answer"])
+            .collect();
         ensure_eq!(answers, ["ok", "ok", "ok"], "{reference}");
     }
     Ok(())

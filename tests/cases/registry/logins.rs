@@ -1,4 +1,5 @@
-//! Being somebody: basic and token authentication of the real registry, from every place where credentials can be.
+//! Being somebody: basic and token authentication of the real registry, from every place where
+//! credentials can be.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -37,7 +38,10 @@ fn auth() -> String {
 /// A registry that wants a user and a password.
 fn with_password(user: &User) -> Outcome<Registry> {
     let file = user.file("htpasswd", HTPASSWD)?;
-    Registry::start(&Settings { auth: Some(json!({ "htpasswd": { "realm": "test", "path": file } })), ..Settings::default() })
+    Registry::start(&Settings {
+        auth: Some(json!({ "htpasswd": { "realm": "test", "path": file } })),
+        ..Settings::default()
+    })
 }
 
 fn a_password_from_everywhere() -> Outcome {
@@ -45,9 +49,19 @@ fn a_password_from_everywhere() -> Outcome {
     let registry = with_password(&keeper)?;
     let (name, module) = (registry.name(), lab::module()?);
     let image = |tag: &str| format!("{name}/laststream:{tag}");
-    let fine = |user: &User, tag: &str| -> Outcome { push(user, &[&image(tag)])?.expect(0)?.hides(PASSWORD)?.hides(&auth()).map(drop) };
+    let fine = |user: &User, tag: &str| -> Outcome {
+        push(user, &[&image(tag)])?.expect(0)?.hides(PASSWORD)?.hides(&auth()).map(drop)
+    };
 
-    let options = ["push", "--module", utf8(&module), "--username", USERNAME, "--password-stdin", &image("options")];
+    let options = [
+        "push",
+        "--module",
+        utf8(&module),
+        "--username",
+        USERNAME,
+        "--password-stdin",
+        &image("options"),
+    ];
     User::new()?.run(&options, &format!("{PASSWORD}\n"))?.expect(0)?.hides(PASSWORD)?;
 
     let mut user = User::new()?;
@@ -56,35 +70,64 @@ fn a_password_from_everywhere() -> Outcome {
     fine(&user, "variables")?;
 
     let user = User::new()?;
-    user.file(".docker/config.json", json!({ "auths": { &name: { "auth": auth() } } }).to_string())?;
+    user.file(
+        ".docker/config.json",
+        json!({ "auths": { &name: { "auth": auth() } } }).to_string(),
+    )?;
     fine(&user, "docker")?;
 
     let mut user = User::new()?;
     user.file("elsewhere/config.json", json!({ "credHelpers": { &name: "test" } }).to_string())?;
     user.set("DOCKER_CONFIG", user.path("elsewhere"));
     let answer = json!({ "ServerURL": name, "Username": USERNAME, "Secret": PASSWORD });
-    user.program("docker-credential-test", &format!("[ \"$1\" = get ] && read -r server && [ \"$server\" = {name} ] && echo '{answer}'"))?;
+    user.program(
+        "docker-credential-test",
+        &format!(
+            "[ \"$1\" = get ] && read -r server && [ \"$server\" = {name} ] && echo '{answer}'"
+        ),
+    )?;
     fine(&user, "helper")?;
 
     let mut user = User::new()?;
-    user.file("run/containers/auth.json", json!({ "auths": { format!("{name}/laststream"): { "auth": auth() } } }).to_string())?;
+    user.file(
+        "run/containers/auth.json",
+        json!({ "auths": { format!("{name}/laststream"): { "auth": auth() } } }).to_string(),
+    )?;
     user.set("XDG_RUNTIME_DIR", user.path("run"));
     fine(&user, "podman")?;
 
-    skopeo_pull(&image("podman"), &["--src-tls-verify=false", "--src-creds", &format!("{USERNAME}:{PASSWORD}")]).map(drop)
+    skopeo_pull(
+        &image("podman"),
+        &["--src-tls-verify=false", "--src-creds", &format!("{USERNAME}:{PASSWORD}")],
+    )
+    .map(drop)
 }
 
 fn a_wrong_password_or_none() -> Outcome {
     let user = User::new()?;
     let registry = with_password(&user)?;
     let image = format!("{}/laststream:1", registry.name());
-    push(&user, &[&image])?.expect(2)?.tells("wants credentials: status 401")?.tells("none were found: `docker login localhost:")?;
+    push(&user, &[&image])?
+        .expect(2)?
+        .tells("wants credentials: status 401")?
+        .tells("none were found: `docker login localhost:")?;
     ensure_eq!(registry.requests().len(), 1, "requests as nobody in {:#?}", registry.requests());
     let wrong = BASE64_STANDARD.encode(format!("{USERNAME}:not-{PASSWORD}"));
-    user.file(".docker/config.json", json!({ "auths": { registry.name(): { "auth": wrong } } }).to_string())?;
+    user.file(
+        ".docker/config.json",
+        json!({ "auths": { registry.name(): { "auth": wrong } } }).to_string(),
+    )?;
     let said = push(&user, &[&image])?.expect(2)?;
-    said.tells(".docker/config.json` were shown")?.tells("no tag has changed")?.hides(PASSWORD)?.hides(&wrong)?;
-    ensure_eq!(registry.requests().len(), 3, "requests with the wrong password in {:#?}", registry.requests());
+    said.tells(".docker/config.json` were shown")?
+        .tells("no tag has changed")?
+        .hides(PASSWORD)?
+        .hides(&wrong)?;
+    ensure_eq!(
+        registry.requests().len(),
+        3,
+        "requests with the wrong password in {:#?}",
+        registry.requests()
+    );
     ensure!(!registry.has_tag("laststream", "1"), "a tag is there");
     Ok(())
 }
@@ -93,7 +136,10 @@ fn a_wrong_password_or_none() -> Outcome {
 fn with_tokens(user: &User, identity: Option<&'static str>) -> Outcome<(Registry, TokenServer)> {
     let tokens = TokenServer::start(Accounts { username: USERNAME, password: PASSWORD, identity })?;
     let certificate = user.file("tokens.pem", &tokens.certificate_pem)?;
-    let registry = Registry::start(&Settings { auth: Some(tokens.auth(&certificate)), ..Settings::default() })?;
+    let registry = Registry::start(&Settings {
+        auth: Some(tokens.auth(&certificate)),
+        ..Settings::default()
+    })?;
     Ok((registry, tokens))
 }
 
@@ -101,16 +147,34 @@ fn a_token_for_a_password() -> Outcome {
     let user = User::new()?;
     let (registry, tokens) = with_tokens(&user, None)?;
     let image = format!("{}/team/laststream:1", registry.name());
-    push(&user, &[&image])?.expect(2)?.tells("no token for `localhost:")?.tells("who are you?")?.tells("none were found")?;
-    user.file(".docker/config.json", json!({ "auths": { registry.name(): { "auth": auth() } } }).to_string())?;
+    push(&user, &[&image])?
+        .expect(2)?
+        .tells("no token for `localhost:")?
+        .tells("who are you?")?
+        .tells("none were found")?;
+    user.file(
+        ".docker/config.json",
+        json!({ "auths": { registry.name(): { "auth": auth() } } }).to_string(),
+    )?;
     let before = tokens.asked().len();
-    push(&user, &[&image, &format!("{}/team/laststream:2", registry.name())])?.expect(0)?.hides(PASSWORD)?;
+    push(&user, &[&image, &format!("{}/team/laststream:2", registry.name())])?
+        .expect(0)?
+        .hides(PASSWORD)?;
     let asked = tokens.asked().split_off(before);
     ensure_eq!(asked.len(), 1, "tokens for one push in {asked:#?}");
-    ensure!(asked[0].contains("repository:team/laststream:") && asked[0].contains("push"), "the scope in {asked:#?}");
-    skopeo_pull(&image, &["--src-tls-verify=false", "--src-creds", &format!("{USERNAME}:{PASSWORD}")])?;
+    ensure!(
+        asked[0].contains("repository:team/laststream:") && asked[0].contains("push"),
+        "the scope in {asked:#?}"
+    );
+    skopeo_pull(
+        &image,
+        &["--src-tls-verify=false", "--src-creds", &format!("{USERNAME}:{PASSWORD}")],
+    )?;
     // Two repositories: the second takes from the first, and needs a token for both.
-    push(&user, &[&image, &format!("{}/other:1", registry.name())])?.expect(0)?.tells("taken over from another repository").map(drop)
+    push(&user, &[&image, &format!("{}/other:1", registry.name())])?
+        .expect(0)?
+        .tells("taken over from another repository")
+        .map(drop)
 }
 
 fn a_token_for_an_identity_token() -> Outcome {
@@ -130,7 +194,11 @@ fn a_token_server_that_knows_no_post() -> Outcome {
     let entry = json!({ "username": USERNAME, "identitytoken": PASSWORD });
     user.file(".docker/config.json", json!({ "auths": { registry.name(): entry } }).to_string())?;
     push(&user, &[&format!("{}/laststream:1", registry.name())])?.expect(0)?.hides(PASSWORD)?;
-    let methods: Vec<_> = tokens.asked().iter().map(|asked| asked.split(' ').next().unwrap_or_default().to_owned()).collect();
+    let methods: Vec<_> = tokens
+        .asked()
+        .iter()
+        .map(|asked| asked.split(' ').next().unwrap_or_default().to_owned())
+        .collect();
     ensure_eq!(methods, ["POST", "GET"], "requests for tokens");
     Ok(())
 }
@@ -147,8 +215,13 @@ fn a_token_that_ends_is_renewed_once() -> Outcome {
                 ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
             } else {
                 said.expect(0)?;
-                // One at the beginning, one in the middle; the manifest's scope may be another, with a token of its own.
-                ensure!(faulty.count(Phase::Token) <= 3, "{phase:?}: {} tokens", faulty.count(Phase::Token));
+                // One at the beginning, one in the middle; the manifest's scope may be another,
+                // with a token of its own.
+                ensure!(
+                    faulty.count(Phase::Token) <= 3,
+                    "{phase:?}: {} tokens",
+                    faulty.count(Phase::Token)
+                );
             }
             ensure!(faulty.count(phase) <= 4, "{phase:?}: tried {} times", faulty.count(phase));
         }
@@ -159,14 +232,23 @@ fn a_token_that_ends_is_renewed_once() -> Outcome {
 /// The first token is refused in a phase, or all are.
 fn tokens_end_in(phase: Phase, ever: bool) -> Outcome<Faulty> {
     Faulty::start(move |asked, now, before| {
-        let realm = format!("Bearer realm=\"http://{}/token\",service=\"s\"", asked.header("host").unwrap_or_default());
+        let realm = format!(
+            "Bearer realm=\"http://{}/token\",service=\"s\"",
+            asked.header("host").unwrap_or_default()
+        );
         let refusal = Some(Fault::Answer(Answer::new(401).with("www-authenticate", realm)));
         match (now, asked.header("authorization")) {
-            (Phase::Token, _) => Some(Fault::Answer(Answer::new(200).body(format!(r#"{{"token":"token-number-{before}"}}"#)))),
+            (Phase::Token, _) => Some(Fault::Answer(
+                Answer::new(200).body(format!(r#"{{"token":"token-number-{before}"}}"#)),
+            )),
             (_, None) => refusal,
             (now, Some(_)) if now == phase && ever => refusal,
             // The first blob is looked for with a token that is new.
-            (now, Some("Bearer token-number-0")) if now == phase && (phase != Phase::LookForBlob || before > 1) => refusal,
+            (now, Some("Bearer token-number-0"))
+                if now == phase && (phase != Phase::LookForBlob || before > 1) =>
+            {
+                refusal
+            }
             _ => None,
         }
     })
@@ -174,18 +256,29 @@ fn tokens_end_in(phase: Phase, ever: bool) -> Outcome<Faulty> {
 
 fn half_a_login_is_wrong_usage() -> Outcome {
     let mut user = User::new()?;
-    push(&user, &["--username", USERNAME, "localhost:1/x:1"])?.expect(64)?.tells("--password-stdin")?;
-    push(&user, &["--username", USERNAME, "--password-stdin", "localhost:1/x:1"])?.expect(64)?.tells("standard input holds no password")?;
+    push(&user, &["--username", USERNAME, "localhost:1/x:1"])?
+        .expect(64)?
+        .tells("--password-stdin")?;
+    push(&user, &["--username", USERNAME, "--password-stdin", "localhost:1/x:1"])?
+        .expect(64)?
+        .tells("standard input holds no password")?;
     push(&user, &["--password", PASSWORD, "localhost:1/x:1"])?.expect(64)?;
     user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
-    push(&user, &["localhost:1/x:1"])?.expect(64)?.tells("LASTSTREAM_REGISTRY_USERNAME")?.hides(PASSWORD).map(drop)
+    push(&user, &["localhost:1/x:1"])?
+        .expect(64)?
+        .tells("LASTSTREAM_REGISTRY_USERNAME")?
+        .hides(PASSWORD)
+        .map(drop)
 }
 
 fn one_login_is_for_one_registry() -> Outcome {
-    let (one, other, mut user) = (Faulty::start(|_, _, _| None)?, Faulty::start(|_, _, _| None)?, User::new()?);
+    let (one, other, mut user) =
+        (Faulty::start(|_, _, _| None)?, Faulty::start(|_, _, _| None)?, User::new()?);
     user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
     user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
-    push(&user, &[&format!("{}/x:1", one.name()), &format!("{}/x:1", other.name())])?.expect(64)?.tells("are for one registry")?;
+    push(&user, &[&format!("{}/x:1", one.name()), &format!("{}/x:1", other.name())])?
+        .expect(64)?
+        .tells("are for one registry")?;
     ensure!(one.asked().is_empty() && other.asked().is_empty(), "somebody was asked");
     Ok(())
 }
@@ -193,21 +286,29 @@ fn one_login_is_for_one_registry() -> Outcome {
 /// Some servers repeat what they were sent.
 fn nobody_s_secrets_are_repeated() -> Outcome {
     let faulty = Faulty::start(|asked, phase, _| match (asked.header("authorization"), phase) {
-        (None, _) => Some(Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\""))),
-        (Some(shown), Phase::BeginUpload) => Some(Fault::Answer(Answer::new(403).body(format!("no, {shown} and {PASSWORD}: not allowed")))),
+        (None, _) => {
+            Some(Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\"")))
+        }
+        (Some(shown), Phase::BeginUpload) => Some(Fault::Answer(
+            Answer::new(403).body(format!("no, {shown} and {PASSWORD}: not allowed")),
+        )),
         _ => None,
     })?;
     let mut user = User::new()?;
     user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
     user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
     let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?;
-    said.tells("status 403 (no, Basic … and …: not allowed)")?.hides(PASSWORD)?.hides(&auth()).map(drop)
+    said.tells("status 403 (no, Basic … and …: not allowed)")?
+        .hides(PASSWORD)?
+        .hides(&auth())
+        .map(drop)
 }
 
 /// Every form of it is another text.
 const ODD_PASSWORD: &str = "p/a\"s?s \u{f6}+w%41rd&~of the test>";
 
-/// How others write it: raw, in base64 with all alphabets and alignments, in addresses, in JSON, in HTML.
+/// How others write it: raw, in base64 with all alphabets and alignments, in addresses, in JSON, in
+/// HTML.
 fn written(password: &str) -> Vec<String> {
     use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE};
     let login = format!("{USERNAME}:{password}");
@@ -244,10 +345,13 @@ fn hides_all(said: Said, secret: &str) -> Outcome<Said> {
 }
 
 fn a_token_server_that_repeats_the_request() -> Outcome {
-    let message = |index, form: &str| format!("no: {}{form}", "x".repeat(if index % 2 == 0 { 0 } else { 285 }));
+    let message = |index, form: &str| {
+        format!("no: {}{form}", "x".repeat(if index % 2 == 0 { 0 } else { 285 }))
+    };
     for (index, form) in written(ODD_PASSWORD).iter().enumerate() {
         let problem = json!({ "code": "DENIED", "message": message(index, form), "detail": { "request": form } });
-        refused_with(json!({ "errors": [problem], "request": form }).to_string(), form)?.tells("DENIED: no: ")?;
+        refused_with(json!({ "errors": [problem], "request": form }).to_string(), form)?
+            .tells("DENIED: no: ")?;
     }
     for (index, form) in written(ODD_PASSWORD).iter().enumerate() {
         let body = json!({ "error": "DENIED", "error_description": message(index, form), "request": form });
@@ -260,7 +364,8 @@ fn a_token_server_that_repeats_the_request() -> Outcome {
 /// By a token server, which says this.
 fn refused_with(body: String, secret: &str) -> Outcome<Said> {
     let faulty = Faulty::start(move |asked, phase, _| {
-        let realm = format!("Bearer realm=\"http://{}/token\"", asked.header("host").unwrap_or_default());
+        let realm =
+            format!("Bearer realm=\"http://{}/token\"", asked.header("host").unwrap_or_default());
         Some(Fault::Answer(match phase {
             Phase::Token => Answer::new(403).body(body.clone()),
             _ => Answer::new(401).with("www-authenticate", realm),
@@ -276,15 +381,22 @@ fn refused_with(body: String, secret: &str) -> Outcome<Said> {
 fn a_registry_that_repeats_secrets_in_other_forms() -> Outcome {
     for form in written(ODD_PASSWORD) {
         let repeated = form.clone();
-        let faulty = Faulty::start(move |asked, phase, _| match (asked.header("authorization"), phase) {
-            (None, _) => Some(Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\""))),
-            (Some(_), Phase::BeginUpload) => Some(Fault::Answer(Answer::new(403).body(format!("no, {repeated}")))),
-            _ => None,
-        })?;
+        let faulty =
+            Faulty::start(move |asked, phase, _| match (asked.header("authorization"), phase) {
+                (None, _) => Some(Fault::Answer(
+                    Answer::new(401).with("www-authenticate", "Basic realm=\"r\""),
+                )),
+                (Some(_), Phase::BeginUpload) => {
+                    Some(Fault::Answer(Answer::new(403).body(format!("no, {repeated}"))))
+                }
+                _ => None,
+            })?;
         let mut user = User::new()?;
         user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
         user.set("LASTSTREAM_REGISTRY_PASSWORD", ODD_PASSWORD);
-        let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?.tells("status 403 (no, …")?;
+        let said = push(&user, &[&format!("{}/x:1", faulty.name())])?
+            .expect(2)?
+            .tells("status 403 (no, …")?;
         hides_all(said, &form)?;
     }
     Ok(())
@@ -292,14 +404,20 @@ fn a_registry_that_repeats_secrets_in_other_forms() -> Outcome {
 
 fn a_token_server_without_tls_gets_nothing() -> Outcome {
     use crate::support::certificates::Authority;
-    let (authority, user, listener) = (Authority::new()?, User::new()?, Faulty::start(|_, _, _| None)?);
+    let (authority, user, listener) =
+        (Authority::new()?, User::new()?, Faulty::start(|_, _, _| None)?);
     let realm = format!("Bearer realm=\"http://{}/token\"", listener.name());
     let tls = Authority::server_config(&authority.server()?)?;
-    let faulty =
-        Faulty::start_with(Some(tls), move |_, _, _| Some(Fault::Answer(Answer::new(401).with("www-authenticate", realm.clone()))))?;
-    user.file(".docker/config.json", json!({ "auths": { faulty.name(): { "auth": auth() } } }).to_string())?;
+    let faulty = Faulty::start_with(Some(tls), move |_, _, _| {
+        Some(Fault::Answer(Answer::new(401).with("www-authenticate", realm.clone())))
+    })?;
+    user.file(
+        ".docker/config.json",
+        json!({ "auths": { faulty.name(): { "auth": auth() } } }).to_string(),
+    )?;
     let ca = user.file("ca.pem", authority.pem())?;
-    let said = push(&user, &["--ca-file", utf8(&ca), &format!("{}/x:1", faulty.name())])?.expect(2)?;
+    let said =
+        push(&user, &["--ca-file", utf8(&ca), &format!("{}/x:1", faulty.name())])?.expect(2)?;
     said.tells("nothing is sent there")?;
     ensure!(listener.asked().is_empty(), "{:#?}", listener.asked());
     Ok(())

@@ -54,7 +54,11 @@ impl Proxy {
     }
 }
 
-fn tunnel(mut client: TcpStream, to: Option<SocketAddr>, heads: &Mutex<Vec<String>>) -> std::io::Result<()> {
+fn tunnel(
+    mut client: TcpStream,
+    to: Option<SocketAddr>,
+    heads: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
     client.set_read_timeout(Some(Duration::from_secs(30)))?;
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") && client.read(&mut byte)? == 1 {
@@ -64,7 +68,8 @@ fn tunnel(mut client: TcpStream, to: Option<SocketAddr>, heads: &Mutex<Vec<Strin
     let is_connect = head.starts_with("CONNECT ");
     heads.lock().unwrap_or_else(PoisonError::into_inner).push(head);
     let Some(to) = to.filter(|_| is_connect) else {
-        return client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n");
+        return client
+            .write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n");
     };
     let server = TcpStream::connect(to)?;
     client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
@@ -91,8 +96,17 @@ fn a_registry_is_reached_through_a_proxy() -> Outcome {
     user.set("HTTPS_PROXY", proxy.url());
     push(&user, &arguments)?.expect(0)?.hides(PASSWORD)?;
     let heads = proxy.heads();
-    ensure!(!heads.is_empty() && heads.iter().all(|head| head.starts_with(&format!("CONNECT {REGISTRY}:443 HTTP/1.1"))), "{heads:#?}");
-    ensure!(heads.iter().all(|head| head.to_lowercase().contains("proxy-authorization: basic ")), "{heads:#?}");
+    ensure!(
+        !heads.is_empty()
+            && heads
+                .iter()
+                .all(|head| head.starts_with(&format!("CONNECT {REGISTRY}:443 HTTP/1.1"))),
+        "{heads:#?}"
+    );
+    ensure!(
+        heads.iter().all(|head| head.to_lowercase().contains("proxy-authorization: basic ")),
+        "{heads:#?}"
+    );
     for exception in [REGISTRY, ".test", "*"] {
         user.set("NO_PROXY", exception);
         push(&user, &arguments)?.expect(2)?.tells("there is no host of that name")?;
@@ -114,7 +128,8 @@ fn a_proxy_that_refuses_is_told_without_its_password() -> Outcome {
 }
 
 fn this_machine_needs_no_proxy() -> Outcome {
-    let (mut user, registry, proxy) = (User::new()?, Faulty::start(|_, _, _| None)?, Proxy::start(None)?);
+    let (mut user, registry, proxy) =
+        (User::new()?, Faulty::start(|_, _, _| None)?, Proxy::start(None)?);
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"] {
         user.set(name, proxy.url());
     }

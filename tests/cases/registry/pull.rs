@@ -1,5 +1,5 @@
-//! What is done through the library. Finding and fetching, as other commands do it: digests are checked, sizes have limits, blobs may be
-//! elsewhere. And what no real module is large enough for.
+//! What is done through the library. Finding and fetching, as other commands do it: digests are
+//! checked, sizes have limits, blobs may be elsewhere. And what no real module is large enough for.
 
 use laststream::digest::Digest;
 use laststream::oci::image::{Descriptor, Image, Manifest, Reference};
@@ -44,18 +44,26 @@ fn what_was_pushed_is_found_and_fetched() -> Outcome {
     let mut user = User::new()?;
     let htpasswd = user.file("htpasswd", HTPASSWD)?;
     let auth = serde_json::json!({ "htpasswd": { "realm": "test", "path": htpasswd } });
-    let real = real::Registry::start(&real::Settings { auth: Some(auth), ..real::Settings::default() })?;
+    let real =
+        real::Registry::start(&real::Settings { auth: Some(auth), ..real::Settings::default() })?;
     user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
     user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
     let image = format!("{}/team/laststream:1", real.name());
-    let digest = push(&user, &["-o", "json", &image])?.expect(0)?.json()?[0]["digest"].as_str().context("a digest")?.to_owned();
+    let digest = push(&user, &["-o", "json", &image])?.expect(0)?.json()?[0]["digest"]
+        .as_str()
+        .context("a digest")?
+        .to_owned();
 
     let (options, sources) = (options(), login());
     let registry = Registry::new(&real.name(), &options, &sources, &Silent)?;
     let tagged = reference(&image)?;
     let resolved = registry.resolve(&tagged)?;
     ensure_eq!(resolved.digest.as_str(), digest, "the digest");
-    ensure_eq!(resolved.media_type.as_deref(), Some("application/vnd.oci.image.manifest.v1+json"), "the kind");
+    ensure_eq!(
+        resolved.media_type.as_deref(),
+        Some("application/vnd.oci.image.manifest.v1+json"),
+        "the kind"
+    );
     let pinned = Reference { digest: Some(resolved.digest.clone()), ..tagged.clone() };
     ensure_eq!(registry.resolve(&pinned)?, resolved, "the pinned one");
     let fetched = registry.manifest(&pinned)?;
@@ -63,12 +71,23 @@ fn what_was_pushed_is_found_and_fetched() -> Outcome {
     let manifest: Manifest = serde_json::from_slice(&fetched.bytes)?;
     let layer = registry.blob(&pinned, &manifest.layers[0], 1 << 20)?;
     ensure_eq!(Digest::of(&layer), manifest.layers[0].digest, "the layer");
-    let error = registry.blob(&pinned, &manifest.layers[0], 100).map(drop).map_err(|error| error.to_string());
-    ensure!(error.as_ref().is_err_and(|error| error.contains("more than 100 are not fetched")), "{error:?}");
+    let error = registry
+        .blob(&pinned, &manifest.layers[0], 100)
+        .map(drop)
+        .map_err(|error| error.to_string());
+    ensure!(
+        error.as_ref().is_err_and(|error| error.contains("more than 100 are not fetched")),
+        "{error:?}"
+    );
 
     let missing = registry.resolve(&reference(&format!("{}/team/laststream:2", real.name()))?);
     let error = missing.map(drop).map_err(|error| error.to_string());
-    ensure!(error.as_ref().is_err_and(|error| error.contains("status 404") && error.contains("MANIFEST_UNKNOWN")), "{error:?}");
+    ensure!(
+        error
+            .as_ref()
+            .is_err_and(|error| error.contains("status 404") && error.contains("MANIFEST_UNKNOWN")),
+        "{error:?}"
+    );
     let nobody = Sources::none();
     let error = Registry::new(&real.name(), &options, &nobody, &Silent)?.resolve(&tagged);
     ensure!(matches!(error, Err(Error::Unauthorized { .. })), "{error:?}");
@@ -78,7 +97,9 @@ fn what_was_pushed_is_found_and_fetched() -> Outcome {
 const MANIFEST: &[u8] = br#"{"schemaVersion":2}"#;
 
 fn a_tag_is_found_without_head() -> Outcome {
-    let faulty = Faulty::start(|_, phase, _| (phase == Phase::LookForManifest).then(|| Fault::Answer(Answer::new(405))))?;
+    let faulty = Faulty::start(|_, phase, _| {
+        (phase == Phase::LookForManifest).then(|| Fault::Answer(Answer::new(405)))
+    })?;
     faulty.put("/v2/a/manifests/1", MANIFEST);
     let (options, sources) = (options(), Sources::none());
     let registry = Registry::new(&faulty.name(), &options, &sources, &Silent)?;
@@ -93,7 +114,9 @@ fn wrong_bytes_are_not_taken() -> Outcome {
         (Phase::LookForManifest | Phase::GetManifest, "/v2/a/manifests/lie") => {
             Some(Fault::Header("docker-content-digest", sha256(b"lie")))
         }
-        (Phase::GetManifest, "/v2/a/manifests/huge") => Some(Fault::Answer(Answer::new(200).body(vec![b' '; 5 << 20]))),
+        (Phase::GetManifest, "/v2/a/manifests/huge") => {
+            Some(Fault::Answer(Answer::new(200).body(vec![b' '; 5 << 20])))
+        }
         _ => None,
     })?;
     faulty.put("/v2/a/manifests/lie", MANIFEST);
@@ -101,16 +124,24 @@ fn wrong_bytes_are_not_taken() -> Outcome {
     faulty.put(&format!("/v2/a/manifests/{}", sha256(b"another")), MANIFEST);
     let (options, sources) = (options(), Sources::none());
     let registry = Registry::new(&faulty.name(), &options, &sources, &Silent)?;
-    let error = |outcome: Result<(), Error>| outcome.err().map(|error| error.to_string()).context("it was taken");
+    let error = |outcome: Result<(), Error>| {
+        outcome.err().map(|error| error.to_string()).context("it was taken")
+    };
     let blob = Descriptor::of("x", b"hello");
     let lie = reference(&format!("{}/a:lie", faulty.name()))?;
     for (error, says) in [
         (error(registry.blob(&lie, &blob, 100).map(drop))?, sha256(b"hellO")),
-        (error(registry.blob(&lie, &Descriptor { size: 2, ..blob }, 100).map(drop))?, "larger than".to_owned()),
+        (
+            error(registry.blob(&lie, &Descriptor { size: 2, ..blob }, 100).map(drop))?,
+            "larger than".to_owned(),
+        ),
         (error(registry.manifest(&lie).map(drop))?, sha256(b"lie")),
         (error(registry.resolve(&reference(&pinned)?).map(drop))?, sha256(MANIFEST)),
         (error(registry.manifest(&reference(&pinned)?).map(drop))?, sha256(MANIFEST)),
-        (error(registry.manifest(&reference(&format!("{}/a:huge", faulty.name()))?).map(drop))?, "larger than".to_owned()),
+        (
+            error(registry.manifest(&reference(&format!("{}/a:huge", faulty.name()))?).map(drop))?,
+            "larger than".to_owned(),
+        ),
     ] {
         ensure!(error.contains(&says), "`{says}` is not in {error}");
     }
@@ -124,11 +155,18 @@ fn a_large_upload_that_is_cut_begins_anew() -> Outcome {
     let image = Image::of(&module, std::collections::BTreeMap::new())?;
     for fault in [Fault::Cut, Fault::CutBody] {
         let what = format!("{fault:?}");
-        let faulty = Faulty::start(move |_, phase, before| (phase == Phase::Upload && before == 0).then(|| fault.clone()))?;
+        let faulty = Faulty::start(move |_, phase, before| {
+            (phase == Phase::Upload && before == 0).then(|| fault.clone())
+        })?;
         let references = [reference(&format!("{}/a:1", faulty.name()))?];
-        publish(&references, &image, None, &options(), &Sources::none(), &Silent).map_err(Failure::new).context(&what)?;
+        publish(&references, &image, None, &options(), &Sources::none(), &Silent)
+            .map_err(Failure::new)
+            .context(&what)?;
         ensure_eq!(faulty.count(Phase::Upload), 3, "{what}: uploads");
-        ensure!(faulty.manifest("a", "1").as_ref() == Some(&image.manifest), "{what}: what is there");
+        ensure!(
+            faulty.manifest("a", "1").as_ref() == Some(&image.manifest),
+            "{what}: what is there"
+        );
     }
     Ok(())
 }
@@ -141,7 +179,9 @@ fn blobs_elsewhere_are_fetched_without_credentials() -> Outcome {
     let faulty = Faulty::start(move |asked, phase, before| {
         let to = format!("http://{elsewhere}{}?signature=s", asked.path());
         match (asked.header("authorization"), phase) {
-            (None, _) => Some(Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\""))),
+            (None, _) => {
+                Some(Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\"")))
+            }
             // The first try is cut: fetching is tried again, too.
             (_, Phase::GetBlob) if before == 1 => Some(Fault::Cut),
             (_, Phase::GetBlob) => Some(Fault::Answer(Answer::new(307).with("location", to))),
@@ -151,7 +191,8 @@ fn blobs_elsewhere_are_fetched_without_credentials() -> Outcome {
     let (options, sources) = (options(), login());
     let registry = Registry::new(&faulty.name(), &options, &sources, &Silent)?;
     let image = reference(&format!("{}/a:1", faulty.name()))?;
-    let blob = registry.blob(&image, &Descriptor::of("x", &module), 1 << 20).map_err(Failure::new)?;
+    let blob =
+        registry.blob(&image, &Descriptor::of("x", &module), 1 << 20).map_err(Failure::new)?;
     ensure!(blob == module, "other bytes");
     let asked = storage.asked();
     ensure_eq!(asked.len(), 1, "requests elsewhere");

@@ -29,9 +29,16 @@ const PLAIN: &[&str] = &["--src-tls-verify=false"];
 
 fn others_find_what_was_pushed() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
-    let (first, second) = (format!("{}/team/laststream:1.0.0", registry.name()), format!("{}/team/laststream:latest", registry.name()));
+    let (first, second) = (
+        format!("{}/team/laststream:1.0.0", registry.name()),
+        format!("{}/team/laststream:latest", registry.name()),
+    );
     let digest_file = user.path("digest");
-    let said = push(&user, &["-o", "json", "--digest-file", utf8(&digest_file), &first, &format!("oci://{second}")])?.expect(0)?;
+    let said = push(
+        &user,
+        &["-o", "json", "--digest-file", utf8(&digest_file), &first, &format!("oci://{second}")],
+    )?
+    .expect(0)?;
     let digest = fs::read_to_string(&digest_file)?.trim().to_owned();
     let repository = format!("{}/team/laststream", registry.name());
     let line = |tag| json!({ "url": format!("oci://{repository}@{digest}"), "repository": repository, "tag": tag, "digest": digest });
@@ -49,10 +56,13 @@ fn the_second_push_sends_no_blob() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let image = format!("{}/laststream:1", registry.name());
     push(&user, &[&image])?.expect(0)?;
-    let uploads = |requests: &[String]| requests.iter().filter(|request| request.contains("/blobs/uploads/")).count();
+    let uploads = |requests: &[String]| {
+        requests.iter().filter(|request| request.contains("/blobs/uploads/")).count()
+    };
     let first = registry.requests();
     ensure_eq!(uploads(&first), 4, "requests of two uploads in {first:#?}");
-    let said = push(&user, &["-o", "json", &image, &image])?.expect(0)?.tells("is there already")?;
+    let said =
+        push(&user, &["-o", "json", &image, &image])?.expect(0)?.tells("is there already")?;
     ensure_eq!(said.json()?.len(), 1, "lines for what was named twice");
     let second = registry.requests().split_off(first.len());
     ensure_eq!((uploads(&second), second.len()), (0, 3), "uploads and requests in {second:#?}");
@@ -62,12 +72,21 @@ fn the_second_push_sends_no_blob() -> Outcome {
 fn a_second_repository_takes_blobs_over() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let image = |name: &str| format!("{}/{name}:1", registry.name());
-    let sent = || registry.requests().iter().filter(|request| request.starts_with("PUT") && request.contains("/uploads/")).count();
-    push(&user, &[&image("staging"), &image("production")])?.expect(0)?.tells("taken over from another repository")?;
+    let sent = || {
+        registry
+            .requests()
+            .iter()
+            .filter(|request| request.starts_with("PUT") && request.contains("/uploads/"))
+            .count()
+    };
+    push(&user, &[&image("staging"), &image("production")])?
+        .expect(0)?
+        .tells("taken over from another repository")?;
     ensure_eq!(sent(), 2, "blobs sent for two repositories");
     push(&user, &["--mount-from", "staging", &image("third")])?.expect(0)?;
     ensure_eq!(sent(), 2, "blobs sent with one to take them from");
-    push(&user, &["--annotation", "a=b", "--mount-from", "nobody/has/this", &image("fourth")])?.expect(0)?;
+    push(&user, &["--annotation", "a=b", "--mount-from", "nobody/has/this", &image("fourth")])?
+        .expect(0)?;
     ensure_eq!(sent(), 4, "blobs sent with one that has none");
     skopeo_pull(&image("fourth"), PLAIN).map(drop)
 }
@@ -76,10 +95,19 @@ fn both_checksums_are_told() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let said = push(&user, &[&format!("{}/laststream:1", registry.name())])?.expect(0)?;
     let module = sha256(&fs::read(lab::module()?)?).replace("sha256:", "");
-    let line = |begin: &str| said.stdout.lines().find_map(|line| line.strip_prefix(begin)).map(str::trim).context(begin.to_owned());
+    let line = |begin: &str| {
+        said.stdout
+            .lines()
+            .find_map(|line| line.strip_prefix(begin))
+            .map(str::trim)
+            .context(begin.to_owned())
+    };
     ensure_eq!(line("module sha256:")?, module, "the module's");
     let digest = line("manifest digest:")?;
-    ensure!(said.stdout.contains(&format!("oci://{}/laststream@{digest}\n", registry.name())), "the pinned reference in {said:#?}");
+    ensure!(
+        said.stdout.contains(&format!("oci://{}/laststream@{digest}\n", registry.name())),
+        "the pinned reference in {said:#?}"
+    );
     ensure!(digest != format!("sha256:{module}"), "they are not the same");
     Ok(())
 }
@@ -90,18 +118,37 @@ fn a_dry_run_asks_nobody() -> Outcome {
     let said = push(&user, &["--dry-run", &image])?.expect(0)?;
     let manifest = said.stdout.lines().next().context("a manifest")?;
     let digest = sha256(manifest.as_bytes());
-    ensure!(said.stdout.contains(&format!("manifest digest: {digest}\n")), "the digest in {said:#?}");
+    ensure!(
+        said.stdout.contains(&format!("manifest digest: {digest}\n")),
+        "the digest in {said:#?}"
+    );
     ensure_eq!(registry.requests(), Vec::<String>::new(), "requests");
     let pushed = push(&user, &["-o", "json", &image])?.expect(0)?;
     ensure_eq!(pushed.json()?[0]["digest"], digest, "the digest of the push");
-    ensure_eq!(push(&user, &["-o", "json", "--dry-run", &image])?.json()?, pushed.json()?, "the result");
+    ensure_eq!(
+        push(&user, &["-o", "json", "--dry-run", &image])?.json()?,
+        pushed.json()?,
+        "the result"
+    );
     Ok(())
 }
 
 fn annotations_are_in_the_manifest() -> Outcome {
     let user = User::new()?;
-    let said = push(&user, &["--dry-run", "-a", "a.b=c=d", "-a", "org.opencontainers.image.title=mine", "localhost/x:1"])?.expect(0)?;
-    let manifest: serde_json::Value = serde_json::from_str(said.stdout.lines().next().unwrap_or_default())?;
+    let said = push(
+        &user,
+        &[
+            "--dry-run",
+            "-a",
+            "a.b=c=d",
+            "-a",
+            "org.opencontainers.image.title=mine",
+            "localhost/x:1",
+        ],
+    )?
+    .expect(0)?;
+    let manifest: serde_json::Value =
+        serde_json::from_str(said.stdout.lines().next().unwrap_or_default())?;
     let annotations = &manifest["annotations"];
     ensure_eq!(annotations["a.b"], "c=d", "one of ours");
     ensure_eq!(annotations["org.opencontainers.image.title"], "mine", "a standard one");
@@ -118,28 +165,42 @@ fn the_result_can_be_signed() -> Outcome {
     let image = format!("{}/laststream:1", registry.name());
     let said = push(&user, &["-o", "json", "--sign", &image])?.expect(2)?;
     let digest = said.json()?[0]["digest"].as_str().context("a digest")?.to_owned();
-    let command = format!("sign --yes --allow-http-registry {}/laststream@{digest}", registry.name());
+    let command =
+        format!("sign --yes --allow-http-registry {}/laststream@{digest}", registry.name());
     said.tells("published, but not signed")?.tells(&format!("cosign {command}"))?;
     user.program("cosign", "echo to people; echo \"$@\" > signed")?;
-    let said =
-        push(&user, &["-o", "json", "--sign", &image, &format!("{}/laststream:2", registry.name())])?.expect(0)?.tells("to people")?;
+    let said = push(
+        &user,
+        &["-o", "json", "--sign", &image, &format!("{}/laststream:2", registry.name())],
+    )?
+    .expect(0)?
+    .tells("to people")?;
     ensure_eq!(said.json()?.len(), 2, "lines of data");
     ensure_eq!(fs::read_to_string(user.path("signed"))?.trim(), command, "the arguments");
     user.program("cosign", "exit 7")?;
-    push(&user, &["--sign", &image])?.expect(2)?.tells("published, but not signed: `cosign` failed (exit status: 7)").map(drop)
+    push(&user, &["--sign", &image])?
+        .expect(2)?
+        .tells("published, but not signed: `cosign` failed (exit status: 7)")
+        .map(drop)
 }
 
 fn nothing_is_published_by_a_read_only_registry() -> Outcome {
-    let (registry, user) = (Registry::start(&Settings { read_only: true, ..Settings::default() })?, User::new()?);
+    let (registry, user) =
+        (Registry::start(&Settings { read_only: true, ..Settings::default() })?, User::new()?);
     let said = push(&user, &[&format!("{}/laststream:1", registry.name())])?.expect(2)?;
-    said.tells("answers with status 405")?.tells("it may be read-only")?.tells("no tag has changed")?;
+    said.tells("answers with status 405")?
+        .tells("it may be read-only")?
+        .tells("no tag has changed")?;
     ensure_eq!(registry.requests().len(), 2, "requests in {:#?}", registry.requests());
     Ok(())
 }
 
 /// The layer does not fit, or it does, and the manifest does not.
 fn nothing_is_published_on_a_full_disk() -> Outcome {
-    let (registry, user) = (Registry::start(&Settings { file_limit: Some(16 << 10), ..Settings::default() })?, User::new()?);
+    let (registry, user) = (
+        Registry::start(&Settings { file_limit: Some(16 << 10), ..Settings::default() })?,
+        User::new()?,
+    );
     let image = format!("{}/laststream:1", registry.name());
     let said = push(&user, &["--retries", "1", &image])?.expect(2)?;
     said.tells("uploading a blob")?.tells("trying again in 0.5 s")?.tells("no tag has changed")?;

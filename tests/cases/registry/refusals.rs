@@ -1,4 +1,5 @@
-//! Where a push is not led: no credentials to other hosts, nothing from TLS to plain HTTP, no manifest elsewhere. And wrong arguments.
+//! Where a push is not led: no credentials to other hosts, nothing from TLS to plain HTTP, no
+//! manifest elsewhere. And wrong arguments.
 
 use std::sync::{Arc, Mutex};
 
@@ -48,9 +49,10 @@ fn an_upload_elsewhere_gets_no_credentials() -> Outcome {
     let elsewhere = storage.name();
     let faulty = Faulty::start(move |asked, phase, _| match (wants_password(asked), phase) {
         (Some(refusal), _) => Some(refusal),
-        (None, Phase::BeginUpload) => {
-            Some(Fault::Answer(Answer::new(202).with("location", format!("http://{elsewhere}/v2/x/blobs/uploads/1?signature=of-the-test"))))
-        }
+        (None, Phase::BeginUpload) => Some(Fault::Answer(Answer::new(202).with(
+            "location",
+            format!("http://{elsewhere}/v2/x/blobs/uploads/1?signature=of-the-test"),
+        ))),
         (None, Phase::PutManifest) => Some(Fault::Answer(Answer::new(201))),
         _ => None,
     })?;
@@ -58,9 +60,20 @@ fn an_upload_elsewhere_gets_no_credentials() -> Outcome {
     // Both blobs go into the same session there, and the second is refused: enough was seen.
     said.expect(2)?.hides("of-the-test")?;
     let asked = storage.asked();
-    ensure_eq!(asked.first().map(|(phase, _)| *phase), Some(Phase::Upload), "the first request elsewhere");
-    ensure!(asked.iter().all(|(_, asked)| asked.header("authorization").is_none()), "credentials went elsewhere: {asked:#?}");
-    ensure!(asked[0].1.parameter("signature") == Some("of-the-test") && asked[0].1.parameter("digest").is_some(), "{asked:#?}");
+    ensure_eq!(
+        asked.first().map(|(phase, _)| *phase),
+        Some(Phase::Upload),
+        "the first request elsewhere"
+    );
+    ensure!(
+        asked.iter().all(|(_, asked)| asked.header("authorization").is_none()),
+        "credentials went elsewhere: {asked:#?}"
+    );
+    ensure!(
+        asked[0].1.parameter("signature") == Some("of-the-test")
+            && asked[0].1.parameter("digest").is_some(),
+        "{asked:#?}"
+    );
     Ok(())
 }
 
@@ -70,13 +83,18 @@ fn a_redirect_elsewhere_gets_no_credentials() -> Outcome {
         let elsewhere = storage.name();
         let faulty = Faulty::start(move |asked, phase, _| match (wants_password(asked), phase) {
             (Some(refusal), _) => Some(refusal),
-            (None, Phase::LookForBlob) => Some(redirect(status, format!("http://{elsewhere}{}", asked.target))),
+            (None, Phase::LookForBlob) => {
+                Some(redirect(status, format!("http://{elsewhere}{}", asked.target)))
+            }
             _ => None,
         })?;
         push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(0)?;
         let asked = storage.asked();
         ensure_eq!(asked.len(), 2, "{status}: requests elsewhere in {asked:#?}");
-        ensure!(asked.iter().all(|(_, asked)| asked.header("authorization").is_none()), "{status}: {asked:#?}");
+        ensure!(
+            asked.iter().all(|(_, asked)| asked.header("authorization").is_none()),
+            "{status}: {asked:#?}"
+        );
     }
     Ok(())
 }
@@ -92,7 +110,8 @@ fn who_leads_back_gets_no_credentials_either() -> Outcome {
     let away = elsewhere.name();
     let faulty = Faulty::start(move |asked, phase, _| {
         let leads_away = phase == Phase::Upload;
-        wants_password(asked).or_else(|| leads_away.then(|| redirect(307, format!("http://{away}{}", asked.target))))
+        wants_password(asked)
+            .or_else(|| leads_away.then(|| redirect(307, format!("http://{away}{}", asked.target))))
     })?;
     if let Ok(mut home) = home.lock() {
         *home = faulty.name();
@@ -111,7 +130,8 @@ fn a_redirect_at_home_keeps_them() -> Outcome {
     let faulty = Faulty::start(|asked, phase, _| {
         let moved = !matches!(phase, Phase::Upload) && !asked.target.contains("moved");
         let separator = if asked.target.contains('?') { '&' } else { '?' };
-        wants_password(asked).or_else(|| moved.then(|| redirect(307, format!("{}{separator}moved=1", asked.target))))
+        wants_password(asked)
+            .or_else(|| moved.then(|| redirect(307, format!("{}{separator}moved=1", asked.target))))
     })?;
     push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(0)?;
     faulty.manifest("laststream", "1").context("nothing was published").map(drop)
@@ -123,19 +143,27 @@ fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
     for phase in [Phase::LookForBlob, Phase::BeginUpload, Phase::Upload, Phase::PutManifest] {
         let plain = Faulty::start(|_, _, _| None)?;
         let (elsewhere, user) = (plain.name(), user()?);
-        let faulty = Faulty::start_with(Some(Authority::server_config(&identity)?), move |asked, now, _| {
-            let to = format!("http://{elsewhere}{}", asked.target);
-            match wants_password(asked) {
-                Some(refusal) => Some(refusal),
-                // Not a redirect, but where to upload to: what a proxy does that hides TLS from the registry.
-                None if now == phase && now == Phase::BeginUpload => Some(redirect(202, to)),
-                None if now == phase => Some(redirect(307, to)),
-                None => None,
-            }
-        })?;
+        let faulty = Faulty::start_with(
+            Some(Authority::server_config(&identity)?),
+            move |asked, now, _| {
+                let to = format!("http://{elsewhere}{}", asked.target);
+                match wants_password(asked) {
+                    Some(refusal) => Some(refusal),
+                    // Not a redirect, but where to upload to: what a proxy does that hides TLS from
+                    // the registry.
+                    None if now == phase && now == Phase::BeginUpload => Some(redirect(202, to)),
+                    None if now == phase => Some(redirect(307, to)),
+                    None => None,
+                }
+            },
+        )?;
         let ca = user.file("ca.pem", authority.pem())?;
-        let said = push(&user, &["--ca-file", utf8(&ca), &format!("{}/laststream:1", faulty.name())])?.expect(2)?;
-        said.tells("which is not followed: it is without TLS")?.tells("no tag has changed")?.hides(PASSWORD)?;
+        let said =
+            push(&user, &["--ca-file", utf8(&ca), &format!("{}/laststream:1", faulty.name())])?
+                .expect(2)?;
+        said.tells("which is not followed: it is without TLS")?
+            .tells("no tag has changed")?
+            .hides(PASSWORD)?;
         ensure!(plain.asked().is_empty(), "{phase:?}: {:#?}", plain.asked());
         ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
     }
@@ -146,21 +174,37 @@ fn a_manifest_is_not_led_elsewhere() -> Outcome {
     let other = Faulty::start(|_, _, _| None)?;
     let elsewhere = other.name();
     let faulty = Faulty::start(move |asked, phase, _| {
-        (phase == Phase::PutManifest).then(|| redirect(307, format!("http://{elsewhere}{}", asked.target)))
+        (phase == Phase::PutManifest)
+            .then(|| redirect(307, format!("http://{elsewhere}{}", asked.target)))
     })?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?.tells("only blobs may be elsewhere")?;
+    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
+        .expect(2)?
+        .tells("only blobs may be elsewhere")?;
     ensure!(other.asked().is_empty(), "{:#?}", other.asked());
     Ok(())
 }
 
 fn redirects_end() -> Outcome {
-    let faulty = Faulty::start(|asked, phase, _| (phase == Phase::LookForBlob).then(|| redirect(302, asked.target.clone())))?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?.tells("one redirect too many")?;
+    let faulty = Faulty::start(|asked, phase, _| {
+        (phase == Phase::LookForBlob).then(|| redirect(302, asked.target.clone()))
+    })?;
+    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
+        .expect(2)?
+        .tells("one redirect too many")?;
     ensure_eq!(faulty.count(Phase::LookForBlob), 6, "requests");
-    let faulty = Faulty::start(|asked, phase, _| (phase == Phase::BeginUpload).then(|| redirect(302, asked.target.clone())))?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?.tells("turns it into a GET")?;
-    let faulty = Faulty::start(|_, phase, _| (phase == Phase::BeginUpload).then(|| Fault::Answer(Answer::new(202))))?;
-    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?.tells("does not say where to upload to").map(drop)
+    let faulty = Faulty::start(|asked, phase, _| {
+        (phase == Phase::BeginUpload).then(|| redirect(302, asked.target.clone()))
+    })?;
+    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
+        .expect(2)?
+        .tells("turns it into a GET")?;
+    let faulty = Faulty::start(|_, phase, _| {
+        (phase == Phase::BeginUpload).then(|| Fault::Answer(Answer::new(202)))
+    })?;
+    push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
+        .expect(2)?
+        .tells("does not say where to upload to")
+        .map(drop)
 }
 
 fn wrong_arguments_are_told_with_the_way_out() -> Outcome {
@@ -177,7 +221,8 @@ fn wrong_arguments_are_told_with_the_way_out() -> Outcome {
     ] {
         push(&user, arguments)?.expect(64)?.tells(says)?;
     }
-    let both = ["push", "--module", "-", "--username", USERNAME, "--password-stdin", "localhost:1/x:1"];
+    let both =
+        ["push", "--module", "-", "--username", USERNAME, "--password-stdin", "localhost:1/x:1"];
     user.run(&both, PASSWORD)?.expect(64)?.tells("cannot both come from standard input").map(drop)
 }
 
@@ -185,11 +230,17 @@ fn what_is_no_module_is_not_published() -> Outcome {
     let (faulty, user) = (Faulty::start(|_, _, _| None)?, User::new()?);
     let image = format!("{}/x:1", faulty.name());
     let text = user.file("text.wasm", json!({ "not": "wasm" }).to_string())?;
-    user.run(&["push", "--module", utf8(&text), &image], "")?.expect(1)?.tells("is not WebAssembly")?;
+    user.run(&["push", "--module", utf8(&text), &image], "")?
+        .expect(1)?
+        .tells("is not WebAssembly")?;
     // The shortest module there is.
     let useless = user.file("useless.wasm", b"\0asm\x01\0\0\0")?;
-    user.run(&["push", "--module", utf8(&useless), &image], "")?.expect(1)?.tells("Envoy does not load, because it exports none of")?;
-    user.run(&["push", "--module", "missing.wasm", &image], "")?.expect(2)?.tells("cannot read `missing.wasm`")?;
+    user.run(&["push", "--module", utf8(&useless), &image], "")?
+        .expect(1)?
+        .tells("Envoy does not load, because it exports none of")?;
+    user.run(&["push", "--module", "missing.wasm", &image], "")?
+        .expect(2)?
+        .tells("cannot read `missing.wasm`")?;
     ensure!(faulty.asked().is_empty(), "{:#?}", faulty.asked());
     Ok(())
 }

@@ -16,18 +16,28 @@ fn a_tag_is_rendered_as_its_digest() -> Outcome {
     let policy = user.file("policy.yaml", format!("module: oci://{image}\n"))?;
     let policy = policy.to_str().context("a path")?.to_owned();
     let render = ["render", "all", "--policy", &policy];
-    user.run(&[&render[..], &["--output", "manifests"]].concat(), "")?.expect(2)?.tells("404")?.tells("--digest sha256:")?;
+    user.run(&[&render[..], &["--output", "manifests"]].concat(), "")?
+        .expect(2)?
+        .tells("404")?
+        .tells("--digest sha256:")?;
 
     let pushed = push(&user, &["-o", "json", &image])?.expect(0)?.json()?;
     let digest = pushed[0]["digest"].as_str().context("a digest")?.to_owned();
     user.run(&[&render[..], &["--output", "manifests"]].concat(), "")?.expect(0)?;
     let rendered = user.run(&["render", "envoyfilter", "--policy", &policy], "")?.expect(0)?.stdout;
-    ensure!(rendered.contains(&digest) && !rendered.contains(":1.0.0"), "the digest instead of the tag:\n{rendered}");
+    ensure!(
+        rendered.contains(&digest) && !rendered.contains(":1.0.0"),
+        "the digest instead of the tag:\n{rendered}"
+    );
     user.run(&[&render[..], &["--check", "manifests"]].concat(), "")?.expect(0)?;
 
     push(&user, &["-o", "json", "--annotation", "another=image", &image])?.expect(0)?;
-    let differs = user.run(&[&render[..], &["--check", "manifests"]].concat(), "")?.expect(1)?.tells("differs: envoyfilter.yaml")?;
+    let differs = user
+        .run(&[&render[..], &["--check", "manifests"]].concat(), "")?
+        .expect(1)?
+        .tells("differs: envoyfilter.yaml")?;
     ensure!(differs.stdout.contains(&digest), "what was there: {}", differs.stdout);
-    user.run(&[&render[..], &["--digest", &digest, "--check", "manifests"]].concat(), "")?.expect(0)?;
+    user.run(&[&render[..], &["--digest", &digest, "--check", "manifests"]].concat(), "")?
+        .expect(0)?;
     Ok(())
 }

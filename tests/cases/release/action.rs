@@ -1,4 +1,5 @@
-//! `action.yml`, as GitHub's runner would run it: the steps' scripts in bash, with a release in a folder instead of the web.
+//! `action.yml`, as GitHub's runner would run it: the steps' scripts in bash, with a release in a
+//! folder instead of the web.
 
 use std::collections::HashMap;
 use std::fs;
@@ -33,9 +34,15 @@ const ACTION: &str = include_str!("../../../action.yml");
 /// And no input is a part of a script, where it would be run as code.
 fn the_action_fits_githubs_schema() -> Outcome {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("action.yml");
-    run(guarded(program("check-jsonschema")?).args(["--builtin-schema", "vendor.github-actions"]).arg(file))?;
+    run(guarded(program("check-jsonschema")?)
+        .args(["--builtin-schema", "vendor.github-actions"])
+        .arg(file))?;
     let action = action()?;
-    ensure_eq!(action["inputs"]["version"]["default"], VERSION, "the version that the action fetches");
+    ensure_eq!(
+        action["inputs"]["version"]["default"],
+        VERSION,
+        "the version that the action fetches"
+    );
     for step in steps(&action)? {
         ensure!(!script(step)?.contains("${{"), "an expression is in the script of {step:#}");
     }
@@ -56,9 +63,17 @@ fn findings_are_written_and_fail_the_action() -> Outcome {
     runner.file("bad.yaml", BAD)?;
     let ended = runner.run(&[("sarif", "found.sarif")])?;
     ensure!(!ended.is_success, "findings of the severity error: {}", ended.log);
-    ensure!(ended.log.contains(&format!("error[{BROKEN_RULE}]")), "the log shows them: {}", ended.log);
+    ensure!(
+        ended.log.contains(&format!("error[{BROKEN_RULE}]")),
+        "the log shows them: {}",
+        ended.log
+    );
     ensure_eq!(ended.sarif, Some(runner.workspace.path().join("found.sarif")), "the output");
-    ensure!(ended.rules()?.contains(&BROKEN_RULE.to_owned()), "the findings are {:?}", ended.rules()?);
+    ensure!(
+        ended.rules()?.contains(&BROKEN_RULE.to_owned()),
+        "the findings are {:?}",
+        ended.rules()?
+    );
     Ok(())
 }
 
@@ -92,7 +107,11 @@ fn stale_files_fail_the_action() -> Outcome {
     let file = runner.workspace.path().join("deploy/envoyfilter.yaml");
     fs::write(&file, fs::read_to_string(&file)? + "# edited\n")?;
     let ended = runner.run(&inputs)?;
-    ensure!(!ended.is_success && ended.log.contains(&format!("error[{BROKEN_RULE}]")), "the findings: {}", ended.log);
+    ensure!(
+        !ended.is_success && ended.log.contains(&format!("error[{BROKEN_RULE}]")),
+        "the findings: {}",
+        ended.log
+    );
     ensure!(ended.log.contains("# edited"), "the difference: {}", ended.log);
     Ok(())
 }
@@ -141,14 +160,18 @@ impl Runner {
     }
 
     fn laststream(&self, arguments: &[&str]) -> Outcome {
-        run(guarded(crate::support::command_line::binary()?).args(arguments).current_dir(self.workspace.path())).map(drop)
+        run(guarded(crate::support::command_line::binary()?)
+            .args(arguments)
+            .current_dir(self.workspace.path()))
+        .map(drop)
     }
 
     /// Runs the steps. After one that failed, only those run that say so.
     fn run(&self, given: &[(&str, &str)]) -> Outcome<Ended> {
         let action = action()?;
         let inputs = self.inputs(&action, given)?;
-        let mut ended = Ended { is_success: true, log: String::new(), sarif: None, temp: tempfile::tempdir()? };
+        let mut ended =
+            Ended { is_success: true, log: String::new(), sarif: None, temp: tempfile::tempdir()? };
         for step in steps(&action)? {
             if is_due(step, &inputs, ended.is_success)? {
                 let output = self.command(step, &inputs, ended.temp.path())?.output()?;
@@ -157,25 +180,42 @@ impl Runner {
                 ended.log.push_str(&String::from_utf8_lossy(&output.stderr));
             }
         }
-        ensure_eq!(action["outputs"]["sarif"]["value"], "${{ steps.lint.outputs.sarif }}", "the output");
+        ensure_eq!(
+            action["outputs"]["sarif"]["value"],
+            "${{ steps.lint.outputs.sarif }}",
+            "the output"
+        );
         let outputs = fs::read_to_string(ended.temp.path().join("output")).unwrap_or_default();
-        ended.sarif = outputs.lines().find_map(|line| line.strip_prefix("sarif=")).map(|file| self.workspace.path().join(file));
+        ended.sarif = outputs
+            .lines()
+            .find_map(|line| line.strip_prefix("sarif="))
+            .map(|file| self.workspace.path().join(file));
         Ok(ended)
     }
 
     fn inputs(&self, action: &Value, given: &[(&str, &str)]) -> Outcome<HashMap<String, String>> {
         let declared = action["inputs"].as_object().context("inputs")?;
-        let defaults = declared.iter().map(|(name, input)| (name.clone(), input["default"].as_str().unwrap_or_default().to_owned()));
+        let defaults = declared.iter().map(|(name, input)| {
+            (name.clone(), input["default"].as_str().unwrap_or_default().to_owned())
+        });
         let mut inputs: HashMap<String, String> = defaults.collect();
         inputs.insert("releases".to_owned(), format!("file://{}", self.releases.path().display()));
         for (name, value) in given {
-            ensure!(inputs.insert((*name).to_owned(), (*value).to_owned()).is_some(), "the action has no input {name}");
+            ensure!(
+                inputs.insert((*name).to_owned(), (*value).to_owned()).is_some(),
+                "the action has no input {name}"
+            );
         }
         Ok(inputs)
     }
 
     /// As the runner starts bash. A proxy that is not there keeps everything from the web.
-    fn command(&self, step: &Value, inputs: &HashMap<String, String>, temp: &Path) -> Outcome<Command> {
+    fn command(
+        &self,
+        step: &Value,
+        inputs: &HashMap<String, String>,
+        temp: &Path,
+    ) -> Outcome<Command> {
         ensure_eq!(step["shell"], "bash", "the shell");
         let file = temp.join("script.sh");
         fs::write(&file, script(step)?)?;
@@ -183,8 +223,16 @@ impl Runner {
         let curl = program("curl")?.parent().context("a folder")?.display().to_string();
         let path: Vec<&str> = found.lines().chain([curl.as_str(), "/usr/bin", "/bin"]).collect();
         let mut command = guarded("bash");
-        command.args(["--noprofile", "--norc", "-e", "-o", "pipefail"]).arg(file).env_clear().current_dir(self.workspace.path());
-        command.env("PATH", path.join(":")).env("HOME", temp).env("RUNNER_TEMP", temp).env("https_proxy", "http://127.0.0.1:9");
+        command
+            .args(["--noprofile", "--norc", "-e", "-o", "pipefail"])
+            .arg(file)
+            .env_clear()
+            .current_dir(self.workspace.path());
+        command
+            .env("PATH", path.join(":"))
+            .env("HOME", temp)
+            .env("RUNNER_TEMP", temp)
+            .env("https_proxy", "http://127.0.0.1:9");
         command.env("GITHUB_PATH", temp.join("path")).env("GITHUB_OUTPUT", temp.join("output"));
         for (name, value) in step["env"].as_object().into_iter().flatten() {
             command.env(name, evaluated(value.as_str().context("text")?, inputs)?);
@@ -196,10 +244,15 @@ impl Runner {
 impl Ended {
     /// The rules of the findings.
     fn rules(&self) -> Outcome<Vec<String>> {
-        let sarif: Value = serde_json::from_slice(&fs::read(self.sarif.as_ref().context("a file with findings")?)?)?;
+        let sarif: Value = serde_json::from_slice(&fs::read(
+            self.sarif.as_ref().context("a file with findings")?,
+        )?)?;
         ensure_eq!(sarif["version"], "2.1.0", "the version of SARIF");
         let results = sarif["runs"][0]["results"].as_array().context("results")?;
-        Ok(results.iter().filter_map(|result| result["ruleId"].as_str().map(str::to_owned)).collect())
+        Ok(results
+            .iter()
+            .filter_map(|result| result["ruleId"].as_str().map(str::to_owned))
+            .collect())
     }
 }
 
@@ -220,7 +273,9 @@ fn script(step: &Value) -> Outcome<&str> {
 fn evaluated<'a>(expression: &str, inputs: &'a HashMap<String, String>) -> Outcome<&'a str> {
     let name = expression.strip_prefix("${{ inputs.").and_then(|rest| rest.strip_suffix(" }}"));
     let value = name.and_then(|name| inputs.get(name));
-    value.map(String::as_str).with_context(|| format!("`{expression}` is not an input of the action"))
+    value
+        .map(String::as_str)
+        .with_context(|| format!("`{expression}` is not an input of the action"))
 }
 
 fn is_due(step: &Value, inputs: &HashMap<String, String>, is_success: bool) -> Outcome<bool> {

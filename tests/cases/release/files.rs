@@ -6,7 +6,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use laststream_release::{CHECKSUMS, PLUGIN, Platform, VERSION, command_image, module_image, program_archive, sbom_file, shell_archive};
+use laststream_release::{
+    CHECKSUMS, PLUGIN, Platform, VERSION, command_image, module_image, program_archive, sbom_file,
+    shell_archive,
+};
 use serde_json::Value;
 
 use super::{FILES, Release, run, unpacked};
@@ -28,11 +31,19 @@ fn checksums_cover_every_file() -> Outcome {
     let release = Release::get()?;
     run(guarded("sha256sum").args(["--check", "--strict", CHECKSUMS]).current_dir(release.path()))?;
     let mut expected: BTreeSet<String> = Platform::ALL.map(program_archive).into();
-    expected.extend([command_image(), module_image(), shell_archive(), sbom_file(), PLUGIN.to_owned()]);
+    expected.extend([
+        command_image(),
+        module_image(),
+        shell_archive(),
+        sbom_file(),
+        PLUGIN.to_owned(),
+    ]);
     let text = String::from_utf8(release.read(CHECKSUMS)?)?;
-    let named: BTreeSet<String> = text.lines().filter_map(|line| Some(line.split_once("  ")?.1.to_owned())).collect();
+    let named: BTreeSet<String> =
+        text.lines().filter_map(|line| Some(line.split_once("  ")?.1.to_owned())).collect();
     ensure_eq!(named, expected, "files with a checksum");
-    let there: BTreeSet<String> = names(release.path())?.into_iter().filter(|name| name != CHECKSUMS).collect();
+    let there: BTreeSet<String> =
+        names(release.path())?.into_iter().filter(|name| name != CHECKSUMS).collect();
     ensure_eq!(there, expected, "files in the folder");
     Ok(())
 }
@@ -49,20 +60,38 @@ fn programs_run_from_their_archives() -> Outcome {
     let release = Release::get()?;
     for platform in Platform::ALL {
         let folder = unpacked(&release.file(&program_archive(platform)))?;
-        ensure_eq!(names(folder.path())?, ["LICENSE", "laststream"], "files of {}", platform.target());
+        ensure_eq!(
+            names(folder.path())?,
+            ["LICENSE", "laststream"],
+            "files of {}",
+            platform.target()
+        );
         let program = folder.path().join("laststream");
-        ensure_eq!(fs::metadata(&program)?.permissions().mode() & 0o777, 0o755, "permissions of {}", platform.target());
-        ensure!(is_for(platform, &fs::read(&program)?), "the program is not for {}", platform.target());
+        ensure_eq!(
+            fs::metadata(&program)?.permissions().mode() & 0o777,
+            0o755,
+            "permissions of {}",
+            platform.target()
+        );
+        ensure!(
+            is_for(platform, &fs::read(&program)?),
+            "the program is not for {}",
+            platform.target()
+        );
         if platform.target().starts_with(std::env::consts::ARCH) {
             let output = run(guarded(&program).arg("version"))?;
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            ensure!(text.starts_with(&format!("laststream     {VERSION}\n")), "`laststream version` prints {text}");
+            ensure!(
+                text.starts_with(&format!("laststream     {VERSION}\n")),
+                "`laststream version` prints {text}"
+            );
         }
     }
     Ok(())
 }
 
-/// By the machine in the head of an ELF file; the scripts that stand for programs name their target.
+/// By the machine in the head of an ELF file; the scripts that stand for programs name their
+/// target.
 fn is_for(platform: Platform, program: &[u8]) -> bool {
     let machine: u16 = match platform {
         Platform::Amd64 => 62,
@@ -78,10 +107,16 @@ fn completions_and_manual_pages_are_complete() -> Outcome {
     let release = Release::get()?;
     let folder = unpacked(&release.file(&shell_archive()))?;
     let shells = names(&folder.path().join("completions"))?;
-    ensure_eq!(shells, ["_laststream", "_laststream.ps1", "laststream.bash", "laststream.elv", "laststream.fish"], "completions");
+    ensure_eq!(
+        shells,
+        ["_laststream", "_laststream.ps1", "laststream.bash", "laststream.elv", "laststream.fish"],
+        "completions"
+    );
     run(guarded("bash").arg("-n").arg(folder.path().join("completions/laststream.bash")))?;
     let pages = folder.path().join("man/man1");
-    for page in ["laststream.1", "laststream-lint.1", "laststream-render.1", "laststream-config-check.1"] {
+    for page in
+        ["laststream.1", "laststream-lint.1", "laststream-render.1", "laststream-config-check.1"]
+    {
         let text = fs::read_to_string(pages.join(page)).with_context(|| page.to_owned())?;
         ensure!(text.contains(".TH laststream"), "{page} is no manual page");
     }
@@ -94,7 +129,10 @@ fn the_bill_of_materials_is_about_no_machine() -> Outcome {
     let bytes = release.read(&sbom_file())?;
     let sbom: Value = serde_json::from_slice(&bytes)?;
     ensure_eq!(sbom["bomFormat"], "CycloneDX", "the format");
-    ensure!(sbom["serialNumber"].is_null() && sbom["metadata"]["timestamp"].is_null(), "a number or a time is in it");
+    ensure!(
+        sbom["serialNumber"].is_null() && sbom["metadata"]["timestamp"].is_null(),
+        "a number or a time is in it"
+    );
     let text = String::from_utf8(bytes)?;
     for path in [env!("CARGO_MANIFEST_DIR"), &std::env::var("HOME")?, "path+file"] {
         ensure!(!text.contains(path), "`{path}` is in the bill of materials");
@@ -102,11 +140,18 @@ fn the_bill_of_materials_is_about_no_machine() -> Outcome {
     if std::env::var_os(FILES).is_none() {
         return Ok(());
     }
-    let listed: BTreeSet<&str> =
-        sbom["components"].as_array().context("components")?.iter().filter_map(|one| one["purl"].as_str()).collect();
+    let listed: BTreeSet<&str> = sbom["components"]
+        .as_array()
+        .context("components")?
+        .iter()
+        .filter_map(|one| one["purl"].as_str())
+        .collect();
     for platform in Platform::ALL {
         for package in packages(platform)? {
-            ensure!(listed.contains(package.as_str()), "{package} is in a program but not in the bill of materials");
+            ensure!(
+                listed.contains(package.as_str()),
+                "{package} is in a program but not in the bill of materials"
+            );
         }
     }
     Ok(())
@@ -115,12 +160,23 @@ fn the_bill_of_materials_is_about_no_machine() -> Outcome {
 /// Those from the registry that cargo compiles into the program, as package URLs.
 fn packages(platform: Platform) -> Outcome<Vec<String>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["tree", "--offline", "--locked", "--package", "laststream", "--target", platform.target()]);
-    cargo.args(["--edges", "normal", "--prefix", "none", "--format", "{p}"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    cargo.args([
+        "tree",
+        "--offline",
+        "--locked",
+        "--package",
+        "laststream",
+        "--target",
+        platform.target(),
+    ]);
+    cargo
+        .args(["--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
     let text = String::from_utf8(run(&mut cargo)?.stdout)?;
     let packages = text.lines().filter(|line| !line.contains('/'));
-    let urls =
-        packages.filter_map(|line| line.split(" (").next()?.split_once(" v")).map(|(name, version)| format!("pkg:cargo/{name}@{version}"));
+    let urls = packages
+        .filter_map(|line| line.split(" (").next()?.split_once(" v"))
+        .map(|(name, version)| format!("pkg:cargo/{name}@{version}"));
     let urls: Vec<String> = urls.collect();
     ensure!(urls.len() > 50, "cargo tree shows {urls:?} only");
     Ok(urls)
@@ -129,7 +185,9 @@ fn packages(platform: Platform) -> Outcome<Vec<String>> {
 /// The names of what is in a folder, sorted.
 fn names(folder: &Path) -> Outcome<Vec<String>> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut names: Vec<String> = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect::<Outcome<_>>()?;
+    let mut names: Vec<String> = entries
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<Outcome<_>>()?;
     names.sort();
     Ok(names)
 }

@@ -44,9 +44,17 @@ fn lint_looks_at_all_files_of_the_folder() -> Outcome {
 }
 
 fn stale_files_are_found() -> Outcome {
-    let user = User::new("laststream-render-check", &["--policy", "policy.yaml", "--check", "deploy"])?;
+    let user =
+        User::new("laststream-render-check", &["--policy", "policy.yaml", "--check", "deploy"])?;
     user.file("policy.yaml", POLICY)?;
-    run(user.command(command_line::binary()?).args(["render", "all", "--policy", "policy.yaml", "--output", "deploy"]))?;
+    run(user.command(command_line::binary()?).args([
+        "render",
+        "all",
+        "--policy",
+        "policy.yaml",
+        "--output",
+        "deploy",
+    ]))?;
     user.git(&["add", "."])?;
     user.expect_pass()?;
     user.file("deploy/envoyfilter.yaml", GOOD)?;
@@ -87,7 +95,12 @@ impl User {
     fn publish_hooks(&self) -> Outcome {
         let hooks = self.folder.path().join("hooks");
         fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(HOOKS), hooks.join(HOOKS))?;
-        for arguments in [&["init", "--quiet"][..], &["add", "."], &["commit", "--quiet", "--message", "hooks"], &["tag", TAG]] {
+        for arguments in [
+            &["init", "--quiet"][..],
+            &["add", "."],
+            &["commit", "--quiet", "--message", "hooks"],
+            &["tag", TAG],
+        ] {
             run(self.command(Path::new("git")).current_dir(&hooks).args(arguments))?;
         }
         Ok(())
@@ -113,24 +126,39 @@ impl User {
 
     fn expect_failure(&self, reason: &str) -> Outcome {
         let (is_success, log) = self.pre_commit()?;
-        ensure!(!is_success && log.contains("Failed") && log.contains(reason), "`{reason}` is not in {log}");
+        ensure!(
+            !is_success && log.contains("Failed") && log.contains(reason),
+            "`{reason}` is not in {log}"
+        );
         Ok(())
     }
 
     /// Runs the hook for what is added.
     fn pre_commit(&self) -> Outcome<(bool, String)> {
-        let output = self.command(&program("pre-commit")?).args(["run", "--color", "never"]).output()?;
-        let log = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let output =
+            self.command(&program("pre-commit")?).args(["run", "--color", "never"]).output()?;
+        let log = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
         Ok((output.status.success(), log))
     }
 
     /// In the user's repository, with nothing of this machine's settings.
     fn command(&self, program: &Path) -> Command {
         let mut command = guarded(program);
-        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.folder.path().join("bin").display());
-        command.env_clear().current_dir(self.folder.path().join("work")).env("PATH", path).env("HOME", self.folder.path());
+        let path =
+            format!("{}:/usr/local/bin:/usr/bin:/bin", self.folder.path().join("bin").display());
+        command
+            .env_clear()
+            .current_dir(self.folder.path().join("work"))
+            .env("PATH", path)
+            .env("HOME", self.folder.path());
         for role in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{role}_NAME"), "user").env(format!("GIT_{role}_EMAIL"), "user@example.com");
+            command
+                .env(format!("GIT_{role}_NAME"), "user")
+                .env(format!("GIT_{role}_EMAIL"), "user@example.com");
         }
         command
     }

@@ -34,18 +34,32 @@ fn every_platform_gets_its_program() -> Outcome {
         let folder = tempfile::tempdir()?;
         let options = ["--override-os", "linux", "--override-arch", platform.architecture()];
         let to = format!("dir:{}", folder.path().display());
-        run(guarded(program("skopeo")?).args(options).args(["copy", "--insecure-policy", PLAIN, &image, &to]))?;
-        let manifest: Value = serde_json::from_slice(&fs::read(folder.path().join("manifest.json"))?)?;
-        let config: Value = serde_json::from_slice(&fs::read(blob(folder.path(), &manifest["config"])?)?)?;
+        run(guarded(program("skopeo")?).args(options).args([
+            "copy",
+            "--insecure-policy",
+            PLAIN,
+            &image,
+            &to,
+        ]))?;
+        let manifest: Value =
+            serde_json::from_slice(&fs::read(folder.path().join("manifest.json"))?)?;
+        let config: Value =
+            serde_json::from_slice(&fs::read(blob(folder.path(), &manifest["config"])?)?)?;
         ensure_eq!(config["architecture"], platform.architecture(), "the architecture");
         ensure_eq!(config["config"]["Entrypoint"], json!(["/laststream"]), "the entry point");
         ensure_eq!(config["config"]["User"], "65532:65532", "the user");
         let root = unpacked(&blob(folder.path(), &manifest["layers"][0])?)?;
         let archive = unpacked(&release.file(&program_archive(platform)))?;
-        let same = fs::read(root.path().join("laststream"))? == fs::read(archive.path().join("laststream"))?;
-        ensure!(same, "the image for {} has another program than the archive", platform.architecture());
+        let same = fs::read(root.path().join("laststream"))?
+            == fs::read(archive.path().join("laststream"))?;
+        ensure!(
+            same,
+            "the image for {} has another program than the archive",
+            platform.architecture()
+        );
         let certificates = fs::read(root.path().join("etc/ssl/certs/ca-certificates.crt"))?;
-        let certificates: Vec<_> = CertificateDer::pem_slice_iter(&certificates).collect::<Result<_, _>>()?;
+        let certificates: Vec<_> =
+            CertificateDer::pem_slice_iter(&certificates).collect::<Result<_, _>>()?;
         ensure!(certificates.len() > 100, "only {} certificate authorities", certificates.len());
     }
     Ok(())
@@ -57,8 +71,14 @@ fn the_index_names_both_platforms() -> Outcome {
     let source = format!("oci:{}:{VERSION}", layout.path().display());
     let output = run(guarded(program("skopeo")?).args(["inspect", "--raw", &source]))?;
     let index: Value = serde_json::from_slice(&output.stdout)?;
-    let platforms: Vec<&Value> = index["manifests"].as_array().context("manifests")?.iter().map(|entry| &entry["platform"]).collect();
-    let expected = ["amd64", "arm64"].map(|architecture| json!({ "architecture": architecture, "os": "linux" }));
+    let platforms: Vec<&Value> = index["manifests"]
+        .as_array()
+        .context("manifests")?
+        .iter()
+        .map(|entry| &entry["platform"])
+        .collect();
+    let expected = ["amd64", "arm64"]
+        .map(|architecture| json!({ "architecture": architecture, "os": "linux" }));
     ensure_eq!(platforms, expected.iter().collect::<Vec<_>>(), "platforms");
     ensure_eq!(index["annotations"]["org.opencontainers.image.version"], VERSION, "the version");
     Ok(())
@@ -82,11 +102,22 @@ fn the_module_has_the_digest_of_push() -> Outcome {
 fn publish(layout: &Path, image: &str) -> Outcome {
     let layout = unpacked(layout)?;
     let source = format!("oci:{}:{VERSION}", layout.path().display());
-    run(guarded(program("skopeo")?).args(["copy", "--insecure-policy", "--all", "--dest-tls-verify=false", &source, image])).map(drop)
+    run(guarded(program("skopeo")?).args([
+        "copy",
+        "--insecure-policy",
+        "--all",
+        "--dest-tls-verify=false",
+        &source,
+        image,
+    ]))
+    .map(drop)
 }
 
 /// The file of a blob in what skopeo's `dir:` wrote.
 fn blob(folder: &Path, descriptor: &Value) -> Outcome<PathBuf> {
-    let digest = descriptor["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:")).context("a digest")?;
+    let digest = descriptor["digest"]
+        .as_str()
+        .and_then(|digest| digest.strip_prefix("sha256:"))
+        .context("a digest")?;
     Ok(folder.join(digest))
 }

@@ -27,10 +27,14 @@ fn the_manifest_keeps_krews_rules() -> Outcome {
     ensure_eq!(plugin["metadata"]["name"], "laststream", "the name, which is also the file's");
     let spec = &plugin["spec"];
     let short = spec["shortDescription"].as_str().context("a short description")?;
-    ensure!(!short.is_empty() && short.len() < 50 && !short.contains('\n'), "the short description is `{short}`");
+    ensure!(
+        !short.is_empty() && short.len() < 50 && !short.contains('\n'),
+        "the short description is `{short}`"
+    );
     ensure_eq!(spec["version"], format!("v{VERSION}"), "the version, with a v");
     let known = ["version", "homepage", "shortDescription", "description", "caveats", "platforms"];
-    let unknown = spec.as_object().context("a spec")?.keys().find(|key| !known.contains(&key.as_str()));
+    let unknown =
+        spec.as_object().context("a spec")?.keys().find(|key| !known.contains(&key.as_str()));
     ensure!(unknown.is_none(), "krew does not know {unknown:?}");
     let platforms = spec["platforms"].as_array().context("platforms")?;
     ensure_eq!(platforms.len(), Platform::ALL.len(), "platforms");
@@ -46,7 +50,10 @@ fn check_platform(release: &Release, platform: Platform, entry: &Value) -> Outco
     ensure_eq!(entry["selector"], labels, "the selector");
     let uri = entry["uri"].as_str().context("a uri")?;
     let archive = program_archive(platform);
-    ensure!(uri.starts_with("https://") && uri.ends_with(&format!("/v{VERSION}/{archive}")), "the uri is {uri}");
+    ensure!(
+        uri.starts_with("https://") && uri.ends_with(&format!("/v{VERSION}/{archive}")),
+        "the uri is {uri}"
+    );
     let digest = sha256(&release.read(&archive)?);
     ensure_eq!(entry["sha256"].as_str(), digest.strip_prefix("sha256:"), "the checksum");
     let folder = unpacked(&release.file(&archive))?;
@@ -58,7 +65,10 @@ fn check_platform(release: &Release, platform: Platform, entry: &Value) -> Outco
         ensure_eq!(file["to"], ".", "to");
         installed.insert(from);
     }
-    ensure!(entry["bin"].as_str().is_some_and(|bin| installed.contains(bin)), "`bin` is not among {installed:?}");
+    ensure!(
+        entry["bin"].as_str().is_some_and(|bin| installed.contains(bin)),
+        "`bin` is not among {installed:?}"
+    );
     Ok(())
 }
 
@@ -68,7 +78,11 @@ fn kubectl_runs_the_plugin() -> Outcome {
     let folder = unpacked(&release.file(&program_archive(Platform::Amd64)))?;
     symlink(folder.path().join("laststream"), folder.path().join("kubectl-laststream"))?;
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH")?);
-    let output = run(guarded(program("kubectl")?).args(["laststream", "version"]).env("PATH", path))?;
-    ensure!(String::from_utf8_lossy(&output.stdout).contains(VERSION), "kubectl laststream version: {output:?}");
+    let output =
+        run(guarded(program("kubectl")?).args(["laststream", "version"]).env("PATH", path))?;
+    ensure!(
+        String::from_utf8_lossy(&output.stdout).contains(VERSION),
+        "kubectl laststream version: {output:?}"
+    );
     Ok(())
 }

@@ -18,7 +18,10 @@ pub(super) async fn with_a_witness() -> Outcome {
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     let policy = stage.gateway_policy("");
     let rendered = stage.render(&["proxy-config"], &policy)?;
-    ensure!(rendered.contains(&format!("{}: \"{}\"", WITNESS.0, WITNESS.1)), "what is rendered: {rendered}");
+    ensure!(
+        rendered.contains(&format!("{}: \"{}\"", WITNESS.0, WITNESS.1)),
+        "what is rendered: {rendered}"
+    );
     let agent = stage.gateway(&[WITNESS]).await?;
     stage.answers(200).await?;
     taken_away(&stage, &agent, &policy).await?;
@@ -26,7 +29,10 @@ pub(super) async fn with_a_witness() -> Outcome {
     let held = hold(&stage).await?;
     stage.put(&policy).await?;
     let status = stage.status_with("count", "partial").await?;
-    ensure!(status["envoy_active"].as_u64().is_some_and(|active| active >= HELD as u64), "Envoy's own count: {status}");
+    ensure!(
+        status["envoy_active"].as_u64().is_some_and(|active| active >= HELD as u64),
+        "Envoy's own count: {status}"
+    );
     stage.drain().await?;
     sleep(LONGER_THAN_QUIET).await;
     let status = stage.status().await?;
@@ -46,7 +52,8 @@ pub(super) async fn with_a_witness() -> Outcome {
 pub(super) async fn without_a_witness() -> Outcome {
     let stage = Stage::new("m4b-blind").await?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
-    let policy = stage.gateway_policy("drain: {deadline: 6s, grace_period: 20s, finish: nothing}\n");
+    let policy =
+        stage.gateway_policy("drain: {deadline: 6s, grace_period: 20s, finish: nothing}\n");
     let _agent = stage.gateway(&[]).await?;
     stage.answers(200).await?;
     let held = hold(&stage).await?;
@@ -61,7 +68,10 @@ pub(super) async fn without_a_witness() -> Outcome {
     row(
         "M4b",
         "the same without the annotation",
-        format!("held until the deadline: expired, not drained (“{}”)", status["reason"].as_str().unwrap_or_default()),
+        format!(
+            "held until the deadline: expired, not drained (“{}”)",
+            status["reason"].as_str().unwrap_or_default()
+        ),
     );
     stage.nothing_refused()
 }
@@ -71,7 +81,11 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
     let before = hold(stage).await?;
     stage.put(policy).await?;
     stage.status_with("count", "partial").await?;
-    ensure_eq!(agent.stat(IN_FLIGHT).await?.unwrap_or(0), 0, "those that began before are counted by nobody");
+    ensure_eq!(
+        agent.stat(IN_FLIGHT).await?.unwrap_or(0),
+        0,
+        "those that began before are counted by nobody"
+    );
     stage.answered(before).await?;
     stage.status_with("count", "exact").await?;
     let counted = hold(stage).await?;
@@ -80,7 +94,12 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
         Ok(())
     })
     .await?;
-    stage.world.cluster.kubectl(&["delete", "envoyfilter", "--namespace", stage.name, "laststream"]).await?.expect(0)?;
+    stage
+        .world
+        .cluster
+        .kubectl(&["delete", "envoyfilter", "--namespace", stage.name, "laststream"])
+        .await?
+        .expect(0)?;
     wait_for(SOON, "the gate to go", async || {
         ensure!(stage.status().await.is_err(), "it answers still");
         Ok(())
@@ -91,7 +110,10 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
     row(
         "M4b",
         "put on a busy gateway, and deleted again",
-        format!("{HELD} requests over each change, all 200; while the old ones ran the gate said `partial`, after them `exact`"),
+        format!(
+            "{HELD} requests over each change, all 200; while the old ones ran the gate said \
+                `partial`, after them `exact`"
+        ),
     );
     Ok(())
 }

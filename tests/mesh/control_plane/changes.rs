@@ -1,4 +1,5 @@
-//! M3: changes of the policy and of the module under load, by applying again what was rendered again.
+//! M3: changes of the policy and of the module under load, by applying again what was rendered
+//! again.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,14 +56,19 @@ pub(super) async fn under_load() -> Outcome {
     let all = held.len() as u64;
     stage.answered(held).await?;
     counted(&agent, 0).await?;
-    ensure_eq!(agent.stat(BEGUN).await?, Some(begun + requests + all), "begun: not one request went by uncounted");
+    ensure_eq!(
+        agent.stat(BEGUN).await?,
+        Some(begun + requests + all),
+        "begun: not one request went by uncounted"
+    );
     stage.nothing_refused()?;
     let slowest = took.iter().max().copied().unwrap_or_default();
     row(
         "M3",
         "5 changes by `render | kubectl apply`, policy and module, under load",
         format!(
-            "{requests} requests, all 200, all counted; in flight exact after each (up to {all} held through all of them); no listener replaced; a change took at most {:.1} s",
+            "{requests} requests, all 200, all counted; in flight exact after each (up to {all} \
+                held through all of them); no listener replaced; a change took at most {:.1} s",
             slowest.as_secs_f32()
         ),
     );
@@ -91,8 +97,12 @@ fn other_module(stage: &Stage) -> Outcome<String> {
 
 async fn taken(agent: &Agent, change: u32) -> Outcome {
     wait_for(SOON, "the change", async || {
-        let modules = agent.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?.text();
-        ensure!(modules.contains(&format!("/change-{change}\\\"")), "change {change} has not arrived");
+        let modules =
+            agent.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?.text();
+        ensure!(
+            modules.contains(&format!("/change-{change}\\\"")),
+            "change {change} has not arrived"
+        );
         Ok(())
     })
     .await
@@ -115,13 +125,20 @@ async fn counted(agent: &Agent, held: usize) -> Outcome {
 /// What Envoy says of its listeners.
 async fn listeners(agent: &Agent) -> Outcome<Vec<Option<u64>>> {
     let mut all = Vec::new();
-    for name in ["listener_added", "listener_modified", "listener_removed", "listener_in_place_updated", "listener_create_success"] {
+    for name in [
+        "listener_added",
+        "listener_modified",
+        "listener_removed",
+        "listener_in_place_updated",
+        "listener_create_success",
+    ] {
         all.push(agent.stat(&format!("listener_manager.{name}")).await?);
     }
     Ok(all)
 }
 
-/// Requests on keep-alive connections, one after the other, until it ends. The first failure is what it ends with.
+/// Requests on keep-alive connections, one after the other, until it ends. The first failure is
+/// what it ends with.
 struct Load {
     clients: JoinSet<Outcome>,
     shared: Arc<Shared>,
@@ -152,7 +169,11 @@ impl Load {
     async fn pause(&self, what: impl AsyncFn() -> Outcome) -> Outcome {
         self.shared.paused.store(true, Ordering::Release);
         wait_for(SOON, "the load to pause", async || {
-            ensure_eq!(self.shared.waiting.load(Ordering::Acquire), CLIENTS as u64, "clients that wait");
+            ensure_eq!(
+                self.shared.waiting.load(Ordering::Acquire),
+                CLIENTS as u64,
+                "clients that wait"
+            );
             Ok(())
         })
         .await?;

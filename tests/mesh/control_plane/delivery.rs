@@ -17,11 +17,16 @@ const KNOWN_WARNING: &str = "EnvoyFilter exposes internal implementation details
 
 pub(super) async fn gateway() -> Outcome {
     let stage = Stage::new("m1-gateway").await?;
-    let policy = stage.gateway_policy("forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}\n");
+    let policy = stage
+        .gateway_policy("forwarded_proto: {presets: [aws_alb], trust: {peers: [127.0.0.0/8]}}\n");
     let rendered = stage.render(&["envoyfilter"], &policy)?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     let warnings = accepted(&stage, &rendered).await?;
-    row("M1", "gateway: strict dry run, `istioctl validate`, `analyze`, `laststream lint`", warnings);
+    row(
+        "M1",
+        "gateway: strict dry run, `istioctl validate`, `analyze`, `laststream lint`",
+        warnings,
+    );
     stage.put(&policy).await?;
     let agent = stage.gateway(&[]).await?;
     stage.answers(200).await?;
@@ -36,24 +41,34 @@ pub(super) async fn sidecar() -> Outcome {
     stage.apply(&sidecar_objects(&stage, out)).await?;
     let (name, gate, module) = (stage.name, stage.gate, &stage.world.module);
     let policy = format!(
-        "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\nmodule: {module}\ngate: {{port: {gate}}}\n\
+        "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\nmodule: \
+            {module}\ngate: {{port: {gate}}}\n\
          drain: {{wait_for_app: {{cluster: \"inbound|{}||\"}}}}\n",
         stage.port
     );
     let rendered = stage.render(&["envoyfilter"], &policy)?;
     let warnings = accepted(&stage, &rendered).await?;
-    row("M1", "sidecar: strict dry run, `istioctl validate`, `analyze`, `laststream lint`", warnings);
+    row(
+        "M1",
+        "sidecar: strict dry run, `istioctl validate`, `analyze`, `laststream lint`",
+        warnings,
+    );
     stage.put(&policy).await?;
-    let agent = stage.proxy(&Proxy { labels: &[("app", name)], sidecar: true, ..Proxy::default() }).await?;
+    let agent =
+        stage.proxy(&Proxy { labels: &[("app", name)], sidecar: true, ..Proxy::default() }).await?;
     stage.answers(200).await?;
     counts_one(&stage, &agent, "inbound").await?;
     let outbound = Stage { port: out, ..stage };
-    wait_for(SOON, "the outbound listener", async || outbound.get("/").await?.expect(200).map(drop)).await?;
+    wait_for(SOON, "the outbound listener", async || {
+        outbound.get("/").await?.expect(200).map(drop)
+    })
+    .await?;
     counts_one(&outbound, &agent, "outbound").await?;
     outbound.nothing_refused()
 }
 
-/// A sidecar whose ports are captured by nobody: it listens for the app's callers, and for the app's calls.
+/// A sidecar whose ports are captured by nobody: it listens for the app's callers, and for the
+/// app's calls.
 fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value> {
     let app = stage.upstream.h1().port();
     let host = format!("app.{}.test", stage.name);
@@ -80,24 +95,37 @@ fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value> {
             json!({ "workloadSelector": selector, "ingress": [ingress], "egress": [egress] }),
         ),
         stage.object("networking", "ServiceEntry", "called", called),
-        stage.object("security", "PeerAuthentication", "plain", json!({ "mtls": { "mode": "DISABLE" } })),
+        stage.object(
+            "security",
+            "PeerAuthentication",
+            "plain",
+            json!({ "mtls": { "mode": "DISABLE" } }),
+        ),
     ]
 }
 
 /// By everybody who looks at manifests; gives the warnings that are left.
 async fn accepted(stage: &Stage, rendered: &str) -> Outcome<String> {
     let world = stage.world;
-    world.cluster.kubectl_with(&["apply", "--dry-run=server", "--validate=strict", "-f", "-"], rendered).await?.expect(0)?;
+    world
+        .cluster
+        .kubectl_with(&["apply", "--dry-run=server", "--validate=strict", "-f", "-"], rendered)
+        .await?
+        .expect(0)?;
     let file = stage.user.file("rendered.yaml", rendered)?;
     let file = file.to_str().context("a path")?;
     let validated = world.istio.istioctl(&["validate", "-f", file], "").await?.expect(0)?;
-    let analyzed = world.istio.istioctl(&["analyze", "--namespace", stage.name, file], "").await?.expect(0)?;
-    let said = [&validated.stderr, &analyzed.stdout].map(|text| text.lines().filter(|line| line.contains("EnvoyFilter")));
-    let unknown: Vec<&str> = said.into_iter().flatten().filter(|line| !line.contains(KNOWN_WARNING)).collect();
+    let analyzed =
+        world.istio.istioctl(&["analyze", "--namespace", stage.name, file], "").await?.expect(0)?;
+    let said = [&validated.stderr, &analyzed.stdout]
+        .map(|text| text.lines().filter(|line| line.contains("EnvoyFilter")));
+    let unknown: Vec<&str> =
+        said.into_iter().flatten().filter(|line| !line.contains(KNOWN_WARNING)).collect();
     ensure!(unknown.is_empty(), "istioctl: {unknown:#?}");
     let linted = stage.laststream(&["lint", file], "")?.expect(0)?;
     ensure!(linted.stdout.is_empty(), "lint: {}", linted.stdout);
-    Ok("accepted by all; `istioctl` warns that it is an EnvoyFilter, no more; `lint` finds nothing".into())
+    Ok("accepted by all; `istioctl` warns that it is an EnvoyFilter, no more; `lint` finds nothing"
+        .into())
 }
 
 /// One request in flight is one in the gauge, wherever it is read, and in the gate.
@@ -108,7 +136,11 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
     stage.upstream.wait_held(scope, 1, SOON).await?;
     for (name, address) in [("Envoy's", agent.prometheus()), ("the agent's", agent.agent())] {
         let read = async || {
-            let text = once(address, &Request::get("/stats/prometheus").header("connection", "close")).await?.expect(200)?.text();
+            let text =
+                once(address, &Request::get("/stats/prometheus").header("connection", "close"))
+                    .await?
+                    .expect(200)?
+                    .text();
             let seen = metric(&text, &gauge).with_context(|| format!("no {gauge}"))?;
             ensure_eq!(seen, 1, "{gauge} on {name} port");
             Ok(())
@@ -117,7 +149,10 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
     }
     // Istio's statistics as they are by default.
     let status = stage.status_with("count", "assumed").await?;
-    ensure!(status["advice"].as_str().is_some_and(|advice| advice.contains("statsInclusionSuffixes")), "{status}");
+    ensure!(
+        status["advice"].as_str().is_some_and(|advice| advice.contains("statsInclusionSuffixes")),
+        "{status}"
+    );
     ensure_eq!(status["state"], "serving", "{status}");
     stage.upstream.release(scope);
     client.response("GET").await?.expect(200)?;
@@ -129,7 +164,10 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
     row(
         "M1",
         format!("{scope}: one request in flight"),
-        format!("`{gauge}` 1 on both Prometheus ports, 0 after it; the gate: serving, assumed, with the annotation as advice"),
+        format!(
+            "`{gauge}` 1 on both Prometheus ports, 0 after it; the gate: serving, assumed, with \
+                the annotation as advice"
+        ),
     );
     Ok(())
 }
@@ -138,8 +176,14 @@ async fn counts_one(stage: &Stage, agent: &Agent, scope: &str) -> Outcome {
 fn fetched_by_digest(stage: &Stage) -> Outcome {
     let wanted = format!("GET /v2/mesh/laststream/manifests/{}", stage.world.digest);
     let log = stage.world.registry.log();
-    let fetch = log.lines().find(|line| line.contains(&wanted) && line.contains("go-containerregistry"));
+    let fetch =
+        log.lines().find(|line| line.contains(&wanted) && line.contains("go-containerregistry"));
     fetch.with_context(|| format!("nobody asked the registry for {wanted}"))?;
-    row("M1", "who fetched the module", "Istio's agent, by the manifest's digest, from the registry that `laststream push` pushed to");
+    row(
+        "M1",
+        "who fetched the module",
+        "Istio's agent, by the manifest's digest, from the registry that `laststream push` pushed \
+            to",
+    );
     Ok(())
 }

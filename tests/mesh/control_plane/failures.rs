@@ -1,5 +1,6 @@
-//! M4: what goes wrong with the module on its way, and what is wrong with the resource. Requests pass, as the rendered failure policy wants
-//! it, and no drain ends by mistake. What can be seen in the files, `lint` names beforehand.
+//! M4: what goes wrong with the module on its way, and what is wrong with the resource. Requests
+//! pass, as the rendered failure policy wants it, and no drain ends by mistake. What can be seen in
+//! the files, `lint` names beforehand.
 
 use serde_json::json;
 use tokio::net::TcpSocket;
@@ -31,19 +32,29 @@ pub(super) async fn no_registry_at_start() -> Outcome {
     drop(registry);
     // Who renders while it is away is told so.
     let file = stage.user.file("late.yaml", &policy)?;
-    stage.laststream(&["render", "envoyfilter", "--policy", file.to_str().context("a path")?], "")?.expect(2)?;
-    let agent =
-        stage.proxy(&Proxy { labels: &[("istio", stage.name)], annotations: &[WITNESS], registry: &name, ..Proxy::default() }).await?;
+    stage
+        .laststream(&["render", "envoyfilter", "--policy", file.to_str().context("a path")?], "")?
+        .expect(2)?;
+    let agent = stage
+        .proxy(&Proxy {
+            labels: &[("istio", stage.name)],
+            annotations: &[WITNESS],
+            registry: &name,
+            ..Proxy::default()
+        })
+        .await?;
     agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
     shut(&stage).await?;
     uncounted(&stage, &agent).await?;
-    let (_registry, policy) = own_registry(&stage, "drain: {deadline: 20s}\ncount: {long_lived: {grpc: true}}\n", &port)?;
+    let (_registry, policy) =
+        own_registry(&stage, "drain: {deadline: 20s}\ncount: {long_lived: {grpc: true}}\n", &port)?;
     stage.put(&policy).await?;
     stage.status_with("count", "exact").await?;
     row(
         "M4",
         "registry away at the start",
-        "requests 200, uncounted; the gate answers 403 to a hook, so nothing is drained; exact with the next change after it is back",
+        "requests 200, uncounted; the gate answers 403 to a hook, so nothing is drained; exact \
+            with the next change after it is back",
     );
     stage.nothing_refused()
 }
@@ -56,21 +67,34 @@ pub(super) async fn no_registry_at_update() -> Outcome {
     stage.apply(&stage.gateway_objects(json!({}))).await?;
     let rendered = stage.put(&policy).await?;
     let agent = stage
-        .proxy(&Proxy { labels: &[("istio", stage.name)], annotations: &[WITNESS], registry: &registry.name(), ..Proxy::default() })
+        .proxy(&Proxy {
+            labels: &[("istio", stage.name)],
+            annotations: &[WITNESS],
+            registry: &registry.name(),
+            ..Proxy::default()
+        })
         .await?;
     stage.answers(200).await?;
     stage.status_with("count", "exact").await?;
     drop(registry);
     // An image that no agent has yet.
     let digest = digest_in(&rendered)?;
-    stage.world.cluster.apply(&rendered.replace(&digest, &digest.chars().rev().collect::<String>())).await?;
+    stage
+        .world
+        .cluster
+        .apply(&rendered.replace(&digest, &digest.chars().rev().collect::<String>()))
+        .await?;
     agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
     shut(&stage).await?;
     uncounted(&stage, &agent).await?;
     let (_registry, _) = own_registry(&stage, "", &port)?;
     stage.world.cluster.apply(&rendered).await?;
     stage.status_with("count", "exact").await?;
-    row("M4", "registry away at an update", "requests 200, uncounted; the gate 403; exact again with the former digest");
+    row(
+        "M4",
+        "registry away at an update",
+        "requests 200, uncounted; the gate 403; exact again with the former digest",
+    );
     stage.nothing_refused()
 }
 
@@ -86,7 +110,10 @@ pub(super) async fn wrong_checksums() -> Outcome {
     let digest = digest_in(&rendered)?;
     let (counter, gate) = rendered.split_once(GATE_PART).context("no part of the gate")?;
 
-    let nowhere = format!("{}{GATE_PART}{gate}", counter.replace(&digest, &digest.chars().rev().collect::<String>()));
+    let nowhere = format!(
+        "{}{GATE_PART}{gate}",
+        counter.replace(&digest, &digest.chars().rev().collect::<String>())
+    );
     stage.world.cluster.apply(&nowhere).await?;
     agent.wait_for_log("cannot fetch Wasm module", SOON).await?;
     stage.status_with("count", "unknown").await?;
@@ -103,7 +130,9 @@ pub(super) async fn wrong_checksums() -> Outcome {
     let checksum = module.trim_start_matches("sha256:");
     // Quotes are there only around digests that YAML would take for a number.
     let written = [format!("sha256: \"{digest}\""), format!("sha256: {digest}")];
-    let counter = written.iter().fold(counter.to_owned(), |text, right| text.replace(right, &format!("sha256: \"{checksum}\"")));
+    let counter = written.iter().fold(counter.to_owned(), |text, right| {
+        text.replace(right, &format!("sha256: \"{checksum}\""))
+    });
     let wrong = format!("{counter}{GATE_PART}{gate}");
     ensure!(wrong != rendered, "nothing was replaced");
     let found = lint(&stage, &wrong)?;
@@ -123,7 +152,8 @@ pub(super) async fn wrong_checksums() -> Outcome {
     row(
         "M4",
         "the module's checksum instead of the manifest's",
-        "LS204 beforehand; “which does not match”, requests 200, the gate: `unknown`; an uncounted request holds the drain by Envoy's own count, and gets 200",
+        "LS204 beforehand; “which does not match”, requests 200, the gate: `unknown`; an uncounted \
+            request holds the drain by Envoy's own count, and gets 200",
     );
     stage.nothing_refused()
 }
@@ -141,25 +171,38 @@ pub(super) async fn two_of_one_name() -> Outcome {
     ensure!(found.contains("LS121") && found.contains("LS122"), "lint: {found}");
     stage.world.cluster.apply(&twin).await?;
     let refusal = wait_for(SOON, "a refusal", async || {
-        stage.world.istio.refusals(&format!("{0}.{0}", stage.name)).into_iter().next().context("nothing refused yet")
+        stage
+            .world
+            .istio
+            .refusals(&format!("{0}.{0}", stage.name))
+            .into_iter()
+            .next()
+            .context("nothing refused yet")
     })
     .await?;
     ensure!(refusal.to_lowercase().contains("duplicate"), "{refusal}");
     stage.get("/").await?.expect(200)?;
     stage.status_with("count", "exact").await?;
-    stage.world.cluster.kubectl(&["delete", "envoyfilter", "--namespace", stage.name, "twin"]).await?.expect(0)?;
+    stage
+        .world
+        .cluster
+        .kubectl(&["delete", "envoyfilter", "--namespace", stage.name, "twin"])
+        .await?
+        .expect(0)?;
     stage.get("/").await?.expect(200)?;
     stage.status_with("count", "exact").await?;
     row(
         "M4",
         "two EnvoyFilters with the same names inside",
-        "LS121 and LS122 beforehand; Envoy refuses the update (“duplicate”) and goes on with what it had: requests 200, exact",
+        "LS121 and LS122 beforehand; Envoy refuses the update (“duplicate”) and goes on with what \
+            it had: requests 200, exact",
     );
     Ok(())
 }
 
-/// A port of the loopback interface that stays ours while nothing listens on it: bound, and free for a registry that binds it as well.
-/// Without it the system hands the port to any connection while the registry is away.
+/// A port of the loopback interface that stays ours while nothing listens on it: bound, and free
+/// for a registry that binds it as well. Without it the system hands the port to any connection
+/// while the registry is away.
 struct Reserved(TcpSocket);
 
 impl Reserved {
@@ -175,7 +218,8 @@ impl Reserved {
     }
 }
 
-/// Requests pass, and no filter counts them. The agent's log comes before Envoy has the change, so the first tries may still be counted.
+/// Requests pass, and no filter counts them. The agent's log comes before Envoy has the change, so
+/// the first tries may still be counted.
 async fn uncounted(stage: &Stage, agent: &Agent) -> Outcome {
     wait_for(SOON, "uncounted requests", async || {
         let before = agent.stat(BEGUN).await?;
@@ -198,14 +242,25 @@ fn own_registry(stage: &Stage, more: &str, port: &Reserved) -> Outcome<(Registry
 
 /// 64 digits.
 fn digest_in(rendered: &str) -> Outcome<String> {
-    rendered.split("@sha256:").nth(1).and_then(|rest| rest.get(..64)).map(String::from).context("no digest")
+    rendered
+        .split("@sha256:")
+        .nth(1)
+        .and_then(|rest| rest.get(..64))
+        .map(String::from)
+        .context("no digest")
 }
 
-/// Without its module the gate refuses every request, so no answer of it lets a proxy stop. The gate that Envoy still has for a moment
-/// answers otherwise; a wait is asked for last, so that none is ever begun there.
+/// Without its module the gate refuses every request, so no answer of it lets a proxy stop. The
+/// gate that Envoy still has for a moment answers otherwise; a wait is asked for last, so that none
+/// is ever begun there.
 async fn shut(stage: &Stage) -> Outcome {
     for path in ["/ready", "/status", "/prestop?wait=1s"] {
-        let refused = async || once(local(stage.gate), &Request::get(path).host("localhost")).await?.expect(403).map(drop);
+        let refused = async || {
+            once(local(stage.gate), &Request::get(path).host("localhost"))
+                .await?
+                .expect(403)
+                .map(drop)
+        };
         wait_for(SOON, "a gate without its module", refused).await?;
     }
     Ok(())

@@ -12,16 +12,20 @@ use crate::support::trial::wait_for;
 const HOST: &str = "app.m5.test";
 
 pub(super) async fn by_certificate() -> Outcome {
-    let (app, trusted, stranger) = (Stage::new("m5").await?, Stage::new("m5-front").await?, Stage::new("m5-stranger").await?);
+    let (app, trusted, stranger) =
+        (Stage::new("m5").await?, Stage::new("m5-front").await?, Stage::new("m5-stranger").await?);
     let policy = format!(
-        "namespace: m5\nplacement: {{sidecar: {{selector: {{app: m5}}, directions: [inbound]}}}}\nmodule: {}\ngate: {{port: {}}}\n\
-         forwarded_proto:\n  trust: {{identities: [{{exact: spiffe://cluster.local/ns/m5-front/sa/m5-front}}]}}\n  \
+        "namespace: m5\nplacement: {{sidecar: {{selector: {{app: m5}}, directions: \
+            [inbound]}}}}\nmodule: {}\ngate: {{port: {}}}\n\
+         forwarded_proto:\n  trust: {{identities: [{{exact: \
+         spiffe://cluster.local/ns/m5-front/sa/m5-front}}]}}\n  \
          original_header: x-forwarded-proto\n  sources: [{{header: x-forwarded-proto}}]\n",
         app.world.module, app.gate
     );
     app.apply(&sidecar(&app)).await?;
     app.put(&policy).await?;
-    let sidecar = app.proxy(&Proxy { labels: &[("app", "m5")], sidecar: true, ..Proxy::default() }).await?;
+    let sidecar =
+        app.proxy(&Proxy { labels: &[("app", "m5")], sidecar: true, ..Proxy::default() }).await?;
     app.apply(&service(&app, &sidecar)).await?;
     let _proxies = (gateway(&trusted).await?, gateway(&stranger).await?);
     // Both gateways say https, each of them believes its client.
@@ -35,7 +39,8 @@ pub(super) async fn by_certificate() -> Outcome {
         "M5",
         "sidecar in strict mTLS, trust by SPIFFE identity; two gateways that say https",
         format!(
-            "the trusted one is believed (https and http); the other is not (the app sees {through_stranger}, as the sidecar's own connection is)"
+            "the trusted one is believed (https and http); the other is not (the app sees \
+                {through_stranger}, as the sidecar's own connection is)"
         ),
     );
     app.nothing_refused()?;
@@ -43,13 +48,19 @@ pub(super) async fn by_certificate() -> Outcome {
 }
 
 async fn untrusted(sidecar: &Agent) -> Outcome<u64> {
-    Ok(sidecar.stat("wasmcustom.laststream_forwarded_proto_untrusted_inbound_total").await?.unwrap_or(0))
+    Ok(sidecar
+        .stat("wasmcustom.laststream_forwarded_proto_untrusted_inbound_total")
+        .await?
+        .unwrap_or(0))
 }
 
 /// What the app sees of what a client of this gateway says.
 async fn seen(app: &Stage, gateway: &Stage, proto: &str) -> Outcome<String> {
     let request = Request::get("/echo").header("x-forwarded-proto", proto);
-    wait_for(SOON, "an answer through the mesh", async || once(gateway.address(), &request).await?.expect(200).map(drop)).await?;
+    wait_for(SOON, "an answer through the mesh", async || {
+        once(gateway.address(), &request).await?.expect(200).map(drop)
+    })
+    .await?;
     app.upstream.forget();
     once(gateway.address(), &request).await?.expect(200)?;
     Ok(app.upstream.last()?.header("x-forwarded-proto").unwrap_or_default())
@@ -65,7 +76,12 @@ fn sidecar(stage: &Stage) -> Vec<Value> {
     vec![
         stage.pod("app"),
         stage.object("networking", "Sidecar", "m5", spec),
-        stage.object("security", "PeerAuthentication", "strict", json!({ "mtls": { "mode": "STRICT" } })),
+        stage.object(
+            "security",
+            "PeerAuthentication",
+            "strict",
+            json!({ "mtls": { "mode": "STRICT" } }),
+        ),
     ]
 }
 
@@ -78,16 +94,26 @@ fn service(stage: &Stage, sidecar: &Agent) -> Vec<Value> {
         "subjectAltNames": ["spiffe://cluster.local/ns/m5/sa/m5"],
     });
     let mutual = json!({ "host": HOST, "trafficPolicy": { "tls": { "mode": "ISTIO_MUTUAL" } } });
-    vec![stage.object("networking", "ServiceEntry", "m5", entry), stage.object("networking", "DestinationRule", "m5", mutual)]
+    vec![
+        stage.object("networking", "ServiceEntry", "m5", entry),
+        stage.object("networking", "DestinationRule", "m5", mutual),
+    ]
 }
 
 /// A gateway with the filter, which believes its clients.
 async fn gateway(stage: &Stage) -> Outcome<Agent> {
     let mut objects = stage.gateway_objects(json!({}));
     for object in objects.iter_mut().filter(|object| object["kind"] == "VirtualService") {
-        object["spec"]["http"] = json!([{ "route": [{ "destination": { "host": HOST, "port": { "number": 80 } } }] }]);
+        object["spec"]["http"] =
+            json!([{ "route": [{ "destination": { "host": HOST, "port": { "number": 80 } } }] }]);
     }
     stage.apply(&objects).await?;
-    stage.put(&stage.gateway_policy("forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}\n")).await?;
+    stage
+        .put(
+            &stage.gateway_policy(
+                "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}\n",
+            ),
+        )
+        .await?;
     stage.gateway(&[]).await
 }

@@ -1,5 +1,5 @@
-//! M6: what is rendered for pods, through Istio's real webhook and the template of its own charts. Nobody runs these pods: the API server
-//! is asked what it would make of them.
+//! M6: what is rendered for pods, through Istio's real webhook and the template of its own charts.
+//! Nobody runs these pods: the API server is asked what it would make of them.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,8 @@ const HOLD: &str = "holdApplicationUntilProxyStarts: true";
 pub(super) async fn hooks() -> Outcome {
     let stage = Stage::new("m6").await?;
     let policy = format!(
-        "namespace: m6\nplacement: {{sidecar: {{selector: {{app: m6}}, workload: m6}}}}\nmodule: {}\ndrain: {{longest_request: 60s}}\n",
+        "namespace: m6\nplacement: {{sidecar: {{selector: {{app: m6}}, workload: m6}}}}\nmodule: \
+            {}\ndrain: {{longest_request: 60s}}\n",
         stage.world.module
     );
     istios_own(&stage).await?;
@@ -29,17 +30,25 @@ pub(super) async fn hooks() -> Outcome {
 
 /// What there is without laststream, as `render` says it.
 async fn istios_own(stage: &Stage) -> Outcome {
-    ensure_eq!(injected(stage, &template(json!({ NATIVE: "false" }))).await?["lifecycle"], Value::Null, "an injected container's hooks");
+    ensure_eq!(
+        injected(stage, &template(json!({ NATIVE: "false" }))).await?["lifecycle"],
+        Value::Null,
+        "an injected container's hooks"
+    );
     let native = injected(stage, &template(json!({ NATIVE: "true" }))).await?;
     let drains = native["lifecycle"]["preStop"]["exec"]["command"].clone();
-    ensure!(drains[0] == "pilot-agent" && drains[1] == "request" && drains[4] == "drain", "a native sidecar's preStop is {drains}");
+    ensure!(
+        drains[0] == "pilot-agent" && drains[1] == "request" && drains[4] == "drain",
+        "a native sidecar's preStop is {drains}"
+    );
     let holding = injected(stage, &template(json!({ NATIVE: "false", CONFIG: HOLD }))).await?;
     let waits = json!({ "postStart": { "exec": { "command": ["pilot-agent", "wait"] } } });
     ensure_eq!(holding["lifecycle"], waits, "the hooks of holdApplicationUntilProxyStarts");
     row(
         "M6",
         "Istio's own hooks",
-        "classic: none; native: preStop `pilot-agent request … POST drain`; holdApplicationUntilProxyStarts: postStart `pilot-agent wait`",
+        "classic: none; native: preStop `pilot-agent request … POST drain`; \
+            holdApplicationUntilProxyStarts: postStart `pilot-agent wait`",
     );
     Ok(())
 }
@@ -48,20 +57,40 @@ async fn istios_own(stage: &Stage) -> Outcome {
 async fn one_pod(stage: &Stage, policy: &str) -> Outcome {
     for (home, is_native) in [("pod", false), ("native-sidecar", true)] {
         let patch = stage.render(&["lifecycle", "--for", home], policy)?;
-        let pod = patched(stage, &template(json!({ NATIVE: is_native.to_string(), CONFIG: HOLD })), &patch).await?;
-        ensure_eq!(pod["spec"]["terminationGracePeriodSeconds"], json!(70), "the grace period, {home}");
+        let pod = patched(
+            stage,
+            &template(json!({ NATIVE: is_native.to_string(), CONFIG: HOLD })),
+            &patch,
+        )
+        .await?;
+        ensure_eq!(
+            pod["spec"]["terminationGracePeriodSeconds"],
+            json!(70),
+            "the grace period, {home}"
+        );
         let proxy = injected(stage, &pod).await?;
         ours(&proxy, home)?;
-        ensure!(proxy["image"].as_str().is_some_and(|image| image.contains("proxyv2")), "the image: {}", proxy["image"]);
-        ensure_eq!(proxy["restartPolicy"] == "Always", is_native, "a sidecar that is an init container, {home}");
-        // Where a whole lifecycle is replaced, Istio's postStart goes; here it is merged. Native sidecars have none.
+        ensure!(
+            proxy["image"].as_str().is_some_and(|image| image.contains("proxyv2")),
+            "the image: {}",
+            proxy["image"]
+        );
+        ensure_eq!(
+            proxy["restartPolicy"] == "Always",
+            is_native,
+            "a sidecar that is an init container, {home}"
+        );
+        // Where a whole lifecycle is replaced, Istio's postStart goes; here it is merged. Native
+        // sidecars have none.
         let waits = if is_native { Value::Null } else { json!(["pilot-agent", "wait"]) };
         ensure_eq!(proxy["lifecycle"]["postStart"]["exec"]["command"], waits, "postStart, {home}");
     }
     row(
         "M6",
-        "`render lifecycle --for pod`, `--for native-sidecar`: a Deployment patched, its pod injected",
-        "our preStop in the proxy, real image; native: in the init container, instead of Istio's preStop; classic: Istio's postStart stays",
+        "`render lifecycle --for pod`, `--for native-sidecar`: a Deployment patched, its pod \
+            injected",
+        "our preStop in the proxy, real image; native: in the init container, instead of Istio's \
+            preStop; classic: Istio's postStart stays",
     );
     Ok(())
 }
@@ -71,22 +100,34 @@ async fn bootstrap(stage: &Stage, policy: &str) -> Outcome {
     let patch = stage.render(&["proxy-config"], policy)?;
     let pod = patched(stage, &template(json!({})), &patch).await?;
     let made = made(stage, &pod).await?;
-    let statistics = made["metadata"]["annotations"][STATISTICS].as_str().context("no annotation")?;
+    let statistics =
+        made["metadata"]["annotations"][STATISTICS].as_str().context("no annotation")?;
     ensure!(statistics.contains("downstream_rq_active"), "{statistics}");
     let proxy = proxy(&made)?;
-    let config = proxy["env"].as_array().into_iter().flatten().find(|variable| variable["name"] == "PROXY_CONFIG");
-    let config = config.and_then(|variable| variable["value"].as_str()).context("no PROXY_CONFIG")?;
+    let config = proxy["env"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|variable| variable["name"] == "PROXY_CONFIG");
+    let config =
+        config.and_then(|variable| variable["value"].as_str()).context("no PROXY_CONFIG")?;
     ensure!(config.contains("\"drainDuration\":\"95s\""), "PROXY_CONFIG: {config}");
-    row("M6", "`render proxy-config`, injected", "statsInclusionSuffixes on the pod, `drainDuration: 95s` in the agent's PROXY_CONFIG");
+    row(
+        "M6",
+        "`render proxy-config`, injected",
+        "statsInclusionSuffixes on the pod, `drainDuration: 95s` in the agent's PROXY_CONFIG",
+    );
     Ok(())
 }
 
-/// The gateway chart writes its value `lifecycle` into the container `istio-proxy`, which the webhook fills.
+/// The gateway chart writes its value `lifecycle` into the container `istio-proxy`, which the
+/// webhook fills.
 async fn gateway(stage: &Stage) -> Outcome {
     let policy = stage.gateway_policy("");
     let values = yaml(&stage.render(&["lifecycle", "--for", "gateway-chart"], &policy)?)?;
     let mut template = template(json!({ "inject.istio.io/templates": "gateway" }));
-    let container = json!({ "name": "istio-proxy", "image": "auto", "lifecycle": values["lifecycle"] });
+    let container =
+        json!({ "name": "istio-proxy", "image": "auto", "lifecycle": values["lifecycle"] });
     template["spec"] = json!({
         "serviceAccountName": stage.name, "terminationGracePeriodSeconds": values["terminationGracePeriodSeconds"], "containers": [container],
     });
@@ -95,7 +136,8 @@ async fn gateway(stage: &Stage) -> Outcome {
     ensure_eq!(proxy["lifecycle"]["preStop"]["exec"]["command"][2], port, "the gateway's hook");
     row(
         "M6",
-        "`render lifecycle --for gateway-chart`: the value where the chart has it, injected by the template `gateway`",
+        "`render lifecycle --for gateway-chart`: the value where the chart has it, injected by the \
+            template `gateway`",
         "our preStop, nothing of Istio's to replace",
     );
     Ok(())
@@ -105,7 +147,11 @@ async fn gateway(stage: &Stage) -> Outcome {
 async fn whole_mesh(stage: &Stage, policy: &str) -> Outcome {
     let values = yaml(&stage.render(&["lifecycle", "--for", "helm-values"], policy)?)?;
     install(stage, &values).await?;
-    let pods = [json!({ NATIVE: "false" }), json!({ NATIVE: "true" }), json!({ NATIVE: "false", CONFIG: HOLD })];
+    let pods = [
+        json!({ NATIVE: "false" }),
+        json!({ NATIVE: "true" }),
+        json!({ NATIVE: "false", CONFIG: HOLD }),
+    ];
     let all = async || {
         for annotations in &pods {
             let proxy = injected(stage, &template(annotations.clone())).await?;
@@ -120,17 +166,23 @@ async fn whole_mesh(stage: &Stage, policy: &str) -> Outcome {
     row(
         "M6",
         "`render lifecycle --for helm-values`, through Istio's installer",
-        "every injected proxy has our preStop; Istio's preStop of native sidecars and its postStart are gone, as the file says",
+        "every injected proxy has our preStop; Istio's preStop of native sidecars and its \
+            postStart are gone, as the file says",
     );
     Ok(())
 }
 
 async fn install(stage: &Stage, values: &Value) -> Outcome {
     let manifests = istio::manifests("127.0.0.1", values).await?;
-    let injector = manifests
-        .split("\n---\n")
-        .find(|document| document.contains("\nkind: ConfigMap\n") && document.contains("name: istio-sidecar-injector\n"));
-    let said = stage.world.cluster.kubectl_with(&["apply", "--server-side", "-f", "-"], injector.context("no template")?).await?;
+    let injector = manifests.split("\n---\n").find(|document| {
+        document.contains("\nkind: ConfigMap\n")
+            && document.contains("name: istio-sidecar-injector\n")
+    });
+    let said = stage
+        .world
+        .cluster
+        .kubectl_with(&["apply", "--server-side", "-f", "-"], injector.context("no template")?)
+        .await?;
     said.expect(0).map(drop)
 }
 
@@ -150,9 +202,14 @@ async fn patched(stage: &Stage, template: &Value, patch: &str) -> Outcome<Value>
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "m6", "namespace": "m6" },
         "spec": { "selector": { "matchLabels": { "app": "m6" } }, "template": template },
     });
-    let (deployment, patch) = (stage.user.file("deployment.json", deployment.to_string())?, stage.user.file("patch.yaml", patch)?);
-    let (deployment, patch) = (deployment.to_str().context("a path")?, patch.to_str().context("a path")?);
-    let arguments = ["patch", "--local", "--output", "json", "--filename", deployment, "--patch-file", patch];
+    let (deployment, patch) = (
+        stage.user.file("deployment.json", deployment.to_string())?,
+        stage.user.file("patch.yaml", patch)?,
+    );
+    let (deployment, patch) =
+        (deployment.to_str().context("a path")?, patch.to_str().context("a path")?);
+    let arguments =
+        ["patch", "--local", "--output", "json", "--filename", deployment, "--patch-file", patch];
     let said = stage.world.cluster.kubectl(&arguments).await?.expect(0)?;
     Ok(serde_json::from_str::<Value>(&said.stdout)?["spec"]["template"].clone())
 }
@@ -173,13 +230,25 @@ async fn injected(stage: &Stage, template: &Value) -> Outcome<Value> {
 }
 
 fn proxy(pod: &Value) -> Outcome<&Value> {
-    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array()).flatten();
-    containers.into_iter().find(|container| container["name"] == "istio-proxy").with_context(|| format!("no proxy in {pod}"))
+    let containers = ["containers", "initContainers"]
+        .into_iter()
+        .filter_map(|list| pod["spec"][list].as_array())
+        .flatten();
+    containers
+        .into_iter()
+        .find(|container| container["name"] == "istio-proxy")
+        .with_context(|| format!("no proxy in {pod}"))
 }
 
 /// The hook is the rendered one, and its time-out is above the deadline.
 fn ours(proxy: &Value, home: &str) -> Outcome {
-    let command = json!(["pilot-agent", "wait", "--url=http://127.0.0.1:15091/prestop", "--timeoutSeconds=64", "--periodMillis=250"]);
+    let command = json!([
+        "pilot-agent",
+        "wait",
+        "--url=http://127.0.0.1:15091/prestop",
+        "--timeoutSeconds=64",
+        "--periodMillis=250"
+    ]);
     ensure_eq!(proxy["lifecycle"]["preStop"]["exec"]["command"], command, "preStop, {home}");
     Ok(())
 }

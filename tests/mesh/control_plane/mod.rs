@@ -16,7 +16,15 @@ pub(crate) const LEVEL: Level = Level {
     name: "control-plane",
     needs_root: false,
     makes_cgroups: false,
-    parts: &["etcd", "kube-apiserver", "mesh-kubectl", "pilot-discovery", "pilot-agent", "istioctl", "envoy_bootstrap.json"],
+    parts: &[
+        "etcd",
+        "kube-apiserver",
+        "mesh-kubectl",
+        "pilot-discovery",
+        "pilot-agent",
+        "istioctl",
+        "envoy_bootstrap.json",
+    ],
     at_a_time: None,
     cases,
 };

@@ -1,4 +1,5 @@
-//! What a case stands on: a namespace, an upstream as the app, and a gateway or a sidecar in front of it.
+//! What a case stands on: a namespace, an upstream as the app, and a gateway or a sidecar in front
+//! of it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,8 +25,10 @@ pub(crate) const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gate
 pub(crate) const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 
 /// What `render proxy-config` renders for every gate: Envoy's own count as a second witness.
-pub(crate) const WITNESS: (&str, &str) =
-    ("sidecar.istio.io/statsInclusionSuffixes", "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered");
+pub(crate) const WITNESS: (&str, &str) = (
+    "sidecar.istio.io/statsInclusionSuffixes",
+    "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered",
+);
 
 pub(crate) struct Stage {
     pub(crate) world: &'static World,
@@ -46,11 +49,25 @@ impl Stage {
         let world = World::get().await?;
         let cluster = &world.cluster;
         cluster.injected_namespace(name).await?;
-        cluster.kubectl(&["create", "serviceaccount", "--namespace", name, name]).await?.expect(0)?;
-        let said = cluster.kubectl(&["create", "token", "--namespace", name, name, "--audience", "istio-ca"]).await?.expect(0)?;
+        cluster
+            .kubectl(&["create", "serviceaccount", "--namespace", name, name])
+            .await?
+            .expect(0)?;
+        let said = cluster
+            .kubectl(&["create", "token", "--namespace", name, name, "--audience", "istio-ca"])
+            .await?
+            .expect(0)?;
         let token = said.stdout.trim().to_owned();
         let (port, gate) = (free_port()?, free_port()?);
-        Ok(Self { world, name, upstream: Upstream::start().await?, user: User::new()?, token, port, gate })
+        Ok(Self {
+            world,
+            name,
+            upstream: Upstream::start().await?,
+            user: User::new()?,
+            token,
+            port,
+            gate,
+        })
     }
 
     pub(crate) async fn apply(&self, objects: &[Value]) -> Outcome {
@@ -63,14 +80,17 @@ impl Stage {
         json!({ "apiVersion": format!("{group}.istio.io/v1"), "kind": kind, "metadata": metadata, "spec": spec })
     }
 
-    /// The pod that the case's proxy would be in: istiod takes the labels from there. Nobody runs it.
+    /// The pod that the case's proxy would be in: istiod takes the labels from there. Nobody runs
+    /// it.
     pub(crate) fn pod(&self, label: &str) -> Value {
-        let metadata = json!({ "name": self.name, "namespace": self.name, "labels": { label: self.name } });
+        let metadata =
+            json!({ "name": self.name, "namespace": self.name, "labels": { label: self.name } });
         let spec = json!({ "serviceAccountName": self.name, "containers": [{ "name": "app", "image": "example.com/none" }] });
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
     }
 
-    /// A gateway for everything, with the upstream behind it. `server` is what the Gateway's server has besides.
+    /// A gateway for everything, with the upstream behind it. `server` is what the Gateway's server
+    /// has besides.
     pub(crate) fn gateway_objects(&self, server: Value) -> Vec<Value> {
         let mut one = json!({ "port": { "number": self.port, "name": "http", "protocol": "HTTP" }, "bind": "127.0.0.1", "hosts": ["*"] });
         if let (Some(one), Some(more)) = (one.as_object_mut(), server.as_object()) {
@@ -85,7 +105,12 @@ impl Stage {
         });
         vec![
             self.pod("istio"),
-            self.object("networking", "Gateway", self.name, json!({ "selector": selector, "servers": [one] })),
+            self.object(
+                "networking",
+                "Gateway",
+                self.name,
+                json!({ "selector": selector, "servers": [one] }),
+            ),
             self.object(
                 "networking",
                 "VirtualService",
@@ -93,7 +118,12 @@ impl Stage {
                 json!({ "hosts": ["*"], "gateways": [self.name], "http": [{ "route": [route] }] }),
             ),
             self.object("networking", "ServiceEntry", "app", entry),
-            self.object("security", "PeerAuthentication", "plain", json!({ "mtls": { "mode": "DISABLE" } })),
+            self.object(
+                "security",
+                "PeerAuthentication",
+                "plain",
+                json!({ "mtls": { "mode": "DISABLE" } }),
+            ),
         ]
     }
 
@@ -101,7 +131,10 @@ impl Stage {
     pub(crate) fn render(&self, arguments: &[&str], policy: &str) -> Outcome<String> {
         let file = self.user.file("policy.yaml", policy)?;
         let file = file.to_str().context("a path")?;
-        Ok(self.laststream(&[&["render"], arguments, &["--policy", file]].concat(), "")?.expect(0)?.stdout)
+        Ok(self
+            .laststream(&[&["render"], arguments, &["--policy", file]].concat(), "")?
+            .expect(0)?
+            .stdout)
     }
 
     pub(crate) fn laststream(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
@@ -112,7 +145,8 @@ impl Stage {
     pub(crate) fn gateway_policy(&self, more: &str) -> String {
         let (name, gate, module) = (self.name, self.gate, &self.world.module);
         format!(
-            "namespace: {name}\nplacement: {{gateway: {{selector: {{istio: {name}}}}}}}\nmodule: {module}\ngate: {{port: {gate}}}\n{more}"
+            "namespace: {name}\nplacement: {{gateway: {{selector: {{istio: {name}}}}}}}\nmodule: \
+                {module}\ngate: {{port: {gate}}}\n{more}"
         )
     }
 
@@ -125,14 +159,21 @@ impl Stage {
 
     /// The gateway's proxy.
     pub(crate) async fn gateway(&self, annotations: &[(&str, &str)]) -> Outcome<Agent> {
-        self.proxy(&Proxy { labels: &[("istio", self.name)], annotations, ..Proxy::default() }).await
+        self.proxy(&Proxy { labels: &[("istio", self.name)], annotations, ..Proxy::default() })
+            .await
     }
 
     /// A proxy with the case's name, and what is special about it.
     pub(crate) async fn proxy(&self, special: &Proxy<'_>) -> Outcome<Agent> {
         let registry = self.world.registry.name();
         let registry = if special.registry.is_empty() { &registry } else { special.registry };
-        let proxy = Proxy { name: self.name, namespace: self.name, token: &self.token, registry, ..*special };
+        let proxy = Proxy {
+            name: self.name,
+            namespace: self.name,
+            token: &self.token,
+            registry,
+            ..*special
+        };
         Agent::start(&self.world.istio, &proxy).await
     }
 
@@ -171,12 +212,18 @@ impl Stage {
 
     /// Tells the gate to begin.
     pub(crate) async fn drain(&self) -> Outcome {
-        once(local(self.gate), &Request::post("/drain", "").host("localhost")).await?.expect(202).map(drop)
+        once(local(self.gate), &Request::post("/drain", "").host("localhost"))
+            .await?
+            .expect(202)
+            .map(drop)
     }
 
     /// What the gate says of itself.
     pub(crate) async fn status(&self) -> Outcome<Value> {
-        once(local(self.gate), &Request::get("/status").host("localhost")).await?.expect(200)?.json()
+        once(local(self.gate), &Request::get("/status").host("localhost"))
+            .await?
+            .expect(200)?
+            .json()
     }
 
     /// Until the gate's status has this value in this field.
@@ -199,6 +246,8 @@ impl Stage {
 
 /// A metric as Prometheus reads it.
 pub(crate) fn metric(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])))?;
+    let line = text
+        .lines()
+        .find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])))?;
     line.rsplit(' ').next()?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! N1: the experiment of the write-ups. A request of 10 s, its pod deleted after 1 s; without anything, with Istio's own means, with the
-//! rendered hook.
+//! N1: the experiment of the write-ups. A request of 10 s, its pod deleted after 1 s; without
+//! anything, with Istio's own means, with the rendered hook.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,7 +25,8 @@ pub(crate) async fn case() -> Outcome {
     let world = World::get().await?;
     let _turn = world.turns.read().await;
     let front = prepare(world).await?;
-    let seen = side_by_side(lanes(front).into_iter().map(|lane| task(world, lane)).collect()).await?;
+    let seen =
+        side_by_side(lanes(front).into_iter().map(|lane| task(world, lane)).collect()).await?;
     seen.iter().for_each(|seen| row("N1", seen.what, seen.words()));
     judge(&seen)
 }
@@ -36,9 +37,15 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
         world.cluster.injected_namespace(namespace).await?;
         world.cluster.apply_all(&[sidecars(namespace)]).await?;
     }
-    let front = Workload { namespace: BARE, name: "front", proxy: Proxy::Gateway, ..Workload::default() };
+    let front =
+        Workload { namespace: BARE, name: "front", proxy: Proxy::Gateway, ..Workload::default() };
     front.create(world).await?;
-    let hosts = [("c.bare", "classic.bare"), ("n.bare", "native.bare"), ("c.kept", "classic.kept"), ("n.kept", "native.kept")];
+    let hosts = [
+        ("c.bare", "classic.bare"),
+        ("n.bare", "native.bare"),
+        ("c.kept", "classic.kept"),
+        ("n.kept", "native.kept"),
+    ];
     let mut objects = routes(BARE, "front", &hosts);
     for (namespace, gateway) in [(BARE, "gateway"), (BARE, "zero"), (KEPT, "gateway")] {
         objects.extend(routes(namespace, gateway, &[("kept.test", "backend.default")]));
@@ -50,22 +57,46 @@ async fn prepare(world: &World) -> Outcome<SocketAddr> {
 fn lanes(front: SocketAddr) -> Vec<Lane> {
     let lane = |what, namespace, name, proxy, host: Option<&'static str>| Lane {
         what,
-        workload: Workload { namespace, name, proxy, drain: (namespace == KEPT).then(|| json!({})), ..Workload::default() },
+        workload: Workload {
+            namespace,
+            name,
+            proxy,
+            drain: (namespace == KEPT).then(|| json!({})),
+            ..Workload::default()
+        },
         request: REQUEST,
         idle_connection: proxy == Proxy::Gateway,
         through: host.map(|host| (front, host)),
         meanwhile: Meanwhile::Nothing,
     };
-    let mut zero = lane("a gateway with EXIT_ON_ZERO and an idle connection", BARE, "zero", Proxy::Gateway, None);
+    let mut zero = lane(
+        "a gateway with EXIT_ON_ZERO and an idle connection",
+        BARE,
+        "zero",
+        Proxy::Gateway,
+        None,
+    );
     zero.workload.grace = SHORT_GRACE;
     zero.workload.annotations = json!({ "proxy.istio.io/config": r#"{"proxyMetadata": {"EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "true", "MINIMUM_DRAIN_DURATION": "5s"}}"# });
     vec![
         lane("a classic sidecar, nothing", BARE, "classic", Proxy::Classic, Some("c.bare")),
-        lane("a classic sidecar, the rendered hook", KEPT, "classic", Proxy::Classic, Some("c.kept")),
+        lane(
+            "a classic sidecar, the rendered hook",
+            KEPT,
+            "classic",
+            Proxy::Classic,
+            Some("c.kept"),
+        ),
         lane("a native sidecar, Istio's own hook", BARE, "native", Proxy::Native, Some("n.bare")),
         lane("a native sidecar, the rendered hook", KEPT, "native", Proxy::Native, Some("n.kept")),
         lane("a gateway with an idle connection, nothing", BARE, "gateway", Proxy::Gateway, None),
-        lane("a gateway with an idle connection, the rendered hook", KEPT, "gateway", Proxy::Gateway, None),
+        lane(
+            "a gateway with an idle connection, the rendered hook",
+            KEPT,
+            "gateway",
+            Proxy::Gateway,
+            None,
+        ),
         zero,
     ]
 }
@@ -74,16 +105,29 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
 const APP_HAS_ENDED: Duration = Duration::from_millis(8_500);
 
 fn judge(seen: &[Seen]) -> Outcome {
-    let [classic, classic_kept, native, native_kept, gateway, gateway_kept, zero] = seen else { fail!("{} lanes", seen.len()) };
+    let [classic, classic_kept, native, native_kept, gateway, gateway_kept, zero] = seen else {
+        fail!("{} lanes", seen.len())
+    };
     classic.expect_lost()?;
     gateway.expect_lost()?;
     for kept in [classic_kept, native_kept, gateway_kept] {
         kept.expect_kept(GRACE)?;
     }
-    // Without the gate nothing keeps Envoy until it has passed the app's last answer on; on a busy machine that was too late once.
-    ensure!(native.answered >= APP_HAS_ENDED, "kubelet keeps a native sidecar for its app: {}\n{}", native.words(), native.log);
+    // Without the gate nothing keeps Envoy until it has passed the app's last answer on; on a busy
+    // machine that was too late once.
+    ensure!(
+        native.answered >= APP_HAS_ENDED,
+        "kubelet keeps a native sidecar for its app: {}\n{}",
+        native.words(),
+        native.log
+    );
     ensure!(!zero.is_lost(), "EXIT_ON_ZERO waits: {}\n{}", zero.words(), zero.log);
     let grace = Duration::from_secs(SHORT_GRACE.into());
-    ensure!(zero.gone >= grace, "an idle connection holds EXIT_ON_ZERO for the grace period: {}\n{}", zero.words(), zero.log);
+    ensure!(
+        zero.gone >= grace,
+        "an idle connection holds EXIT_ON_ZERO for the grace period: {}\n{}",
+        zero.words(),
+        zero.log
+    );
     Ok(())
 }

@@ -18,7 +18,8 @@ const REQUEST: Duration = Duration::from_secs(10);
 const LONG_REQUEST: Duration = Duration::from_secs(25);
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The lane whose Deployment somebody has given a shorter grace period, and the deadline of its gate, which is the default.
+/// The lane whose Deployment somebody has given a shorter grace period, and the deadline of its
+/// gate, which is the default.
 const LATE: &str = "late";
 const LATE_GRACE: u32 = 8;
 const DEADLINE: Duration = Duration::from_secs(23);
@@ -29,7 +30,10 @@ pub(crate) async fn case() -> Outcome {
     let _turn = world.turns.read().await;
     world.cluster.injected_namespace(NAMESPACE).await?;
     let names = ["own-wait", "early", LATE, "twice"];
-    let objects: Vec<_> = names.iter().flat_map(|name| routes(NAMESPACE, name, &[("kept.test", "backend.default")])).collect();
+    let objects: Vec<_> = names
+        .iter()
+        .flat_map(|name| routes(NAMESPACE, name, &[("kept.test", "backend.default")]))
+        .collect();
     world.cluster.apply_all(&objects).await?;
     let lanes = lanes();
     linted(world, &lanes).await?;
@@ -43,7 +47,13 @@ pub(crate) async fn case() -> Outcome {
 fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> Lane {
     Lane {
         what,
-        workload: Workload { namespace, name, proxy: Proxy::Gateway, drain: Some(json!({})), ..Workload::default() },
+        workload: Workload {
+            namespace,
+            name,
+            proxy: Proxy::Gateway,
+            drain: Some(json!({})),
+            ..Workload::default()
+        },
         request: REQUEST,
         idle_connection: false,
         through: None,
@@ -53,26 +63,36 @@ fn gateway(what: &'static str, namespace: &'static str, name: &'static str) -> L
 
 fn lanes() -> Vec<Lane> {
     let mut own = gateway("`laststream wait`", NAMESPACE, "own-wait");
-    own.workload.proxy_hook = Some(json!({ "preStop": { "exec": { "command": [LASTSTREAM, "wait", "--timeout=25s"] } } }));
-    let mut early = gateway("a request of 25 s, a deadline of 5 s, a grace period of 12 s", NAMESPACE, "early");
+    own.workload.proxy_hook = Some(
+        json!({ "preStop": { "exec": { "command": [LASTSTREAM, "wait", "--timeout=25s"] } } }),
+    );
+    let mut early =
+        gateway("a request of 25 s, a deadline of 5 s, a grace period of 12 s", NAMESPACE, "early");
     early.workload.drain = Some(json!({ "deadline": "5s" }));
     early.request = LONG_REQUEST;
-    let mut late = gateway("a request of 25 s, a deadline of 23 s in a grace period of 8 s", NAMESPACE, LATE);
+    let mut late =
+        gateway("a request of 25 s, a deadline of 23 s in a grace period of 8 s", NAMESPACE, LATE);
     late.workload.grace_afterwards = Some(LATE_GRACE);
     late.request = LONG_REQUEST;
-    let mut twice = gateway("deleted again after 2 s, with a grace period of 5 s", NAMESPACE, "twice");
+    let mut twice =
+        gateway("deleted again after 2 s, with a grace period of 5 s", NAMESPACE, "twice");
     twice.meanwhile = Meanwhile::SecondDelete;
     vec![own, early, late, twice]
 }
 
-/// What can be seen in the files, `lint` names beforehand: the grace period that is too short, and nothing where the times fit.
+/// What can be seen in the files, `lint` names beforehand: the grace period that is too short, and
+/// nothing where the times fit.
 async fn linted(world: &World, lanes: &[Lane]) -> Outcome {
     for lane in lanes {
         let said = lane.workload.lint(world).await?;
         if lane.workload.name == LATE {
             let found = said.expect(1)?.stdout;
-            let wanted = format!("{LATE_GRACE} s of grace, and the gate needs {} s", DEADLINE.as_secs());
-            let line = found.lines().find(|line| line.contains(&wanted)).with_context(|| format!("`{wanted}` is not in {found}"))?;
+            let wanted =
+                format!("{LATE_GRACE} s of grace, and the gate needs {} s", DEADLINE.as_secs());
+            let line = found
+                .lines()
+                .find(|line| line.contains(&wanted))
+                .with_context(|| format!("`{wanted}` is not in {found}"))?;
             ensure!(found.contains("LS551"), "{found}");
             row(
                 "N3",
@@ -92,9 +112,19 @@ fn judge(seen: &[Seen]) -> Outcome {
     own.expect_kept(GRACE)?;
     plain.expect_kept(GRACE)?;
     early.expect_lost()?;
-    ensure!(!early.is_killed(), "the gate let go, and the agent ended by itself: {}\n{}", early.words(), early.log);
+    ensure!(
+        !early.is_killed(),
+        "the gate let go, and the agent ended by itself: {}\n{}",
+        early.words(),
+        early.log
+    );
     late.expect_lost()?;
-    ensure!(late.gone < DEADLINE, "kubelet does not wait for the gate: {}\n{}", late.words(), late.log);
+    ensure!(
+        late.gone < DEADLINE,
+        "kubelet does not wait for the gate: {}\n{}",
+        late.words(),
+        late.log
+    );
     ensure!(!twice.is_lost(), "a second deletion cuts no hook: {}\n{}", twice.words(), twice.log);
     Ok(())
 }
@@ -105,8 +135,12 @@ pub(crate) async fn restart() -> Outcome {
     tokio::time::sleep(Duration::from_secs(1)).await; // the others go first
     let _turn = world.turns.write().await;
     world.cluster.injected_namespace("restart").await?;
-    world.cluster.apply_all(&routes("restart", "restart", &[("kept.test", "backend.default")])).await?;
-    let mut lane = gateway("kubelet killed 2 s into the hook, and back 2 s later", "restart", "restart");
+    world
+        .cluster
+        .apply_all(&routes("restart", "restart", &[("kept.test", "backend.default")]))
+        .await?;
+    let mut lane =
+        gateway("kubelet killed 2 s into the hook, and back 2 s later", "restart", "restart");
     lane.meanwhile = Meanwhile::KubeletRestart;
     let seen = side_by_side(vec![task(world, lane)]).await?;
     seen.iter().for_each(|seen| row("N3", seen.what, seen.words()));

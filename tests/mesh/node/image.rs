@@ -1,5 +1,5 @@
-//! The one image of this level, made without a builder: Istio's agent and Envoy where their own image has them, `laststream`, and this
-//! program. Pods take their empty process from it, too.
+//! The one image of this level, made without a builder: Istio's agent and Envoy where their own
+//! image has them, `laststream`, and this program. Pods take their empty process from it, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use crate::support::command_line;
 use crate::support::failure::{Context as _, Failure, Outcome};
 use crate::support::registry::sha256;
 
-/// Agent, Envoy, `laststream`, app. Its entry point is the agent, as the injected container expects.
+/// Agent, Envoy, `laststream`, app. Its entry point is the agent, as the injected container
+/// expects.
 pub(crate) const IMAGE: &str = "laststream.test/mesh:1";
 /// The same files; its entry point keeps the namespaces of a pod.
 pub(crate) const PAUSE: &str = "laststream.test/pause:1";
@@ -38,9 +39,16 @@ pub(crate) fn write(folder: &Path) -> Outcome<PathBuf> {
     let size = fs::metadata(&layer)?.len();
     fs::rename(&layer, blobs.join(layer_digest.trim_start_matches("sha256:")))?;
     let layer = json!({ "mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": layer_digest, "size": size });
-    let entries = [(IMAGE, vec!["/usr/local/bin/pilot-agent"]), (PAUSE, vec![APP, inside::ROLE, "pause"])];
-    let manifests: Vec<Value> = entries.iter().map(|(name, entry)| manifest(&blobs, name, entry, &layer)).collect::<Outcome<_>>()?;
-    fs::write(layout.join("index.json"), json!({ "schemaVersion": 2, "manifests": manifests }).to_string())?;
+    let entries =
+        [(IMAGE, vec!["/usr/local/bin/pilot-agent"]), (PAUSE, vec![APP, inside::ROLE, "pause"])];
+    let manifests: Vec<Value> = entries
+        .iter()
+        .map(|(name, entry)| manifest(&blobs, name, entry, &layer))
+        .collect::<Outcome<_>>()?;
+    fs::write(
+        layout.join("index.json"),
+        json!({ "schemaVersion": 2, "manifests": manifests }).to_string(),
+    )?;
     fs::write(layout.join("oci-layout"), json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
     let archive = folder.join("image.tar");
     pack(&layout, &archive)?;
@@ -52,8 +60,12 @@ pub(crate) fn write(folder: &Path) -> Outcome<PathBuf> {
 fn layer(folder: &Path) -> Outcome<PathBuf> {
     let root = folder.join("root");
     let this = std::env::current_exe()?;
-    let programs =
-        [(part("envoy")?, "envoy"), (part("pilot-agent")?, "pilot-agent"), (command_line::binary()?, "laststream"), (&this, "app")];
+    let programs = [
+        (part("envoy")?, "envoy"),
+        (part("pilot-agent")?, "pilot-agent"),
+        (command_line::binary()?, "laststream"),
+        (&this, "app"),
+    ];
     for (program, name) in programs {
         copy(program, &root.join("usr/local/bin").join(name))?;
         for library in libraries(program)? {
@@ -64,7 +76,10 @@ fn layer(folder: &Path) -> Outcome<PathBuf> {
     let file = root.join(MODULE.trim_start_matches('/'));
     fs::create_dir_all(file.parent().context("a file in a folder")?)?;
     fs::write(file, module)?;
-    copy(part("envoy_bootstrap.json")?, &root.join("var/lib/istio/envoy/envoy_bootstrap_tmpl.json"))?;
+    copy(
+        part("envoy_bootstrap.json")?,
+        &root.join("var/lib/istio/envoy/envoy_bootstrap_tmpl.json"),
+    )?;
     let layer = folder.join("layer.tar");
     pack(&root, &layer)?;
     fs::remove_dir_all(root)?;
@@ -80,12 +95,20 @@ fn copy(from: &Path, to: &Path) -> Outcome {
 fn libraries(program: &Path) -> Outcome<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output().context("ldd")?;
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).filter(|path| path.is_file()).collect())
+    Ok(text
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+        .map(PathBuf::from)
+        .filter(|path| path.is_file())
+        .collect())
 }
 
 fn pack(folder: &Path, archive: &Path) -> Outcome {
     let [folder, archive] = [folder, archive].map(|path| path.to_str().context("a path in UTF-8"));
-    run_tool("tar", &["--create", "--owner=0", "--group=0", "--file", archive?, "--directory", folder?, "."])
+    run_tool(
+        "tar",
+        &["--create", "--owner=0", "--group=0", "--file", archive?, "--directory", folder?, "."],
+    )
 }
 
 /// Writes configuration and manifest; gives the manifest's entry in the index.
@@ -96,9 +119,12 @@ fn manifest(blobs: &Path, name: &str, entry: &[&str], layer: &Value) -> Outcome<
     });
     let (digest, size) = blob(blobs, &config)?;
     let config = json!({ "mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest, "size": size });
-    let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
+    let manifest =
+        json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
     let (digest, size) = blob(blobs, &manifest)?;
-    Ok(json!({ "mediaType": MANIFEST, "digest": digest, "size": size, "annotations": { "io.containerd.image.name": name } }))
+    Ok(
+        json!({ "mediaType": MANIFEST, "digest": digest, "size": size, "annotations": { "io.containerd.image.name": name } }),
+    )
 }
 
 fn blob(blobs: &Path, value: &Value) -> Outcome<(String, usize)> {

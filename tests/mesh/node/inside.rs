@@ -1,4 +1,5 @@
-//! What this program is inside a pod: the app, a Job's command, or the process that keeps a pod's namespaces. No test code runs there.
+//! What this program is inside a pod: the app, a Job's command, or the process that keeps a pod's
+//! namespaces. No test code runs there.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -26,7 +27,11 @@ pub(crate) fn arguments() -> Option<Vec<String>> {
 
 /// `pause`, `app ADDRESS`, or `call ADDRESS HOST PATH CODE`.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    let outcome = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().context("a runtime");
+    let outcome = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("a runtime");
     match outcome.and_then(|runtime| runtime.block_on(role(arguments))) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
@@ -41,7 +46,9 @@ async fn role(arguments: &[String]) -> Outcome<u8> {
     match arguments.as_slice() {
         ["pause"] => terminated().await.map(|()| 0),
         ["app", address] => app(address.parse()?).await.map(|()| 0),
-        ["call", address, host, path, code] => call(address.parse()?, host, path).await.and(code.parse().context("an exit code")),
+        ["call", address, host, path, code] => {
+            call(address.parse()?, host, path).await.and(code.parse().context("an exit code"))
+        }
         other => fail!("no role: {other:?}"),
     }
 }
@@ -51,10 +58,12 @@ async fn terminated() -> Outcome {
     signal.recv().await.context("no signal will come")
 }
 
-/// A well-behaved app: after SIGTERM it takes no new connection, answers what it was asked, and ends.
+/// A well-behaved app: after SIGTERM it takes no new connection, answers what it was asked, and
+/// ends.
 async fn app(address: SocketAddr) -> Outcome {
     let mut terminated = Box::pin(terminated());
-    let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
+    let listener =
+        TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
     let (stop, stopping) = watch::channel(false);
     let mut connections = JoinSet::new();
     loop {
@@ -87,7 +96,8 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
             _ = stopping.wait_for(|stop| *stop) => return Ok(()), // idle: nothing is lost
         };
         let Some(head) = head else { return Ok(()) };
-        if head.headers.get("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket")) {
+        if head.headers.get("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
+        {
             return websocket::serve(&mut wire).await;
         }
         wire.body(Framing::of_request(&head)).await?;
@@ -102,7 +112,8 @@ async fn connection(tcp: TcpStream, mut stopping: watch::Receiver<bool>) -> Outc
 
 /// `/takes/MILLISECONDS`; everything else takes no time.
 fn time_of(path: &str) -> Duration {
-    let millis = path.strip_prefix("/takes/").and_then(|rest| rest.split(['/', '?']).next()?.parse().ok());
+    let millis =
+        path.strip_prefix("/takes/").and_then(|rest| rest.split(['/', '?']).next()?.parse().ok());
     Duration::from_millis(millis.unwrap_or(0))
 }
 

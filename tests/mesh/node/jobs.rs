@@ -31,10 +31,30 @@ struct Job {
 }
 
 const JOBS: [Job; 4] = [
-    Job { what: "a classic sidecar, `laststream exec`, exit code 0", name: "classic-0", proxy: Proxy::Classic, code: 0 },
-    Job { what: "a classic sidecar, `laststream exec`, exit code 7", name: "classic-7", proxy: Proxy::Classic, code: 7 },
-    Job { what: "a native sidecar, `laststream exec`, exit code 0", name: "native-0", proxy: Proxy::Native, code: 0 },
-    Job { what: "a native sidecar, `laststream exec`, exit code 7", name: "native-7", proxy: Proxy::Native, code: 7 },
+    Job {
+        what: "a classic sidecar, `laststream exec`, exit code 0",
+        name: "classic-0",
+        proxy: Proxy::Classic,
+        code: 0,
+    },
+    Job {
+        what: "a classic sidecar, `laststream exec`, exit code 7",
+        name: "classic-7",
+        proxy: Proxy::Classic,
+        code: 7,
+    },
+    Job {
+        what: "a native sidecar, `laststream exec`, exit code 0",
+        name: "native-0",
+        proxy: Proxy::Native,
+        code: 0,
+    },
+    Job {
+        what: "a native sidecar, `laststream exec`, exit code 7",
+        name: "native-7",
+        proxy: Proxy::Native,
+        code: 7,
+    },
 ];
 
 pub(crate) async fn case() -> Outcome {
@@ -78,7 +98,8 @@ impl Job {
             "job": { "name": self.name, "container": "work", "command": self.command(), "program_image": IMAGE, "program": LASTSTREAM },
         });
         world.cluster.apply(&world.render(&["envoyfilter"], &policy)?).await?;
-        let job = kustomize(world, self.name, &self.object(), &[world.render(&["job"], &policy)?]).await?;
+        let job = kustomize(world, self.name, &self.object(), &[world.render(&["job"], &policy)?])
+            .await?;
         world.cluster.apply_all(&[job]).await?;
         let ended = async || {
             let job = world.jobs.get(NAMESPACE, self.name).context("no Job")?;
@@ -89,21 +110,39 @@ impl Job {
         let ended = ended.context(&log)?;
         let pod = self.pod(world)?;
         let code = exit_code(&pod, "work").context("no exit code")?;
-        let proxy = exit_code(&pod, "istio-proxy").map_or("nothing".into(), |code| code.to_string());
-        row("N4", self.what, format!("the Job is {ended}; its command ended with {code}, the proxy with {proxy}"));
+        let proxy =
+            exit_code(&pod, "istio-proxy").map_or("nothing".into(), |code| code.to_string());
+        row(
+            "N4",
+            self.what,
+            format!("the Job is {ended}; its command ended with {code}, the proxy with {proxy}"),
+        );
         ensure_eq!(code, self.code, "the command's exit code; {log}");
-        ensure_eq!(ended.as_str(), if self.code == 0 { "Complete" } else { "Failed" }, "what became of the Job; {log}");
+        ensure_eq!(
+            ended.as_str(),
+            if self.code == 0 { "Complete" } else { "Failed" },
+            "what became of the Job; {log}"
+        );
         Ok(())
     }
 
     fn pod(&self, world: &World) -> Outcome<Value> {
-        let ours = |pod: &Value| (pod["metadata"]["labels"]["app"] == self.name).then(|| pod.clone());
+        let ours =
+            |pod: &Value| (pod["metadata"]["labels"]["app"] == self.name).then(|| pod.clone());
         world.pods.find(NAMESPACE, ours).into_iter().next().context("no pod")
     }
 
     async fn log(&self, world: &World) -> String {
-        let arguments =
-            ["logs", "--namespace", NAMESPACE, "--selector", &format!("app={}", self.name), "--all-containers", "--prefix", "--tail=20"];
+        let arguments = [
+            "logs",
+            "--namespace",
+            NAMESPACE,
+            "--selector",
+            &format!("app={}", self.name),
+            "--all-containers",
+            "--prefix",
+            "--tail=20",
+        ];
         world.kubectl(&arguments).await.unwrap_or_default()
     }
 }
@@ -115,10 +154,12 @@ fn condition(job: &Value) -> Option<String> {
 
 /// The same with a classic sidecar and nothing else.
 async fn without(world: &World) -> Outcome {
-    let job = Job { what: "a classic sidecar, nothing", name: "without", proxy: Proxy::Classic, code: 0 };
+    let job =
+        Job { what: "a classic sidecar, nothing", name: "without", proxy: Proxy::Classic, code: 0 };
     let mut object = job.object();
     // The proxy is not ready yet when the command begins: it waits by itself, as many do.
-    object["spec"]["template"]["metadata"]["annotations"]["proxy.istio.io/config"] = json!("holdApplicationUntilProxyStarts: true");
+    object["spec"]["template"]["metadata"]["annotations"]["proxy.istio.io/config"] =
+        json!("holdApplicationUntilProxyStarts: true");
     world.cluster.apply_all(&[object]).await?;
     let done = async || {
         let code = exit_code(&job.pod(world)?, "work").context("the command has not ended")?;
@@ -131,8 +172,15 @@ async fn without(world: &World) -> Outcome {
     row(
         "N4",
         job.what,
-        format!("{} s after its command had ended the Job was {}", WATCHED.as_secs(), ended.as_deref().unwrap_or("still running")),
+        format!(
+            "{} s after its command had ended the Job was {}",
+            WATCHED.as_secs(),
+            ended.as_deref().unwrap_or("still running")
+        ),
     );
     ensure!(ended.is_none(), "nobody ended the sidecar, and the Job ended");
-    world.kubectl(&["delete", "job", "--namespace", NAMESPACE, "without", "--wait=false"]).await.map(drop)
+    world
+        .kubectl(&["delete", "job", "--namespace", NAMESPACE, "without", "--wait=false"])
+        .await
+        .map(drop)
 }

@@ -1,4 +1,5 @@
-//! One pod with a request in flight, and its end: who is asked, what is deleted when, and what is seen.
+//! One pod with a request in flight, and its end: who is asked, what is deleted when, and what is
+//! seen.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -71,10 +72,11 @@ impl Seen {
             Ok(status) => status.to_string(),
             Err(why) => why.clone(),
         };
-        let exit = self.exit.map_or(String::from("nobody saw how the proxy ended"), |exit| match exit {
-            SIGKILL => "the proxy was killed by SIGKILL".into(),
-            code => format!("the proxy ended with {code}"),
-        });
+        let exit =
+            self.exit.map_or(String::from("nobody saw how the proxy ended"), |exit| match exit {
+                SIGKILL => "the proxy was killed by SIGKILL".into(),
+                code => format!("the proxy ended with {code}"),
+            });
         format!(
             "{answer} {:.1} s after the deletion; the pod was gone after {:.1} s; {exit}",
             self.answered.as_secs_f64(),
@@ -84,7 +86,13 @@ impl Seen {
 
     /// The request was answered, and the pod went by itself and before its grace period ended.
     pub(crate) fn expect_kept(&self, grace: Duration) -> Outcome {
-        ensure!(self.answer == Ok(200), "{}: the request was lost: {}\n{}", self.what, self.words(), self.log);
+        ensure!(
+            self.answer == Ok(200),
+            "{}: the request was lost: {}\n{}",
+            self.what,
+            self.words(),
+            self.log
+        );
         ensure!(
             self.gone < grace && !self.is_killed(),
             "{}: the pod stayed for its grace period: {}\n{}",
@@ -96,7 +104,13 @@ impl Seen {
     }
 
     pub(crate) fn expect_lost(&self) -> Outcome {
-        ensure!(self.is_lost(), "{}: nothing was lost, so this shows nothing: {}\n{}", self.what, self.words(), self.log);
+        ensure!(
+            self.is_lost(),
+            "{}: nothing was lost, so this shows nothing: {}\n{}",
+            self.what,
+            self.words(),
+            self.log
+        );
         Ok(())
     }
 }
@@ -117,16 +131,31 @@ impl Lane {
             return String::new();
         }
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let container = ["exec", "--namespace", self.workload.namespace, &pod.name, "--container=istio-proxy"];
-        let asked = world.cluster.kubectl(&[container.as_slice(), &["--", LASTSTREAM, "status", "-o", "json"]].concat()).await;
-        asked.map_or_else(|failure| failure.to_string(), |said| format!("the gate 3 s after the answer: {}{}", said.stdout, said.stderr))
+        let container =
+            ["exec", "--namespace", self.workload.namespace, &pod.name, "--container=istio-proxy"];
+        let asked = world
+            .cluster
+            .kubectl(&[container.as_slice(), &["--", LASTSTREAM, "status", "-o", "json"]].concat())
+            .await;
+        asked.map_or_else(
+            |failure| failure.to_string(),
+            |said| format!("the gate 3 s after the answer: {}{}", said.stdout, said.stderr),
+        )
     }
 
     /// Nobody replaces the pod: that would only keep the machine busy.
     async fn orphan(&self, world: &World) -> Outcome {
         let selector = format!("app={}", self.workload.name);
         for kind in ["deployments", "replicasets"] {
-            let arguments = ["delete", kind, "--namespace", self.workload.namespace, "--selector", &selector, "--cascade=orphan"];
+            let arguments = [
+                "delete",
+                kind,
+                "--namespace",
+                self.workload.namespace,
+                "--selector",
+                &selector,
+                "--cascade=orphan",
+            ];
             world.kubectl(&arguments).await?;
         }
         Ok(())
@@ -153,9 +182,19 @@ impl Lane {
         let status = self.gate_status(world, &pod).await;
         let (gone, last) = world.pods.gone(namespace, &pod.name, Duration::from_secs(90)).await?;
         drop(idle);
-        let exit = exit_code(&last, if self.workload.proxy == Proxy::None { "envoy" } else { "istio-proxy" });
+        let exit = exit_code(
+            &last,
+            if self.workload.proxy == Proxy::None { "envoy" } else { "istio-proxy" },
+        );
         let answered = at.saturating_duration_since(deleted);
-        Ok(Seen { what: self.what, answer, answered, gone: gone - deleted, exit, log: format!("{}\n{status}", log.await?) })
+        Ok(Seen {
+            what: self.what,
+            answer,
+            answered,
+            gone: gone - deleted,
+            exit,
+            log: format!("{}\n{status}", log.await?),
+        })
     }
 }
 
@@ -167,7 +206,9 @@ impl Meanwhile {
         tokio::time::sleep(Duration::from_secs(2)).await;
         match self {
             Self::Nothing => Ok(()),
-            Self::SecondDelete => workload::delete(world, namespace, pod, &["--grace-period=5"]).await.map(drop),
+            Self::SecondDelete => {
+                workload::delete(world, namespace, pod, &["--grace-period=5"]).await.map(drop)
+            }
             Self::KubeletRestart => {
                 world.machine.kill_kubelet().await;
                 tokio::time::sleep(Duration::from_secs(2)).await;
@@ -178,13 +219,19 @@ impl Meanwhile {
 }
 
 /// The request, and when it ended.
-fn ask(to: SocketAddr, host: &'static str, time: Duration) -> JoinHandle<(Result<u16, String>, Instant)> {
+fn ask(
+    to: SocketAddr,
+    host: &'static str,
+    time: Duration,
+) -> JoinHandle<(Result<u16, String>, Instant)> {
     tokio::spawn(async move {
         let request = Request::get(&format!("/takes/{}", time.as_millis())).host(host);
-        let answer = h1::once(to, &request).await.map(|response| response.status).map_err(|failure| {
-            let why = failure.to_string();
-            why.split(" (tests/").next().unwrap_or_default().to_owned() // where it was noticed is nothing for a table
-        });
+        let answer =
+            h1::once(to, &request).await.map(|response| response.status).map_err(|failure| {
+                let why = failure.to_string();
+                // where it was noticed is nothing for a table
+                why.split(" (tests/").next().unwrap_or_default().to_owned()
+            });
         (answer, Instant::now())
     })
 }
@@ -193,7 +240,16 @@ fn ask(to: SocketAddr, host: &'static str, time: Duration) -> JoinHandle<(Result
 fn follow(world: &'static World, namespace: &'static str, pod: &str) -> JoinHandle<String> {
     let pod = pod.to_owned();
     tokio::spawn(async move {
-        let arguments = ["logs", "--follow", "--namespace", namespace, &pod, "--all-containers", "--prefix", "--tail=10"];
+        let arguments = [
+            "logs",
+            "--follow",
+            "--namespace",
+            namespace,
+            &pod,
+            "--all-containers",
+            "--prefix",
+            "--tail=10",
+        ];
         world.cluster.kubectl(&arguments).await.map(|said| said.stdout).unwrap_or_default()
     })
 }
@@ -201,7 +257,8 @@ fn follow(world: &'static World, namespace: &'static str, pod: &str) -> JoinHand
 pub(crate) fn exit_code(pod: &Value, container: &str) -> Option<i64> {
     let of = |list: &str| pod["status"][list].as_array().cloned().unwrap_or_default();
     let all = of("containerStatuses").into_iter().chain(of("initContainerStatuses"));
-    all.filter(|status| status["name"] == container).find_map(|status| status["state"]["terminated"]["exitCode"].as_i64())
+    all.filter(|status| status["name"] == container)
+        .find_map(|status| status["state"]["terminated"]["exitCode"].as_i64())
 }
 
 /// Something that runs beside others.

@@ -1,5 +1,6 @@
-//! Constant load through gateways, as a layer 4 balancer spreads it: new connections go to an endpoint that is ready, and old ones stay
-//! until somebody closes them. Clients do what HTTP asks of them: one that is told to leave leaves.
+//! Constant load through gateways, as a layer 4 balancer spreads it: new connections go to an
+//! endpoint that is ready, and old ones stay until somebody closes them. Clients do what HTTP asks
+//! of them: one that is told to leave leaves.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,7 +49,9 @@ impl Tally {
 
     /// The first of them, a line each.
     pub(crate) fn first_failures(&self, count: usize) -> String {
-        let line = |failed: &Failed| format!("  {:6.2} s  {}  {}", failed.after.as_secs_f64(), failed.pod, failed.what);
+        let line = |failed: &Failed| {
+            format!("  {:6.2} s  {}  {}", failed.after.as_secs_f64(), failed.pod, failed.what)
+        };
         self.failed().iter().take(count).map(line).collect::<Vec<_>>().join("\n")
     }
 
@@ -73,7 +76,13 @@ struct Shared {
 
 impl Load {
     pub(crate) fn start(world: &'static World, namespace: &'static str) -> Self {
-        let shared = Shared { world, namespace, begun: Instant::now(), ending: AtomicBool::new(false), tally: Tally::default() };
+        let shared = Shared {
+            world,
+            namespace,
+            begun: Instant::now(),
+            ending: AtomicBool::new(false),
+            tally: Tally::default(),
+        };
         let shared = Arc::new(shared);
         let mut clients = JoinSet::new();
         for _ in 0..H1_CLIENTS {
@@ -115,8 +124,15 @@ impl Shared {
                 if slice["metadata"]["labels"]["kubernetes.io/service-name"] != "gateway" {
                     return None;
                 }
-                let endpoints = slice["endpoints"].as_array()?.iter().filter(|endpoint| endpoint["conditions"]["ready"] == true);
-                Some(endpoints.filter_map(|endpoint| endpoint["addresses"][0].as_str()?.parse().ok()).collect::<Vec<_>>())
+                let endpoints = slice["endpoints"]
+                    .as_array()?
+                    .iter()
+                    .filter(|endpoint| endpoint["conditions"]["ready"] == true);
+                Some(
+                    endpoints
+                        .filter_map(|endpoint| endpoint["addresses"][0].as_str()?.parse().ok())
+                        .collect::<Vec<_>>(),
+                )
             });
             let ready: Vec<IpAddr> = ready.into_iter().flatten().collect();
             if let Some(address) = fastrand::choice(&ready) {
@@ -129,14 +145,20 @@ impl Shared {
     fn pod_at(&self, gateway: SocketAddr) -> String {
         let address = gateway.ip().to_string();
         let there = |pod: &Value| pod["status"]["podIP"] == address.as_str();
-        let names = self.world.pods.find(self.namespace, |pod| there(pod).then(|| pod["metadata"]["name"].as_str().map(str::to_owned))?);
+        let names = self.world.pods.find(self.namespace, |pod| {
+            there(pod).then(|| pod["metadata"]["name"].as_str().map(str::to_owned))?
+        });
         names.into_iter().next().unwrap_or_else(|| format!("{address}, which is gone"))
     }
 
     fn note(&self, gateway: SocketAddr, what: &str, outcome: Outcome) {
         self.tally.requests.fetch_add(1, Ordering::Relaxed);
         if let Err(failure) = outcome {
-            let failed = Failed { after: self.begun.elapsed(), pod: self.pod_at(gateway), what: format!("{what}: {failure}") };
+            let failed = Failed {
+                after: self.begun.elapsed(),
+                pod: self.pod_at(gateway),
+                what: format!("{what}: {failure}"),
+            };
             self.tally.failed().push(failed);
         }
     }
@@ -165,8 +187,14 @@ async fn h1_client(shared: Arc<Shared>) {
         while shared.goes_on() {
             let path = path();
             let response = client.request(&Request::get(&path).host(HOST)).await;
-            let stays = response.as_ref().is_ok_and(|response| response.header("connection").is_none_or(|value| value != "close"));
-            shared.note(gateway, &format!("h1 {path}"), response.and_then(|response| response.expect(200)).map(drop));
+            let stays = response.as_ref().is_ok_and(|response| {
+                response.header("connection").is_none_or(|value| value != "close")
+            });
+            shared.note(
+                gateway,
+                &format!("h1 {path}"),
+                response.and_then(|response| response.expect(200)).map(drop),
+            );
             if !stays {
                 break;
             }
@@ -174,7 +202,8 @@ async fn h1_client(shared: Arc<Shared>) {
     }
 }
 
-/// A connection with several streams at a time. It is told to leave by GOAWAY, and begins nothing more on it then.
+/// A connection with several streams at a time. It is told to leave by GOAWAY, and begins nothing
+/// more on it then.
 async fn h2_client(shared: Arc<Shared>) {
     while shared.goes_on() {
         let gateway = shared.gateway().await;
@@ -195,11 +224,13 @@ async fn h2_client(shared: Arc<Shared>) {
                 continue;
             }
             let path = path();
-            let Ok(stream) = client.open(h2::get(&path), true).await else { break }; // GOAWAY: it was never sent
+            // GOAWAY: it was never sent
+            let Ok(stream) = client.open(h2::get(&path), true).await else { break };
             begun += 1;
             let shared = Arc::clone(&shared);
             streams.spawn(async move {
-                let outcome = stream.response().await.and_then(|response| response.expect(200)).map(drop);
+                let outcome =
+                    stream.response().await.and_then(|response| response.expect(200)).map(drop);
                 shared.note(gateway, &format!("h2 {path}"), outcome);
             });
         }

@@ -1,4 +1,5 @@
-//! A Kubernetes node: containerd and kubelet in this level's namespaces, a bridge for its pods, an address that both sides reach.
+//! A Kubernetes node: containerd and kubelet in this level's namespaces, a bridge for its pods, an
+//! address that both sides reach.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,8 @@ use crate::support::process::guarded;
 use crate::support::wire::local;
 
 pub(crate) const NAME: &str = "node";
-/// Where pods find istiod and the registry, and the API server finds kubelet, which refuses a loopback address.
+/// Where pods find istiod and the registry, and the API server finds kubelet, which refuses a
+/// loopback address.
 pub(crate) const ADDRESS: &str = "10.99.0.1";
 const PODS: &str = "10.244.0.0/24";
 const SOCKET: &str = "/run/containerd/containerd.sock";
@@ -44,7 +46,8 @@ impl Machine {
     /// containerd with the image; without a cluster yet.
     pub(crate) async fn containers() -> Outcome<Program> {
         let folder = folder("node")?;
-        run_tool("mount", &["--make-rshared", "/"])?; // kubelet and containers see each other's mounts
+        // kubelet and containers see each other's mounts
+        run_tool("mount", &["--make-rshared", "/"])?;
         for path in ["/run", "/var/log"] {
             run_tool("mount", &["-t", "tmpfs", "-o", "mode=755", "laststream", path])?;
         }
@@ -57,7 +60,14 @@ impl Machine {
         let mut containerd = Program::start("containerd", containerd(&folder)?, &folder)?;
         containerd.ready(START, async || ctr(&["version"]).await).await?;
         let archive = archive.await.context("a thread for the image")??;
-        ctr(&["--namespace", "k8s.io", "images", "import", archive.to_str().context("a path in UTF-8")?]).await?;
+        ctr(&[
+            "--namespace",
+            "k8s.io",
+            "images",
+            "import",
+            archive.to_str().context("a path in UTF-8")?,
+        ])
+        .await?;
         fs::remove_file(archive)?;
         Ok(containerd)
     }
@@ -66,7 +76,12 @@ impl Machine {
     pub(crate) async fn start(cluster: &Cluster, containerd: Program) -> Outcome<Self> {
         let folder = folder("node")?;
         show_kernel_settings(&folder)?;
-        let machine = Self { folder, kubeconfig: cluster.kubeconfig(), kubelet: Mutex::default(), _containerd: containerd };
+        let machine = Self {
+            folder,
+            kubeconfig: cluster.kubeconfig(),
+            kubelet: Mutex::default(),
+            _containerd: containerd,
+        };
         fs::write(machine.folder.join("kubelet.json"), machine.kubelet_settings()?)?;
         machine.start_kubelet().await?;
         Ok(machine)
@@ -75,11 +90,20 @@ impl Machine {
     pub(crate) async fn start_kubelet(&self) -> Outcome {
         let mut command = guarded(part("kubelet")?);
         command.args(["--hostname-override", NAME, "--node-ip", ADDRESS]);
-        command.arg("--config").arg(self.folder.join("kubelet.json")).arg("--kubeconfig").arg(&self.kubeconfig);
-        command.arg("--root-dir").arg(self.folder.join("kubelet")).arg("--cert-dir").arg(self.folder.join("kubelet-pki"));
+        command
+            .arg("--config")
+            .arg(self.folder.join("kubelet.json"))
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig);
+        command
+            .arg("--root-dir")
+            .arg(self.folder.join("kubelet"))
+            .arg("--cert-dir")
+            .arg(self.folder.join("kubelet-pki"));
         command.env("PATH", path()?);
         let mut kubelet = Program::start("kubelet", command, &self.folder)?;
-        let healthy = async || once(local(10248), &Request::get("/healthz")).await?.expect(200).map(drop);
+        let healthy =
+            async || once(local(10248), &Request::get("/healthz")).await?.expect(200).map(drop);
         kubelet.ready(START, healthy).await?;
         *self.kubelet.lock().await = Some(kubelet);
         Ok(())
@@ -116,13 +140,17 @@ fn cgroup() -> Outcome<String> {
     std::env::var(CGROUP).context(CGROUP)
 }
 
-/// Kubelet puts its pods below a cgroup that must be there. Whoever started this level takes it away.
+/// Kubelet puts its pods below a cgroup that must be there. Whoever started this level takes it
+/// away.
 fn make_cgroups() -> Outcome {
     let name = cgroup()?;
     if Path::new(CGROUPS).join("cgroup.controllers").exists() {
         return make_unified_cgroup(&name);
     }
-    for controller in ["cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "hugetlb", "systemd"] {
+    for controller in [
+        "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "hugetlb",
+        "systemd",
+    ] {
         let hierarchy = Path::new(CGROUPS).join(controller);
         if !hierarchy.is_dir() {
             continue;
@@ -131,7 +159,8 @@ fn make_cgroups() -> Outcome {
         fs::create_dir_all(&own).with_context(|| own.display().to_string())?;
         for file in ["cpuset.cpus", "cpuset.mems"] {
             if own.join(file).exists() {
-                fs::write(own.join(file), fs::read(hierarchy.join(file))?)?; // empty ones take no process
+                // empty ones take no process
+                fs::write(own.join(file), fs::read(hierarchy.join(file))?)?;
             }
         }
     }
@@ -142,15 +171,20 @@ fn make_cgroups() -> Outcome {
 fn make_unified_cgroup(name: &str) -> Outcome {
     let top = Path::new(CGROUPS);
     let offered = fs::read_to_string(top.join("cgroup.controllers"))?;
-    let wanted: Vec<String> = ["cpu", "cpuset", "memory", "pids"].iter().map(|controller| format!("+{controller}")).collect();
+    let wanted: Vec<String> = ["cpu", "cpuset", "memory", "pids"]
+        .iter()
+        .map(|controller| format!("+{controller}"))
+        .collect();
     for controller in ["cpu", "cpuset", "memory", "pids"] {
         ensure!(
             offered.split_whitespace().any(|offer| offer == controller),
             "{CGROUPS} has no controller `{controller}`, which kubelet needs"
         );
     }
-    fs::write(top.join("cgroup.subtree_control"), wanted.join(" "))
-        .context("cgroup.subtree_control: run this outside of a container, or give it a cgroup namespace of its own")?;
+    fs::write(top.join("cgroup.subtree_control"), wanted.join(" ")).context(
+        "cgroup.subtree_control: run this outside of a container, or give it a cgroup \
+            namespace of its own",
+    )?;
     let own = top.join(name);
     fs::create_dir_all(&own)?;
     Ok(fs::write(own.join("cgroup.subtree_control"), wanted.join(" "))?)
@@ -158,10 +192,15 @@ fn make_unified_cgroup(name: &str) -> Outcome {
 
 /// Kubelet wants these, and they belong to the whole machine: it is shown files instead.
 fn show_kernel_settings(folder: &Path) -> Outcome {
-    for (setting, value) in [("vm/overcommit_memory", "1"), ("kernel/panic", "10"), ("kernel/panic_on_oops", "1")] {
+    for (setting, value) in
+        [("vm/overcommit_memory", "1"), ("kernel/panic", "10"), ("kernel/panic_on_oops", "1")]
+    {
         let file = folder.join(setting.replace('/', "-"));
         fs::write(&file, value)?;
-        run_tool("mount", &["--bind", file.to_str().context("a path in UTF-8")?, &format!("/proc/sys/{setting}")])?;
+        run_tool(
+            "mount",
+            &["--bind", file.to_str().context("a path in UTF-8")?, &format!("/proc/sys/{setting}")],
+        )?;
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! The level with a real kubelet: pods with Istio's agent and Envoy in them, stopped as Kubernetes stops them. It needs root.
+//! The level with a real kubelet: pods with Istio's agent and Envoy in them, stopped as Kubernetes
+//! stops them. It needs root.
 
 mod experiment;
 mod hooks;

@@ -1,4 +1,5 @@
-//! An Envoy without a mesh in a pod, whose hook is kubelet's own request to the gate on the pod's address.
+//! An Envoy without a mesh in a pod, whose hook is kubelet's own request to the gate on the pod's
+//! address.
 
 use std::time::Duration;
 
@@ -16,17 +17,24 @@ const APP_AT: &str = "127.0.0.1:8000";
 
 /// The rendered bootstrap, with the gate where kubelet reaches it, and a secret.
 fn bootstrap(world: &World) -> Outcome<String> {
-    let policy =
-        json!({ "placement": { "envoy": { "listen": format!("0.0.0.0:{GATEWAY}"), "app": APP_AT } }, "drain": { "finish": "quit" } });
+    let policy = json!({ "placement": { "envoy": { "listen": format!("0.0.0.0:{GATEWAY}"), "app": APP_AT } }, "drain": { "finish": "quit" } });
     let text = world.render_with(&["envoy"], &policy, MODULE)?;
     let mut bootstrap: Value = serde_saphyr::from_str(&text)?;
-    let listeners = bootstrap["static_resources"]["listeners"].as_array_mut().context("listeners")?;
-    let gate = listeners.iter_mut().find(|listener| listener["name"] == "gate").context("a gate")?;
+    let listeners =
+        bootstrap["static_resources"]["listeners"].as_array_mut().context("listeners")?;
+    let gate =
+        listeners.iter_mut().find(|listener| listener["name"] == "gate").context("a gate")?;
     gate["address"]["socket_address"]["address"] = json!("0.0.0.0");
-    let filters = gate["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"].as_array_mut().context("filters")?;
-    let module = filters.iter_mut().find(|filter| filter["typed_config"]["config"].is_object()).context("the gate's filter")?;
+    let filters = gate["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"]
+        .as_array_mut()
+        .context("filters")?;
+    let module = filters
+        .iter_mut()
+        .find(|filter| filter["typed_config"]["config"].is_object())
+        .context("the gate's filter")?;
     let told = &mut module["typed_config"]["config"]["configuration"]["value"];
-    let mut configuration: Value = serde_json::from_str(told.as_str().context("the gate's configuration")?)?;
+    let mut configuration: Value =
+        serde_json::from_str(told.as_str().context("the gate's configuration")?)?;
     configuration["gate"]["secret"] = json!(SECRET);
     *told = json!(configuration.to_string());
     Ok(bootstrap.to_string())

@@ -30,7 +30,12 @@ pub(crate) async fn case() -> Outcome {
     let _turn = world.turns.write().await;
     let with = run(world, "rolling", true).await?;
     let without = run(world, "rolling-bare", false).await?;
-    ensure_eq!(with.lost, 0, "requests lost with laststream, the first of them:\n{}\n", with.first_lost);
+    ensure_eq!(
+        with.lost,
+        0,
+        "requests lost with laststream, the first of them:\n{}\n",
+        with.first_lost
+    );
     ensure!(without.lost > 0, "nothing was lost without laststream, so this shows nothing");
     Ok(())
 }
@@ -58,10 +63,20 @@ async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outc
         drain: drain(),
         ..Workload::default()
     };
-    let gateway = Workload { namespace, name: "gateway", proxy: Proxy::Gateway, replicas: 2, drain: drain(), ..Workload::default() };
+    let gateway = Workload {
+        namespace,
+        name: "gateway",
+        proxy: Proxy::Gateway,
+        replicas: 2,
+        drain: drain(),
+        ..Workload::default()
+    };
     world.cluster.injected_namespace(namespace).await?;
     world.cluster.apply_all(&[sidecars(namespace)]).await?;
-    world.cluster.apply_all(&routes(namespace, "gateway", &[(HOST, &format!("app.{namespace}"))])).await?;
+    world
+        .cluster
+        .apply_all(&routes(namespace, "gateway", &[(HOST, &format!("app.{namespace}"))]))
+        .await?;
     app.create(world).await?;
     gateway.create(world).await?;
     app.ready(world).await?;
@@ -69,10 +84,26 @@ async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outc
     let begun = Instant::now();
     let load = Load::start(world, namespace);
     for _ in 0..ROUNDS {
-        let restart = ["rollout", "restart", "--namespace", namespace, "deployment/app", "deployment/gateway"];
+        let restart = [
+            "rollout",
+            "restart",
+            "--namespace",
+            namespace,
+            "deployment/app",
+            "deployment/gateway",
+        ];
         world.kubectl(&restart).await?;
         for deployment in ["deployment/app", "deployment/gateway"] {
-            world.kubectl(&["rollout", "status", "--namespace", namespace, deployment, "--timeout=60s"]).await?;
+            world
+                .kubectl(&[
+                    "rollout",
+                    "status",
+                    "--namespace",
+                    namespace,
+                    deployment,
+                    "--timeout=60s",
+                ])
+                .await?;
         }
     }
     let enough = async || {
@@ -81,11 +112,19 @@ async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outc
     };
     wait_for(Duration::from_secs(120), "enough requests", enough).await?;
     let tally = load.finish().await?;
-    let run = Run { requests: tally.requests.load(Ordering::Relaxed), lost: tally.failures(), first_lost: tally.first_failures(20) };
+    let run = Run {
+        requests: tally.requests.load(Ordering::Relaxed),
+        lost: tally.failures(),
+        first_lost: tally.first_failures(20),
+    };
     let websockets = tally.websockets.load(Ordering::Relaxed);
     let what = if kept { "with laststream" } else { "without" };
-    let seen =
-        format!("{} requests, {websockets} of them WebSockets, in {:.0} s: {} lost", run.requests, begun.elapsed().as_secs_f64(), run.lost);
+    let seen = format!(
+        "{} requests, {websockets} of them WebSockets, in {:.0} s: {} lost",
+        run.requests,
+        begun.elapsed().as_secs_f64(),
+        run.lost
+    );
     row("N2", format!("{ROUNDS} rolling restarts of app and gateway, {what}"), seen);
     say(&run.first_lost);
     world.kubectl(&["delete", "namespace", namespace, "--wait=false"]).await?;

@@ -1,4 +1,5 @@
-//! What the API server tells of objects of a kind, from the first on: their state now, and when what was told.
+//! What the API server tells of objects of a kind, from the first on: their state now, and when
+//! what was told.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -32,7 +33,15 @@ impl Watch {
     /// Of `pods`, for example, in all namespaces.
     pub(crate) fn start(cluster: &Cluster, kind: &str) -> Outcome<Self> {
         let mut command = guarded(part("mesh-kubectl")?);
-        command.args(["get", kind, "--all-namespaces", "--watch", "--output-watch-events", "--output", "json"]);
+        command.args([
+            "get",
+            kind,
+            "--all-namespaces",
+            "--watch",
+            "--output-watch-events",
+            "--output",
+            "json",
+        ]);
         command.env("KUBECONFIG", cluster.kubeconfig()).env("HOME", std::env::temp_dir());
         let (reader, writer) = std::io::pipe()?;
         command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
@@ -40,7 +49,9 @@ impl Watch {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let told = Arc::clone(&seen);
         thread::spawn(move || {
-            for event in serde_json::Deserializer::from_reader(BufReader::new(reader)).into_iter::<Value>() {
+            for event in
+                serde_json::Deserializer::from_reader(BufReader::new(reader)).into_iter::<Value>()
+            {
                 let Ok(event) = event else { return }; // kubectl has ended
                 lock(&told).note(&event);
             }
@@ -52,7 +63,11 @@ impl Watch {
     pub(crate) fn find<T>(&self, namespace: &str, look: impl Fn(&Value) -> Option<T>) -> Vec<T> {
         let prefix = format!("{namespace}/");
         let seen = lock(&self.seen);
-        seen.now.iter().filter(|(name, _)| name.starts_with(&prefix)).filter_map(|(_, object)| look(object)).collect()
+        seen.now
+            .iter()
+            .filter(|(name, _)| name.starts_with(&prefix))
+            .filter_map(|(_, object)| look(object))
+            .collect()
     }
 
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Value> {
@@ -60,7 +75,12 @@ impl Watch {
     }
 
     /// When an object went, and how it was last.
-    pub(crate) async fn gone(&self, namespace: &str, name: &str, limit: Duration) -> Outcome<(Instant, Value)> {
+    pub(crate) async fn gone(
+        &self,
+        namespace: &str,
+        name: &str,
+        limit: Duration,
+    ) -> Outcome<(Instant, Value)> {
         let name = format!("{namespace}/{name}");
         let look = async || lock(&self.seen).gone.get(&name).cloned().context("still there");
         wait_for(limit, &format!("{name} to be gone"), look).await

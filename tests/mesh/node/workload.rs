@@ -1,4 +1,5 @@
-//! Deployments as users write them: an app with an injected sidecar, a gateway; and what `laststream render` adds to them.
+//! Deployments as users write them: an app with an injected sidecar, a gateway; and what
+//! `laststream render` adds to them.
 
 use std::time::{Duration, Instant};
 
@@ -96,7 +97,8 @@ impl Workload<'_> {
                 json!([app])
             }
             Proxy::Classic | Proxy::Native => {
-                annotations["sidecar.istio.io/nativeSidecar"] = json!((self.proxy == Proxy::Native).to_string());
+                annotations["sidecar.istio.io/nativeSidecar"] =
+                    json!((self.proxy == Proxy::Native).to_string());
                 json!([app])
             }
         };
@@ -116,7 +118,8 @@ impl Workload<'_> {
     fn service(&self) -> Value {
         let target = if self.proxy == Proxy::Gateway { GATEWAY } else { SIDECAR };
         // A sidecar's listener for calls takes those to services with its port.
-        let ports = [("http", 80), ("http-out", OUTBOUND)].map(|(name, port)| json!({ "name": name, "port": port, "targetPort": target }));
+        let ports = [("http", 80), ("http-out", OUTBOUND)]
+            .map(|(name, port)| json!({ "name": name, "port": port, "targetPort": target }));
         json!({
             "apiVersion": "v1", "kind": "Service", "metadata": { "name": self.name, "namespace": self.namespace },
             "spec": { "selector": { "app": self.name }, "ports": ports },
@@ -127,12 +130,15 @@ impl Workload<'_> {
         let selector = json!({ "app": self.name });
         let placement = match self.proxy {
             Proxy::Gateway => json!({ "gateway": { "selector": selector } }),
-            proxy => json!({ "sidecar": { "selector": selector, "native": proxy == Proxy::Native, "workload": self.name } }),
+            proxy => {
+                json!({ "sidecar": { "selector": selector, "native": proxy == Proxy::Native, "workload": self.name } })
+            }
         };
         json!({ "name": self.name, "namespace": self.namespace, "placement": placement, "drain": drain })
     }
 
-    /// Applies it all, as a user would: first the EnvoyFilter, then the Deployment with the rendered patches over it.
+    /// Applies it all, as a user would: first the EnvoyFilter, then the Deployment with the
+    /// rendered patches over it.
     pub(crate) async fn create(&self, world: &World) -> Outcome {
         let (filter, deployment) = self.files(world).await?;
         if let Some(filter) = filter {
@@ -161,7 +167,12 @@ impl Workload<'_> {
     }
 
     /// The rendered patches over the Deployment, by a kustomization.
-    async fn patched(&self, world: &World, policy: &Value, mut deployment: Value) -> Outcome<Value> {
+    async fn patched(
+        &self,
+        world: &World,
+        policy: &Value,
+        mut deployment: Value,
+    ) -> Outcome<Value> {
         let home = if self.proxy == Proxy::Native { "native-sidecar" } else { "pod" };
         let mut patches = vec![world.render(&["lifecycle", "--for", home], policy)?];
         let bootstrap = world.render(&["proxy-config"], policy)?;
@@ -185,7 +196,10 @@ impl Workload<'_> {
             pod["terminationGracePeriodSeconds"] = json!(grace);
         }
         let containers = pod["containers"].as_array_mut().into_iter().flatten();
-        if let (Some(hook), Some(proxy)) = (&self.proxy_hook, containers.into_iter().find(|container| container["name"] == "istio-proxy")) {
+        if let (Some(hook), Some(proxy)) = (
+            &self.proxy_hook,
+            containers.into_iter().find(|container| container["name"] == "istio-proxy"),
+        ) {
             proxy["lifecycle"] = hook.clone();
         }
     }
@@ -198,7 +212,13 @@ impl Workload<'_> {
     pub(crate) async fn ready(&self, world: &World) -> Outcome<Vec<Pod>> {
         let look = async || {
             let pods = self.pods(world);
-            ensure!(pods.len() == usize::from(self.replicas), "{} pods of {}/{} are ready", pods.len(), self.namespace, self.name);
+            ensure!(
+                pods.len() == usize::from(self.replicas),
+                "{} pods of {}/{} are ready",
+                pods.len(),
+                self.namespace,
+                self.name
+            );
             Ok(pods)
         };
         let ready = wait_for(READY, "pods to be ready", look).await;
@@ -215,7 +235,12 @@ impl Workload<'_> {
 }
 
 /// An object with patches over it.
-pub(crate) async fn kustomize(world: &World, folder: &str, object: &Value, patches: &[String]) -> Outcome<Value> {
+pub(crate) async fn kustomize(
+    world: &World,
+    folder: &str,
+    object: &Value,
+    patches: &[String],
+) -> Outcome<Value> {
     let mut names = Vec::new();
     for (number, patch) in patches.iter().enumerate() {
         let name = format!("patch-{number}.yaml");
@@ -223,8 +248,10 @@ pub(crate) async fn kustomize(world: &World, folder: &str, object: &Value, patch
         names.push(json!({ "path": name, "target": { "kind": object["kind"], "name": object["metadata"]["name"] } }));
     }
     world.user.file(&format!("{folder}/object.yaml"), object.to_string())?;
-    let file =
-        world.user.file(&format!("{folder}/kustomization.yaml"), json!({ "resources": ["object.yaml"], "patches": names }).to_string())?;
+    let file = world.user.file(
+        &format!("{folder}/kustomization.yaml"),
+        json!({ "resources": ["object.yaml"], "patches": names }).to_string(),
+    )?;
     let folder = file.parent().and_then(std::path::Path::to_str).context("a path in UTF-8")?;
     Ok(serde_saphyr::from_str(&world.kubectl(&["kustomize", folder]).await?)?)
 }
@@ -232,28 +259,49 @@ pub(crate) async fn kustomize(world: &World, folder: &str, object: &Value, patch
 /// Pods of an app that are ready and not on their way out.
 pub(crate) fn pods(world: &World, namespace: &str, app: &str) -> Vec<Pod> {
     world.pods.find(namespace, |pod| {
-        let ours = pod["metadata"]["labels"]["app"] == app && pod["metadata"]["deletionTimestamp"].is_null();
+        let ours = pod["metadata"]["labels"]["app"] == app
+            && pod["metadata"]["deletionTimestamp"].is_null();
         let address = pod["status"]["podIP"].as_str()?.parse().ok()?;
-        (ours && holds(pod, "Ready")).then(|| Pod { name: pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(), address })
+        (ours && holds(pod, "Ready")).then(|| Pod {
+            name: pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            address,
+        })
     })
 }
 
 /// For failures: what became of the pods of a namespace.
 async fn describe(world: &World, namespace: &str) -> String {
-    let events = world.kubectl(&["get", "events", "--namespace", namespace, "--field-selector", "type=Warning"]).await.unwrap_or_default();
-    let pods = world.kubectl(&["get", "pods", "--namespace", namespace, "--output", "wide"]).await.unwrap_or_default();
+    let events = world
+        .kubectl(&["get", "events", "--namespace", namespace, "--field-selector", "type=Warning"])
+        .await
+        .unwrap_or_default();
+    let pods = world
+        .kubectl(&["get", "pods", "--namespace", namespace, "--output", "wide"])
+        .await
+        .unwrap_or_default();
     let mut text = format!("{pods}\n{events}");
-    for pod in world.pods.find(namespace, |pod| pod["metadata"]["name"].as_str().map(str::to_owned)) {
-        let logs = ["logs", "--namespace", namespace, &pod, "--all-containers", "--prefix", "--tail=25"];
+    for pod in world.pods.find(namespace, |pod| pod["metadata"]["name"].as_str().map(str::to_owned))
+    {
+        let logs =
+            ["logs", "--namespace", namespace, &pod, "--all-containers", "--prefix", "--tail=25"];
         text.push_str(&format!("\n{}", world.kubectl(&logs).await.unwrap_or_default()));
     }
     text
 }
 
 /// `kubectl delete pod`, and when that was.
-pub(crate) async fn delete(world: &World, namespace: &str, pod: &str, more: &[&str]) -> Outcome<Instant> {
+pub(crate) async fn delete(
+    world: &World,
+    namespace: &str,
+    pod: &str,
+    more: &[&str],
+) -> Outcome<Instant> {
     let now = Instant::now();
-    world.kubectl(&[&["delete", "pod", "--namespace", namespace, pod, "--wait=false"], more].concat()).await?;
+    world
+        .kubectl(
+            &[&["delete", "pod", "--namespace", namespace, pod, "--wait=false"], more].concat(),
+        )
+        .await?;
     Ok(now)
 }
 

@@ -1,5 +1,5 @@
-//! What all cases of this level share: the cluster with its controllers, istiod, the node, a registry with the module in it, and a gateway
-//! that nobody stops.
+//! What all cases of this level share: the cluster with its controllers, istiod, the node, a
+//! registry with the module in it, and a gateway that nobody stops.
 
 use std::time::{Duration, Instant};
 
@@ -46,16 +46,23 @@ impl World {
     async fn start() -> Outcome<Self> {
         let begun = Instant::now();
         Machine::network()?;
-        let registry = Registry::start(&real::Settings { address: Some(ADDRESS), ..real::Settings::default() })?;
+        let registry = Registry::start(&real::Settings {
+            address: Some(ADDRESS),
+            ..real::Settings::default()
+        })?;
         let name = format!("{ADDRESS}:{}", registry.port());
         let (containerd, control) = tokio::join!(Machine::containers(), control_plane(&name));
         let (cluster, istio) = control?;
-        say(&format!("node: control plane and containers after {:.1} s", begun.elapsed().as_secs_f64()));
+        say(&format!(
+            "node: control plane and containers after {:.1} s",
+            begun.elapsed().as_secs_f64()
+        ));
         let machine = Machine::start(&cluster, containerd?).await?;
         let user = User::new()?;
         let image = format!("{name}/mesh/laststream:1");
         user.run(&["push", "--plain-http", &image], "")?.expect(0)?;
-        let [pods, slices, jobs] = ["pods", "endpointslices", "jobs"].map(|kind| Watch::start(&cluster, kind));
+        let [pods, slices, jobs] =
+            ["pods", "endpointslices", "jobs"].map(|kind| Watch::start(&cluster, kind));
         let world = Self {
             cluster,
             machine,
@@ -88,12 +95,23 @@ impl World {
         self.render_with(arguments, policy, &self.module)
     }
 
-    pub(crate) fn render_with(&self, arguments: &[&str], policy: &Value, module: &str) -> Outcome<String> {
+    pub(crate) fn render_with(
+        &self,
+        arguments: &[&str],
+        policy: &Value,
+        module: &str,
+    ) -> Outcome<String> {
         let mut policy = policy.clone();
         policy["module"] = json!(module);
-        let file = self.user.file(&format!("policy-{}.yaml", fastrand::u64(..)), policy.to_string())?; // JSON is YAML
+        let file =
+            // JSON is YAML
+            self.user.file(&format!("policy-{}.yaml", fastrand::u64(..)), policy.to_string())?;
         let file = file.to_str().context("a path in UTF-8")?;
-        Ok(self.user.run(&[&["render"], arguments, &["--plain-http", "--policy", file]].concat(), "")?.expect(0)?.stdout)
+        Ok(self
+            .user
+            .run(&[&["render"], arguments, &["--plain-http", "--policy", file]].concat(), "")?
+            .expect(0)?
+            .stdout)
     }
 
     /// Standard output of a `kubectl` that must succeed.
@@ -104,12 +122,18 @@ impl World {
 
 async fn control_plane(registry: &str) -> Outcome<(Cluster, Istio)> {
     let kubelet = vec!["--kubelet-preferred-address-types=InternalIP".to_owned()];
-    let cluster = Cluster::start(&Settings { controllers: true, service_accounts: true, api_server: kubelet }).await?;
+    let cluster = Cluster::start(&Settings {
+        controllers: true,
+        service_accounts: true,
+        api_server: kubelet,
+    })
+    .await?;
     let istio = Istio::start(&cluster, ADDRESS, &values(registry)).await?;
     Ok((cluster, istio))
 }
 
-/// Proxies without iptables; the one image; probes each second. istiod is known by its address, and has the name in its certificate.
+/// Proxies without iptables; the one image; probes each second. istiod is known by its address, and
+/// has the name in its certificate.
 fn values(registry: &str) -> Value {
     json!({
         "global": {

@@ -15,10 +15,12 @@ pub(crate) fn h1(name: &str, upstream: SocketAddr) -> Value {
 
 /// HTTP/2 with prior knowledge.
 pub(crate) fn h2(name: &str, upstream: SocketAddr) -> Value {
-    let protocol = json!({ "explicit_http_config": { "http2_protocol_options": { "allow_connect": true } } });
+    let protocol =
+        json!({ "explicit_http_config": { "http2_protocol_options": { "allow_connect": true } } });
     let options = extension("", PROTOCOLS, protocol)["typed_config"].take();
     let mut cluster = fixed(name, upstream);
-    cluster["typed_extension_protocol_options"] = json!({ "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options });
+    cluster["typed_extension_protocol_options"] =
+        json!({ "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options });
     cluster
 }
 

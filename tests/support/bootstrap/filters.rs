@@ -1,4 +1,5 @@
-//! HTTP filters: the Wasm module, what stands in front of it, and filters whose configuration is discovered.
+//! HTTP filters: the Wasm module, what stands in front of it, and filters whose configuration is
+//! discovered.
 
 use std::path::Path;
 
@@ -53,7 +54,8 @@ impl Wasm<'_> {
             plugin["vm_config"]["configuration"] = string_value(self.vm_configuration);
         }
         if self.failure_policy == "FAIL_RELOAD" {
-            plugin["reload_config"] = json!({ "backoff": { "base_interval": "0.05s", "max_interval": "0.5s" } });
+            plugin["reload_config"] =
+                json!({ "backoff": { "base_interval": "0.05s", "max_interval": "0.5s" } });
         }
         json!({ "config": plugin })
     }
@@ -61,7 +63,8 @@ impl Wasm<'_> {
 
 /// A filter whose configuration comes from the file that [`Xds`] writes under that name.
 pub(crate) fn discovered(name: &str, xds: &Xds) -> Value {
-    let kinds = [WASM, "envoy.extensions.filters.http.rbac.v3.RBAC"].map(|kind| format!("type.googleapis.com/{kind}"));
+    let kinds = [WASM, "envoy.extensions.filters.http.rbac.v3.RBAC"]
+        .map(|kind| format!("type.googleapis.com/{kind}"));
     json!({ "name": name, "config_discovery": { "config_source": xds.filter_source(name), "type_urls": kinds } })
 }
 
@@ -70,25 +73,37 @@ pub(crate) fn direct_peer() -> Value {
     filter_state("laststream.direct_peer", "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%")
 }
 
-/// The same with the headers that most policies look at, a line each; `original` holds what the peer sent as x-forwarded-proto.
+/// The same with the headers that most policies look at, a line each; `original` holds what the
+/// peer sent as x-forwarded-proto.
 pub(crate) fn direct_peer_and_headers(original: &str) -> Value {
-    let headers = ["x-forwarded-proto", original, "x-forwarded-port"].map(|header| format!("\n%REQ({header})%"));
+    let headers = ["x-forwarded-proto", original, "x-forwarded-port"]
+        .map(|header| format!("\n%REQ({header})%"));
     let format = format!("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%{}", headers.concat());
     let mut filter = filter_state("laststream.direct_peer", &format);
-    filter["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] = json!(true);
+    filter["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] =
+        json!(true);
     filter
 }
 
 /// A string of Envoy's own making, which a module reads as the property `filter_state.<key>`.
 pub(crate) fn filter_state(key: &str, format: &str) -> Value {
     let format = json!({ "text_format_source": { "inline_string": format } });
-    let value = json!({ "object_key": key, "factory_key": "envoy.string", "format_string": format });
-    extension("envoy.filters.http.set_filter_state", SET_FILTER_STATE, json!({ "on_request_headers": [value] }))
+    let value =
+        json!({ "object_key": key, "factory_key": "envoy.string", "format_string": format });
+    extension(
+        "envoy.filters.http.set_filter_state",
+        SET_FILTER_STATE,
+        json!({ "on_request_headers": [value] }),
+    )
 }
 
 /// Native mutations of request headers, as in [`super::Hcm::early_mutations`].
 pub(crate) fn header_mutation(request_mutations: Value) -> Value {
-    extension("envoy.filters.http.header_mutation", HEADER_MUTATION, json!({ "mutations": { "request_mutations": request_mutations } }))
+    extension(
+        "envoy.filters.http.header_mutation",
+        HEADER_MUTATION,
+        json!({ "mutations": { "request_mutations": request_mutations } }),
+    )
 }
 
 fn string_value(text: &str) -> Value {

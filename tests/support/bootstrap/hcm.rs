@@ -8,15 +8,18 @@ use super::filters::router;
 use super::route::Route;
 use super::{extension, push, set};
 
-const KIND: &str = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+const KIND: &str =
+    "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
 const FILE_LOG: &str = "envoy.extensions.access_loggers.file.v3.FileAccessLog";
-const EARLY_MUTATION: &str = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation";
+const EARLY_MUTATION: &str =
+    "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation";
 
 #[derive(Clone)]
 pub(crate) struct Hcm(Value);
 
 impl Hcm {
-    /// Stats are under `http.<stat_prefix>.`. HTTP/1.0, HTTP/2 and its extended CONNECT are allowed.
+    /// Stats are under `http.<stat_prefix>.`. HTTP/1.0, HTTP/2 and its extended CONNECT are
+    /// allowed.
     pub(crate) fn new(stat_prefix: &str) -> Self {
         let host = json!({ "name": "all", "domains": ["*"], "routes": [] });
         Self(json!({
@@ -47,7 +50,8 @@ impl Hcm {
     }
 
     pub(crate) fn use_remote_address(self, yes: bool, trusted_hops: u32) -> Self {
-        self.with("/use_remote_address", json!(yes)).with("/xff_num_trusted_hops", json!(trusted_hops))
+        self.with("/use_remote_address", json!(yes))
+            .with("/xff_num_trusted_hops", json!(trusted_hops))
     }
 
     pub(crate) fn append_x_forwarded_port(self) -> Self {
@@ -65,7 +69,10 @@ impl Hcm {
 
     /// Allows WebSocket upgrades and CONNECT.
     pub(crate) fn upgrades(self) -> Self {
-        self.with("/upgrade_configs", json!([{ "upgrade_type": "websocket" }, { "upgrade_type": "CONNECT" }]))
+        self.with(
+            "/upgrade_configs",
+            json!([{ "upgrade_type": "websocket" }, { "upgrade_type": "CONNECT" }]),
+        )
     }
 
     /// WebSocket and CONNECT with filters of their own; the router is added.
@@ -75,7 +82,8 @@ impl Hcm {
         self.with("/upgrade_configs", json!([config("websocket"), config("CONNECT")]))
     }
 
-    /// Header mutations before Envoy itself touches a header, such as `{"remove": "x"}` or `{"append": {"header": {…}}}`.
+    /// Header mutations before Envoy itself touches a header, such as `{"remove": "x"}` or
+    /// `{"append": {"header": {…}}}`.
     pub(crate) fn early_mutations(self, mutations: Value) -> Self {
         let name = "envoy.http.early_header_mutation.header_mutation";
         let mutation = extension(name, EARLY_MUTATION, json!({ "mutations": mutations }));

@@ -23,14 +23,22 @@ impl Listener {
     /// Bytes straight to a cluster.
     pub(crate) fn tcp(name: &str, cluster: &str) -> Self {
         let config = json!({ "stat_prefix": name, "cluster": cluster });
-        Self::with_filters(name, vec![extension("envoy.filters.network.tcp_proxy", TCP_PROXY, config)])
+        Self::with_filters(
+            name,
+            vec![extension("envoy.filters.network.tcp_proxy", TCP_PROXY, config)],
+        )
     }
 
     /// HTTP/3 over UDP. The identity is the server's.
     pub(crate) fn quic(name: &str, hcm: Hcm, identity: &Identity) -> Self {
         let mut listener = Self::new(name, hcm.codec("HTTP3"));
-        let context = json!({ "downstream_tls_context": { "common_tls_context": certificates(identity) } });
-        set(&mut listener.0, "/filter_chains/0/transport_socket", extension("envoy.transport_sockets.quic", QUIC, context));
+        let context =
+            json!({ "downstream_tls_context": { "common_tls_context": certificates(identity) } });
+        set(
+            &mut listener.0,
+            "/filter_chains/0/transport_socket",
+            extension("envoy.transport_sockets.quic", QUIC, context),
+        );
         set(&mut listener.0, "/address/socket_address/protocol", json!("UDP"));
         set(&mut listener.0, "/udp_listener_config/quic_options", json!({}));
         listener
@@ -38,7 +46,9 @@ impl Listener {
 
     fn with_filters(name: &str, filters: Vec<Value>) -> Self {
         let chain = json!({ "filters": filters });
-        Self(json!({ "name": name, "address": socket_address("127.0.0.1", 0), "filter_chains": [chain] }))
+        Self(
+            json!({ "name": name, "address": socket_address("127.0.0.1", 0), "filter_chains": [chain] }),
+        )
     }
 
     /// TLS with ALPN for HTTP/2 and HTTP/1.1.
@@ -60,13 +70,25 @@ impl Listener {
             common["validation_context"] = validation.take();
         }
         context["common_tls_context"] = common;
-        set(&mut self.0, "/filter_chains/0/transport_socket", extension("envoy.transport_sockets.tls", TLS, context));
-        self.listener_filter(extension("envoy.filters.listener.tls_inspector", TLS_INSPECTOR, json!({})))
+        set(
+            &mut self.0,
+            "/filter_chains/0/transport_socket",
+            extension("envoy.transport_sockets.tls", TLS, context),
+        );
+        self.listener_filter(extension(
+            "envoy.filters.listener.tls_inspector",
+            TLS_INSPECTOR,
+            json!({}),
+        ))
     }
 
     /// Every connection begins with a PROXY protocol header, version 1 or 2.
     pub(crate) fn proxy_protocol(self) -> Self {
-        self.listener_filter(extension("envoy.filters.listener.proxy_protocol", PROXY_PROTOCOL, json!({})))
+        self.listener_filter(extension(
+            "envoy.filters.listener.proxy_protocol",
+            PROXY_PROTOCOL,
+            json!({}),
+        ))
     }
 
     /// In the order of the calls.

@@ -19,7 +19,9 @@ impl Route {
     /// Every CONNECT request, as a TCP tunnel to the cluster.
     pub(crate) fn connect(cluster: &str) -> Self {
         let tunnel = json!([{ "upgrade_type": "CONNECT", "connect_config": {} }]);
-        Self(json!({ "match": { "connect_matcher": {} } })).cluster(cluster).with("/route/upgrade_configs", tunnel)
+        Self(json!({ "match": { "connect_matcher": {} } }))
+            .cluster(cluster)
+            .with("/route/upgrade_configs", tunnel)
     }
 
     /// Only when the header has exactly this value.
@@ -33,7 +35,10 @@ impl Route {
 
     /// Envoy answers itself.
     pub(crate) fn direct(self, status: u16, body: &str) -> Self {
-        self.with("/direct_response", json!({ "status": status, "body": { "inline_string": body } }))
+        self.with(
+            "/direct_response",
+            json!({ "status": status, "body": { "inline_string": body } }),
+        )
     }
 
     pub(crate) fn https_redirect(self) -> Self {
@@ -56,7 +61,10 @@ impl Route {
     /// For example `retry("5xx,reset,connect-failure", 2)`.
     pub(crate) fn retry(self, on: &str, retries: u32) -> Self {
         let back_off = json!({ "base_interval": "0.005s", "max_interval": "0.01s" });
-        self.with("/route/retry_policy", json!({ "retry_on": on, "num_retries": retries, "retry_back_off": back_off }))
+        self.with(
+            "/route/retry_policy",
+            json!({ "retry_on": on, "num_retries": retries, "retry_back_off": back_off }),
+        )
     }
 
     /// Envoy follows the upstream's 302 itself.

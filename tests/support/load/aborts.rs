@@ -6,7 +6,13 @@ use crate::support::h1::{Client, Ended, Request};
 
 pub(super) async fn after_continue(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
-    client.send(&Request::post("/up/echo-body", "never sent").header("expect", "100-continue").head_bytes()).await?;
+    client
+        .send(
+            &Request::post("/up/echo-body", "never sent")
+                .header("expect", "100-continue")
+                .head_bytes(),
+        )
+        .await?;
     ensure_eq!(client.response_head("POST").await?.0.status, 100, "the interim answer");
     turn.pause().await;
     client.reset()
@@ -22,7 +28,9 @@ pub(super) async fn in_head_reset(targets: &Targets, turn: Turn) -> Outcome {
 
 pub(super) async fn in_request_body(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
-    client.send(&Request::new("POST", "/up/echo-body").header("content-length", "1000").bytes()).await?;
+    client
+        .send(&Request::new("POST", "/up/echo-body").header("content-length", "1000").bytes())
+        .await?;
     client.send(&[b'x'; 400]).await?;
     turn.pause().await;
     let how = if turn.rng.bool() { Ended::Fin } else { Ended::Reset };

@@ -14,11 +14,14 @@ const QUIC_LISTENER: &str = "load-quic";
 
 /// Adds what the operations ask for; filters are the caller's. Every other path is 404.
 pub(crate) fn routes(hcm: Hcm) -> Hcm {
-    let rewritten = |prefix: &str, to: &str, cluster: &str| Route::prefix(prefix).cluster(cluster).with("/route/prefix_rewrite", json!(to));
+    let rewritten = |prefix: &str, to: &str, cluster: &str| {
+        Route::prefix(prefix).cluster(cluster).with("/route/prefix_rewrite", json!(to))
+    };
     hcm.upgrades()
         .with("/max_request_headers_kb", json!(16))
         .with("/stream_idle_timeout", json!("30s"))
-        .with("/delayed_close_timeout", json!("0.1s")) // or the operations that Envoy hangs up on take a second each
+        // or the operations that Envoy hangs up on take a second each
+        .with("/delayed_close_timeout", json!("0.1s"))
         .route(Route::connect("load-tcp"))
         .route(Route::prefix("/direct").direct(200, "direct"))
         .route(Route::prefix("/to-https").https_redirect())
@@ -32,7 +35,12 @@ pub(crate) fn routes(hcm: Hcm) -> Hcm {
 }
 
 /// The clusters, a TCP listener (HTTP/1 and HTTP/2) and a QUIC listener.
-pub(crate) fn bootstrap(upstream: &Upstream, tcp: Hcm, quic: Hcm, authority: &Authority) -> Outcome<Bootstrap> {
+pub(crate) fn bootstrap(
+    upstream: &Upstream,
+    tcp: Hcm,
+    quic: Hcm,
+    authority: &Authority,
+) -> Outcome<Bootstrap> {
     Ok(Bootstrap::new()
         .cluster(cluster::h1("load-h1", upstream.h1()))
         .cluster(cluster::h2("load-h2", upstream.h2()))

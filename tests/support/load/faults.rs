@@ -58,6 +58,11 @@ pub(super) async fn retried(targets: &Targets, turn: Turn) -> Outcome {
 
 async fn fails_with(targets: &Targets, path: &str, statuses: &[u16]) -> Outcome {
     let answer = once(targets.tcp, &Request::get(path)).await?;
-    ensure!(statuses.contains(&answer.status), "expected one of {statuses:?}, got {}: {}", answer.status, answer.text());
+    ensure!(
+        statuses.contains(&answer.status),
+        "expected one of {statuses:?}, got {}: {}",
+        answer.status,
+        answer.text()
+    );
     Ok(())
 }

@@ -14,7 +14,8 @@ pub(super) async fn keep_alive(targets: &Targets, _: Turn) -> Outcome {
 
 pub(super) async fn pipelined(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
-    let requests = ["/up/bytes/10", "/up/delay/2", "/up/chunked/1000"].map(|path| Request::get(path).bytes());
+    let requests =
+        ["/up/bytes/10", "/up/delay/2", "/up/chunked/1000"].map(|path| Request::get(path).bytes());
     client.send(&requests.concat()).await?;
     let mut lengths = Vec::new();
     for _ in &requests {
@@ -61,7 +62,11 @@ pub(super) async fn redirect(targets: &Targets, _: Turn) -> Outcome {
 
 /// Envoy follows it and answers with what it finds there.
 pub(super) async fn internal_redirect(targets: &Targets, _: Turn) -> Outcome {
-    ensure_eq!(answer(targets, "/followed/up/bytes/77").await?.expect(200)?.body.len(), 77, "bytes");
+    ensure_eq!(
+        answer(targets, "/followed/up/bytes/77").await?.expect(200)?.body.len(),
+        77,
+        "bytes"
+    );
     Ok(())
 }
 
@@ -93,7 +98,9 @@ pub(super) async fn missing_host(targets: &Targets, _: Turn) -> Outcome {
 /// The body never comes; Envoy answers all the same and gives up the connection.
 pub(super) async fn answered_before_the_body(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
-    client.send(&Request::new("POST", "/direct").header("content-length", "100000").bytes()).await?;
+    client
+        .send(&Request::new("POST", "/direct").header("content-length", "100000").bytes())
+        .await?;
     let answer = client.response("POST").await?.expect(200)?;
     ensure!(answer.text() == "direct", "{}", answer.text());
     Ok(())

@@ -7,7 +7,10 @@ use crate::support::h3::Client;
 
 pub(super) async fn streams(targets: &Targets, turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.quic, &targets.tls).await?;
-    let echoed = client.request(request("POST", "https", "/up2/echo-body"), turn.id.clone()).await?.expect(200)?;
+    let echoed = client
+        .request(request("POST", "https", "/up2/echo-body"), turn.id.clone())
+        .await?
+        .expect(200)?;
     ensure_eq!(echoed.text(), turn.id, "the echo");
     ensure_eq!(client.get("/up/bytes/3000").await?.expect(200)?.body.len(), 3000, "bytes");
     client.get("/nowhere").await?.expect(404)?;

@@ -16,7 +16,8 @@ pub(super) async fn websocket_aborted(targets: &Targets, mut turn: Turn) -> Outc
     let mut socket = WebSocket::open(targets.tcp, "/up/ws").await?;
     socket.echo(&turn.id).await?;
     turn.pause().await;
-    if turn.rng.bool() { socket.reset() } else { Ok(()) } // dropping it is FIN without a close frame
+    // dropping it is FIN without a close frame
+    if turn.rng.bool() { socket.reset() } else { Ok(()) }
 }
 
 pub(super) async fn websocket_over_http2(targets: &Targets, turn: Turn) -> Outcome {

@@ -24,7 +24,8 @@ pub(crate) enum Phase {
     Other,
 }
 
-pub(crate) const PUSH: [Phase; 4] = [Phase::LookForBlob, Phase::BeginUpload, Phase::Upload, Phase::PutManifest];
+pub(crate) const PUSH: [Phase; 4] =
+    [Phase::LookForBlob, Phase::BeginUpload, Phase::Upload, Phase::PutManifest];
 
 /// Decides by the phase, and by how often it was there before.
 type Script = dyn Fn(&Asked, Phase, usize) -> Option<Fault> + Send + Sync;
@@ -52,7 +53,9 @@ struct State {
 }
 
 impl Faulty {
-    pub(crate) fn start(script: impl Fn(&Asked, Phase, usize) -> Option<Fault> + Send + Sync + 'static) -> Outcome<Self> {
+    pub(crate) fn start(
+        script: impl Fn(&Asked, Phase, usize) -> Option<Fault> + Send + Sync + 'static,
+    ) -> Outcome<Self> {
         Self::start_with(None, script)
     }
 
@@ -80,7 +83,11 @@ impl Faulty {
 
     /// The manifest under a name.
     pub(crate) fn manifest(&self, repository: &str, version: &str) -> Option<Vec<u8>> {
-        self.service.state().manifests.get(&format!("/v2/{repository}/manifests/{version}")).cloned()
+        self.service
+            .state()
+            .manifests
+            .get(&format!("/v2/{repository}/manifests/{version}"))
+            .cloned()
     }
 
     pub(crate) fn has_no_manifest(&self) -> bool {
@@ -128,7 +135,10 @@ impl Service for Memory {
             *count += 1;
             let before = *count - 1;
             if phase == Phase::Upload && !state.used.insert(asked.path().to_owned()) {
-                return Some(Fault::Answer(Answer::new(416).body(r#"{"errors":[{"code":"BLOB_UPLOAD_INVALID","message":"used"}]}"#)));
+                return Some(Fault::Answer(
+                    Answer::new(416)
+                        .body(r#"{"errors":[{"code":"BLOB_UPLOAD_INVALID","message":"used"}]}"#),
+                ));
             }
             before
         };
@@ -145,7 +155,8 @@ impl Service for Memory {
             },
             Phase::BeginUpload => {
                 state.sessions += 1;
-                Answer::new(202).with("location", format!("{}{}?_state=a%3Db", asked.path(), state.sessions))
+                Answer::new(202)
+                    .with("location", format!("{}{}?_state=a%3Db", asked.path(), state.sessions))
             }
             Phase::Upload => {
                 let digest = sha256(body);
@@ -156,13 +167,17 @@ impl Service for Memory {
                 Answer::new(201).with("docker-content-digest", digest)
             }
             Phase::PutManifest => state.put_manifest(asked.path(), body),
-            Phase::LookForManifest | Phase::GetManifest => match state.manifests.get(asked.path()) {
-                Some(manifest) => {
-                    let answer = Answer::new(200).with("docker-content-digest", sha256(manifest)).body(manifest.clone());
-                    answer.with("content-type", "application/vnd.oci.image.manifest.v1+json")
+            Phase::LookForManifest | Phase::GetManifest => {
+                match state.manifests.get(asked.path()) {
+                    Some(manifest) => {
+                        let answer = Answer::new(200)
+                            .with("docker-content-digest", sha256(manifest))
+                            .body(manifest.clone());
+                        answer.with("content-type", "application/vnd.oci.image.manifest.v1+json")
+                    }
+                    None => error(404, "MANIFEST_UNKNOWN"),
                 }
-                None => error(404, "MANIFEST_UNKNOWN"),
-            },
+            }
             Phase::Token | Phase::Other => error(404, "UNKNOWN"),
         }
     }
@@ -172,8 +187,11 @@ impl State {
     /// Only what is complete gets a name.
     fn put_manifest(&mut self, path: &str, body: &[u8]) -> Answer {
         let manifest: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-        let layers = manifest["layers"].as_array().into_iter().flatten().chain([&manifest["config"]]);
-        if !layers.clone().all(|blob| blob["digest"].as_str().is_some_and(|digest| self.blobs.contains_key(digest))) {
+        let layers =
+            manifest["layers"].as_array().into_iter().flatten().chain([&manifest["config"]]);
+        if !layers.clone().all(|blob| {
+            blob["digest"].as_str().is_some_and(|digest| self.blobs.contains_key(digest))
+        }) {
             return error(400, "MANIFEST_BLOB_UNKNOWN");
         }
         self.manifests.insert(path.to_owned(), body.to_vec());
@@ -182,5 +200,6 @@ impl State {
 }
 
 pub(crate) fn error(status: u16, code: &str) -> Answer {
-    Answer::new(status).body(format!(r#"{{"errors":[{{"code":"{code}","message":"says the registry"}}]}}"#))
+    Answer::new(status)
+        .body(format!(r#"{{"errors":[{{"code":"{code}","message":"says the registry"}}]}}"#))
 }

@@ -1,4 +1,5 @@
-//! Debian's `docker-registry` on a free port of the loopback interface, and `skopeo`, the other tool that must find there what was pushed.
+//! Debian's `docker-registry` on a free port of the loopback interface, and `skopeo`, the other
+//! tool that must find there what was pushed.
 
 use std::fs;
 use std::process::Command;
@@ -38,7 +39,8 @@ impl Registry {
     pub(crate) fn start(settings: &Settings) -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
         let address = settings.address.unwrap_or("127.0.0.1");
-        let mut http = json!({ "addr": format!("{address}:{}", settings.port), "secret": "of the test" });
+        let mut http =
+            json!({ "addr": format!("{address}:{}", settings.port), "secret": "of the test" });
         if let Some(tls) = &settings.tls {
             http["tls"] = tls.clone();
         }
@@ -60,7 +62,11 @@ impl Registry {
             }
             None => guarded(program("docker-registry")?),
         };
-        command.arg("serve").arg(folder.path().join("config.yml")).stdout(log.try_clone()?).stderr(log);
+        command
+            .arg("serve")
+            .arg(folder.path().join("config.yml"))
+            .stdout(log.try_clone()?)
+            .stderr(log);
         let mut registry = Self { _process: Process::spawn(command)?, folder, port: 0 };
         registry.port = registry.wait_for_port(address)?;
         Ok(registry)
@@ -70,8 +76,10 @@ impl Registry {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let log = self.log();
-            let port =
-                log.split(&format!("listening on {address}:")).nth(1).and_then(|rest| rest.split([',', '"', ' ']).next()?.parse().ok());
+            let port = log
+                .split(&format!("listening on {address}:"))
+                .nth(1)
+                .and_then(|rest| rest.split([',', '"', ' ']).next()?.parse().ok());
             if let Some(port) = port {
                 return Ok(port);
             }
@@ -96,31 +104,48 @@ impl Registry {
     /// Every request so far, as `METHOD PATH`, without queries.
     pub(crate) fn requests(&self) -> Vec<String> {
         let log = self.log();
-        let requests = log.lines().filter_map(|line| line.split(" \"").nth(1).filter(|_| line.contains("HTTP/1.1\" ")));
-        requests.map(|request| request.split([' ', '?']).take(2).collect::<Vec<_>>().join(" ")).collect()
+        let requests = log
+            .lines()
+            .filter_map(|line| line.split(" \"").nth(1).filter(|_| line.contains("HTTP/1.1\" ")));
+        requests
+            .map(|request| request.split([' ', '?']).take(2).collect::<Vec<_>>().join(" "))
+            .collect()
     }
 
     /// Whether anything is published under a name: asks the storage, not the protocol.
     pub(crate) fn has_tag(&self, repository: &str, tag: &str) -> bool {
-        let tags = format!("data/docker/registry/v2/repositories/{repository}/_manifests/tags/{tag}/current/link");
+        let tags = format!(
+            "data/docker/registry/v2/repositories/{repository}/_manifests/tags/{tag}/current/link"
+        );
         self.folder.path().join(tags).exists()
     }
 }
 
-/// Fetches an image with skopeo and gives what is in it: the digest of the manifest, and the module.
+/// Fetches an image with skopeo and gives what is in it: the digest of the manifest, and the
+/// module.
 pub(crate) fn skopeo_pull(image: &str, options: &[&str]) -> Outcome<(String, Vec<u8>)> {
     let folder = tempfile::tempdir()?;
     let to = format!("dir:{}", folder.path().display());
     let mut command = guarded(program("skopeo")?);
-    command.args(["copy", "--insecure-policy"]).args(options).args([&format!("docker://{image}"), &to]);
+    command
+        .args(["copy", "--insecure-policy"])
+        .args(options)
+        .args([&format!("docker://{image}"), &to]);
     let output = command.env("HOME", folder.path()).output().context("skopeo")?;
     ensure!(output.status.success(), "skopeo: {}", String::from_utf8_lossy(&output.stderr));
     let bytes = fs::read(folder.path().join("manifest.json"))?;
     let manifest: Value = serde_json::from_slice(&bytes)?;
     ensure_eq!(manifest["mediaType"], "application/vnd.oci.image.manifest.v1+json", "one manifest");
     ensure_eq!(manifest["layers"].as_array().map(Vec::len), Some(1), "layers");
-    ensure_eq!(manifest["layers"][0]["mediaType"], "application/vnd.oci.image.layer.v1.tar+gzip", "the layer");
-    let layer = manifest["layers"][0]["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:")).context("a digest")?;
+    ensure_eq!(
+        manifest["layers"][0]["mediaType"],
+        "application/vnd.oci.image.layer.v1.tar+gzip",
+        "the layer"
+    );
+    let layer = manifest["layers"][0]["digest"]
+        .as_str()
+        .and_then(|digest| digest.strip_prefix("sha256:"))
+        .context("a digest")?;
     let tar = Command::new("tar")
         .arg("--extract")
         .arg("--gzip")

@@ -30,7 +30,11 @@ impl Asked {
     /// A parameter of the query, as it stands there.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         let query = self.target.split_once('?')?.1;
-        query.split('&').filter_map(|pair| pair.split_once('=')).find(|(known, _)| *known == name).map(|(_, value)| value)
+        query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
     }
 
     fn length(&self) -> usize {
@@ -62,7 +66,8 @@ impl Answer {
     }
 
     fn bytes(&self, head_only: bool) -> Vec<u8> {
-        let mut text = format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\n", self.status, self.body.len());
+        let mut text =
+            format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\n", self.status, self.body.len());
         text.extend(self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
         let mut bytes = format!("{text}\r\n").into_bytes();
         if !head_only {
@@ -100,7 +105,10 @@ pub(crate) trait Service: Send + Sync + 'static {
 }
 
 /// Serves until the test process ends.
-pub(crate) fn serve(tls: Option<Arc<ServerConfig>>, service: Arc<impl Service>) -> Outcome<SocketAddr> {
+pub(crate) fn serve(
+    tls: Option<Arc<ServerConfig>>,
+    service: Arc<impl Service>,
+) -> Outcome<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").context("a port")?;
     let address = listener.local_addr()?;
     std::thread::spawn(move || {
@@ -109,7 +117,9 @@ pub(crate) fn serve(tls: Option<Arc<ServerConfig>>, service: Arc<impl Service>) 
             std::thread::spawn(move || {
                 stream.set_read_timeout(Some(Duration::from_secs(60))).ok();
                 match tls.map(ServerConnection::new) {
-                    Some(Ok(connection)) => connection_of(StreamOwned::new(connection, stream), &*service),
+                    Some(Ok(connection)) => {
+                        connection_of(StreamOwned::new(connection, stream), &*service)
+                    }
                     Some(Err(_)) => None,
                     None => connection_of(stream, &*service),
                 }
@@ -125,7 +135,14 @@ fn connection_of(stream: impl Read + Write, service: &impl Service) -> Option<()
     loop {
         let asked = head(&mut stream)?;
         let fault = service.fault(&asked);
-        let mut body = vec![0; if matches!(fault, Some(Fault::CutBody)) { asked.length() / 2 } else { asked.length() }];
+        let mut body = vec![
+            0;
+            if matches!(fault, Some(Fault::CutBody)) {
+                asked.length() / 2
+            } else {
+                asked.length()
+            }
+        ];
         match fault {
             Some(Fault::Cut) => return None,
             Some(Fault::Silence(time)) => {
@@ -144,7 +161,12 @@ fn connection_of(stream: impl Read + Write, service: &impl Service) -> Option<()
 }
 
 /// What is sent, and whether the connection goes on.
-fn reply(fault: Option<Fault>, asked: &Asked, body: &[u8], service: &impl Service) -> (Vec<u8>, bool) {
+fn reply(
+    fault: Option<Fault>,
+    asked: &Asked,
+    body: &[u8],
+    service: &impl Service,
+) -> (Vec<u8>, bool) {
     let head_only = asked.method == "HEAD";
     let right = || service.answer(asked, body);
     match fault {
@@ -175,6 +197,9 @@ fn head(stream: &mut BufReader<impl Read>) -> Option<Asked> {
     }
     let mut words = lines.first()?.split(' ').map(str::to_owned);
     let (method, target) = (words.next()?, words.next()?);
-    let header = |line: &String| line.split_once(':').map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()));
+    let header = |line: &String| {
+        line.split_once(':')
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+    };
     Some(Asked { method, target, headers: lines.iter().skip(1).filter_map(header).collect() })
 }

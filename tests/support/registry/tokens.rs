@@ -42,7 +42,11 @@ impl TokenServer {
     pub(crate) fn start(accounts: Accounts) -> Outcome<Self> {
         let pair = KeyPair::generate()?;
         let certificate = CertificateParams::new(Vec::new())?.self_signed(&pair)?;
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &pair.serialize_der(), &SystemRandom::new());
+        let key = EcdsaKeyPair::from_pkcs8(
+            &ECDSA_P256_SHA256_FIXED_SIGNING,
+            &pair.serialize_der(),
+            &SystemRandom::new(),
+        );
         let key = key.map_err(|error| Failure::new(format!("the key: {error}")))?;
         let der = BASE64_STANDARD.encode(certificate.der());
         let service = Arc::new(Signer { accounts, key, certificate: der, asked: Mutex::default() });
@@ -69,8 +73,11 @@ impl Service for Signer {
 
     fn answer(&self, asked: &Asked, body: &[u8]) -> Answer {
         let form = String::from_utf8_lossy(body).into_owned();
-        let query =
-            if asked.method == "POST" { form.clone() } else { asked.target.split_once('?').map_or("", |(_, query)| query).to_owned() };
+        let query = if asked.method == "POST" {
+            form.clone()
+        } else {
+            asked.target.split_once('?').map_or("", |(_, query)| query).to_owned()
+        };
         let parameter = |name: &str| {
             query
                 .split('&')
@@ -80,17 +87,25 @@ impl Service for Signer {
                 .collect::<Vec<_>>()
         };
         let scopes = parameter("scope").join(" ");
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{} {scopes}", asked.method));
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(format!("{} {scopes}", asked.method));
         let is_allowed = match (asked.method.as_str(), self.accounts.identity) {
             ("POST", None) => return Answer::new(404),
-            ("POST", Some(identity)) => parameter("refresh_token") == [identity] && parameter("grant_type") == ["refresh_token"],
+            ("POST", Some(identity)) => {
+                parameter("refresh_token") == [identity]
+                    && parameter("grant_type") == ["refresh_token"]
+            }
             _ => asked.header("authorization") == Some(&basic(&self.accounts)),
         };
         if !is_allowed || parameter("service") != [SERVICE] {
-            return Answer::new(401).body(r#"{"errors":[{"code":"UNAUTHORIZED","message":"who are you?"}]}"#);
+            return Answer::new(401)
+                .body(r#"{"errors":[{"code":"UNAUTHORIZED","message":"who are you?"}]}"#);
         }
         match self.token(&scopes) {
-            Ok(token) => Answer::new(200).body(json!({ "access_token": token, "expires_in": 300 }).to_string()),
+            Ok(token) => Answer::new(200)
+                .body(json!({ "access_token": token, "expires_in": 300 }).to_string()),
             Err(failure) => Answer::new(500).body(failure.to_string()),
         }
     }
@@ -104,7 +119,8 @@ impl Signer {
         let claims = json!({ "iss": ISSUER, "aud": SERVICE, "sub": "", "exp": now + 300, "nbf": now - 10, "iat": now, "jti": "1", "access": access });
         let encoded = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", encoded(&header), encoded(&claims));
-        let signature = self.key.sign(&SystemRandom::new(), signed.as_bytes()).ok().context("signing")?;
+        let signature =
+            self.key.sign(&SystemRandom::new(), signed.as_bytes()).ok().context("signing")?;
         Ok(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature.as_ref())))
     }
 }
@@ -117,7 +133,10 @@ fn access(scope: &str) -> Option<Value> {
 }
 
 fn basic(accounts: &Accounts) -> String {
-    format!("Basic {}", BASE64_STANDARD.encode(format!("{}:{}", accounts.username, accounts.password)))
+    format!(
+        "Basic {}",
+        BASE64_STANDARD.encode(format!("{}:{}", accounts.username, accounts.password))
+    )
 }
 
 fn unescaped(text: &str) -> String {

@@ -18,9 +18,15 @@ const SOON: Duration = Duration::from_secs(20);
 pub(super) async fn starts_stops_and_reads_stats(binary: &Path) -> Outcome {
     let upstream = Upstream::start().await?;
     let hcm = Hcm::new("main").route(Route::prefix("/").cluster("app"));
-    let config = Bootstrap::new().cluster(cluster::h1("app", upstream.h1())).listener(Listener::new("main", hcm)).build();
+    let config = Bootstrap::new()
+        .cluster(cluster::h1("app", upstream.h1()))
+        .listener(Listener::new("main", hcm))
+        .build();
     let mut envoy = Envoy::start(binary, config, Options::default()).await?;
-    let echoed = once(envoy.address("main").await?, &Request::get("/echo?a=1").header("x-test", "yes")).await?.expect(200)?;
+    let echoed =
+        once(envoy.address("main").await?, &Request::get("/echo?a=1").header("x-test", "yes"))
+            .await?
+            .expect(200)?;
     ensure_eq!(echoed.json()?["path"], "/echo?a=1", "path at the upstream");
     ensure_eq!(upstream.last()?.header("x-test"), Some("yes".into()), "header at the upstream");
     envoy.wait_for_stat("http.main.downstream_rq_active", |value| value == Some(0), SOON).await?;
@@ -64,11 +70,20 @@ pub(super) async fn ends_processes_with_their_parent() -> Outcome {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("pid");
     let mut parent = guarded("sh");
-    parent.arg("-c").arg("setpriv --pdeathsig KILL -- sleep 600 & echo $! > \"$0\"; wait").arg(&file);
+    parent
+        .arg("-c")
+        .arg("setpriv --pdeathsig KILL -- sleep 600 & echo $! > \"$0\"; wait")
+        .arg(&file);
     let mut parent = Process::spawn(parent)?;
-    let pid = wait_for(SOON, "the child's pid", async || Ok(std::fs::read_to_string(&file)?.trim().parse::<u32>()?)).await?;
+    let pid = wait_for(SOON, "the child's pid", async || {
+        Ok(std::fs::read_to_string(&file)?.trim().parse::<u32>()?)
+    })
+    .await?;
     let command = || std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
-    wait_for(SOON, "the child to sleep", async || command()?.starts_with("sleep").then_some(()).context("not yet")).await?;
+    wait_for(SOON, "the child to sleep", async || {
+        command()?.starts_with("sleep").then_some(()).context("not yet")
+    })
+    .await?;
     parent.kill()?;
     wait_for(SOON, "the child to be gone", async || {
         let left = command().unwrap_or_default();

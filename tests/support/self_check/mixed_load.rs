@@ -35,9 +35,13 @@ const PROOFS: &[&str] = &[
     "cluster.load-refused.upstream_cx_connect_fail",
 ];
 
-/// `LASTSTREAM_LOAD=20000` makes it the long one; `LASTSTREAM_LOAD_REPORT=<file>` keeps what it saw.
+/// `LASTSTREAM_LOAD=20000` makes it the long one; `LASTSTREAM_LOAD_REPORT=<file>` keeps what it
+/// saw.
 pub(super) async fn leaves_nothing_open(binary: &Path) -> Outcome {
-    let operations = std::env::var("LASTSTREAM_LOAD").ok().and_then(|count| count.parse().ok()).unwrap_or(OPERATIONS);
+    let operations = std::env::var("LASTSTREAM_LOAD")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(OPERATIONS);
     let (upstream, authority) = (Upstream::start().await?, Authority::new()?);
     let hcm = |prefix: &str| bed::routes(Hcm::new(prefix));
     let config = bed::bootstrap(&upstream, hcm("load"), hcm("load3"), &authority)?.build();
@@ -46,15 +50,27 @@ pub(super) async fn leaves_nothing_open(binary: &Path) -> Outcome {
     report.check()?;
     upstream.wait_held("for-ever", 0, SOON).await?;
     for prefix in ["load", "load3"] {
-        envoy.wait_for_stat(&format!("http.{prefix}.downstream_rq_active"), |value| value == Some(0), SOON).await?;
+        envoy
+            .wait_for_stat(
+                &format!("http.{prefix}.downstream_rq_active"),
+                |value| value == Some(0),
+                SOON,
+            )
+            .await?;
     }
     let stats = envoy.stats().await?;
-    let unproven: Vec<_> = PROOFS.iter().filter(|name| stats.get(**name).is_none_or(|count| *count == 0)).collect();
+    let unproven: Vec<_> =
+        PROOFS.iter().filter(|name| stats.get(**name).is_none_or(|count| *count == 0)).collect();
     ensure!(unproven.is_empty(), "still 0: {unproven:?}");
-    let total = |prefix: &str| stats.get(&format!("http.{prefix}.downstream_rq_total")).copied().unwrap_or(0);
+    let total = |prefix: &str| {
+        stats.get(&format!("http.{prefix}.downstream_rq_total")).copied().unwrap_or(0)
+    };
     let seen = total("load") + total("load3");
     ensure!(report.operations == operations as u64, "{report}");
-    ensure!(seen >= report.requests && seen < report.requests * 3 / 2, "Envoy counted {seen} requests\n{report}");
+    ensure!(
+        seen >= report.requests && seen < report.requests * 3 / 2,
+        "Envoy counted {seen} requests\n{report}"
+    );
     ensure!(envoy.is_alive());
     if let Some(file) = std::env::var_os("LASTSTREAM_LOAD_REPORT") {
         std::fs::write(file, format!("{seen} streams at Envoy\n{report}"))?;

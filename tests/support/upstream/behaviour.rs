@@ -17,7 +17,8 @@ pub(crate) enum Behaviour {
     Bytes(usize),
     /// `/chunked/<count>`: so many bytes in ten chunks.
     Chunked(usize),
-    /// `/stream/<ms>/<key>`: an event every so often, until the client leaves or the test releases the key.
+    /// `/stream/<ms>/<key>`: an event every so often, until the client leaves or the test releases
+    /// the key.
     Stream(Duration, String),
     /// `/echo-body`: the body back; over HTTP/2 piece by piece.
     EchoBody,
@@ -40,7 +41,10 @@ pub(crate) enum Behaviour {
 impl Behaviour {
     pub(crate) fn of(path: &str) -> Self {
         let path = path.split('?').next().unwrap_or_default();
-        let (kind, rest) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+        let (kind, rest) = path
+            .trim_start_matches('/')
+            .split_once('/')
+            .unwrap_or((path.trim_start_matches('/'), ""));
         let (first, second) = rest.split_once('/').unwrap_or((rest, ""));
         let millis = || Duration::from_millis(first.parse().unwrap_or(10));
         match kind {

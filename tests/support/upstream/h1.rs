@@ -25,7 +25,8 @@ pub(super) async fn connection(tcp: TcpStream, shared: Arc<Shared>) -> Outcome {
     while let Some(head) = wire.head().await? {
         let request = received(&head);
         shared.record(request.clone());
-        if head.headers.get("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket")) {
+        if head.headers.get("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
+        {
             return websocket::serve(&mut wire).await;
         }
         let body = wire.body(Framing::of_request(&head)).await?;
@@ -47,10 +48,17 @@ fn received(head: &Head) -> Received {
     }
 }
 
-async fn answer(wire: &mut Wire, shared: &Shared, request: &Received, body: &[u8]) -> Outcome<Next> {
+async fn answer(
+    wire: &mut Wire,
+    shared: &Shared,
+    request: &Received,
+    body: &[u8],
+) -> Outcome<Next> {
     let mut reply = Reply { wire, head_only: request.method == "HEAD" };
     match Behaviour::of(&request.path) {
-        Behaviour::Echo | Behaviour::Grpc => reply.send(200, request.json().to_string().as_bytes()).await?,
+        Behaviour::Echo | Behaviour::Grpc => {
+            reply.send(200, request.json().to_string().as_bytes()).await?
+        }
         Behaviour::Delay(time) => {
             unless_gone(reply.wire, sleep(time)).await?;
             reply.send(200, b"delayed").await?;
@@ -61,13 +69,19 @@ async fn answer(wire: &mut Wire, shared: &Shared, request: &Received, body: &[u8
             drop(held);
             reply.send(200, b"released").await?;
         }
-        Behaviour::Status(status) => reply.send(status, if status == 204 { b"" } else { b"as asked" }).await?,
+        Behaviour::Status(status) => {
+            reply.send(status, if status == 204 { b"" } else { b"as asked" }).await?
+        }
         Behaviour::Bytes(count) => reply.send(200, &vec![b'x'; count]).await?,
         Behaviour::Chunked(count) => reply.chunked(count).await?,
         Behaviour::Stream(every, key) => stream(&mut reply, shared, every, &key).await?,
         Behaviour::EchoBody => reply.send(200, body).await?,
-        Behaviour::Redirect(path) => reply.redirect(&format!("http://{}{path}", request.authority)).await?,
-        Behaviour::Flaky(key) => reply.send(if shared.odd_attempt(&key) { 503 } else { 200 }, b"flaky").await?,
+        Behaviour::Redirect(path) => {
+            reply.redirect(&format!("http://{}{path}", request.authority)).await?
+        }
+        Behaviour::Flaky(key) => {
+            reply.send(if shared.odd_attempt(&key) { 503 } else { 200 }, b"flaky").await?
+        }
         Behaviour::Close | Behaviour::Reset | Behaviour::MidBodyReset | Behaviour::Garbage => {
             misbehave(reply.wire, Behaviour::of(&request.path)).await?;
             return Ok(Next::Close);
@@ -93,7 +107,13 @@ async fn misbehave(wire: &mut Wire, behaviour: Behaviour) -> Outcome {
 
 async fn stream(reply: &mut Reply<'_>, shared: &Shared, every: Duration, key: &str) -> Outcome {
     let mut held = shared.holds.hold(key);
-    reply.wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n").await?;
+    reply
+        .wire
+        .send(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: \
+        chunked\r\n\r\n",
+        )
+        .await?;
     for number in 0_u64.. {
         reply.wire.send(&chunk(format!("data: {number}\n\n").as_bytes())).await?;
         match timeout(every, unless_gone(reply.wire, held.released())).await {
@@ -131,7 +151,11 @@ impl Reply<'_> {
     }
 
     async fn send_with(&mut self, status: u16, headers: &str, body: &[u8]) -> Outcome {
-        let length = if status == 204 { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        let length = if status == 204 {
+            String::new()
+        } else {
+            format!("content-length: {}\r\n", body.len())
+        };
         let mut bytes = format!("HTTP/1.1 {status} status\r\n{headers}{length}\r\n").into_bytes();
         if !self.head_only {
             bytes.extend_from_slice(body);

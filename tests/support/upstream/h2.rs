@@ -49,7 +49,12 @@ fn received(request: &Request<RecvStream>) -> Received {
     }
 }
 
-async fn stream(request: Request<RecvStream>, respond: SendResponse<Bytes>, shared: Arc<Shared>, lose_connection: Arc<Notify>) -> Outcome {
+async fn stream(
+    request: Request<RecvStream>,
+    respond: SendResponse<Bytes>,
+    shared: Arc<Shared>,
+    lose_connection: Arc<Notify>,
+) -> Outcome {
     let seen = received(&request);
     shared.record(seen.clone());
     let mut reply = Reply { respond, head_only: seen.method == "HEAD" };
@@ -72,7 +77,13 @@ async fn stream(request: Request<RecvStream>, respond: SendResponse<Bytes>, shar
 }
 
 /// What has a status and a body known at once.
-async fn plain(reply: &mut Reply, body: &mut RecvStream, shared: &Shared, seen: &Received, behaviour: Behaviour) -> Outcome {
+async fn plain(
+    reply: &mut Reply,
+    body: &mut RecvStream,
+    shared: &Shared,
+    seen: &Received,
+    behaviour: Behaviour,
+) -> Outcome {
     while receive_piece(body).await?.is_some() {}
     match behaviour {
         Behaviour::Delay(time) => {
@@ -85,14 +96,20 @@ async fn plain(reply: &mut Reply, body: &mut RecvStream, shared: &Shared, seen: 
             drop(held);
             reply.send(200, &b"released"[..]).await
         }
-        Behaviour::Status(status) => reply.send(status, if status == 204 { &b""[..] } else { b"as asked" }).await,
-        Behaviour::Bytes(count) | Behaviour::Chunked(count) => reply.send(200, vec![b'x'; count]).await,
+        Behaviour::Status(status) => {
+            reply.send(status, if status == 204 { &b""[..] } else { b"as asked" }).await
+        }
+        Behaviour::Bytes(count) | Behaviour::Chunked(count) => {
+            reply.send(200, vec![b'x'; count]).await
+        }
         Behaviour::Redirect(path) => {
             let location = format!("http://{}{path}", seen.authority);
             let mut out = reply.head(302, &[("location", &location)])?;
             send_piece(&mut out, Bytes::new(), true).await
         }
-        Behaviour::Flaky(key) => reply.send(if shared.odd_attempt(&key) { 503 } else { 200 }, &b"flaky"[..]).await,
+        Behaviour::Flaky(key) => {
+            reply.send(if shared.odd_attempt(&key) { 503 } else { 200 }, &b"flaky"[..]).await
+        }
         _ => reply.send(200, seen.json().to_string()).await,
     }
 }

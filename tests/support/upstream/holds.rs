@@ -25,7 +25,9 @@ impl Holds {
     }
 
     fn key(&self, key: &str) -> Arc<watch::Sender<()>> {
-        Arc::clone(self.keys().entry(key.to_owned()).or_insert_with(|| Arc::new(watch::channel(()).0)))
+        Arc::clone(
+            self.keys().entry(key.to_owned()).or_insert_with(|| Arc::new(watch::channel(()).0)),
+        )
     }
 
     fn keys(&self) -> MutexGuard<'_, HashMap<String, Arc<watch::Sender<()>>>> {

@@ -7,7 +7,8 @@ use laststream::local::run::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Programs that start others pass on what the terminal has told them all; that is not asking twice.
+/// Programs that start others pass on what the terminal has told them all; that is not asking
+/// twice.
 const ECHO: Duration = Duration::from_millis(300);
 
 /// From now on they ask, and end nothing by themselves.

@@ -26,8 +26,14 @@ impl NotStarted {
 
     fn why(&self) -> String {
         match self.error.kind() {
-            io::ErrorKind::NotFound => "was not found, or the interpreter in its first line was not".into(),
-            _ => format!("cannot be run: {}; no shell is involved here, for its syntax name one: `sh -c '…'`", self.error),
+            io::ErrorKind::NotFound => {
+                "was not found, or the interpreter in its first line was not".into()
+            }
+            _ => format!(
+                "cannot be run: {}; no shell is involved here, for its syntax name one: `sh -c \
+                    '…'`",
+                self.error
+            ),
         }
     }
 }
@@ -36,7 +42,9 @@ pub(super) struct Child(Pid);
 
 impl Child {
     pub(super) fn start(command: &[OsString]) -> Result<Self, NotStarted> {
-        let (program, arguments) = command.split_first().map_or((OsString::new(), &[][..]), |(program, rest)| (program.clone(), rest));
+        let (program, arguments) = command
+            .split_first()
+            .map_or((OsString::new(), &[][..]), |(program, rest)| (program.clone(), rest));
         let failed = |error| NotStarted { command: program.clone(), error };
         // Dropping std's handle neither waits nor kills.
         let child = env_vars::command(&program).args(arguments).spawn().map_err(failed)?;
@@ -47,12 +55,14 @@ impl Child {
     /// Until it ends; its exit code.
     pub(super) fn attend(&self, signals: &Signals, reaper: &mut Reaper) -> u8 {
         loop {
-            // Looked at first: it may have ended before anybody listened. And its pid is its own as long as it is not reaped.
+            // Looked at first: it may have ended before anybody listened. And its pid is its own as
+            // long as it is not reaped.
             if let Some(code) = reaper.reap(Some(self.0)) {
                 return code;
             }
             match signals.next() {
-                Some(Event::Signal(signal)) => drop(kill_process(self.0, signal)), // it may have ended
+                // it may have ended
+                Some(Event::Signal(signal)) => drop(kill_process(self.0, signal)),
                 Some(Event::FromTerminal(_) | Event::Child) => {}
                 None => return reaper.wait(self.0),
             }

@@ -1,5 +1,5 @@
-//! Ends the proxy: through the gate, which lets nobody be hurt; where there is none, or when the time is over, by its own signal; and
-//! where nobody takes that, by force through the gate.
+//! Ends the proxy: through the gate, which lets nobody be hurt; where there is none, or when the
+//! time is over, by its own signal; and where nobody takes that, by force through the gate.
 
 use std::time::{Duration, Instant};
 
@@ -40,10 +40,16 @@ fn tell(stage: &mut Stage<'_>, until: Instant) -> Result<(), Ending> {
     let url = stage.plan.quit.with("");
     let Err(by_url) = post(stage, &url) else { return Ok(()) };
     // Where nobody is there the gate is the only one who can.
-    let forced = stage.plan.gate.force("laststream exec: the command has ended, and so has the time for its streams");
+    let forced = stage
+        .plan
+        .gate
+        .force("laststream exec: the command has ended, and so has the time for its streams");
     match forced.and_then(|_| stage.plan.gate.quit()) {
         Ok(Signal::Passed) => Ok(()),
-        _ => Err(Ending::Failed(format!("the gate at {}: {by_gate}; {url}: {by_url}", stage.plan.gate.address()))),
+        _ => Err(Ending::Failed(format!(
+            "the gate at {}: {by_gate}; {url}: {by_url}",
+            stage.plan.gate.address()
+        ))),
     }
 }
 
@@ -60,7 +66,10 @@ fn see_it_end(stage: &mut Stage<'_>) -> Ending {
     let until = Instant::now() + stage.plan.quit_timeout;
     while !ready::has_gone(stage) {
         if Instant::now() >= until {
-            return Ending::Failed(format!("it was told to end and is still there after {:?}", stage.plan.quit_timeout));
+            return Ending::Failed(format!(
+                "it was told to end and is still there after {:?}",
+                stage.plan.quit_timeout
+            ));
         }
         if stage.pause(INTERVAL).is_some() {
             return Ending::Interrupted;

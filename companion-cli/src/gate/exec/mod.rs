@@ -1,5 +1,6 @@
-//! Runs a command beside a proxy: waits until the proxy is ready, runs the command as a child, waits until its outbound streams have
-//! ended, and ends the proxy. Every phase has a deadline, and the command's exit code wins over whatever the proxy does after it.
+//! Runs a command beside a proxy: waits until the proxy is ready, runs the command as a child,
+//! waits until its outbound streams have ended, and ends the proxy. Every phase has a deadline, and
+//! the command's exit code wins over whatever the proxy does after it.
 
 mod child;
 mod ending;
@@ -69,14 +70,16 @@ struct Stage<'a> {
     reaper: Reaper,
 }
 
-/// Runs it, and returns the exit code: the command's; 128 and the signal's number when one ended it; 127 when there is no such command,
-/// 126 when it cannot be run, 2 when the proxy never became ready.
+/// Runs it, and returns the exit code: the command's; 128 and the signal's number when one ended
+/// it; 127 when there is no such command, 126 when it cannot be run, 2 when the proxy never became
+/// ready.
 ///
 /// # Errors
 /// Signals cannot be watched.
 pub fn run(plan: &Plan, progress: &dyn Progress) -> io::Result<u8> {
     let signals = Signals::watch()?;
-    let mut stage = Stage { plan, progress, http: Http::default(), signals, reaper: Reaper::default() };
+    let mut stage =
+        Stage { plan, progress, http: Http::default(), signals, reaper: Reaper::default() };
     match ready::wait(&mut stage) {
         Ready::Yes => {}
         Ready::Absent => {
@@ -85,7 +88,10 @@ pub fn run(plan: &Plan, progress: &dyn Progress) -> io::Result<u8> {
         }
         Ready::Interrupted(signal) => return Ok(code_of(signal)),
         Ready::Never(why) => {
-            stage.say(&format!("the proxy is not ready after {:?}, so the command was not run: {why}", plan.ready_timeout));
+            stage.say(&format!(
+                "the proxy is not ready after {:?}, so the command was not run: {why}",
+                plan.ready_timeout
+            ));
             after(&mut stage, NEVER_READY); // a pod whose Job has failed ends, too
             return Ok(NEVER_READY);
         }
@@ -118,11 +124,18 @@ fn after(stage: &mut Stage<'_>, code: u8) {
     let until = Instant::now() + stage.plan.streams_timeout;
     match streams::wait(stage, until) {
         Outbound::Zero => {}
-        Outbound::Gone => return stage.say("nobody listens where the proxy should be: there is nothing to end"),
-        Outbound::Interrupted(why) => return stage.say(&format!("told to end, so the proxy is left alone: {why}")),
+        Outbound::Gone => {
+            return stage.say("nobody listens where the proxy should be: there is nothing to end");
+        }
+        Outbound::Interrupted(why) => {
+            return stage.say(&format!("told to end, so the proxy is left alone: {why}"));
+        }
         Outbound::Unknown(why) => stage.say(&format!("outbound streams are not waited for: {why}")),
         Outbound::Left(why) => {
-            stage.say(&format!("not waiting any longer than {:?}: {why}; the proxy is ended", stage.plan.streams_timeout));
+            stage.say(&format!(
+                "not waiting any longer than {:?}: {why}; the proxy is ended",
+                stage.plan.streams_timeout
+            ));
         }
     }
     match ending::end(stage, until) {

@@ -29,7 +29,8 @@ pub(super) fn wait(stage: &mut Stage<'_>) -> Ready {
         if answers.iter().any(|answer| matches!(answer, Ok(200))) {
             return Ready::Yes;
         }
-        let nobody = answers.iter().all(|answer| matches!(answer, Err(trouble) if trouble.is_absence()));
+        let nobody =
+            answers.iter().all(|answer| matches!(answer, Err(trouble) if trouble.is_absence()));
         if nobody && stage.plan.absent_after.is_some_and(|limit| began.elapsed() >= limit) {
             return Ready::Absent;
         }
@@ -53,7 +54,9 @@ pub(super) fn has_gone(stage: &Stage<'_>) -> bool {
 }
 
 fn ask(stage: &Stage<'_>) -> Vec<Result<u16, Trouble>> {
-    let status = |http: &Http, url: &str| http.ask(Method::GET, url, &[], PATIENCE).map(|response| response.status);
+    let status = |http: &Http, url: &str| {
+        http.ask(Method::GET, url, &[], PATIENCE).map(|response| response.status)
+    };
     stage.plan.ready.iter().map(|address| status(&stage.http, &address.with(""))).collect()
 }
 
@@ -62,6 +65,11 @@ fn words(stage: &Stage<'_>, answers: &[Result<u16, Trouble>]) -> String {
         Ok(status) => format!("status {status}"),
         Err(trouble) => trouble.to_string(),
     };
-    let all = stage.plan.ready.iter().zip(answers).map(|(address, answer)| format!("{address}: {}", one(answer)));
+    let all = stage
+        .plan
+        .ready
+        .iter()
+        .zip(answers)
+        .map(|(address, answer)| format!("{address}: {}", one(answer)));
     all.collect::<Vec<_>>().join("; ")
 }

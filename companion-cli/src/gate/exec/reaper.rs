@@ -35,7 +35,9 @@ impl Reaper {
     pub(super) fn wait(&self, pid: Pid) -> u8 {
         loop {
             match waitpid(Some(pid), WaitOptions::empty()) {
-                Ok(Some((_, status))) if code(status).is_some() => return code(status).unwrap_or(u8::MAX),
+                Ok(Some((_, status))) if code(status).is_some() => {
+                    return code(status).unwrap_or(u8::MAX);
+                }
                 Err(rustix::io::Errno::INTR) | Ok(_) => {}
                 Err(_) => return u8::MAX,
             }

@@ -1,15 +1,18 @@
 //! Signals as a queue.
 //!
-//! The command stays in our process group, so what a terminal sends (Ctrl-C, Ctrl-\, a new size) has reached it already and is not sent
-//! again; Ctrl-Z stops both, and `fg` continues both, without our help. A hang-up may come to the leader of a session alone, and is sent
-//! on. What was ignored when we began (`nohup`) is left alone, so that the command ignores it, too.
+//! The command stays in our process group, so what a terminal sends (Ctrl-C, Ctrl-\, a new size)
+//! has reached it already and is not sent again; Ctrl-Z stops both, and `fg` continues both,
+//! without our help. A hang-up may come to the leader of a session alone, and is sent on. What was
+//! ignored when we began (`nohup`) is left alone, so that the command ignores it, too.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use rustix::process::Signal;
-use signal_hook::consts::{SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::consts::{
+    SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
@@ -34,7 +37,10 @@ pub(super) struct Signals(Receiver<Event>);
 impl Signals {
     pub(super) fn watch() -> io::Result<Self> {
         let ignored = ignored();
-        let watched = FORWARDED.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0).chain([SIGCHLD]);
+        let watched = FORWARDED
+            .into_iter()
+            .filter(|signal| ignored & (1 << (signal - 1)) == 0)
+            .chain([SIGCHLD]);
         let mut signals = SignalsInfo::<WithOrigin>::new(watched)?;
         let (sender, events) = channel();
         thread::Builder::new().name("signals".into()).spawn(move || {
@@ -59,7 +65,9 @@ impl Signals {
         loop {
             match self.0.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Event::Child) => drop(reaper.reap(None)),
-                Ok(Event::Signal(signal) | Event::FromTerminal(signal)) if ENDING.contains(&signal.as_raw()) => {
+                Ok(Event::Signal(signal) | Event::FromTerminal(signal))
+                    if ENDING.contains(&signal.as_raw()) =>
+                {
                     return Some(signal.as_raw());
                 }
                 Ok(_) => {} // meant for a command that does not run
@@ -78,7 +86,8 @@ fn event(origin: &Origin) -> Option<Event> {
         return Some(Event::Child);
     }
     let signal = Signal::from_named_raw(origin.signal)?;
-    let is_terminals = matches!(origin.cause, Cause::Kernel) && matches!(origin.signal, SIGINT | SIGQUIT | SIGWINCH);
+    let is_terminals = matches!(origin.cause, Cause::Kernel)
+        && matches!(origin.signal, SIGINT | SIGQUIT | SIGWINCH);
     Some(if is_terminals { Event::FromTerminal(signal) } else { Event::Signal(signal) })
 }
 

@@ -6,7 +6,8 @@ use super::{Stage, ready};
 use crate::gate::{Status, Trouble};
 
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How long nothing may be in flight, and nothing begin: whoever follows a redirect is between two streams.
+/// How long nothing may be in flight, and nothing begin: whoever follows a redirect is between two
+/// streams.
 const QUIET: Duration = Duration::from_millis(300);
 /// Waiting for longer than this is worth a word.
 const LONG: Duration = Duration::from_secs(1);
@@ -33,7 +34,10 @@ pub(super) fn wait(stage: &mut Stage<'_>, until: Instant) -> Outbound {
     loop {
         let why = match look(stage) {
             Ok(Look::NoScope) => {
-                return Outbound::Unknown(format!("the gate at {} does not wait for the scope `{SCOPE}`", stage.plan.gate.address()));
+                return Outbound::Unknown(format!(
+                    "the gate at {} does not wait for the scope `{SCOPE}`",
+                    stage.plan.gate.address()
+                ));
             }
             Ok(Look::Zero { begun }) => {
                 heard = Instant::now();
@@ -51,7 +55,10 @@ pub(super) fn wait(stage: &mut Stage<'_>, until: Instant) -> Outbound {
                 if ready::has_gone(stage) {
                     return Outbound::Gone;
                 }
-                return Outbound::Unknown(format!("there is no gate at {}: {trouble}", stage.plan.gate.address()));
+                return Outbound::Unknown(format!(
+                    "there is no gate at {}: {trouble}",
+                    stage.plan.gate.address()
+                ));
             }
             Err(trouble) => {
                 quiet = Quiet::default();
@@ -82,10 +89,14 @@ fn look(stage: &Stage<'_>) -> Result<Look, Trouble> {
 }
 
 fn read(status: &Status) -> Look {
-    let Some(scope) = status.scopes.iter().find(|scope| scope.scope == SCOPE) else { return Look::NoScope };
+    let Some(scope) = status.scopes.iter().find(|scope| scope.scope == SCOPE) else {
+        return Look::NoScope;
+    };
     match (scope.in_flight, status.count.as_str()) {
         (0, "exact" | "assumed") => Look::Zero { begun: scope.begun },
-        (0, count) => Look::Held(format!("no outbound stream is known to be in flight, but the gate's count is {count}")),
+        (0, count) => Look::Held(format!(
+            "no outbound stream is known to be in flight, but the gate's count is {count}"
+        )),
         (1, _) => Look::Held("1 outbound stream is in flight".into()),
         (count, _) => Look::Held(format!("{count} outbound streams are in flight")),
     }

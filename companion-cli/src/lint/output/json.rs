@@ -8,7 +8,8 @@ use crate::lint::{Finding, Severity};
 /// All findings, and how many there are of each kind.
 #[must_use]
 pub fn json(findings: &[Finding], files: usize) -> String {
-    let count = |severity| findings.iter().filter(|finding| finding.rule.severity == severity).count();
+    let count =
+        |severity| findings.iter().filter(|finding| finding.rule.severity == severity).count();
     let document = value!({
         "files": files,
         "errors": count(Severity::Error),

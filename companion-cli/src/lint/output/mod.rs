@@ -12,5 +12,9 @@ pub use text::{summary, text};
 
 /// Where a rule is explained on the web.
 fn help_uri(code: &str) -> String {
-    format!("{}/blob/main/companion-cli/LINT.md#{}", env!("CARGO_PKG_REPOSITORY"), code.to_ascii_lowercase())
+    format!(
+        "{}/blob/main/companion-cli/LINT.md#{}",
+        env!("CARGO_PKG_REPOSITORY"),
+        code.to_ascii_lowercase()
+    )
 }

@@ -12,7 +12,8 @@ use crate::lint::{Rule, rules};
 pub fn explanation(rule: &Rule) -> String {
     let Rule { code, severity, title, why, fix, .. } = rule;
     format!(
-        "{code} ({}): {title}\n\n{why}\n\nfix: {fix}\n\nignore it: a comment `# laststream-lint: ignore={code}` at the line, or --ignore {code}\n",
+        "{code} ({}): {title}\n\n{why}\n\nfix: {fix}\n\nignore it: a comment `# laststream-lint: \
+            ignore={code}` at the line, or --ignore {code}\n",
         severity.name()
     )
 }
@@ -48,10 +49,19 @@ pub fn list_json() -> String {
 #[must_use]
 pub fn reference() -> String {
     let mut out = String::from(
-        "# What `laststream lint` finds\n\nMade from the rules themselves; `laststream lint --explain CODE` prints the same.\n",
+        "# What `laststream lint` finds\n\nMade from the rules themselves; `laststream lint \
+            --explain CODE` prints the same.\n",
     );
     for rule in rules() {
-        let _ = write!(out, "\n## {}\n\n**{}** ({}). {}\n\n*Fix:* {}\n", rule.code, rule.title, rule.severity.name(), rule.why, rule.fix);
+        let _ = write!(
+            out,
+            "\n## {}\n\n**{}** ({}). {}\n\n*Fix:* {}\n",
+            rule.code,
+            rule.title,
+            rule.severity.name(),
+            rule.why,
+            rule.fix
+        );
     }
     out
 }

@@ -76,7 +76,9 @@ fn uri(file: &str, base: Option<&Path>) -> String {
     let mut uri = String::from(if relative.is_absolute() { "file://" } else { "" });
     for byte in relative.display().to_string().bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => uri.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                uri.push(char::from(byte))
+            }
             _ => uri.push_str(&format!("%{byte:02X}")),
         }
     }

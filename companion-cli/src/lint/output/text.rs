@@ -1,5 +1,5 @@
-//! For people: what is wrong, the line with a mark under it, the way out. Colours are escape sequences; the printer takes them off where
-//! nobody sees them.
+//! For people: what is wrong, the line with a mark under it, the way out. Colours are escape
+//! sequences; the printer takes them off where nobody sees them.
 
 use std::fmt::Write as _;
 
@@ -31,14 +31,34 @@ fn one(finding: &Finding, out: &mut String) {
     let gutter = " ".repeat(finding.line.to_string().len());
     let name = finding.rule.severity.name();
     // Writing to a string does not fail.
-    let _ = writeln!(out, "{colour}{name}[{}]{off}{bold}: {}{off}", finding.rule.code, finding.rule.title);
-    let path = if finding.path.is_empty() { String::new() } else { format!(" ({})", plain(&finding.path)) };
-    let _ = writeln!(out, "{gutter}{blue}-->{off} {}:{}:{}{path}", plain(&finding.file), finding.line, finding.column);
+    let _ = writeln!(
+        out,
+        "{colour}{name}[{}]{off}{bold}: {}{off}",
+        finding.rule.code, finding.rule.title
+    );
+    let path = if finding.path.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", plain(&finding.path))
+    };
+    let _ = writeln!(
+        out,
+        "{gutter}{blue}-->{off} {}:{}:{}{path}",
+        plain(&finding.file),
+        finding.line,
+        finding.column
+    );
     if let Some(line) = &finding.source_line {
-        let (shown, indent, width) = window(line, finding.column as usize - 1, finding.width as usize);
+        let (shown, indent, width) =
+            window(line, finding.column as usize - 1, finding.width as usize);
         let _ = writeln!(out, "{gutter} {blue}|{off}");
         let _ = writeln!(out, "{blue}{} |{off} {}", finding.line, plain(&shown));
-        let _ = writeln!(out, "{gutter} {blue}|{off} {}{colour}{}{off}", " ".repeat(indent), "^".repeat(width));
+        let _ = writeln!(
+            out,
+            "{gutter} {blue}|{off} {}{colour}{}{off}",
+            " ".repeat(indent),
+            "^".repeat(width)
+        );
     }
     let _ = writeln!(out, "{gutter} {blue}={off} {}", plain(&finding.message));
     let _ = writeln!(out, "{gutter} {blue}= fix:{off} {}\n", finding.rule.fix);
@@ -66,9 +86,12 @@ fn plain(text: &str) -> String {
 /// One line that counts.
 #[must_use]
 pub fn summary(findings: &[Finding], files: usize) -> String {
-    let count = |severity| findings.iter().filter(|finding| finding.rule.severity == severity).count();
-    let several = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let (errors, warnings, infos) = (count(Severity::Error), count(Severity::Warning), count(Severity::Info));
+    let count =
+        |severity| findings.iter().filter(|finding| finding.rule.severity == severity).count();
+    let several =
+        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let (errors, warnings, infos) =
+        (count(Severity::Error), count(Severity::Warning), count(Severity::Info));
     let files = several(files, "file");
     if findings.is_empty() {
         return format!("{files}: nothing found");

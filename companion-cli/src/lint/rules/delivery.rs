@@ -11,31 +11,42 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS201",
         severity: Severity::Error,
         title: "Envoy itself is to fetch from `oci://`, which it cannot",
-        why: "Only Istio's agent understands oci://, and it rewrites nothing but extension configurations. In a filter written into a listener, or in a plain Envoy, the URI reaches Envoy as it is: the module never loads, and what the failure policy says happens to every request.",
-        fix: "Make two patches: EXTENSION_CONFIG ADD with the module, and HTTP_FILTER with `config_discovery` that asks for its name. Plain Envoy wants a local file or http(s).",
+        why: "Only Istio's agent understands oci://, and it rewrites nothing but extension \
+            configurations. In a filter written into a listener, or in a plain Envoy, the URI \
+            reaches Envoy as it is: the module never loads, and what the failure policy says \
+            happens to every request.",
+        fix: "Make two patches: EXTENSION_CONFIG ADD with the module, and HTTP_FILTER with \
+            `config_discovery` that asks for its name. Plain Envoy wants a local file or http(s).",
         check: inline_oci,
     },
     Rule {
         code: "LS202",
         severity: Severity::Error,
         title: "`type_urls` does not list what the agent may answer with",
-        why: "When a module cannot be fetched, the agent puts an RBAC filter in its place. Without that type Envoy refuses the answer, and requests get 500 instead of what the failure policy says.",
-        fix: "List both: type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm and type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC.",
+        why: "When a module cannot be fetched, the agent puts an RBAC filter in its place. Without \
+            that type Envoy refuses the answer, and requests get 500 instead of what the failure \
+            policy says.",
+        fix: "List both: type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm and \
+            type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC.",
         check: type_urls,
     },
     Rule {
         code: "LS203",
         severity: Severity::Warning,
         title: "the module comes without a checksum",
-        why: "Whatever stands behind the URI is run in the proxy. Envoy wants `sha256` with every remote source; Istio's word for none is `nil`.",
-        fix: "For oci:// write the digest of the manifest (`laststream inspect REF` prints it), for http(s):// the SHA-256 of the module's file.",
+        why: "Whatever stands behind the URI is run in the proxy. Envoy wants `sha256` with every \
+            remote source; Istio's word for none is `nil`.",
+        fix: "For oci:// write the digest of the manifest (`laststream inspect REF` prints it), \
+            for http(s):// the SHA-256 of the module's file.",
         check: no_checksum,
     },
     Rule {
         code: "LS204",
         severity: Severity::Error,
         title: "`sha256` is not the digest in the URI",
-        why: "For oci:// the agent compares `sha256` with the digest of the image's manifest, not with the checksum of the module in it. It then says \"which does not match\", and every request gets 403.",
+        why: "For oci:// the agent compares `sha256` with the digest of the image's manifest, not \
+            with the checksum of the module in it. It then says \"which does not match\", and \
+            every request gets 403.",
         fix: "Write the digest of the URI, without `sha256:`.",
         check: other_checksum,
     },
@@ -44,22 +55,27 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "a digest is not 64 hexadecimal digits",
         why: "Nothing can be equal to it, so the fetch fails.",
-        fix: "Write 64 digits from 0 to 9 and a to f; with `sha256:` in front in the URI, without in `sha256`.",
+        fix: "Write 64 digits from 0 to 9 and a to f; with `sha256:` in front in the URI, without \
+            in `sha256`.",
         check: malformed_checksum,
     },
     Rule {
         code: "LS206",
         severity: Severity::Warning,
         title: "the image is named by a tag, which may point elsewhere tomorrow",
-        why: "The agent fetches a tag once and keeps it: proxies that start later may run something else than those that run, and nothing in git shows it. `latest` is fetched again at every change of the resource.",
-        fix: "Name the digest: `oci://registry/repository@sha256:…`. `laststream push --digest-file` and `laststream inspect` print it.",
+        why: "The agent fetches a tag once and keeps it: proxies that start later may run \
+            something else than those that run, and nothing in git shows it. `latest` is fetched \
+            again at every change of the resource.",
+        fix: "Name the digest: `oci://registry/repository@sha256:…`. `laststream push \
+            --digest-file` and `laststream inspect` print it.",
         check: floating_tag,
     },
     Rule {
         code: "LS207",
         severity: Severity::Warning,
         title: "the fetch has little or no time",
-        why: "Without `http_uri.timeout` the agent gives up after 5 s. It does not try again: until the resource changes, what the failure policy says happens to every request.",
+        why: "Without `http_uri.timeout` the agent gives up after 5 s. It does not try again: \
+            until the resource changes, what the failure policy says happens to every request.",
         fix: "Write `timeout: 30s` beside the URI, as Istio's own WasmPlugin has it.",
         check: short_fetch,
     },
@@ -67,16 +83,22 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS208",
         severity: Severity::Warning,
         title: "nobody chose what happens when the module fails",
-        why: "Without a failure policy Envoy fails closed: while a registry is away, new gateways answer 403 to everything. FAIL_OPEN lets requests through uncounted. Both are right for somebody; the default is nobody's choice.",
-        fix: "Write `failure_policy`: FAIL_OPEN for the counter under Istio, FAIL_RELOAD where the code is a local file or the gate's.",
+        why: "Without a failure policy Envoy fails closed: while a registry is away, new gateways \
+            answer 403 to everything. FAIL_OPEN lets requests through uncounted. Both are right \
+            for somebody; the default is nobody's choice.",
+        fix: "Write `failure_policy`: FAIL_OPEN for the counter under Istio, FAIL_RELOAD where the \
+            code is a local file or the gate's.",
         check: no_policy,
     },
     Rule {
         code: "LS209",
         severity: Severity::Error,
         title: "a registry's password stands in the resource",
-        why: "istiod resolves the names of pull secrets for WasmPlugin only. In an EnvoyFilter this variable must hold the secret itself, readable for everybody who may read the resource.",
-        fix: "Give the proxy a docker configuration (DOCKER_CONFIG), or use a WasmPlugin with `imagePullSecret`.",
+        why: "istiod resolves the names of pull secrets for WasmPlugin only. In an EnvoyFilter \
+            this variable must hold the secret itself, readable for everybody who may read the \
+            resource.",
+        fix: "Give the proxy a docker configuration (DOCKER_CONFIG), or use a WasmPlugin with \
+            `imagePullSecret`.",
         check: secret_in_the_open,
     },
 ];
@@ -86,7 +108,11 @@ const OCI: &str = "oci://";
 fn inline_oci<'g>(given: &'g Given, found: &mut Found<'g>) {
     for module in modules(given).filter(|module| module.extension().is_none()) {
         if let Some(uri) = module.uri().filter(|_| module.uri_text().starts_with(OCI)) {
-            let place = if module.patch().is_some() { "a filter written into the listener" } else { "a plain Envoy" };
+            let place = if module.patch().is_some() {
+                "a filter written into the listener"
+            } else {
+                "a plain Envoy"
+            };
             found.at(uri, format!("{place} cannot fetch `{}`", module.uri_text()));
         }
     }
@@ -96,7 +122,8 @@ const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
 const RBAC: &str = "envoy.extensions.filters.http.rbac.v3.RBAC";
 
 fn type_urls<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let extensions: Vec<_> = modules(given).filter(|module| module.extension().is_some()).map(Module::name).collect();
+    let extensions: Vec<_> =
+        modules(given).filter(|module| module.extension().is_some()).map(Module::name).collect();
     for discovery in given.keyed_field("config_discovery", "configDiscovery") {
         let name = discovery.parent().and_then(|filter| filter.text_of("name")).unwrap_or_default();
         let Some(types) = discovery.field("type_urls") else {
@@ -105,7 +132,8 @@ fn type_urls<'g>(given: &'g Given, found: &mut Found<'g>) {
             }
             continue;
         };
-        let has = |wanted: &str| types.items().filter_map(Node::text).any(|name| name.ends_with(wanted));
+        let has =
+            |wanted: &str| types.items().filter_map(Node::text).any(|name| name.ends_with(wanted));
         if has(WASM) && !has(RBAC) {
             found.at(types, format!("`{RBAC}` is missing"));
         } else if has(RBAC) && !has(WASM) && extensions.contains(&name) {
@@ -123,7 +151,9 @@ fn no_checksum<'g>(given: &'g Given, found: &mut Found<'g>) {
         match remote.field("sha256") {
             None => found.at(remote, "there is no `sha256`"),
             Some(node) if node.value().is_none_or(|text| text.is_empty() || text == NONE) => {
-                let hint = uri_digest(module).map(|digest| format!(": write {digest}")).unwrap_or_default();
+                let hint = uri_digest(module)
+                    .map(|digest| format!(": write {digest}"))
+                    .unwrap_or_default();
                 found.at(node, format!("`sha256` says nothing{hint}"));
             }
             Some(_) => {}
@@ -163,16 +193,22 @@ fn malformed_checksum<'g>(given: &'g Given, found: &mut Found<'g>) {
             let hint = if text.starts_with("sha256:") { ": leave out `sha256:`" } else { "" };
             found.at(node, format!("`{text}` is no digest{hint}"));
         }
-        if let (Some(uri), Some(digest)) = (module.uri(), uri_digest(module).filter(|digest| !is_digest(digest))) {
+        if let (Some(uri), Some(digest)) =
+            (module.uri(), uri_digest(module).filter(|digest| !is_digest(digest)))
+        {
             found.at(uri, format!("`{digest}` is no digest"));
         }
     }
 }
 
 fn floating_tag<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let plugins = given
-        .keyed("url")
-        .filter(|url| url.parent().and_then(Node::parent).and_then(|object| object.get("kind")).and_then(Node::text) == Some("WasmPlugin"));
+    let plugins = given.keyed("url").filter(|url| {
+        url.parent()
+            .and_then(Node::parent)
+            .and_then(|object| object.get("kind"))
+            .and_then(Node::text)
+            == Some("WasmPlugin")
+    });
     for uri in modules(given).filter_map(Module::uri).chain(plugins) {
         let Some(text) = uri.text() else { continue };
         if text.starts_with(OCI) && !text.contains("@sha256:") {
@@ -186,8 +222,19 @@ fn short_fetch<'g>(given: &'g Given, found: &mut Found<'g>) {
         let Some(http) = module.uri().and_then(Node::parent) else { continue };
         match http.field("timeout") {
             None => found.at(http, "there is no `timeout`: the agent gives up after 5 s"),
-            Some(node) if node.text().and_then(crate::time_span::milliseconds).is_some_and(|time| time < 10_000) => {
-                found.at(node, format!("{} is little for a pull through the internet", node.text().unwrap_or_default()));
+            Some(node)
+                if node
+                    .text()
+                    .and_then(crate::time_span::milliseconds)
+                    .is_some_and(|time| time < 10_000) =>
+            {
+                found.at(
+                    node,
+                    format!(
+                        "{} is little for a pull through the internet",
+                        node.text().unwrap_or_default()
+                    ),
+                );
             }
             Some(_) => {}
         }
@@ -205,7 +252,10 @@ fn no_policy<'g>(given: &'g Given, found: &mut Found<'g>) {
 }
 
 fn secret_in_the_open<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for secret in given.keyed("ISTIO_META_WASM_IMAGE_PULL_SECRET").filter(|node| crate::lint::envoy_filter::patch_of(*node).is_some()) {
+    for secret in given
+        .keyed("ISTIO_META_WASM_IMAGE_PULL_SECRET")
+        .filter(|node| crate::lint::envoy_filter::patch_of(*node).is_some())
+    {
         found.at(secret.key().unwrap_or(secret), "the pull secret stands here for all to read");
     }
 }

@@ -13,8 +13,10 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS101",
         severity: Severity::Error,
         title: "a patch does not say what it applies to",
-        why: "The API server takes a patch without `applyTo`, and `INVALID` too; istiod skips it, and the proxy runs as if it were not there.",
-        fix: "Name one of LISTENER, FILTER_CHAIN, LISTENER_FILTER, NETWORK_FILTER, HTTP_FILTER, ROUTE_CONFIGURATION, VIRTUAL_HOST, HTTP_ROUTE, CLUSTER, EXTENSION_CONFIG, BOOTSTRAP.",
+        why: "The API server takes a patch without `applyTo`, and `INVALID` too; istiod skips it, \
+            and the proxy runs as if it were not there.",
+        fix: "Name one of LISTENER, FILTER_CHAIN, LISTENER_FILTER, NETWORK_FILTER, HTTP_FILTER, \
+            ROUTE_CONFIGURATION, VIRTUAL_HOST, HTTP_ROUTE, CLUSTER, EXTENSION_CONFIG, BOOTSTRAP.",
         check: apply_to,
     },
     Rule {
@@ -29,7 +31,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS103",
         severity: Severity::Error,
         title: "Istio ignores this operation here",
-        why: "istiod has no code for this operation on this kind of thing, and says nothing: extension configurations can only be added, route configurations only be merged, listeners and clusters have no order to insert in.",
+        why: "istiod has no code for this operation on this kind of thing, and says nothing: \
+            extension configurations can only be added, route configurations only be merged, \
+            listeners and clusters have no order to insert in.",
         fix: "Take an operation that works here.",
         check: ignored_operation,
     },
@@ -37,7 +41,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS104",
         severity: Severity::Error,
         title: "the HTTP filter lands behind the router",
-        why: "ADD, and INSERT_AFTER without a sub-filter, append to the chain. The router must be its last filter: Envoy refuses the whole listener, and every update of listeners with it.",
+        why: "ADD, and INSERT_AFTER without a sub-filter, append to the chain. The router must be \
+            its last filter: Envoy refuses the whole listener, and every update of listeners with \
+            it.",
         fix: "Use INSERT_FIRST, or INSERT_BEFORE with the router as `subFilter` and a `priority`.",
         check: behind_the_router,
     },
@@ -45,15 +51,20 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS105",
         severity: Severity::Warning,
         title: "the place is relative to other filters, and there is no priority",
-        why: "Patches of equal priority are applied by age of their resources, so the place changes when another one is deleted and applied again. If the filter named is not there, nothing happens at all. istioctl says IST0151.",
-        fix: "Use INSERT_FIRST, or give the resource a `spec.priority` above those that it builds on.",
+        why: "Patches of equal priority are applied by age of their resources, so the place \
+            changes when another one is deleted and applied again. If the filter named is not \
+            there, nothing happens at all. istioctl says IST0151.",
+        fix: "Use INSERT_FIRST, or give the resource a `spec.priority` above those that it builds \
+            on.",
         check: relative_without_priority,
     },
     Rule {
         code: "LS106",
         severity: Severity::Error,
         title: "`proxyVersion` does not match what it looks like",
-        why: "It is a regular expression in Go's syntax, matched anywhere in the version. One that cannot be compiled or is longer than 1024 characters matches no proxy, so the patch is never applied; the API server takes it.",
+        why: "It is a regular expression in Go's syntax, matched anywhere in the version. One that \
+            cannot be compiled or is longer than 1024 characters matches no proxy, so the patch is \
+            never applied; the API server takes it.",
         fix: "Write an anchored expression with escaped dots, such as `^1\\.29.*`.",
         check: proxy_version,
     },
@@ -61,7 +72,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS107",
         severity: Severity::Error,
         title: "the type of the configuration is not known to Envoy",
-        why: "The API server takes anything in `patch.value`. istiod cannot make the message, and drops the patch; with the API of 2020 (v2, `envoy.config.filter.…`) as with a slip of the pen.",
+        why: "The API server takes anything in `patch.value`. istiod cannot make the message, and \
+            drops the patch; with the API of 2020 (v2, `envoy.config.filter.…`) as with a slip of \
+            the pen.",
         fix: "Write the v3 type, with `type.googleapis.com/` in front.",
         check: wrong_type,
     },
@@ -69,23 +82,30 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS108",
         severity: Severity::Warning,
         title: "the resource is for every proxy of its namespace",
-        why: "Without `workloadSelector` or `targetRefs` each sidecar and gateway in the namespace gets it, also those that somebody adds later: the gate's port is taken on all of them, and a second gateway counts into nobody's gate.",
-        fix: "Select the workload by its labels: `workloadSelector: {labels: {istio: ingressgateway}}`.",
+        why: "Without `workloadSelector` or `targetRefs` each sidecar and gateway in the namespace \
+            gets it, also those that somebody adds later: the gate's port is taken on all of them, \
+            and a second gateway counts into nobody's gate.",
+        fix: "Select the workload by its labels: `workloadSelector: {labels: {istio: \
+            ingressgateway}}`.",
         check: no_selector,
     },
     Rule {
         code: "LS109",
         severity: Severity::Error,
         title: "the match can never match",
-        why: "istiod compares names as they are. Names of filters from before Envoy 1.17 are gone, HTTP filters are found only below the HTTP connection manager, and listeners, routes and clusters are matched by `listener`, `routeConfiguration` and `cluster` only.",
-        fix: "Match `envoy.filters.network.http_connection_manager` by its full name, and use the match that belongs to `applyTo`.",
+        why: "istiod compares names as they are. Names of filters from before Envoy 1.17 are gone, \
+            HTTP filters are found only below the HTTP connection manager, and listeners, routes \
+            and clusters are matched by `listener`, `routeConfiguration` and `cluster` only.",
+        fix: "Match `envoy.filters.network.http_connection_manager` by its full name, and use the \
+            match that belongs to `applyTo`.",
         check: hopeless_match,
     },
     Rule {
         code: "LS110",
         severity: Severity::Info,
         title: "Istio does not look at the context here",
-        why: "An extension configuration is given to every proxy that the resource selects and that subscribes to its name; `match.context` changes nothing.",
+        why: "An extension configuration is given to every proxy that the resource selects and \
+            that subscribes to its name; `match.context` changes nothing.",
         fix: "Remove it, and select the proxies by `workloadSelector`.",
         check: context_of_extension,
     },
@@ -93,15 +113,19 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS111",
         severity: Severity::Error,
         title: "this API went away with Istio 1.6",
-        why: "`workloadLabels` and `filters` are from before Istio 1.4. The API server refuses the fields, or drops them: nothing is patched.",
-        fix: "Write `workloadSelector` and `configPatches`. To restore x-forwarded-proto, laststream needs no Lua: `laststream render envoyfilter`.",
+        why: "`workloadLabels` and `filters` are from before Istio 1.4. The API server refuses the \
+            fields, or drops them: nothing is patched.",
+        fix: "Write `workloadSelector` and `configPatches`. To restore x-forwarded-proto, \
+            laststream needs no Lua: `laststream render envoyfilter`.",
         check: old_api,
     },
     Rule {
         code: "LS112",
         severity: Severity::Warning,
         title: "laststream's resource reaches the gateways of all namespaces",
-        why: "It stands in Istio's root namespace, where a selector is for the whole mesh: gateways of other teams with the same labels get the module, the gate's port and the trust in your load balancer, too.",
+        why: "It stands in Istio's root namespace, where a selector is for the whole mesh: \
+            gateways of other teams with the same labels get the module, the gate's port and the \
+            trust in your load balancer, too.",
         fix: "Move it to the gateway's own namespace, or name the Gateway in `targetRefs`.",
         check: root_namespace,
     },
@@ -110,9 +134,18 @@ pub(super) const RULES: &[Rule] = &[
 const KINDS: [(&str, &[&str]); 11] = [
     ("LISTENER", &["ADD", "MERGE", "REMOVE"]),
     ("FILTER_CHAIN", &["ADD", "MERGE", "REMOVE"]),
-    ("LISTENER_FILTER", &["ADD", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"]),
-    ("NETWORK_FILTER", &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"]),
-    ("HTTP_FILTER", &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"]),
+    (
+        "LISTENER_FILTER",
+        &["ADD", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"],
+    ),
+    (
+        "NETWORK_FILTER",
+        &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"],
+    ),
+    (
+        "HTTP_FILTER",
+        &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER", "REPLACE"],
+    ),
     ("ROUTE_CONFIGURATION", &["MERGE"]),
     ("VIRTUAL_HOST", &["ADD", "MERGE", "REMOVE", "REPLACE"]),
     ("HTTP_ROUTE", &["ADD", "MERGE", "REMOVE", "INSERT_FIRST", "INSERT_BEFORE", "INSERT_AFTER"]),
@@ -120,15 +153,24 @@ const KINDS: [(&str, &[&str]); 11] = [
     ("EXTENSION_CONFIG", &["ADD"]),
     ("BOOTSTRAP", &["MERGE"]),
 ];
-const OPERATIONS: [&str; 8] =
-    ["MERGE", "ADD", "REMOVE", "INSERT_BEFORE", "INSERT_AFTER", "INSERT_FIRST", "REPLACE", "MERGE_AND_REPLACE_LIST"];
+const OPERATIONS: [&str; 8] = [
+    "MERGE",
+    "ADD",
+    "REMOVE",
+    "INSERT_BEFORE",
+    "INSERT_AFTER",
+    "INSERT_FIRST",
+    "REPLACE",
+    "MERGE_AND_REPLACE_LIST",
+];
 
 fn apply_to<'g>(given: &'g Given, found: &mut Found<'g>) {
     for patch in patches(given) {
         match patch.node.get("applyTo") {
             None => found.at(patch.node, "the patch has no `applyTo`"),
             Some(node) if KINDS.iter().all(|(kind, _)| *kind != patch.apply_to()) => {
-                found.at(node, format!("`{}` is nothing that a patch applies to", patch.apply_to()));
+                found
+                    .at(node, format!("`{}` is nothing that a patch applies to", patch.apply_to()));
             }
             Some(_) => {}
         }
@@ -146,7 +188,9 @@ fn patch<'g>(given: &'g Given, found: &mut Found<'g>) {
             Some(operation) if !OPERATIONS.contains(&patch.operation()) => {
                 found.at(operation, format!("there is no operation `{}`", patch.operation()));
             }
-            Some(_) if patch.operation() != "REMOVE" && !patch.value().is_some_and(Node::is_map) => {
+            Some(_)
+                if patch.operation() != "REMOVE" && !patch.value().is_some_and(Node::is_map) =>
+            {
                 found.at(node, "the patch has no `value`")
             }
             Some(_) => {}
@@ -156,11 +200,24 @@ fn patch<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn ignored_operation<'g>(given: &'g Given, found: &mut Found<'g>) {
     for patch in patches(given) {
-        let Some(operation) = patch.operation_node().filter(|_| OPERATIONS.contains(&patch.operation())) else { continue };
-        let Some((kind, known)) = KINDS.iter().find(|(kind, _)| *kind == patch.apply_to()) else { continue };
+        let Some(operation) =
+            patch.operation_node().filter(|_| OPERATIONS.contains(&patch.operation()))
+        else {
+            continue;
+        };
+        let Some((kind, known)) = KINDS.iter().find(|(kind, _)| *kind == patch.apply_to()) else {
+            continue;
+        };
         let merges = patch.operation() == "MERGE_AND_REPLACE_LIST" && known.contains(&"MERGE");
         if !merges && !known.contains(&patch.operation()) {
-            found.at(operation, format!("{} does nothing with {kind}: what works is {}", patch.operation(), known.join(", ")));
+            found.at(
+                operation,
+                format!(
+                    "{} does nothing with {kind}: what works is {}",
+                    patch.operation(),
+                    known.join(", ")
+                ),
+            );
         }
     }
 }
@@ -168,7 +225,8 @@ fn ignored_operation<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn behind_the_router<'g>(given: &'g Given, found: &mut Found<'g>) {
     for patch in patches_of(given, "HTTP_FILTER") {
         let sub_filter = patch.filter_match().and_then(|filter| filter.get("subFilter"));
-        let after_router = sub_filter.and_then(|filter| filter.get("name")).and_then(Node::text) == Some("envoy.filters.http.router");
+        let after_router = sub_filter.and_then(|filter| filter.get("name")).and_then(Node::text)
+            == Some("envoy.filters.http.router");
         let appends = match patch.operation() {
             "ADD" => true,
             "INSERT_AFTER" => sub_filter.is_none() || after_router,
@@ -185,7 +243,13 @@ fn relative_without_priority<'g>(given: &'g Given, found: &mut Found<'g>) {
         let relative = matches!(patch.operation(), "INSERT_BEFORE" | "INSERT_AFTER" | "REPLACE");
         let has_priority = patch.filter.spec().is_some_and(|spec| spec.get("priority").is_some());
         if let Some(operation) = patch.operation_node().filter(|_| relative && !has_priority) {
-            found.at(operation, format!("{} depends on what is there already, and `spec.priority` is missing", patch.operation()));
+            found.at(
+                operation,
+                format!(
+                    "{} depends on what is there already, and `spec.priority` is missing",
+                    patch.operation()
+                ),
+            );
         }
     }
 }
@@ -194,10 +258,14 @@ fn proxy_version<'g>(given: &'g Given, found: &mut Found<'g>) {
     for node in patches(given).filter_map(Patch::proxy_version) {
         let Some(text) = node.text() else { continue };
         if text.len() > 1024 {
-            found.at(node, "the expression is longer than 1024 characters: Istio does not match it");
-        } else if let Err(why) = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(text) {
+            found
+                .at(node, "the expression is longer than 1024 characters: Istio does not match it");
+        } else if let Err(why) =
+            regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(text)
+        {
             let why = why.to_string();
-            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let why =
+                why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
             found.at(node, format!("`{text}` is no regular expression: {why}"));
         }
     }
@@ -206,7 +274,15 @@ fn proxy_version<'g>(given: &'g Given, found: &mut Found<'g>) {
 /// Words at which an old type is told.
 const OLD_TYPES: [&str; 4] = [".v2.", ".v2alpha.", "envoy.config.filter.", ".v3alpha."];
 /// Packages in which Envoy and its friends have types.
-const PACKAGES: [&str; 7] = ["envoy.", "google.protobuf.", "udpa.type.v1.", "xds.", "istio.", "stats.PluginConfig", "opencensus."];
+const PACKAGES: [&str; 7] = [
+    "envoy.",
+    "google.protobuf.",
+    "udpa.type.v1.",
+    "xds.",
+    "istio.",
+    "stats.PluginConfig",
+    "opencensus.",
+];
 /// Types that these resources are made of; what comes close to one is meant to be it.
 const TYPES: [&str; 14] = [
     "envoy.extensions.filters.http.wasm.v3.Wasm",
@@ -229,7 +305,10 @@ fn wrong_type<'g>(given: &'g Given, found: &mut Found<'g>) {
     for node in given.keyed("@type") {
         let Some(text) = node.text() else { continue };
         let Some((_, name)) = text.rsplit_once('/') else {
-            found.at(node, format!("`{text}` lacks its beginning: write `type.googleapis.com/{text}`"));
+            found.at(
+                node,
+                format!("`{text}` lacks its beginning: write `type.googleapis.com/{text}`"),
+            );
             continue;
         };
         if OLD_TYPES.iter().any(|old| name.contains(old)) && !name.contains(".v3.") {
@@ -238,7 +317,8 @@ fn wrong_type<'g>(given: &'g Given, found: &mut Found<'g>) {
             // What there is, whatever else it comes close to.
         } else if let Some(meant) = TYPES.iter().find(|known| nearly(known, name)) {
             found.at(node, format!("there is no `{name}`: it is `{meant}`"));
-        } else if !PACKAGES.iter().any(|package| name.starts_with(package)) && name.contains(".v3.") {
+        } else if !PACKAGES.iter().any(|package| name.starts_with(package)) && name.contains(".v3.")
+        {
             found.at(node, format!("`{name}` is not a type of Envoy: they begin with `envoy.`"));
         }
     }
@@ -253,17 +333,26 @@ fn no_selector<'g>(given: &'g Given, found: &mut Found<'g>) {
     for filter in envoy_filters(given) {
         let named = filter.namespace().is_none_or(|namespace| namespace != ROOT_NAMESPACE);
         let spec = filter.spec().filter(|spec| spec.get("configPatches").is_some());
-        if let Some(spec) = spec.filter(|_| named && filter.selector().is_none() && filter.targets().is_none()) {
+        if let Some(spec) =
+            spec.filter(|_| named && filter.selector().is_none() && filter.targets().is_none())
+        {
             found.at(spec, "there is neither a `workloadSelector` with labels nor `targetRefs`");
         }
     }
 }
 
 fn root_namespace<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let carries_us = |filter: &Node<'g>| ours(given).any(|module| module.patch().is_some_and(|patch| patch.filter.node == *filter));
-    for filter in envoy_filters(given).filter(|filter| filter.namespace() == Some(ROOT_NAMESPACE) && carries_us(&filter.node)) {
-        let is_gateway = |patch: &Patch<'g>| patch.filter.node == filter.node && patch.context() == "GATEWAY";
-        if let Some(selector) = filter.selector().filter(|_| patches(given).any(|patch| is_gateway(&patch))) {
+    let carries_us = |filter: &Node<'g>| {
+        ours(given).any(|module| module.patch().is_some_and(|patch| patch.filter.node == *filter))
+    };
+    for filter in envoy_filters(given)
+        .filter(|filter| filter.namespace() == Some(ROOT_NAMESPACE) && carries_us(&filter.node))
+    {
+        let is_gateway =
+            |patch: &Patch<'g>| patch.filter.node == filter.node && patch.context() == "GATEWAY";
+        if let Some(selector) =
+            filter.selector().filter(|_| patches(given).any(|patch| is_gateway(&patch)))
+        {
             found.at(selector, "these labels are looked for in every namespace");
         }
     }
@@ -296,11 +385,15 @@ const MATCHES: [(&str, &str); 9] = [
 
 fn hopeless_match<'g>(given: &'g Given, found: &mut Found<'g>) {
     for patch in patches(given) {
-        let wanted = MATCHES.iter().find(|(kind, _)| *kind == patch.apply_to()).map(|(_, wanted)| *wanted);
+        let wanted =
+            MATCHES.iter().find(|(kind, _)| *kind == patch.apply_to()).map(|(_, wanted)| *wanted);
         for kind in ["listener", "routeConfiguration", "cluster"] {
             let there = patch.matching().and_then(|matching| matching.get(kind));
             if let (Some(there), Some(wanted)) = (there, wanted.filter(|wanted| *wanted != kind)) {
-                found.at(there, format!("{} is matched by `{wanted}`, not by `{kind}`", patch.apply_to()));
+                found.at(
+                    there,
+                    format!("{} is matched by `{wanted}`, not by `{kind}`", patch.apply_to()),
+                );
             }
         }
         let Some(filter) = patch.filter_match() else { continue };
@@ -311,7 +404,8 @@ fn hopeless_match<'g>(given: &'g Given, found: &mut Found<'g>) {
                 found.at(node, format!("`{old}` is called `{new}` today"));
             }
         }
-        let is_manager = name.and_then(Node::text).is_some_and(|name| name == MANAGER || OLD_NAMES[0].0 == name);
+        let is_manager =
+            name.and_then(Node::text).is_some_and(|name| name == MANAGER || OLD_NAMES[0].0 == name);
         if patch.apply_to() == "HTTP_FILTER" && !is_manager {
             found.at(name.unwrap_or(filter), format!("HTTP filters are found in `{MANAGER}` only"));
         }

@@ -13,15 +13,18 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS001",
         severity: Severity::Error,
         title: "the file cannot be read",
-        why: "Nobody applies what is not YAML or JSON, and nothing in it was checked. Documents before and after the place are looked at all the same.",
-        fix: "Repair the place. Templates are not manifests: render them first, for example `helm template … | laststream lint -`.",
+        why: "Nobody applies what is not YAML or JSON, and nothing in it was checked. Documents \
+            before and after the place are looked at all the same.",
+        fix: "Repair the place. Templates are not manifests: render them first, for example `helm \
+            template … | laststream lint -`.",
         check: unreadable,
     },
     Rule {
         code: "LS002",
         severity: Severity::Error,
         title: "a key stands twice in one map",
-        why: "kubectl takes the last one and says nothing, strict tools refuse the file, and people read the first one.",
+        why: "kubectl takes the last one and says nothing, strict tools refuse the file, and \
+            people read the first one.",
         fix: "Keep one of them.",
         check: key_twice,
     },
@@ -29,7 +32,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS003",
         severity: Severity::Error,
         title: "an unquoted word is not the text that it looks like",
-        why: "Kubernetes reads YAML 1.1: `on`, `yes` and `n` are booleans, `1_000` and `0o7` are numbers, `~` is nothing. Where a text is expected the API server refuses the object, and within `patch.value` Istio drops the patch.",
+        why: "Kubernetes reads YAML 1.1: `on`, `yes` and `n` are booleans, `1_000` and `0o7` are \
+            numbers, `~` is nothing. Where a text is expected the API server refuses the object, \
+            and within `patch.value` Istio drops the patch.",
         fix: "Put it in quotes.",
         check: word_for_text,
     },
@@ -37,7 +42,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS004",
         severity: Severity::Error,
         title: "aliases make the document too large",
-        why: "Readers of Kubernetes refuse documents that consist mostly of aliases, because a few lines can stand for gigabytes.",
+        why: "Readers of Kubernetes refuse documents that consist mostly of aliases, because a few \
+            lines can stand for gigabytes.",
         fix: "Write the parts out, or generate them.",
         check: inflated,
     },
@@ -45,8 +51,10 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS005",
         severity: Severity::Warning,
         title: "a comment ignores a rule that there is not",
-        why: "The comment does nothing, and what it was written for is reported or was never a rule.",
-        fix: "Correct the code, or remove it from the comment: `laststream lint --list` names them all.",
+        why: "The comment does nothing, and what it was written for is reported or was never a \
+            rule.",
+        fix: "Correct the code, or remove it from the comment: `laststream lint --list` names them \
+            all.",
         check: unknown_ignored,
     },
 ];
@@ -69,19 +77,42 @@ fn key_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
         for &(again, first) in &given.tree(tree).twice {
             let key = |id| Node { texts: given, tree, id };
             let line = key(first).position().line;
-            found.at(key(again), format!("`{}` stands already in line {line}", key(again).text().unwrap_or_default()));
+            found.at(
+                key(again),
+                format!(
+                    "`{}` stands already in line {line}",
+                    key(again).text().unwrap_or_default()
+                ),
+            );
         }
     }
 }
 
 /// Keys whose values are maps of texts; the first two below `metadata` only.
-const TEXT_MAPS: [&str; 7] =
-    ["labels", "annotations", "matchLabels", "proxyMetadata", "environmentVariables", "nodeSelector", "key_values"];
+const TEXT_MAPS: [&str; 7] = [
+    "labels",
+    "annotations",
+    "matchLabels",
+    "proxyMetadata",
+    "environmentVariables",
+    "nodeSelector",
+    "key_values",
+];
 /// Keys whose values are lists of texts.
 const TEXT_LISTS: [&str; 3] = ["command", "args", "type_urls"];
 /// Keys whose values are texts, in EnvoyFilters.
-const TEXTS: [&str; 10] =
-    ["name", "uri", "sha256", "vm_id", "root_id", "runtime", "stat_prefix", "proxyVersion", "remove", "failure_policy"];
+const TEXTS: [&str; 10] = [
+    "name",
+    "uri",
+    "sha256",
+    "vm_id",
+    "root_id",
+    "runtime",
+    "stat_prefix",
+    "proxyVersion",
+    "remove",
+    "failure_policy",
+];
 
 fn word_for_text<'g>(given: &'g Given, found: &mut Found<'g>) {
     let mut places = text_places(given);
@@ -96,32 +127,49 @@ fn word_for_text<'g>(given: &'g Given, found: &mut Found<'g>) {
         if is_secret(node) {
             found.at(node, format!("this is {noun} to Kubernetes, and a text is expected"));
         } else {
-            found.at(node, format!("`{text}` is {noun} to Kubernetes, and a text is expected: write \"{text}\""));
+            found.at(
+                node,
+                format!(
+                    "`{text}` is {noun} to Kubernetes, and a text is expected: write \"{text}\""
+                ),
+            );
         }
     }
 }
 
 /// Where Kubernetes, or Istio below `patch.value`, wants a text.
 fn text_places<'g>(given: &'g Given) -> Vec<Node<'g>> {
-    let below_metadata = |node: &Node<'_>| node.parent().is_some_and(|above| above.key_text() == Some("metadata"));
+    let below_metadata =
+        |node: &Node<'_>| node.parent().is_some_and(|above| above.key_text() == Some("metadata"));
     let values = |map: Node<'g>| map.entries().map(|(_, value)| value).collect::<Vec<_>>();
     let mut places = Vec::new();
     for key in TEXT_MAPS {
         let anywhere = !["labels", "annotations"].contains(&key);
-        places.extend(given.keyed(key).filter(|map| anywhere || below_metadata(map)).flat_map(values));
+        places.extend(
+            given.keyed(key).filter(|map| anywhere || below_metadata(map)).flat_map(values),
+        );
     }
     places.extend(TEXT_LISTS.iter().flat_map(|key| given.keyed(key)).flat_map(Node::items));
-    places.extend(["name", "namespace"].iter().flat_map(|key| given.keyed(key)).filter(below_metadata));
-    places.extend(given.keyed("env").flat_map(Node::items).filter_map(|variable| variable.get("value")));
-    let in_patch = |node: &Node<'_>| node.upwards().any(|above| above.key_text() == Some("configPatches"));
+    places.extend(
+        ["name", "namespace"].iter().flat_map(|key| given.keyed(key)).filter(below_metadata),
+    );
+    places.extend(
+        given.keyed("env").flat_map(Node::items).filter_map(|variable| variable.get("value")),
+    );
+    let in_patch =
+        |node: &Node<'_>| node.upwards().any(|above| above.key_text() == Some("configPatches"));
     places.extend(TEXTS.iter().flat_map(|key| given.keyed(key)).filter(in_patch));
     places.extend(given.keyed("value").filter(|value| value.parent().is_some_and(is_string_value)));
-    let of_config_map = |data: &Node<'_>| data.parent().and_then(|object| object.get("kind")).and_then(Node::text) == Some("ConfigMap");
+    let of_config_map = |data: &Node<'_>| {
+        data.parent().and_then(|object| object.get("kind")).and_then(Node::text)
+            == Some("ConfigMap")
+    };
     places.extend(given.keyed("data").filter(of_config_map).flat_map(values));
     places
 }
 
-/// In values of Helm and the like, templates make texts of words; in definitions of resources, these keys are fields of a schema.
+/// In values of Helm and the like, templates make texts of words; in definitions of resources,
+/// these keys are fields of a schema.
 fn in_object(node: Node<'_>) -> bool {
     object_of(node).is_some_and(|object| object.kind != "CustomResourceDefinition")
 }
@@ -129,7 +177,10 @@ fn in_object(node: Node<'_>) -> bool {
 fn inflated<'g>(given: &'g Given, found: &mut Found<'g>) {
     for tree in given.trees() {
         for &id in &given.tree(tree).inflated {
-            found.at(Node { texts: given, tree, id }, "the document is more than ten times as large as it looks");
+            found.at(
+                Node { texts: given, tree, id },
+                "the document is more than ten times as large as it looks",
+            );
         }
     }
 }
@@ -137,7 +188,9 @@ fn inflated<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn unknown_ignored<'g>(given: &'g Given, found: &mut Found<'g>) {
     for tree in given.trees() {
         for mark in crate::lint::ignore::marks(given.tree(tree)) {
-            for code in mark.codes.iter().filter(|code| super::all().all(|rule| rule.code != **code)) {
+            for code in
+                mark.codes.iter().filter(|code| super::all().all(|rule| rule.code != **code))
+            {
                 let position = given.in_file(tree, Position { line: mark.line, column: 1 });
                 found.in_file(given.file_of(tree), position, format!("there is no rule `{code}`"));
             }

@@ -19,23 +19,29 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS401",
         severity: Severity::Error,
         title: "the gate can be reached from outside, without a secret",
-        why: "Whoever reaches it may begin a drain, or let the proxy be stopped while requests run. The module takes such requests on the loopback interface only, so hooks from elsewhere fail as well.",
-        fix: "Bind 127.0.0.1, or give the gate a secret (`gate.secret_key`) and send it as x-laststream-secret.",
+        why: "Whoever reaches it may begin a drain, or let the proxy be stopped while requests \
+            run. The module takes such requests on the loopback interface only, so hooks from \
+            elsewhere fail as well.",
+        fix: "Bind 127.0.0.1, or give the gate a secret (`gate.secret_key`) and send it as \
+            x-laststream-secret.",
         check: open_gate,
     },
     Rule {
         code: "LS402",
         severity: Severity::Error,
         title: "the gate runs in the VM that counts",
-        why: "Envoy shares a VM when vm_id, code and `vm_config.configuration` are equal. What kills the counter then kills the gate, which should have said that the count is lost.",
-        fix: "Give the gate a `vm_config.configuration` of its own, such as the text `gate`. Keep the vm_id.",
+        why: "Envoy shares a VM when vm_id, code and `vm_config.configuration` are equal. What \
+            kills the counter then kills the gate, which should have said that the count is lost.",
+        fix: "Give the gate a `vm_config.configuration` of its own, such as the text `gate`. Keep \
+            the vm_id.",
         check: shared_vm,
     },
     Rule {
         code: "LS403",
         severity: Severity::Error,
         title: "the gate cannot talk to the counter",
-        why: "Shared data and queues belong to a vm_id. With different ones the gate finds nobody who counts, says `unknown`, and holds until its deadline.",
+        why: "Shared data and queues belong to a vm_id. With different ones the gate finds nobody \
+            who counts, says `unknown`, and holds until its deadline.",
         fix: "Give both the same `vm_id`, and different `vm_config.configuration`.",
         check: other_vm_id,
     },
@@ -43,15 +49,18 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS404",
         severity: Severity::Error,
         title: "the gate fails open",
-        why: "A gate that is gone must not say that one may go. When its VM dies or its module cannot be fetched, FAIL_OPEN passes requests by it.",
-        fix: "Write `failure_policy: FAIL_RELOAD` (or FAIL_CLOSED) for the gate, whatever the counter has.",
+        why: "A gate that is gone must not say that one may go. When its VM dies or its module \
+            cannot be fetched, FAIL_OPEN passes requests by it.",
+        fix: "Write `failure_policy: FAIL_RELOAD` (or FAIL_CLOSED) for the gate, whatever the \
+            counter has.",
         check: fails_open,
     },
     Rule {
         code: "LS405",
         severity: Severity::Error,
         title: "what is behind the gate does not say no",
-        why: "Requests reach the route only when the gate is not there. Hooks wait for exactly 200: a route that answers 200, or an app that does, lets the proxy be stopped.",
+        why: "Requests reach the route only when the gate is not there. Hooks wait for exactly \
+            200: a route that answers 200, or an app that does, lets the proxy be stopped.",
         fix: "Make the route a `direct_response` with status 503.",
         check: open_route,
     },
@@ -59,7 +68,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS406",
         severity: Severity::Error,
         title: "only inbound listeners are drained, on a gateway",
-        why: "All listeners of a gateway are OUTBOUND to Envoy: with `inboundonly` nothing is drained, clients keep their connections, and a busy gateway never gets quiet.",
+        why: "All listeners of a gateway are OUTBOUND to Envoy: with `inboundonly` nothing is \
+            drained, clients keep their connections, and a busy gateway never gets quiet.",
         fix: "Leave out `inboundonly` on gateways: `\"inbound_only\": false`.",
         check: inbound_only,
     },
@@ -67,7 +77,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS407",
         severity: Severity::Warning,
         title: "the gate waits for streams that nobody counts",
-        why: "For such a scope nobody answers: the gate says `unknown` and holds until its deadline, at every stop.",
+        why: "For such a scope nobody answers: the gate says `unknown` and holds until its \
+            deadline, at every stop.",
         fix: "Add a counter of that scope, or take the scope out of `gate.scopes`.",
         check: uncounted_scope,
     },
@@ -75,15 +86,19 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS408",
         severity: Severity::Warning,
         title: "Envoy ends the hook's request too early, or never",
-        why: "A held request is idle to Envoy, which ends it after `stream_idle_timeout`, 5 minutes when it is not set. When that comes before the gate's own answer, kubelet goes on to SIGTERM. With 0s a request that is held by a VM that has died is never answered.",
-        fix: "Write the gate's deadline and 10 s more as `stream_idle_timeout` in its connection manager: a living gate answers within 5 s after its deadline.",
+        why: "A held request is idle to Envoy, which ends it after `stream_idle_timeout`, 5 \
+            minutes when it is not set. When that comes before the gate's own answer, kubelet goes \
+            on to SIGTERM. With 0s a request that is held by a VM that has died is never answered.",
+        fix: "Write the gate's deadline and 10 s more as `stream_idle_timeout` in its connection \
+            manager: a living gate answers within 5 s after its deadline.",
         check: idle_timeout,
     },
     Rule {
         code: "LS409",
         severity: Severity::Error,
         title: "the gate's listener is drained with the others",
-        why: "`/drain_listeners?inboundonly` closes listeners of inbound traffic: the gate would go with them, in the middle of the drain that it holds.",
+        why: "`/drain_listeners?inboundonly` closes listeners of inbound traffic: the gate would \
+            go with them, in the middle of the drain that it holds.",
         fix: "Write `traffic_direction: OUTBOUND` for the gate's listener.",
         check: inbound_gate,
     },
@@ -91,15 +106,19 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS410",
         severity: Severity::Error,
         title: "the gate's own requests hold the drain",
-        why: "Envoy's own count must be zero before the gate opens. Requests to the gate itself count as well, unless their stat prefix is in `gate.admin.ignore`: a hook that waits then waits for itself, until the deadline.",
-        fix: "Give the gate's connection manager the `stat_prefix` laststream, or name its prefix in `gate.admin.ignore`.",
+        why: "Envoy's own count must be zero before the gate opens. Requests to the gate itself \
+            count as well, unless their stat prefix is in `gate.admin.ignore`: a hook that waits \
+            then waits for itself, until the deadline.",
+        fix: "Give the gate's connection manager the `stat_prefix` laststream, or name its prefix \
+            in `gate.admin.ignore`.",
         check: counts_itself,
     },
     Rule {
         code: "LS411",
         severity: Severity::Error,
         title: "the gate's port is never opened",
-        why: "With `bind_to_port: false` Envoy waits for connections that another listener hands over, and none does: nobody can ask the gate.",
+        why: "With `bind_to_port: false` Envoy waits for connections that another listener hands \
+            over, and none does: nobody can ask the gate.",
         fix: "Remove `bind_to_port`.",
         check: unbound_gate,
     },
@@ -107,24 +126,35 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS412",
         severity: Severity::Warning,
         title: "two gates reach one proxy",
-        why: "Each gate begins a drain of the whole Envoy and may end it, whatever streams the other one waits for. A hook that asks one of them does not wait for the other.",
-        fix: "Keep one gate for each proxy: name all directions in its `gate.scopes`, or select different workloads.",
+        why: "Each gate begins a drain of the whole Envoy and may end it, whatever streams the \
+            other one waits for. A hook that asks one of them does not wait for the other.",
+        fix: "Keep one gate for each proxy: name all directions in its `gate.scopes`, or select \
+            different workloads.",
         check: two_gates,
     },
     Rule {
         code: "LS413",
         severity: Severity::Warning,
         title: "the gate's secret stands in the resource",
-        why: "`gate.secret` is text in the configuration: it can be read by everybody who may read the resource, the repository that it comes from, or Envoy's /config_dump.",
-        fix: "Write `gate.secret_key` instead, and let a set_filter_state filter in front of the gate write that key from `%ENVIRONMENT(NAME)%`, or from SDS. A policy with `gate: {secret: {environment: NAME}}` renders it.",
+        why: "`gate.secret` is text in the configuration: it can be read by everybody who may read \
+            the resource, the repository that it comes from, or Envoy's /config_dump.",
+        fix: "Write `gate.secret_key` instead, and let a set_filter_state filter in front of the \
+            gate write that key from `%ENVIRONMENT(NAME)%`, or from SDS. A policy with `gate: \
+            {secret: {environment: NAME}}` renders it.",
         check: secret_in_clear_text,
     },
     Rule {
         code: "LS414",
         severity: Severity::Error,
         title: "nothing writes the filter state that the gate reads",
-        why: "Without a secret the gate takes changes on the loopback interface only. Where nothing writes `laststream.gate_address`, it goes by `destination.address`, which a PROXY protocol header can forge. With `secret_key` it needs what that key holds: while that is missing, the gate answers every hook with 403, and the hook runs to its time-out.",
-        fix: "Put a set_filter_state filter in front of the gate, with `object_key: laststream.gate_address` and the format `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`; and one with the key in `gate.secret_key`, if there is one.",
+        why: "Without a secret the gate takes changes on the loopback interface only. Where \
+            nothing writes `laststream.gate_address`, it goes by `destination.address`, which a \
+            PROXY protocol header can forge. With `secret_key` it needs what that key holds: while \
+            that is missing, the gate answers every hook with 403, and the hook runs to its \
+            time-out.",
+        fix: "Put a set_filter_state filter in front of the gate, with `object_key: \
+            laststream.gate_address` and the format `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`; and one \
+            with the key in `gate.secret_key`, if there is one.",
         check: untold_gate,
     },
 ];
@@ -132,8 +162,17 @@ pub(super) const RULES: &[Rule] = &[
 fn open_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, _) in gates(given).filter(|(_, gate)| !has_secret(gate)) {
         for listener in uses(given, module).into_iter().filter_map(listener) {
-            if let Some((address, _)) = address(listener).filter(|(address, _)| !is_loopback(*address)) {
-                found.at(address, format!("the gate `{}` listens on `{}`", module.name(), address.text().unwrap_or_default()));
+            if let Some((address, _)) =
+                address(listener).filter(|(address, _)| !is_loopback(*address))
+            {
+                found.at(
+                    address,
+                    format!(
+                        "the gate `{}` listens on `{}`",
+                        module.name(),
+                        address.text().unwrap_or_default()
+                    ),
+                );
             }
         }
     }
@@ -146,27 +185,42 @@ fn has_secret(gate: &Gate) -> bool {
 fn shared_vm<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (gate, _) in gates(given) {
         let shared = counters(given).find(|(counter, _)| {
-            let same = |one: Module<'g>, two: Module<'g>| one.vm_id() == two.vm_id() && one.vm_configuration() == two.vm_configuration();
+            let same = |one: Module<'g>, two: Module<'g>| {
+                one.vm_id() == two.vm_id() && one.vm_configuration() == two.vm_configuration()
+            };
             gate.may_meet(*counter) && same(gate, *counter) && gate.shares_code(*counter)
         });
         if let Some((counter, _)) = shared {
-            found.at(gate.vm().unwrap_or(gate.plugin), format!("`{}` and `{}` are one VM", gate.name(), counter.name()));
+            found.at(
+                gate.vm().unwrap_or(gate.plugin),
+                format!("`{}` and `{}` are one VM", gate.name(), counter.name()),
+            );
         }
     }
 }
 
 fn other_vm_id<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (gate, wire) in gates(given) {
-        let mut others = counters(given).filter(|(counter, scope)| wire.scopes.contains(scope) && gate.may_meet(*counter));
-        let Some((counter, _)) = others.find(|(counter, _)| counter.vm_id() != gate.vm_id()) else { continue };
-        let place = gate.vm().and_then(|vm| vm.field("vm_id")).or_else(|| gate.vm()).unwrap_or(gate.plugin);
-        found.at(place, format!("the counter `{}` has the vm_id `{}`", counter.name(), counter.vm_id()));
+        let mut others = counters(given)
+            .filter(|(counter, scope)| wire.scopes.contains(scope) && gate.may_meet(*counter));
+        let Some((counter, _)) = others.find(|(counter, _)| counter.vm_id() != gate.vm_id()) else {
+            continue;
+        };
+        let place =
+            gate.vm().and_then(|vm| vm.field("vm_id")).or_else(|| gate.vm()).unwrap_or(gate.plugin);
+        found.at(
+            place,
+            format!("the counter `{}` has the vm_id `{}`", counter.name(), counter.vm_id()),
+        );
     }
 }
 
 fn fails_open<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, _) in gates(given) {
-        let policy = module.plugin.field("failure_policy").filter(|policy| policy.text() == Some("FAIL_OPEN"));
+        let policy = module
+            .plugin
+            .field("failure_policy")
+            .filter(|policy| policy.text() == Some("FAIL_OPEN"));
         let legacy = module.plugin.field("fail_open").filter(|open| open.is_true());
         if let Some(node) = policy.or(legacy) {
             found.at(node, "a gate that has failed must not say that one may go");
@@ -178,10 +232,18 @@ fn open_route<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, _) in gates(given) {
         for manager in uses(given, module).into_iter().filter_map(connection_manager) {
             let hosts = manager.fields("route_config.virtual_hosts");
-            for route in hosts.into_iter().flat_map(Node::items).filter_map(|host| host.field("routes")).flat_map(Node::items) {
+            for route in hosts
+                .into_iter()
+                .flat_map(Node::items)
+                .filter_map(|host| host.field("routes"))
+                .flat_map(Node::items)
+            {
                 let status = route.fields("direct_response.status");
                 if status.and_then(Node::number) != Some(503) {
-                    found.at(status.unwrap_or(route), "behind the gate there must be a direct response with 503");
+                    found.at(
+                        status.unwrap_or(route),
+                        "behind the gate there must be a direct response with 503",
+                    );
                 }
             }
         }
@@ -189,13 +251,20 @@ fn open_route<'g>(given: &'g Given, found: &mut Found<'g>) {
 }
 
 fn inbound_only<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, gate) in gates(given).filter(|(_, gate)| gate.begin.inbound_only && gate.scopes.contains(&Scope::Gateway)) {
+    for (module, gate) in gates(given)
+        .filter(|(_, gate)| gate.begin.inbound_only && gate.scopes.contains(&Scope::Gateway))
+    {
         found.at(
             in_begin(module),
-            format!("the gate waits for {} streams, and drains inbound listeners only", gate.scopes.first().map_or("gateway", Into::into)),
+            format!(
+                "the gate waits for {} streams, and drains inbound listeners only",
+                gate.scopes.first().map_or("gateway", Into::into)
+            ),
         );
     }
-    for hook in stop_hooks(given).filter(|hook| hook.pod().is_some_and(crate::lint::pods::Pod::is_gateway)) {
+    for hook in
+        stop_hooks(given).filter(|hook| hook.pod().is_some_and(crate::lint::pods::Pod::is_gateway))
+    {
         if let Some(item) = hook.item_with("inboundonly") {
             found.in_text(item, "inboundonly", "a gateway has no inbound listeners");
         }
@@ -205,18 +274,37 @@ fn inbound_only<'g>(given: &'g Given, found: &mut Found<'g>) {
 /// Where the configuration says that only inbound listeners are drained.
 fn in_begin(module: Module<'_>) -> Node<'_> {
     let text = module.text().unwrap_or(module.plugin);
-    let begin = text.embedded().and_then(|root| root.get("gate")).and_then(|gate| gate.get("begin"));
+    let begin =
+        text.embedded().and_then(|root| root.get("gate")).and_then(|gate| gate.get("begin"));
     begin.and_then(|begin| begin.get("inbound_only")).unwrap_or(text)
 }
 
 fn uncounted_scope<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, gate) in gates(given) {
-        let counted: Vec<_> = counters(given).filter(|(counter, _)| module.may_meet(*counter)).map(|(_, scope)| scope).collect();
-        let missing: Vec<_> = gate.scopes.iter().filter(|scope| !counted.contains(scope)).map(Into::<&str>::into).collect();
+        let counted: Vec<_> = counters(given)
+            .filter(|(counter, _)| module.may_meet(*counter))
+            .map(|(_, scope)| scope)
+            .collect();
+        let missing: Vec<_> = gate
+            .scopes
+            .iter()
+            .filter(|scope| !counted.contains(scope))
+            .map(Into::<&str>::into)
+            .collect();
         if !missing.is_empty() {
             let text = module.text().unwrap_or(module.plugin);
-            let place = text.embedded().and_then(|root| root.get("gate")).and_then(|gate| gate.get("scopes")).unwrap_or(text);
-            found.at(place, format!("no filter of these files counts {} streams where this gate is", missing.join(" or ")));
+            let place = text
+                .embedded()
+                .and_then(|root| root.get("gate"))
+                .and_then(|gate| gate.get("scopes"))
+                .unwrap_or(text);
+            found.at(
+                place,
+                format!(
+                    "no filter of these files counts {} streams where this gate is",
+                    missing.join(" or ")
+                ),
+            );
         }
     }
 }
@@ -233,9 +321,15 @@ fn idle_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
             let idle = node.and_then(Node::text).and_then(milliseconds).unwrap_or(IDLE);
             let deadline = gate.deadline_ms / 1000;
             if idle == 0 {
-                found.at(node.unwrap_or(manager), format!("Envoy holds for ever: write `{}s`", deadline + 10));
+                found.at(
+                    node.unwrap_or(manager),
+                    format!("Envoy holds for ever: write `{}s`", deadline + 10),
+                );
             } else if idle <= gate.deadline_ms.saturating_add(LAST_ANSWER) {
-                let message = format!("the gate holds for {deadline} s and up to 5 s more, and Envoy for {} s", idle / 1000);
+                let message = format!(
+                    "the gate holds for {deadline} s and up to 5 s more, and Envoy for {} s",
+                    idle / 1000
+                );
                 found.at(node.unwrap_or(manager), message);
             }
         }
@@ -245,7 +339,9 @@ fn idle_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn inbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, _) in gates(given) {
         for listener in uses(given, module).into_iter().filter_map(listener) {
-            if let Some(node) = listener.field("traffic_direction").filter(|node| node.text() == Some("INBOUND")) {
+            if let Some(node) =
+                listener.field("traffic_direction").filter(|node| node.text() == Some("INBOUND"))
+            {
                 found.at(node, format!("the listener of `{}` is an inbound one", module.name()));
             }
         }
@@ -255,7 +351,9 @@ fn inbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn unbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, _) in gates(given) {
         for listener in uses(given, module).into_iter().filter_map(listener) {
-            if let Some(node) = listener.field("bind_to_port").filter(|node| node.text() == Some("false")) {
+            if let Some(node) =
+                listener.field("bind_to_port").filter(|node| node.text() == Some("false"))
+            {
                 found.at(node, format!("the listener of `{}` is not bound", module.name()));
             }
         }
@@ -265,15 +363,26 @@ fn unbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn two_gates<'g>(given: &'g Given, found: &mut Found<'g>) {
     let mut earlier: Vec<(Module<'g>, Option<Patch<'g>>)> = Vec::new();
     for (module, _) in gates(given) {
-        // An extension configuration goes to every proxy that is selected; the listener that waits for it does not.
+        // An extension configuration goes to every proxy that is selected; the listener that waits
+        // for it does not.
         let place = uses(given, module).into_iter().find_map(patch_of);
         let meets = |(other, there): &&(Module<'g>, Option<Patch<'g>>)| {
             let contexts = place.zip(*there).is_none_or(|(one, two)| one.contexts_meet(two));
-            let same = module.patch().zip(other.patch()).is_some_and(|(one, two)| is_same_resource(one.filter, two.filter));
+            let same = module
+                .patch()
+                .zip(other.patch())
+                .is_some_and(|(one, two)| is_same_resource(one.filter, two.filter));
             contexts && !same && module.may_meet(*other)
         };
         if let Some((other, _)) = earlier.iter().find(meets) {
-            found.at(module.plugin, format!("the gate `{}` is on the same proxies as `{}`", module.name(), other.name()));
+            found.at(
+                module.plugin,
+                format!(
+                    "the gate `{}` is on the same proxies as `{}`",
+                    module.name(),
+                    other.name()
+                ),
+            );
         }
         if earlier.len() < MOST_GATES {
             earlier.push((module, place));
@@ -287,7 +396,8 @@ const MOST_GATES: usize = 64;
 fn secret_in_clear_text<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, _) in gates(given).filter(|(_, gate)| gate.secret.is_some()) {
         let text = module.text().unwrap_or(module.plugin);
-        let place = text.embedded().and_then(|root| root.get("gate")).and_then(|gate| gate.get("secret"));
+        let place =
+            text.embedded().and_then(|root| root.get("gate")).and_then(|gate| gate.get("secret"));
         found.at(place.unwrap_or(text), "the secret can be read here: write `secret_key`");
     }
 }
@@ -296,9 +406,16 @@ fn untold_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, gate) in gates(given).filter(|(_, gate)| gate.secret.is_none()) {
         let key = gate.secret_key.as_deref().unwrap_or(ADDRESS_KEY);
         for filter in uses(given, module) {
-            let Some(filters) = filter.parent().filter(|list| list.key_text().is_some_and(|key| key.starts_with("http"))) else { continue };
+            let Some(filters) = filter
+                .parent()
+                .filter(|list| list.key_text().is_some_and(|key| key.starts_with("http")))
+            else {
+                continue;
+            };
             let in_front = filters.items().take_while(|other| *other != filter);
-            let mut states = in_front.filter_map(|other| other.fields("typed_config.on_request_headers")).flat_map(Node::items);
+            let mut states = in_front
+                .filter_map(|other| other.fields("typed_config.on_request_headers"))
+                .flat_map(Node::items);
             if !states.any(|state| state.text_of("object_key") == Some(key)) {
                 found.at(filter, format!("no filter in front of the gate writes `{key}`"));
             }
@@ -310,8 +427,19 @@ fn counts_itself<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, gate) in gates(given) {
         for manager in uses(given, module).into_iter().filter_map(connection_manager) {
             let Some(node) = manager.field("stat_prefix") else { continue };
-            let Some(prefix) = node.text().filter(|prefix| !gate.admin.ignore.iter().any(|ignored| ignored == prefix)) else { continue };
-            found.at(node, format!("`{prefix}` is not in `gate.admin.ignore`, which is {}", gate.admin.ignore.join(", ")));
+            let Some(prefix) = node
+                .text()
+                .filter(|prefix| !gate.admin.ignore.iter().any(|ignored| ignored == prefix))
+            else {
+                continue;
+            };
+            found.at(
+                node,
+                format!(
+                    "`{prefix}` is not in `gate.admin.ignore`, which is {}",
+                    gate.admin.ignore.join(", ")
+                ),
+            );
         }
     }
 }

@@ -18,23 +18,29 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS551",
         severity: Severity::Error,
         title: "the grace period is over before the gate's deadline",
-        why: "kubelet counts the hook into the grace period. When that is over, SIGTERM and SIGKILL come while the gate still holds, and nothing that the gate does at its deadline is done.",
-        fix: "Make terminationGracePeriodSeconds the deadline and 7 s more (5 s for the agent, 2 s for kubelet), or the deadline shorter.",
+        why: "kubelet counts the hook into the grace period. When that is over, SIGTERM and \
+            SIGKILL come while the gate still holds, and nothing that the gate does at its \
+            deadline is done.",
+        fix: "Make terminationGracePeriodSeconds the deadline and 7 s more (5 s for the agent, 2 s \
+            for kubelet), or the deadline shorter.",
         check: grace_below_deadline,
     },
     Rule {
         code: "LS552",
         severity: Severity::Error,
         title: "the hook may take longer than the grace period",
-        why: "kubelet gives up waiting at the end of the grace period and leaves 2 s for SIGTERM; what is in flight then is cut.",
-        fix: "Raise terminationGracePeriodSeconds above the hook's longest time and what comes after it, or shorten the hook.",
+        why: "kubelet gives up waiting at the end of the grace period and leaves 2 s for SIGTERM; \
+            what is in flight then is cut.",
+        fix: "Raise terminationGracePeriodSeconds above the hook's longest time and what comes \
+            after it, or shorten the hook.",
         check: grace_below_hook,
     },
     Rule {
         code: "LS553",
         severity: Severity::Warning,
         title: "the hook gives up before the gate does",
-        why: "`pilot-agent wait` ends after --timeoutSeconds, 60 when it is not written, and SIGTERM follows: streams that the gate would have held are cut.",
+        why: "`pilot-agent wait` ends after --timeoutSeconds, 60 when it is not written, and \
+            SIGTERM follows: streams that the gate would have held are cut.",
         fix: "Make --timeoutSeconds longer than the gate's deadline.",
         check: hook_below_deadline,
     },
@@ -42,23 +48,31 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS554",
         severity: Severity::Warning,
         title: "EXIT_ON_ZERO_ACTIVE_CONNECTIONS has no deadline",
-        why: "It waits for connections, not for requests: an idle keep-alive connection, or one of the proxy's own pool, holds the pod until SIGKILL. Nothing but the grace period ends it, and missing statistics end the proxy at once.",
-        fix: "Count streams with laststream's gate, which has a deadline; or set terminationGracePeriodSeconds of these pods on purpose.",
+        why: "It waits for connections, not for requests: an idle keep-alive connection, or one of \
+            the proxy's own pool, holds the pod until SIGKILL. Nothing but the grace period ends \
+            it, and missing statistics end the proxy at once.",
+        fix: "Count streams with laststream's gate, which has a deadline; or set \
+            terminationGracePeriodSeconds of these pods on purpose.",
         check: exit_on_zero,
     },
     Rule {
         code: "LS555",
         severity: Severity::Warning,
         title: "the setting does nothing with native sidecars",
-        why: "A native sidecar is drained by Istio's own hook and gets SIGTERM when the app has gone; the agent then ends at once. EXIT_ON_ZERO_ACTIVE_CONNECTIONS, MINIMUM_DRAIN_DURATION and terminationDrainDuration are not looked at. Native is the default from Istio 1.27 on with Kubernetes 1.33.",
-        fix: "Remove the setting, or write `sidecar.istio.io/nativeSidecar: \"false\"`. For requests that begin while the app goes, hold with the gate.",
+        why: "A native sidecar is drained by Istio's own hook and gets SIGTERM when the app has \
+            gone; the agent then ends at once. EXIT_ON_ZERO_ACTIVE_CONNECTIONS, \
+            MINIMUM_DRAIN_DURATION and terminationDrainDuration are not looked at. Native is the \
+            default from Istio 1.27 on with Kubernetes 1.33.",
+        fix: "Remove the setting, or write `sidecar.istio.io/nativeSidecar: \"false\"`. For \
+            requests that begin while the app goes, hold with the gate.",
         check: with_native_sidecar,
     },
     Rule {
         code: "LS556",
         severity: Severity::Error,
         title: "the agent drains for longer than the pod may live",
-        why: "After SIGTERM the agent waits for terminationDrainDuration or MINIMUM_DRAIN_DURATION; kubelet kills it when the grace period is over.",
+        why: "After SIGTERM the agent waits for terminationDrainDuration or \
+            MINIMUM_DRAIN_DURATION; kubelet kills it when the grace period is over.",
         fix: "Raise terminationGracePeriodSeconds above it, with a few seconds to spare.",
         check: agent_beyond_grace,
     },
@@ -66,22 +80,28 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS557",
         severity: Severity::Warning,
         title: "requests may take longer than the pod may live",
-        why: "A route's time-out says how long a request is allowed to take. When the pod that serves it, or the gateway that it comes through, is stopped, it has the grace period and no more.",
-        fix: "Raise terminationGracePeriodSeconds above the time-out and what the drain needs, or shorten the time-out.",
+        why: "A route's time-out says how long a request is allowed to take. When the pod that \
+            serves it, or the gateway that it comes through, is stopped, it has the grace period \
+            and no more.",
+        fix: "Raise terminationGracePeriodSeconds above the time-out and what the drain needs, or \
+            shorten the time-out.",
         check: request_beyond_grace,
     },
     Rule {
         code: "LS558",
         severity: Severity::Warning,
         title: "Envoy's drain time is too short for the gate's deadline",
-        why: "Envoy (after 1.40) closes connections with running streams, WebSockets too, in the last third of its drain time, which is Istio's drainDuration: 45 s when it is not written. Streams that the gate still waits for are cut then.",
-        fix: "Write `drainDuration` in the annotation proxy.istio.io/config of the pods: 1.5 times the gate's deadline, or more. `laststream render proxy-config` does.",
+        why: "Envoy (after 1.40) closes connections with running streams, WebSockets too, in the \
+            last third of its drain time, which is Istio's drainDuration: 45 s when it is not \
+            written. Streams that the gate still waits for are cut then.",
+        fix: "Write `drainDuration` in the annotation proxy.istio.io/config of the pods: 1.5 times \
+            the gate's deadline, or more. `laststream render proxy-config` does.",
         check: drain_below_deadline,
     },
 ];
 
-/// What comes after the hook, in seconds: the agent waits 5 s, and kubelet gives 2 s. At the deadline nobody has told the agent, whatever
-/// `finish` says.
+/// What comes after the hook, in seconds: the agent waits 5 s, and kubelet gives 2 s. At the
+/// deadline nobody has told the agent, whatever `finish` says.
 const AFTER: u64 = 7;
 
 fn grace_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
@@ -91,7 +111,13 @@ fn grace_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
         let grace = pod.grace_seconds();
         if grace < needed {
             let place = pod.grace().unwrap_or(pod.spec);
-            found.at(place, format!("{grace} s of grace, and the gate needs {deadline} s and {AFTER} s after it: write {needed}"));
+            found.at(
+                place,
+                format!(
+                    "{grace} s of grace, and the gate needs {deadline} s and \
+                {AFTER} s after it: write {needed}"
+                ),
+            );
         }
     }
 }
@@ -107,7 +133,8 @@ fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
         return Some((seconds, hook.item_with("--timeoutSeconds").unwrap_or(place)));
     }
     let words = hook.words();
-    let after_sleep = words.windows(2).find(|pair| pair[0] == "sleep" || pair[0].ends_with("/sleep"))?[1];
+    let after_sleep =
+        words.windows(2).find(|pair| pair[0] == "sleep" || pair[0].ends_with("/sleep"))?[1];
     let seconds = milliseconds(after_sleep.trim_end_matches(';'))? / 1000;
     Some((seconds, hook.item_with("sleep").unwrap_or(place)))
 }
@@ -117,7 +144,13 @@ fn grace_below_hook<'g>(given: &'g Given, found: &mut Found<'g>) {
         let Some(pod) = hook.pod() else { continue };
         let Some((seconds, place)) = longest(hook) else { continue };
         if seconds >= pod.grace_seconds() {
-            found.at(place, format!("the hook may take {seconds} s, and the pod has {} s of grace", pod.grace_seconds()));
+            found.at(
+                place,
+                format!(
+                    "the hook may take {seconds} s, and the pod has {} s of grace",
+                    pod.grace_seconds()
+                ),
+            );
         }
     }
 }
@@ -134,9 +167,20 @@ fn hook_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
     for hook in stop_hooks(given).filter(|hook| hook.runs_agent("wait")) {
         let Some((seconds, place)) = longest(hook) else { continue };
-        let Some((module, deadline)) = hook.option("--url").and_then(port_of).and_then(|port| by_port.get(&port)) else { continue };
+        let Some((module, deadline)) =
+            hook.option("--url").and_then(port_of).and_then(|port| by_port.get(&port))
+        else {
+            continue;
+        };
         if seconds.saturating_mul(1000) < *deadline {
-            found.at(place, format!("the hook waits {seconds} s, the gate `{}` up to {} s", module.name(), deadline.div_ceil(1000)));
+            found.at(
+                place,
+                format!(
+                    "the hook waits {seconds} s, the gate `{}` up to {} s",
+                    module.name(),
+                    deadline.div_ceil(1000)
+                ),
+            );
         }
     }
 }
@@ -153,8 +197,10 @@ const DURATION: &str = "terminationDrainDuration";
 
 /// Where a setting of the agent is given a value, as a key or as an environment variable.
 fn settings<'g>(given: &'g Given, name: &'static str) -> impl Iterator<Item = Node<'g>> {
-    let variables =
-        given.keyed("env").flat_map(Node::items).filter(move |variable| variable.get("name").and_then(Node::text) == Some(name));
+    let variables = given
+        .keyed("env")
+        .flat_map(Node::items)
+        .filter(move |variable| variable.get("name").and_then(Node::text) == Some(name));
     given.keyed(name).chain(variables.filter_map(|variable| variable.get("value")))
 }
 
@@ -167,21 +213,39 @@ fn exit_on_zero<'g>(given: &'g Given, found: &mut Found<'g>) {
     for node in settings(given, EXIT_ON_ZERO).filter(|node| node.is_true()) {
         let deliberate = pod_of(node).map_or(sized, |pod| pod.grace().is_some());
         if !deliberate {
-            let what = if pod_of(node).is_some() { "the pod does not set" } else { "no pod of these files sets" };
-            found.at(node, format!("{what} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end"));
+            let what = if pod_of(node).is_some() {
+                "the pod does not set"
+            } else {
+                "no pod of these files sets"
+            };
+            found.at(
+                node,
+                format!("{what} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end"),
+            );
         }
     }
 }
 
 fn with_native_sidecar<'g>(given: &'g Given, found: &mut Found<'g>) {
     let native_by_default = given.assume.istio.is_some_and(|version| version >= (1, 27));
-    for node in [EXIT_ON_ZERO, MINIMUM, DURATION].into_iter().flat_map(|name| settings(given, name)) {
+    for node in [EXIT_ON_ZERO, MINIMUM, DURATION].into_iter().flat_map(|name| settings(given, name))
+    {
         let Some(pod) = pod_of(node).filter(|pod| !pod.is_gateway()) else { continue };
         let said = pod.annotation("sidecar.istio.io/nativeSidecar").and_then(Node::text);
         let off = node.text().is_some_and(|text| text == "false");
         if !off && said.map_or(native_by_default, |said| said == "true") {
-            let name = node.key_text().filter(|key| *key != "value").or_else(|| node.parent()?.get("name")?.text()).unwrap_or_default();
-            found.at(node, format!("`{name}` is not looked at: the sidecar of `{}` is a native one", pod.object.name()));
+            let name = node
+                .key_text()
+                .filter(|key| *key != "value")
+                .or_else(|| node.parent()?.get("name")?.text())
+                .unwrap_or_default();
+            found.at(
+                node,
+                format!(
+                    "`{name}` is not looked at: the sidecar of `{}` is a native one",
+                    pod.object.name()
+                ),
+            );
         }
     }
 }
@@ -192,11 +256,16 @@ fn agent_beyond_grace<'g>(given: &'g Given, found: &mut Found<'g>) {
         let own = pod_of(node);
         let space = object_of(node).and_then(|object| object.namespace());
         let pod = own.or_else(|| {
-            pods(given).filter(|pod| space.is_none() || pod.namespace() == space).find(|pod| pod.grace_seconds() * 1000 <= time)
+            pods(given)
+                .filter(|pod| space.is_none() || pod.namespace() == space)
+                .find(|pod| pod.grace_seconds() * 1000 <= time)
         });
         let grace = pod.map(Pod::grace_seconds);
         if let Some(grace) = grace.filter(|grace| grace.saturating_mul(1000) <= time) {
-            found.at(node, format!("the agent waits {} s, and the pod has {grace} s of grace", time / 1000));
+            found.at(
+                node,
+                format!("the agent waits {} s, and the pod has {grace} s of grace", time / 1000),
+            );
         }
     }
 }
@@ -209,16 +278,24 @@ fn drain_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
     let longest = |node: Node<'g>| node.text().and_then(milliseconds).unwrap_or(DRAIN);
     let needed = |deadline: u64| deadline.saturating_mul(3) / 2;
     let message = |drain: u64, deadline: u64| {
-        let (drain, deadline, needed) = (drain / 1000, deadline.div_ceil(1000), needed(deadline).div_ceil(1000));
-        format!("Envoy drains for {drain} s, the gate holds for {deadline} s: write `drainDuration: {needed}s`")
+        let (drain, deadline, needed) =
+            (drain / 1000, deadline.div_ceil(1000), needed(deadline).div_ceil(1000));
+        format!(
+            "Envoy drains for {drain} s, the gate holds for {deadline} s: write `drainDuration: \
+                {needed}s`"
+        )
     };
     // Of the mesh, or in values of a chart.
-    let common: Vec<_> = given.keyed(DRAIN_DURATION).filter(|node| pod_of(*node).is_none()).collect();
+    let common: Vec<_> =
+        given.keyed(DRAIN_DURATION).filter(|node| pod_of(*node).is_none()).collect();
     for (gate, pod) in gated_pods(given) {
         let own = pod.proxy_config().and_then(|config| config.get(DRAIN_DURATION));
         let drain = own.or_else(|| common.first().copied()).map_or(DRAIN, longest);
         if drain < needed(gate.deadline_ms) {
-            found.at(own.or_else(|| pod.grace()).unwrap_or(pod.spec), message(drain, gate.deadline_ms));
+            found.at(
+                own.or_else(|| pod.grace()).unwrap_or(pod.spec),
+                message(drain, gate.deadline_ms),
+            );
         }
     }
     let deadline = gates(given).map(|(_, gate)| gate.deadline_ms).max().unwrap_or(0);
@@ -230,18 +307,33 @@ fn drain_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn request_beyond_grace<'g>(given: &'g Given, found: &mut Found<'g>) {
     let mut by_name: HashMap<&str, Vec<Pod<'g>>> = HashMap::new();
     for pod in pods(given).filter(|pod| !pod.is_job()) {
-        by_name.entry(if pod.is_gateway() { GATEWAYS } else { pod.object.name() }).or_default().push(pod);
+        by_name
+            .entry(if pod.is_gateway() { GATEWAYS } else { pod.object.name() })
+            .or_default()
+            .push(pod);
     }
     for route in http_routes(given) {
         let Some(node) = route.get("timeout") else { continue };
         let Some(longest) = node.text().and_then(milliseconds) else { continue };
-        let hosts = route.get("route").into_iter().flat_map(Node::items).filter_map(|to| to.get("destination")?.get("host")?.text());
+        let hosts = route
+            .get("route")
+            .into_iter()
+            .flat_map(Node::items)
+            .filter_map(|to| to.get("destination")?.get("host")?.text());
         let names = hosts.filter_map(|host| host.split('.').next()).chain([GATEWAYS]);
-        let short = names.filter_map(|name| by_name.get(name)).flatten().filter(|pod| pod.grace_seconds().saturating_mul(1000) < longest);
+        let short = names
+            .filter_map(|name| by_name.get(name))
+            .flatten()
+            .filter(|pod| pod.grace_seconds().saturating_mul(1000) < longest);
         if let Some(pod) = short.min_by_key(|pod| pod.grace_seconds()) {
             found.at(
                 node,
-                format!("`{}` has {} s of grace, and the request may take {} s", pod.object.name(), pod.grace_seconds(), longest / 1000),
+                format!(
+                    "`{}` has {} s of grace, and the request may take {} s",
+                    pod.object.name(),
+                    pod.grace_seconds(),
+                    longest / 1000
+                ),
             );
         }
     }

@@ -13,39 +13,54 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS501",
         severity: Severity::Warning,
         title: "`global.proxy.lifecycle` replaces Istio's own hooks",
-        why: "Istio does not merge: with this value every proxy of the mesh loses the hook that holds the app until the proxy is ready, and native sidecars lose the one that drains them. Gateways made from `Gateway` resources get it, too.",
-        fix: "Give the hook to the pods that need it: a container named istio-proxy with image auto and a `lifecycle`; or write all that is needed into this value: a `preStop`, and `postStart` with `pilot-agent wait`, which holds the app.",
+        why: "Istio does not merge: with this value every proxy of the mesh loses the hook that \
+            holds the app until the proxy is ready, and native sidecars lose the one that drains \
+            them. Gateways made from `Gateway` resources get it, too.",
+        fix: "Give the hook to the pods that need it: a container named istio-proxy with image \
+            auto and a `lifecycle`; or write all that is needed into this value: a `preStop`, and \
+            `postStart` with `pilot-agent wait`, which holds the app.",
         check: clobbers,
     },
     Rule {
         code: "LS502",
         severity: Severity::Error,
         title: "the hook counts sockets with netstat",
-        why: "A listening socket says nothing of streams. pilot-agent listens on 15020 itself, so `grep -v envoy` alone never gets to zero and burns the whole grace period, and each new listener of the sidecar breaks the list again. Distroless images have no netstat: the hook fails at once.",
-        fix: "Wait for the gate: `[pilot-agent, wait, --url=http://127.0.0.1:15091/prestop, --timeoutSeconds=25]`. To outlive the app, too, set `gate.app`.",
+        why: "A listening socket says nothing of streams. pilot-agent listens on 15020 itself, so \
+            `grep -v envoy` alone never gets to zero and burns the whole grace period, and each \
+            new listener of the sidecar breaks the list again. Distroless images have no netstat: \
+            the hook fails at once.",
+        fix: "Wait for the gate: `[pilot-agent, wait, --url=http://127.0.0.1:15091/prestop, \
+            --timeoutSeconds=25]`. To outlive the app, too, set `gate.app`.",
         check: netstat,
     },
     Rule {
         code: "LS503",
         severity: Severity::Warning,
         title: "the proxy's hook needs a shell",
-        why: "Distroless proxy images have none. The hook then fails at once (FailedPreStopHook), and SIGTERM follows in the same second.",
-        fix: "Call a program of the image directly: pilot-agent is in every proxy image, and `pilot-agent wait` polls an URL until it answers 200.",
+        why: "Distroless proxy images have none. The hook then fails at once (FailedPreStopHook), \
+            and SIGTERM follows in the same second.",
+        fix: "Call a program of the image directly: pilot-agent is in every proxy image, and \
+            `pilot-agent wait` polls an URL until it answers 200.",
         check: shell,
     },
     Rule {
         code: "LS504",
         severity: Severity::Error,
         title: "the hook begins with the agent's /drain",
-        why: "After `POST /drain` the agent takes the drain for done: the next SIGTERM ends it within milliseconds, with all streams that still run. The call returns at once, so that SIGTERM follows at once.",
-        fix: "Begin with Envoy's `/drain_listeners?graceful&skip_exit`, hold, and tell the agent last: `GET /prestop` of the gate does all three with `\"finish\": \"drain_agent\"`.",
+        why: "After `POST /drain` the agent takes the drain for done: the next SIGTERM ends it \
+            within milliseconds, with all streams that still run. The call returns at once, so \
+            that SIGTERM follows at once.",
+        fix: "Begin with Envoy's `/drain_listeners?graceful&skip_exit`, hold, and tell the agent \
+            last: `GET /prestop` of the gate does all three with `\"finish\": \"drain_agent\"`.",
         check: drains_the_agent,
     },
     Rule {
         code: "LS505",
         severity: Severity::Error,
         title: "kubelet cannot reach what the hook calls",
-        why: "An httpGet hook is a GET from the node to the pod's address. Envoy's admin port and the gate listen on the loopback interface, and the agent takes /drain and /quitquitquit as POST from localhost only. kubelet ignores the answer and goes on.",
+        why: "An httpGet hook is a GET from the node to the pod's address. Envoy's admin port and \
+            the gate listen on the loopback interface, and the agent takes /drain and \
+            /quitquitquit as POST from localhost only. kubelet ignores the answer and goes on.",
         fix: "Use an exec hook: `pilot-agent wait --url=http://127.0.0.1:15091/prestop`.",
         check: unreachable,
     },
@@ -53,15 +68,24 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS506",
         severity: Severity::Warning,
         title: "the gate cannot ask Envoy for its own count",
-        why: "The gate's count is `exact` only if Envoy's own agrees: http.*.downstream_rq_active, and downstream_rq_total, without which the gate cannot know that nothing began in between. Istio's default leaves both out of the statistics: the count is then `assumed`, and streams that the filter does not see can be cut. It is a setting of the bootstrap: pods must restart to get it.",
-        fix: "Annotate the pods: `sidecar.istio.io/statsInclusionSuffixes: downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered`, or set `proxyStatsMatcher` in their proxy configuration.",
+        why: "The gate's count is `exact` only if Envoy's own agrees: http.*.downstream_rq_active, \
+            and downstream_rq_total, without which the gate cannot know that nothing began in \
+            between. Istio's default leaves both out of the statistics: the count is then \
+            `assumed`, and streams that the filter does not see can be cut. It is a setting of the \
+            bootstrap: pods must restart to get it.",
+        fix: "Annotate the pods: `sidecar.istio.io/statsInclusionSuffixes: \
+            downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered`, or set \
+            `proxyStatsMatcher` in their proxy configuration.",
         check: no_request_gauge,
     },
 ];
 
 fn clobbers<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for lifecycle in given.keyed("lifecycle").filter(|node| node.has_keys(&["lifecycle", "proxy", "global"])) {
-        let holds_the_app = lifecycle.get("postStart").is_some_and(|node| Hook { node }.runs_agent("wait"));
+    for lifecycle in
+        given.keyed("lifecycle").filter(|node| node.has_keys(&["lifecycle", "proxy", "global"]))
+    {
+        let holds_the_app =
+            lifecycle.get("postStart").is_some_and(|node| Hook { node }.runs_agent("wait"));
         let complete = holds_the_app && lifecycle.get("preStop").is_some();
         if lifecycle.entries().next().is_some() && !complete {
             found.at(lifecycle, "every proxy of the mesh loses Istio's own hooks");
@@ -71,11 +95,19 @@ fn clobbers<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn netstat<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (node, text) in given.scalars().filter(|(_, text)| text.contains("netstat -")) {
-        let socket_count = text.contains("envoy") || text.contains("pilot-agent") || text.contains("LISTEN");
+        let socket_count =
+            text.contains("envoy") || text.contains("pilot-agent") || text.contains("LISTEN");
         if text.contains("netstat -") && (socket_count || text.contains("while")) {
-            let others =
-                if text.contains("envoy") && !text.contains("pilot-agent") { ", and pilot-agent's own 15020 is among them" } else { "" };
-            found.in_text(node, "netstat -", format!("sockets are counted instead of streams{others}"));
+            let others = if text.contains("envoy") && !text.contains("pilot-agent") {
+                ", and pilot-agent's own 15020 is among them"
+            } else {
+                ""
+            };
+            found.in_text(
+                node,
+                "netstat -",
+                format!("sockets are counted instead of streams{others}"),
+            );
         }
     }
 }
@@ -96,9 +128,14 @@ fn shell<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn drains_the_agent<'g>(given: &'g Given, found: &mut Found<'g>) {
     for hook in stop_hooks(given) {
         let words = hook.words();
-        let asks_agent = hook.runs_agent("request") && words.windows(2).any(|pair| pair == ["POST", "drain"] || pair == ["POST", "/drain"]);
+        let asks_agent = hook.runs_agent("request")
+            && words.windows(2).any(|pair| pair == ["POST", "drain"] || pair == ["POST", "/drain"]);
         let posts = words.iter().find(|word| word.contains(":15020/drain"));
-        let place = if asks_agent { hook.item_with("drain") } else { posts.and_then(|word| hook.item_with(word)) };
+        let place = if asks_agent {
+            hook.item_with("drain")
+        } else {
+            posts.and_then(|word| hook.item_with(word))
+        };
         if let Some(place) = place {
             found.in_text(place, "drain", "after this, SIGTERM cuts what still runs");
         }
@@ -106,17 +143,26 @@ fn drains_the_agent<'g>(given: &'g Given, found: &mut Found<'g>) {
 }
 
 fn unreachable<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let own = gates(given).flat_map(|(module, _)| uses(given, module)).filter_map(listener).filter_map(address);
-    let loopback: Vec<u64> = own.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
+    let own = gates(given)
+        .flat_map(|(module, _)| uses(given, module))
+        .filter_map(listener)
+        .filter_map(address);
+    let loopback: Vec<u64> =
+        own.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
     for http in stop_hooks(given).filter_map(Hook::http) {
         let Some(port) = http.get("port") else { continue };
-        let path = http.get("path").and_then(Node::text).unwrap_or_default().trim_start_matches('/');
+        let path =
+            http.get("path").and_then(Node::text).unwrap_or_default().trim_start_matches('/');
         match port.number() {
-            Some(15000) => found.at(port, "Envoy's admin port listens on the loopback interface only"),
+            Some(15000) => {
+                found.at(port, "Envoy's admin port listens on the loopback interface only")
+            }
             Some(15020) if ["drain", "quitquitquit"].contains(&path) => {
                 found.at(port, format!("/{path} is POST only, and from localhost only"))
             }
-            Some(number) if loopback.contains(&number) => found.at(port, "the gate listens on the loopback interface only"),
+            Some(number) if loopback.contains(&number) => {
+                found.at(port, "the gate listens on the loopback interface only")
+            }
             _ => {}
         }
     }
@@ -127,17 +173,26 @@ const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
 const WITNESSES: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
 
 fn no_request_gauge<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let in_mesh = given.keyed("proxyStatsMatcher").any(|matcher| object_is_mesh_wide(matcher) && missing(&listed(matcher)).is_none());
+    let in_mesh = given
+        .keyed("proxyStatsMatcher")
+        .any(|matcher| object_is_mesh_wide(matcher) && missing(&listed(matcher)).is_none());
     if in_mesh {
         return;
     }
     for (_, pod) in gated_pods(given) {
         let annotated = pod.annotation(SUFFIXES).and_then(Node::text);
         let configured = pod.proxy_config().and_then(|config| config.get("proxyStatsMatcher"));
-        let statistics: Vec<&str> = annotated.into_iter().chain(configured.into_iter().flat_map(listed)).collect();
+        let statistics: Vec<&str> =
+            annotated.into_iter().chain(configured.into_iter().flat_map(listed)).collect();
         if let Some(missing) = missing(&statistics) {
-            let place = pod.annotation(SUFFIXES).or_else(|| pod.template.get("metadata")).unwrap_or(pod.template);
-            found.at(place, format!("`{missing}` is not among the statistics of `{}`", pod.object.name()));
+            let place = pod
+                .annotation(SUFFIXES)
+                .or_else(|| pod.template.get("metadata"))
+                .unwrap_or(pod.template);
+            found.at(
+                place,
+                format!("`{missing}` is not among the statistics of `{}`", pod.object.name()),
+            );
         }
     }
 }

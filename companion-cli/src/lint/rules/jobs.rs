@@ -10,33 +10,43 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS601",
         severity: Severity::Error,
         title: "the proxy is ended with pkill",
-        why: "The signal comes while streams may still run, and cuts them. It needs a shell, shared process ids or a container that does nothing else, and the Job's own exit code is easily lost on the way.",
-        fix: "Run the command as `laststream exec -- COMMAND`: it ends the sidecar when the last outbound stream is out, and passes the exit code on. Native sidecars end by themselves.",
+        why: "The signal comes while streams may still run, and cuts them. It needs a shell, \
+            shared process ids or a container that does nothing else, and the Job's own exit code \
+            is easily lost on the way.",
+        fix: "Run the command as `laststream exec -- COMMAND`: it ends the sidecar when the last \
+            outbound stream is out, and passes the exit code on. Native sidecars end by \
+            themselves.",
         check: pkill,
     },
     Rule {
         code: "LS602",
         severity: Severity::Warning,
         title: "the Job shares process ids between its containers",
-        why: "Every container may look into the others and signal them, only so that one can end the sidecar.",
-        fix: "Run the command as `laststream exec -- COMMAND`, or use native sidecars, and remove `shareProcessNamespace`.",
+        why: "Every container may look into the others and signal them, only so that one can end \
+            the sidecar.",
+        fix: "Run the command as `laststream exec -- COMMAND`, or use native sidecars, and remove \
+            `shareProcessNamespace`.",
         check: shared_processes,
     },
     Rule {
         code: "LS603",
         severity: Severity::Warning,
         title: "a shell loop waits for the sidecar",
-        why: "It has no deadline, needs a shell with wget or curl, and waits for ever where no sidecar is injected.",
-        fix: "Run the command as `laststream exec -- COMMAND`, which waits with a deadline; or `laststream wait`; or set `holdApplicationUntilProxyStarts`. Native sidecars start first by themselves.",
+        why: "It has no deadline, needs a shell with wget or curl, and waits for ever where no \
+            sidecar is injected.",
+        fix: "Run the command as `laststream exec -- COMMAND`, which waits with a deadline; or \
+            `laststream wait`; or set `holdApplicationUntilProxyStarts`. Native sidecars start \
+            first by themselves.",
         check: waiting_loop,
     },
 ];
 
 fn pkill<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (node, text) in given.scalars() {
-        let kills = text
-            .lines()
-            .find(|line| (line.contains("pkill") || line.contains("killall")) && (line.contains("pilot-agent") || line.contains("envoy")));
+        let kills = text.lines().find(|line| {
+            (line.contains("pkill") || line.contains("killall"))
+                && (line.contains("pilot-agent") || line.contains("envoy"))
+        });
         if let Some(line) = kills {
             found.in_text(node, line, "the proxy is signalled while streams may run");
         }
@@ -54,7 +64,8 @@ fn shared_processes<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn waiting_loop<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (node, text) in given.scalars() {
         let asks = text.contains(":15020/healthz/ready") || text.contains(":15021/healthz/ready");
-        let loops = ["while", "until"].iter().any(|word| text.contains(word)) && (text.contains("wget") || text.contains("curl"));
+        let loops = ["while", "until"].iter().any(|word| text.contains(word))
+            && (text.contains("wget") || text.contains("curl"));
         if asks && loops {
             found.in_text(node, "healthz/ready", "the loop has no deadline");
         }

@@ -1,5 +1,5 @@
-//! The rules, grouped by what they look at. A new one is an entry in its group's list and a function below it; its examples are two files
-//! in `tests/lint/rules`.
+//! The rules, grouped by what they look at. A new one is an entry in its group's list and a
+//! function below it; its examples are two files in `tests/lint/rules`.
 
 mod delivery;
 mod envoy_filter;

@@ -19,16 +19,20 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS301",
         severity: Severity::Error,
         title: "the module refuses its configuration",
-        why: "Envoy then refuses the filter: a proxy that runs goes on with what it has, a new one does not get ready or fails as its policy says.",
-        fix: "Correct the field. `laststream config check` says the same about a file, `laststream config schema` prints what there is.",
+        why: "Envoy then refuses the filter: a proxy that runs goes on with what it has, a new one \
+            does not get ready or fails as its policy says.",
+        fix: "Correct the field. `laststream config check` says the same about a file, `laststream \
+            config schema` prints what there is.",
         check: refused,
     },
     Rule {
         code: "LS302",
         severity: Severity::Error,
         title: "the module's configuration is not a StringValue",
-        why: "Envoy hands a Struct, and every other message, over in protobuf's binary form. The module wants JSON as text, and refuses the rest.",
-        fix: "Write it as text: `configuration: {\"@type\": type.googleapis.com/google.protobuf.StringValue, value: '{…}'}`.",
+        why: "Envoy hands a Struct, and every other message, over in protobuf's binary form. The \
+            module wants JSON as text, and refuses the rest.",
+        fix: "Write it as text: `configuration: {\"@type\": \
+            type.googleapis.com/google.protobuf.StringValue, value: '{…}'}`.",
         check: not_a_string,
     },
     Rule {
@@ -43,8 +47,11 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS304",
         severity: Severity::Error,
         title: "the scope is not that of the listeners which the filter is put on",
-        why: "The scope is part of the metrics' names and of what the gate waits for. Requests into the app that are counted as gateway traffic hold nobody's drain; one counter on both directions of a sidecar counts outbound calls as inbound requests.",
-        fix: "Give each direction a filter of its own: context GATEWAY with scope gateway, SIDECAR_INBOUND with inbound, SIDECAR_OUTBOUND with outbound.",
+        why: "The scope is part of the metrics' names and of what the gate waits for. Requests \
+            into the app that are counted as gateway traffic hold nobody's drain; one counter on \
+            both directions of a sidecar counts outbound calls as inbound requests.",
+        fix: "Give each direction a filter of its own: context GATEWAY with scope gateway, \
+            SIDECAR_INBOUND with inbound, SIDECAR_OUTBOUND with outbound.",
         check: scope_and_context,
     },
 ];
@@ -57,7 +64,9 @@ fn refused<'g>(given: &'g Given, found: &mut Found<'g>) {
         }
     }
     for root in plugin_configs(given) {
-        let Some(json) = json_of(root, DEEPEST_CONFIG, &mut LARGEST_CONFIG.clone()) else { continue };
+        let Some(json) = json_of(root, DEEPEST_CONFIG, &mut LARGEST_CONFIG.clone()) else {
+            continue;
+        };
         if let Err(refused) = config::parse(json.to_string().as_bytes()) {
             for problem in &refused.0 {
                 report(Some(root), root, problem, found);
@@ -69,18 +78,31 @@ fn refused<'g>(given: &'g Given, found: &mut Found<'g>) {
 fn report<'g>(root: Option<Node<'g>>, text: Node<'g>, problem: &Problem, found: &mut Found<'g>) {
     let unknown = problem.message.starts_with("there is no such field");
     match root.and_then(|root| at_path(root, &problem.path)) {
-        Some(node) => found.at(node.key().filter(|_| unknown).unwrap_or(node), problem.message.clone()),
+        Some(node) => {
+            found.at(node.key().filter(|_| unknown).unwrap_or(node), problem.message.clone())
+        }
         None => report_at_text(text, problem, found),
     }
 }
 
-/// Configurations of laststream that are written as YAML: WasmPlugins, and Envoy Gateway's policies. The module gets them as JSON.
+/// Configurations of laststream that are written as YAML: WasmPlugins, and Envoy Gateway's
+/// policies. The module gets them as JSON.
 fn plugin_configs(given: &Given) -> Vec<Node<'_>> {
-    let is_ours = |node: Option<Node<'_>>| node.and_then(Node::text).is_some_and(|text| text.contains("laststream"));
-    let plugins = of_kind(given, "WasmPlugin").filter_map(|plugin| plugin.spec()).filter(|spec| is_ours(spec.get("url")));
-    let policies = of_kind(given, "EnvoyExtensionPolicy").filter_map(|policy| policy.spec()?.get("wasm"));
-    let wasm = policies.flat_map(Node::items).filter(|wasm| is_ours(wasm.get("name")) || is_ours(wasm.fields("code.image.url")));
-    plugins.filter_map(|spec| spec.get("pluginConfig")).chain(wasm.filter_map(|wasm| wasm.get("config"))).collect()
+    let is_ours = |node: Option<Node<'_>>| {
+        node.and_then(Node::text).is_some_and(|text| text.contains("laststream"))
+    };
+    let plugins = of_kind(given, "WasmPlugin")
+        .filter_map(|plugin| plugin.spec())
+        .filter(|spec| is_ours(spec.get("url")));
+    let policies =
+        of_kind(given, "EnvoyExtensionPolicy").filter_map(|policy| policy.spec()?.get("wasm"));
+    let wasm = policies
+        .flat_map(Node::items)
+        .filter(|wasm| is_ours(wasm.get("name")) || is_ours(wasm.fields("code.image.url")));
+    plugins
+        .filter_map(|spec| spec.get("pluginConfig"))
+        .chain(wasm.filter_map(|wasm| wasm.get("config")))
+        .collect()
 }
 
 /// How many values a configuration may have, with aliases written out.
@@ -94,11 +116,16 @@ fn json_of(node: Node<'_>, depth: u8, left: &mut usize) -> Option<Value> {
     *left = left.checked_sub(1)?;
     let depth = depth.checked_sub(1)?;
     if node.is_map() {
-        let members = node.entries().map(|(key, value)| Some((key.to_owned(), json_of(value, depth, left)?)));
+        let members =
+            node.entries().map(|(key, value)| Some((key.to_owned(), json_of(value, depth, left)?)));
         return members.collect::<Option<serde_json::Map<_, _>>>().map(Value::Object);
     }
     if node.is_list() {
-        return node.items().map(|item| json_of(item, depth, left)).collect::<Option<_>>().map(Value::Array);
+        return node
+            .items()
+            .map(|item| json_of(item, depth, left))
+            .collect::<Option<_>>()
+            .map(Value::Array);
     }
     let text = node.text()?;
     Some(match node.meaning()? {
@@ -143,7 +170,9 @@ fn report_at_text<'g>(text: Node<'g>, problem: &Problem, found: &mut Found<'g>) 
 
 fn not_a_string<'g>(given: &'g Given, found: &mut Found<'g>) {
     for module in ours(given) {
-        let Some(any) = module.configuration().filter(|any| !is_string_value(*any)) else { continue };
+        let Some(any) = module.configuration().filter(|any| !is_string_value(*any)) else {
+            continue;
+        };
         let name = any.get("@type").and_then(Node::text).unwrap_or("a message without `@type`");
         found.at(any, format!("`{name}` is not what the module reads"));
     }
@@ -168,7 +197,11 @@ fn warned<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 fn scope_and_context<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, scope) in counters(given) {
-        for patch in uses(given, module).into_iter().filter_map(patch_of).filter(|patch| patch.apply_to() == "HTTP_FILTER") {
+        for patch in uses(given, module)
+            .into_iter()
+            .filter_map(patch_of)
+            .filter(|patch| patch.apply_to() == "HTTP_FILTER")
+        {
             let fits = match (scope, patch.context()) {
                 (Scope::Gateway, context) => matches!(context, "GATEWAY" | "WAYPOINT" | "ANY"),
                 (Scope::Inbound, context) => matches!(context, "SIDECAR_INBOUND" | "WAYPOINT"),
@@ -176,7 +209,15 @@ fn scope_and_context<'g>(given: &'g Given, found: &mut Found<'g>) {
             };
             if !fits {
                 let place = patch.context_node().unwrap_or(patch.node);
-                found.at(place, format!("`{}` counts as {}, and {} is not that", module.name(), scope, patch.context()));
+                found.at(
+                    place,
+                    format!(
+                        "`{}` counts as {}, and {} is not that",
+                        module.name(),
+                        scope,
+                        patch.context()
+                    ),
+                );
             }
         }
     }

@@ -1,4 +1,5 @@
-//! LS12x: names, over all files together. One name twice, and Envoy refuses the update with everything in it.
+//! LS12x: names, over all files together. One name twice, and Envoy refuses the update with
+//! everything in it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +15,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS121",
         severity: Severity::Error,
         title: "two extension configurations of one name reach one proxy",
-        why: "EXTENSION_CONFIG ignores the context, so both go to every proxy that both resources select. Envoy refuses the update (duplicate name found among added/updated resources), and requests get 500 where the filter was waited for.",
+        why: "EXTENSION_CONFIG ignores the context, so both go to every proxy that both resources \
+            select. Envoy refuses the update (duplicate name found among added/updated resources), \
+            and requests get 500 where the filter was waited for.",
         fix: "Give each a name of its own, for example with its namespace and direction in it.",
         check: extension_twice,
     },
@@ -22,7 +25,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS122",
         severity: Severity::Error,
         title: "two listeners of one name reach one proxy",
-        why: "Envoy refuses the whole update of listeners: no new port comes up and no route of a new port works, until one of the two is deleted.",
+        why: "Envoy refuses the whole update of listeners: no new port comes up and no route of a \
+            new port works, until one of the two is deleted.",
         fix: "Give each a name of its own, or select different workloads.",
         check: listener_twice,
     },
@@ -38,15 +42,18 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS124",
         severity: Severity::Warning,
         title: "nobody subscribes to the extension configuration",
-        why: "The agent fetches a module only when a filter asks for its name with `config_discovery`. Both patches are needed; with the first alone nothing happens.",
-        fix: "Add the HTTP_FILTER patch with `config_discovery` and this name, or give lint the file that has it.",
+        why: "The agent fetches a module only when a filter asks for its name with \
+            `config_discovery`. Both patches are needed; with the first alone nothing happens.",
+        fix: "Add the HTTP_FILTER patch with `config_discovery` and this name, or give lint the \
+            file that has it.",
         check: nobody_subscribes,
     },
     Rule {
         code: "LS125",
         severity: Severity::Warning,
         title: "the filter waits for a configuration that is not here",
-        why: "Without an EXTENSION_CONFIG of that name the listener waits for ever (initial_fetch_timeout 0s) or takes no requests.",
+        why: "Without an EXTENSION_CONFIG of that name the listener waits for ever \
+            (initial_fetch_timeout 0s) or takes no requests.",
         fix: "Add the EXTENSION_CONFIG patch with this name, or give lint the file that has it.",
         check: nothing_to_subscribe_to,
     },
@@ -54,7 +61,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS126",
         severity: Severity::Error,
         title: "the listener wants a port that the proxy has already",
-        why: "Envoy refuses a listener whose address is in use, and goes on without it: the hook that asks there runs to its time-out at every stop.",
+        why: "Envoy refuses a listener whose address is in use, and goes on without it: the hook \
+            that asks there runs to its time-out at every stop.",
         fix: "Take a port that neither Istio nor the app uses, such as 15091.",
         check: port_taken,
     },
@@ -73,7 +81,11 @@ fn listener_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
 /// So many of one name are looked at pair by pair; who has more knows from these.
 const MOST_OF_A_NAME: usize = 64;
 
-fn report_twice<'g>(added: impl Iterator<Item = Patch<'g>>, meet: fn(Patch<'g>, Patch<'g>) -> bool, found: &mut Found<'g>) {
+fn report_twice<'g>(
+    added: impl Iterator<Item = Patch<'g>>,
+    meet: fn(Patch<'g>, Patch<'g>) -> bool,
+    found: &mut Found<'g>,
+) {
     let mut by_name: HashMap<&str, Vec<(Patch<'g>, Node<'g>, Mesh)>> = HashMap::new();
     for patch in added {
         let Some(node) = patch.value().and_then(|value| value.field("name")) else { continue };
@@ -81,12 +93,18 @@ fn report_twice<'g>(added: impl Iterator<Item = Patch<'g>>, meet: fn(Patch<'g>, 
         let earlier = by_name.entry(name).or_default();
         let mesh = Mesh::of(patch);
         let meets = |(other, _, reach): &&(Patch<'g>, Node<'g>, Mesh)| {
-            mesh.may_meet(reach) && meet(patch, *other) && !is_same_resource(patch.filter, other.filter)
+            mesh.may_meet(reach)
+                && meet(patch, *other)
+                && !is_same_resource(patch.filter, other.filter)
         };
         if let Some((other, place, _)) = earlier.iter().find(meets) {
             let file = given_name(*place);
             let line = place.position().line;
-            let of = if other.filter.node == patch.filter.node { "this resource".into() } else { format!("`{}`", other.filter.name()) };
+            let of = if other.filter.node == patch.filter.node {
+                "this resource".into()
+            } else {
+                format!("`{}`", other.filter.name())
+            };
             found.at(node, format!("`{name}` is also added by {of} ({file}:{line})"));
         }
         if earlier.len() < MOST_OF_A_NAME {
@@ -118,19 +136,28 @@ fn nobody_subscribes<'g>(given: &'g Given, found: &mut Found<'g>) {
     let subscribed: HashSet<_> = subscriptions(given).into_iter().filter_map(Node::text).collect();
     for patch in patches_of(given, "EXTENSION_CONFIG") {
         let name = patch.value().and_then(|value| value.field("name"));
-        if let Some(name) = name.filter(|name| name.text().is_some_and(|name| !subscribed.contains(name))) {
+        if let Some(name) =
+            name.filter(|name| name.text().is_some_and(|name| !subscribed.contains(name)))
+        {
             found.at(name, format!("no filter asks for `{}`", name.text().unwrap_or_default()));
         }
     }
 }
 
 fn nothing_to_subscribe_to<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let added = patches_of(given, "EXTENSION_CONFIG").filter_map(|patch| patch.value()?.text_of("name"));
+    let added =
+        patches_of(given, "EXTENSION_CONFIG").filter_map(|patch| patch.value()?.text_of("name"));
     let added: HashSet<_> = added.collect();
     for name in subscriptions(given) {
         let in_patch = crate::lint::envoy_filter::patch_of(name).is_some();
         if in_patch && name.text().is_some_and(|name| !added.contains(name)) {
-            found.at(name, format!("no EXTENSION_CONFIG of these files is called `{}`", name.text().unwrap_or_default()));
+            found.at(
+                name,
+                format!(
+                    "no EXTENSION_CONFIG of these files is called `{}`",
+                    name.text().unwrap_or_default()
+                ),
+            );
         }
     }
 }
@@ -140,8 +167,11 @@ const ISTIOS: [u64; 9] = [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053
 
 fn port_taken<'g>(given: &'g Given, found: &mut Found<'g>) {
     for patch in patches_of(given, "LISTENER").filter(|patch| patch.operation() == "ADD") {
-        let port = patch.value().and_then(|value| value.fields("address.socket_address.port_value"));
-        if let Some(node) = port.filter(|port| port.number().is_some_and(|number| ISTIOS.contains(&number))) {
+        let port =
+            patch.value().and_then(|value| value.fields("address.socket_address.port_value"));
+        if let Some(node) =
+            port.filter(|port| port.number().is_some_and(|number| ISTIOS.contains(&number)))
+        {
             found.at(node, format!("{} is Istio's own", node.text().unwrap_or_default()));
         }
     }

@@ -16,58 +16,85 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS351",
         severity: Severity::Error,
         title: "nobody saves the x-forwarded-proto that the load balancer sent",
-        why: "An Istio gateway overwrites x-forwarded-proto before any filter runs. The module reads what was sent from a header that an early header mutation fills; without it the load balancer says nothing and the fallback decides, or whatever a client writes into that header is believed.",
-        fix: "Add a NETWORK_FILTER MERGE with `early_header_mutation_extensions` that removes the header and then appends `%REQ(x-forwarded-proto)%`. Where Envoy keeps the header, write `\"original_header\": \"x-forwarded-proto\"`.",
+        why: "An Istio gateway overwrites x-forwarded-proto before any filter runs. The module \
+            reads what was sent from a header that an early header mutation fills; without it the \
+            load balancer says nothing and the fallback decides, or whatever a client writes into \
+            that header is believed.",
+        fix: "Add a NETWORK_FILTER MERGE with `early_header_mutation_extensions` that removes the \
+            header and then appends `%REQ(x-forwarded-proto)%`. Where Envoy keeps the header, \
+            write `\"original_header\": \"x-forwarded-proto\"`.",
         check: not_saved,
     },
     Rule {
         code: "LS352",
         severity: Severity::Error,
         title: "a forged copy of the saved header survives",
-        why: "A client may send the saved header itself. Only when it is removed before it is appended, and empty values are not kept, is what the module reads the peer's own x-forwarded-proto.",
-        fix: "In `mutations`: first `remove` the header, then `append` it, without `keep_empty_value`.",
+        why: "A client may send the saved header itself. Only when it is removed before it is \
+            appended, and empty values are not kept, is what the module reads the peer's own \
+            x-forwarded-proto.",
+        fix: "In `mutations`: first `remove` the header, then `append` it, without \
+            `keep_empty_value`.",
         check: forgeable,
     },
     Rule {
         code: "LS353",
         severity: Severity::Error,
         title: "nobody tells the module who the direct peer is",
-        why: "Trust in addresses needs the connection's own peer, which a `set_filter_state` filter in front of the module writes. Without it nobody is trusted: every request keeps the scheme of the connection.",
-        fix: "Put `envoy.filters.http.set_filter_state` in front, with the key of `trust.peer_key` and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%.",
+        why: "Trust in addresses needs the connection's own peer, which a `set_filter_state` \
+            filter in front of the module writes. Without it nobody is trusted: every request \
+            keeps the scheme of the connection.",
+        fix: "Put `envoy.filters.http.set_filter_state` in front, with the key of `trust.peer_key` \
+            and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%.",
         check: no_peer,
     },
     Rule {
         code: "LS354",
         severity: Severity::Error,
         title: "the filter that tells the direct peer comes after the module",
-        why: "Filters run in their order: when the module looks, the filter state is not there yet, and nobody is trusted. Of two INSERT_FIRST in one resource the later one ends up in front.",
-        fix: "Put `set_filter_state` in front: in a chain before the module, in an EnvoyFilter as a later INSERT_FIRST patch.",
+        why: "Filters run in their order: when the module looks, the filter state is not there \
+            yet, and nobody is trusted. Of two INSERT_FIRST in one resource the later one ends up \
+            in front.",
+        fix: "Put `set_filter_state` in front: in a chain before the module, in an EnvoyFilter as \
+            a later INSERT_FIRST patch.",
         check: peer_too_late,
     },
     Rule {
         code: "LS355",
         severity: Severity::Error,
         title: "two filters restore x-forwarded-proto on the same requests",
-        why: "Envoy's own matchers and the module decide one after the other, by two policies that may differ, and the second one sees what the first has written. Each request pays for both.",
-        fix: "Render all of it from one policy. `engine` says who does it: then the module is told nothing of `forwarded_proto`, or the matchers are not there.",
+        why: "Envoy's own matchers and the module decide one after the other, by two policies that \
+            may differ, and the second one sees what the first has written. Each request pays for \
+            both.",
+        fix: "Render all of it from one policy. `engine` says who does it: then the module is told \
+            nothing of `forwarded_proto`, or the matchers are not there.",
         check: restored_twice,
     },
 ];
 
 /// Envoy's own filters that write it.
 pub(super) fn writers(given: &Given) -> impl Iterator<Item = Helper<'_>> {
-    let writes = |tag: &Node<'_>| tag.text_of("header").is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO));
+    let writes = |tag: &Node<'_>| {
+        tag.text_of("header").is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
+    };
     given.keyed_field("ip_tag_header", "ipTagHeader").filter(writes).map(Helper::new)
 }
 
 /// Envoy's own filters that read the saved header, where it can be seen what is around them.
 fn readers(given: &Given) -> Vec<Helper<'_>> {
-    let reads = |name: &Node<'_>| name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER));
-    let of_writer =
-        |writer: &Helper<'_>, name: Node<'_>| matcher_around(writer.node).is_some_and(|matcher| name.upwards().any(|up| up == matcher));
-    let names: Vec<Node<'_>> = given.keyed_field("header_name", "headerName").filter(reads).collect();
-    let is_placed = |writer: &Helper<'_>| matches!(writer.reach, Reach::Mesh(_)) || writer.manager.is_some();
-    writers(given).filter(is_placed).filter(|writer| names.iter().any(|name| of_writer(writer, *name))).collect()
+    let reads = |name: &Node<'_>| {
+        name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER))
+    };
+    let of_writer = |writer: &Helper<'_>, name: Node<'_>| {
+        matcher_around(writer.node).is_some_and(|matcher| name.upwards().any(|up| up == matcher))
+    };
+    let names: Vec<Node<'_>> =
+        given.keyed_field("header_name", "headerName").filter(reads).collect();
+    let is_placed =
+        |writer: &Helper<'_>| matches!(writer.reach, Reach::Mesh(_)) || writer.manager.is_some();
+    writers(given)
+        .filter(is_placed)
+        .filter(|writer| names.iter().any(|name| of_writer(writer, *name)))
+        .collect()
 }
 
 /// The filter that leaves another one out where its matcher says so.
@@ -90,7 +117,8 @@ pub(super) fn section(module: Module<'_>) -> Node<'_> {
 
 fn wants_saved(proto: &ForwardedProto) -> bool {
     let by_preset = proto.presets.iter().any(|preset| *preset != Preset::Cloudfront);
-    let by_source = proto.sources.iter().any(|source| source.header.eq_ignore_ascii_case(FORWARDED_PROTO));
+    let by_source =
+        proto.sources.iter().any(|source| source.header.eq_ignore_ascii_case(FORWARDED_PROTO));
     (by_preset || by_source) && !proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO)
 }
 
@@ -107,23 +135,33 @@ impl<'g> Helper<'g> {
         Self { node, reach: Reach::of(node), manager: connection_manager(node) }
     }
 
-    /// Whether it works for the module: in the mesh on the same proxies, in a plain Envoy in the same chain.
+    /// Whether it works for the module: in the mesh on the same proxies, in a plain Envoy in the
+    /// same chain.
     pub(super) fn helps(&self, module: Module<'g>) -> bool {
         let in_mesh = matches!(self.reach, Reach::Mesh(_));
         self.reach.may_meet(module.reach())
-            && (in_mesh || self.manager.is_some_and(|manager| connection_manager(module.typed) == Some(manager)))
+            && (in_mesh
+                || self
+                    .manager
+                    .is_some_and(|manager| connection_manager(module.typed) == Some(manager)))
     }
 
     /// The same for another filter.
     pub(super) fn meets(&self, other: &Self) -> bool {
         let in_mesh = matches!(self.reach, Reach::Mesh(_));
-        self.reach.may_meet(&other.reach) && (in_mesh || (self.manager.is_some() && self.manager == other.manager))
+        self.reach.may_meet(&other.reach)
+            && (in_mesh || (self.manager.is_some() && self.manager == other.manager))
     }
 }
 
 /// Early header mutations.
 pub(super) fn mutations(given: &Given) -> Vec<Helper<'_>> {
-    let early = |node: Node<'_>| matches!(node.key_text(), Some("early_header_mutation_extensions" | "earlyHeaderMutationExtensions"));
+    let early = |node: Node<'_>| {
+        matches!(
+            node.key_text(),
+            Some("early_header_mutation_extensions" | "earlyHeaderMutationExtensions")
+        )
+    };
     given.keyed("mutations").filter(|list| list.upwards().any(early)).map(Helper::new).collect()
 }
 
@@ -144,14 +182,27 @@ fn appended(mutation: Node<'_>) -> Option<&str> {
 fn not_saved<'g>(given: &'g Given, found: &mut Found<'g>) {
     let mutations = mutations(given);
     for (module, proto) in restorers(given).filter(|(_, proto)| wants_saved(proto)) {
-        let saves = |helper: &Helper<'g>| helper.helps(module) && append_of(helper.node, &proto.original_header).is_some();
+        let saves = |helper: &Helper<'g>| {
+            helper.helps(module) && append_of(helper.node, &proto.original_header).is_some()
+        };
         if !mutations.iter().any(saves) {
-            found.at(section(module), format!("no early header mutation of these files writes `{}`", proto.original_header));
+            found.at(
+                section(module),
+                format!(
+                    "no early header mutation of these files writes `{}`",
+                    proto.original_header
+                ),
+            );
         }
     }
     for reader in readers(given) {
-        if !mutations.iter().any(|helper| helper.meets(&reader) && append_of(helper.node, ORIGINAL_HEADER).is_some()) {
-            found.at(reader.node, format!("no early header mutation of these files writes `{ORIGINAL_HEADER}`"));
+        if !mutations.iter().any(|helper| {
+            helper.meets(&reader) && append_of(helper.node, ORIGINAL_HEADER).is_some()
+        }) {
+            found.at(
+                reader.node,
+                format!("no early header mutation of these files writes `{ORIGINAL_HEADER}`"),
+            );
         }
     }
 }
@@ -160,15 +211,28 @@ fn forgeable<'g>(given: &'g Given, found: &mut Found<'g>) {
     let restorers: Vec<_> = restorers(given).filter(|(_, proto)| wants_saved(proto)).collect();
     let readers = readers(given);
     for helper in mutations(given) {
-        let modules = restorers.iter().filter(|(module, _)| helper.helps(*module)).map(|(_, proto)| proto.original_header.as_str());
+        let modules = restorers
+            .iter()
+            .filter(|(module, _)| helper.helps(*module))
+            .map(|(_, proto)| proto.original_header.as_str());
         let filters = readers.iter().filter(|reader| helper.meets(reader)).map(|_| ORIGINAL_HEADER);
-        let read = modules.chain(filters).find_map(|header| Some((append_of(helper.node, header)?, header)));
+        let read = modules
+            .chain(filters)
+            .find_map(|header| Some((append_of(helper.node, header)?, header)));
         let Some((append, header)) = read else { continue };
-        let removes = |item: Node<'g>| item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header));
+        let removes = |item: Node<'g>| {
+            item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header))
+        };
         if !helper.node.items().take_while(|item| *item != append).any(removes) {
             found.at(append, format!("`{header}` is not removed before"));
-        } else if let Some(keeps) = append.fields("append.keep_empty_value").filter(|node| node.is_true()) {
-            found.at(keeps, "an empty x-forwarded-proto leaves an empty header here, which says nothing to the module");
+        } else if let Some(keeps) =
+            append.fields("append.keep_empty_value").filter(|node| node.is_true())
+        {
+            found.at(
+                keeps,
+                "an empty x-forwarded-proto leaves an empty header here, which says \
+                nothing to the module",
+            );
         }
     }
 }
@@ -186,8 +250,14 @@ fn wants_peer(proto: &ForwardedProto) -> bool {
 }
 
 /// Those that write the module's peer.
-fn own_tellers<'t, 'g>(tellers: &'t [Helper<'g>], module: Module<'g>, proto: &ForwardedProto) -> impl Iterator<Item = Node<'g>> {
-    let writes = move |helper: &&'t Helper<'g>| helper.node.text() == Some(proto.trust.peer_key.as_str()) && helper.helps(module);
+fn own_tellers<'t, 'g>(
+    tellers: &'t [Helper<'g>],
+    module: Module<'g>,
+    proto: &ForwardedProto,
+) -> impl Iterator<Item = Node<'g>> {
+    let writes = move |helper: &&'t Helper<'g>| {
+        helper.node.text() == Some(proto.trust.peer_key.as_str()) && helper.helps(module)
+    };
     tellers.iter().filter(writes).map(|helper| helper.node)
 }
 
@@ -195,7 +265,10 @@ fn no_peer<'g>(given: &'g Given, found: &mut Found<'g>) {
     let tellers = tellers(given);
     for (module, proto) in restorers(given).filter(|(_, proto)| wants_peer(proto)) {
         if own_tellers(&tellers, module, proto).next().is_none() {
-            found.at(section(module), format!("no `set_filter_state` of these files writes `{}`", proto.trust.peer_key));
+            found.at(
+                section(module),
+                format!("no `set_filter_state` of these files writes `{}`", proto.trust.peer_key),
+            );
         }
     }
 }
@@ -207,7 +280,10 @@ fn peer_too_late<'g>(given: &'g Given, found: &mut Found<'g>) {
         let mut own = own_tellers(&tellers, module, proto).peekable();
         let Some(first) = own.peek().copied() else { continue };
         if own.all(late) {
-            found.at(first, format!("`{}` has looked for `{}` already", module.name(), proto.trust.peer_key));
+            found.at(
+                first,
+                format!("`{}` has looked for `{}` already", module.name(), proto.trust.peer_key),
+            );
         }
     }
 }
@@ -218,7 +294,8 @@ fn comes_after<'g>(given: &'g Given, teller: Node<'g>, module: Module<'g>) -> Op
         return Some(index_in_chain(teller)? > index_in_chain(module.typed)?);
     };
     let mut patches = uses(given, module).into_iter().filter_map(patch_of);
-    let puts = patches.find(|patch| patch.apply_to() == "HTTP_FILTER" && patch.filter.node == own.filter.node)?;
+    let puts = patches
+        .find(|patch| patch.apply_to() == "HTTP_FILTER" && patch.filter.node == own.filter.node)?;
     let later = own.node.raw()?.index > puts.node.raw()?.index;
     match (own.operation(), puts.operation()) {
         ("INSERT_FIRST", "INSERT_FIRST") => Some(!later),

@@ -13,41 +13,57 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS701",
         severity: Severity::Error,
         title: "every request is declared https",
-        why: "Lua that writes `https` into x-forwarded-proto does so for plain http, too: redirects to https stop working, cookies are marked secure on connections that are not, and whoever connects past the load balancer is believed.",
-        fix: "Recover what the load balancer said: laststream's `forwarded_proto` with `trust.peers` and a preset; http stays http.",
+        why: "Lua that writes `https` into x-forwarded-proto does so for plain http, too: \
+            redirects to https stop working, cookies are marked secure on connections that are \
+            not, and whoever connects past the load balancer is believed.",
+        fix: "Recover what the load balancer said: laststream's `forwarded_proto` with \
+            `trust.peers` and a preset; http stays http.",
         check: hard_coded_https,
     },
     Rule {
         code: "LS702",
         severity: Severity::Warning,
         title: "requests are tried again that may already have been done",
-        why: "Retries hide that a pod went away with requests in flight. A request that is tried again after the upstream has begun to work, on a 503, a reset or a time-out of one try, may be done twice; and retries do not help when the last pod goes.",
-        fix: "Match safe methods only (`match: [{method: {exact: GET}}]`), or write `retryOn: connect-failure,refused-stream`; and hold the proxy with the gate, so that nothing is lost.",
+        why: "Retries hide that a pod went away with requests in flight. A request that is tried \
+            again after the upstream has begun to work, on a 503, a reset or a time-out of one \
+            try, may be done twice; and retries do not help when the last pod goes.",
+        fix: "Match safe methods only (`match: [{method: {exact: GET}}]`), or write `retryOn: \
+            connect-failure,refused-stream`; and hold the proxy with the gate, so that nothing is \
+            lost.",
         check: retries,
     },
     Rule {
         code: "LS703",
         severity: Severity::Warning,
         title: "the route cuts requests after 15 s, and the drain waits for longer ones",
-        why: "A route of Envoy without `timeout` answers 504 after 15 s. A deadline that is sized for longer requests is then never used, and those requests do not survive a normal day either.",
-        fix: "Write the route's `timeout`: `0s` for none, or what your longest request takes. (Istio's own routes have none unless a VirtualService says so.)",
+        why: "A route of Envoy without `timeout` answers 504 after 15 s. A deadline that is sized \
+            for longer requests is then never used, and those requests do not survive a normal day \
+            either.",
+        fix: "Write the route's `timeout`: `0s` for none, or what your longest request takes. \
+            (Istio's own routes have none unless a VirtualService says so.)",
         check: default_timeout,
     },
     Rule {
         code: "LS704",
         severity: Severity::Warning,
         title: "requests may take longer than the gate holds",
-        why: "At its deadline the gate lets go, and a request that is allowed to run longer is cut with the proxy.",
-        fix: "Make `gate.deadline_ms` at least the longest time-out, and the grace period longer still (deadline and 7 s).",
+        why: "At its deadline the gate lets go, and a request that is allowed to run longer is cut \
+            with the proxy.",
+        fix: "Make `gate.deadline_ms` at least the longest time-out, and the grace period longer \
+            still (deadline and 7 s).",
         check: timeout_above_deadline,
     },
 ];
 
 fn hard_coded_https<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (node, text) in given.scalars().filter(|(_, text)| text.contains("request_handle") || text.contains("headers()")) {
+    for (node, text) in given
+        .scalars()
+        .filter(|(_, text)| text.contains("request_handle") || text.contains("headers()"))
+    {
         let writes = |line: &&str| {
             let line = line.to_ascii_lowercase();
-            let proto = line.contains("x-forwarded-proto") && (line.contains(":replace(") || line.contains(":add("));
+            let proto = line.contains("x-forwarded-proto")
+                && (line.contains(":replace(") || line.contains(":add("));
             proto && (line.contains("\"https\"") || line.contains("'https'"))
         };
         if let Some(line) = text.lines().find(writes) {
@@ -56,22 +72,29 @@ fn hard_coded_https<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-/// Conditions under which the upstream has not begun. A time-out of one try is none: with these alone Envoy does not try again after it.
+/// Conditions under which the upstream has not begun. A time-out of one try is none: with these
+/// alone Envoy does not try again after it.
 const SAFE: [&str; 2] = ["connect-failure", "refused-stream"];
 /// Methods that may be repeated.
 const IDEMPOTENT: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
 fn retries<'g>(given: &'g Given, found: &mut Found<'g>) {
     for route in http_routes(given) {
-        let Some(retries) = route.get("retries").filter(|retries| retries.get("attempts").and_then(Node::number) != Some(0)) else {
+        let Some(retries) = route
+            .get("retries")
+            .filter(|retries| retries.get("attempts").and_then(Node::number) != Some(0))
+        else {
             continue;
         };
         let mut matches = route.get("match").into_iter().flat_map(Node::items).peekable();
         let safe_methods = matches.peek().is_some() && matches.all(only_safe_methods);
         let conditions = retries.get("retryOn").and_then(Node::text);
-        let unsafe_one = conditions.and_then(|text| text.split(',').map(str::trim).find(|one| !SAFE.contains(one)));
+        let unsafe_one = conditions
+            .and_then(|text| text.split(',').map(str::trim).find(|one| !SAFE.contains(one)));
         let why = match (conditions, unsafe_one) {
-            (None, _) => "Istio's default conditions take requests again that had begun: answers with 503, and `cancelled`".into(),
+            (None, _) => "Istio's default conditions take requests again that had begun: answers \
+                with 503, and `cancelled`"
+                .into(),
             (Some(_), Some(one)) => format!("`{one}` also means requests that have begun"),
             (Some(_), None) => continue,
         };
@@ -88,28 +111,53 @@ fn only_safe_methods(matching: Node<'_>) -> bool {
 
 /// The HTTP routes of VirtualServices.
 pub(super) fn http_routes<'g>(given: &'g Given) -> impl Iterator<Item = Node<'g>> {
-    of_kind(given, "VirtualService").filter_map(|service| service.spec()?.get("http")).flat_map(Node::items)
+    of_kind(given, "VirtualService")
+        .filter_map(|service| service.spec()?.get("http"))
+        .flat_map(Node::items)
 }
 
 /// What Envoy takes when a route says nothing.
 const DEFAULT_TIMEOUT: u64 = 15_000;
 
 fn default_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let deadlines = gates(given).filter(|(module, _)| module.patch().is_none()).map(|(_, gate)| gate.deadline_ms);
-    let Some(longest) = deadlines.max().filter(|longest| *longest > DEFAULT_TIMEOUT) else { return };
+    let deadlines = gates(given)
+        .filter(|(module, _)| module.patch().is_none())
+        .map(|(_, gate)| gate.deadline_ms);
+    let Some(longest) = deadlines.max().filter(|longest| *longest > DEFAULT_TIMEOUT) else {
+        return;
+    };
     for module in ours(given).filter(|module| module.patch().is_none() && !module.is_gate()) {
         let manager = crate::lint::listeners::connection_manager(module.typed);
         let hosts = manager.and_then(|manager| manager.fields("route_config.virtual_hosts"));
-        for route in hosts.into_iter().flat_map(Node::items).filter_map(|host| host.field("routes")).flat_map(Node::items) {
-            if let Some(action) = route.field("route").filter(|action| action.field("timeout").is_none()) {
-                found.at(action, format!("Envoy cuts after 15 s here, and the gate waits up to {} s", longest / 1000));
+        for route in hosts
+            .into_iter()
+            .flat_map(Node::items)
+            .filter_map(|host| host.field("routes"))
+            .flat_map(Node::items)
+        {
+            if let Some(action) =
+                route.field("route").filter(|action| action.field("timeout").is_none())
+            {
+                found.at(
+                    action,
+                    format!(
+                        "Envoy cuts after 15 s here, and the gate waits up to {} s",
+                        longest / 1000
+                    ),
+                );
             }
         }
     }
 }
 
 fn timeout_above_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let Some(longest) = gates(given).filter(|(module, _)| module.patch().is_some()).map(|(_, gate)| gate.deadline_ms).max() else { return };
+    let Some(longest) = gates(given)
+        .filter(|(module, _)| module.patch().is_some())
+        .map(|(_, gate)| gate.deadline_ms)
+        .max()
+    else {
+        return;
+    };
     for node in http_routes(given).filter_map(|route| route.get("timeout")) {
         if node.text().and_then(milliseconds).is_some_and(|timeout| timeout > longest) {
             found.at(node, format!("the gate of these files lets go after {} s", longest / 1000));

@@ -1,8 +1,11 @@
-//! LS356 to LS358: what is left of the trust in peers where the restoring filter fails, Envoy keeps the header, or a range is wide.
+//! LS356 to LS358: what is left of the trust in peers where the restoring filter fails, Envoy keeps
+//! the header, or a range is wide.
 
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 
-use super::scheme::{FORWARDED_PROTO, Helper, matcher_around, mutations, restorers, section, writers};
+use super::scheme::{
+    FORWARDED_PROTO, Helper, matcher_around, mutations, restorers, section, writers,
+};
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Found, Severity};
@@ -19,31 +22,45 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS356",
         severity: Severity::Error,
         title: "a module that fails leaves the peer's own x-forwarded-proto",
-        why: "With FAIL_OPEN, requests pass when the module cannot be fetched or has died. On a sidecar, with `use_remote_address: false` and with trusted hops Envoy keeps the x-forwarded-proto that any peer sent, so every peer can then claim https.",
-        fix: "Remove `x-forwarded-proto` in the early header mutation, after it was saved: Envoy then writes the connection's scheme. `laststream render` does it. Or take FAIL_CLOSED.",
+        why: "With FAIL_OPEN, requests pass when the module cannot be fetched or has died. On a \
+            sidecar, with `use_remote_address: false` and with trusted hops Envoy keeps the \
+            x-forwarded-proto that any peer sent, so every peer can then claim https.",
+        fix: "Remove `x-forwarded-proto` in the early header mutation, after it was saved: Envoy \
+            then writes the connection's scheme. `laststream render` does it. Or take FAIL_CLOSED.",
         check: fails_open,
     },
     Rule {
         code: "LS357",
         severity: Severity::Error,
         title: "Envoy's own matchers stand where Envoy does not write http first",
-        why: "Matchers write the header for trusted peers and leave it for all others. On a sidecar, with `use_remote_address: false` and with trusted hops it is then what an untrusted client claims. On a listener with TLS it is https, also where the load balancer says http, unless a second filter writes http.",
-        fix: "Add `remove: x-forwarded-proto` to the early header mutation. For a listener with TLS render the policy for a gateway, or with `engine: wasm`.",
+        why: "Matchers write the header for trusted peers and leave it for all others. On a \
+            sidecar, with `use_remote_address: false` and with trusted hops it is then what an \
+            untrusted client claims. On a listener with TLS it is https, also where the load \
+            balancer says http, unless a second filter writes http.",
+        fix: "Add `remove: x-forwarded-proto` to the early header mutation. For a listener with \
+            TLS render the policy for a gateway, or with `engine: wasm`.",
         check: matchers_on_kept_header,
     },
     Rule {
         code: "LS358",
         severity: Severity::Warning,
         title: "a trusted range is wider than any load balancer's own addresses",
-        why: "A range of IPv4 shorter than /16, or of IPv6 shorter than /48, is larger than one network: nodes, pods and other tenants are in it, and each of them can claim https. With `externalTrafficPolicy: Cluster` kube-proxy replaces the client's address by a node's, so every stranger comes from a trusted address. Behind the published ranges of a CDN stands every customer of the CDN.",
-        fix: "Name the load balancer's subnets only, and set `externalTrafficPolicy: Local` where clients reach the gateway without a load balancer of layer 7.",
+        why: "A range of IPv4 shorter than /16, or of IPv6 shorter than /48, is larger than one \
+            network: nodes, pods and other tenants are in it, and each of them can claim https. \
+            With `externalTrafficPolicy: Cluster` kube-proxy replaces the client's address by a \
+            node's, so every stranger comes from a trusted address. Behind the published ranges of \
+            a CDN stands every customer of the CDN.",
+        fix: "Name the load balancer's subnets only, and set `externalTrafficPolicy: Local` where \
+            clients reach the gateway without a load balancer of layer 7.",
         check: wide_ranges,
     },
 ];
 
 /// Whether the header is removed before Envoy looks at it.
 fn is_removed(mutations: &[Helper<'_>], meets: impl Fn(&Helper<'_>) -> bool) -> bool {
-    mutations.iter().any(|helper| meets(helper) && helper.node.items().filter_map(|item| item.get("remove")).any(is_header))
+    mutations.iter().any(|helper| {
+        meets(helper) && helper.node.items().filter_map(|item| item.get("remove")).any(is_header)
+    })
 }
 
 /// The same for resources of which these files do not tell which listeners they reach.
@@ -67,10 +84,12 @@ fn trusted_hops(given: &Given) -> bool {
     let keys = ["numTrustedProxies", "numTrustedHops", "xff_num_trusted_hops", "xffNumTrustedHops"];
     let is_set = |node: Node<'_>| node.number().is_some_and(|hops| hops > 0);
     let kept = |node: Node<'_>| patch_of(node).is_some() && node.text() == Some("false");
-    keys.iter().any(|key| given.keyed(key).any(is_set)) || given.keyed_field("use_remote_address", "useRemoteAddress").any(kept)
+    keys.iter().any(|key| given.keyed(key).any(is_set))
+        || given.keyed_field("use_remote_address", "useRemoteAddress").any(kept)
 }
 
-/// Whether a filter of the mesh stands in listeners that keep the header: those of a sidecar, or with trusted hops.
+/// Whether a filter of the mesh stands in listeners that keep the header: those of a sidecar, or
+/// with trusted hops.
 fn stands_where_kept(given: &Given, filter: Node<'_>) -> bool {
     match patch_of(filter).map(|patch| patch.context()) {
         Some(context) if context.starts_with("SIDECAR") || context == "ANY" => true,
@@ -82,7 +101,9 @@ fn fails_open<'g>(given: &'g Given, found: &mut Found<'g>) {
     let mutations = mutations(given);
     for (module, proto) in restorers(given) {
         let Some(policy) = failure_policy(module) else { continue };
-        if may_be_kept(given, module, proto) && !is_removed(&mutations, |helper| helper.helps(module)) {
+        if may_be_kept(given, module, proto)
+            && !is_removed(&mutations, |helper| helper.helps(module))
+        {
             found.at(policy, NOT_REMOVED);
         }
     }
@@ -90,7 +111,9 @@ fn fails_open<'g>(given: &'g Given, found: &mut Found<'g>) {
         return;
     }
     for (policy, config) in open_plugins(given) {
-        let reads_kept = config.text_of("original_header").is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO));
+        let reads_kept = config
+            .text_of("original_header")
+            .is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO));
         if reads_kept || trusted_hops(given) {
             found.at(policy, NOT_REMOVED);
         }
@@ -99,20 +122,31 @@ fn fails_open<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 const NOT_REMOVED: &str = "no early header mutation of these files removes `x-forwarded-proto`";
 
-/// WasmPlugins, and Envoy Gateway's policies, that let requests pass without the module: where they say so, and `forwarded_proto`.
+/// WasmPlugins, and Envoy Gateway's policies, that let requests pass without the module: where they
+/// say so, and `forwarded_proto`.
 fn open_plugins(given: &Given) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
     let plugins = of_kind(given, "WasmPlugin").filter_map(|plugin| {
         let spec = plugin.spec()?;
-        Some((spec.get("failStrategy").filter(|strategy| strategy.text() == Some("FAIL_OPEN"))?, spec.get("pluginConfig")?))
+        Some((
+            spec.get("failStrategy").filter(|strategy| strategy.text() == Some("FAIL_OPEN"))?,
+            spec.get("pluginConfig")?,
+        ))
     });
-    let policies = of_kind(given, "EnvoyExtensionPolicy").filter_map(|policy| policy.spec()?.get("wasm")).flat_map(Node::items);
-    let policies = policies.filter_map(|wasm| Some((wasm.get("failOpen").filter(|open| open.is_true())?, wasm.get("config")?)));
-    plugins.chain(policies).filter_map(|(policy, config)| Some((policy, config.get("forwarded_proto")?)))
+    let policies = of_kind(given, "EnvoyExtensionPolicy")
+        .filter_map(|policy| policy.spec()?.get("wasm"))
+        .flat_map(Node::items);
+    let policies = policies.filter_map(|wasm| {
+        Some((wasm.get("failOpen").filter(|open| open.is_true())?, wasm.get("config")?))
+    });
+    plugins
+        .chain(policies)
+        .filter_map(|(policy, config)| Some((policy, config.get("forwarded_proto")?)))
 }
 
 /// Where it says that requests pass without the module.
 fn failure_policy(module: Module<'_>) -> Option<Node<'_>> {
-    let policy = module.plugin.field("failure_policy").filter(|policy| policy.text() == Some("FAIL_OPEN"));
+    let policy =
+        module.plugin.field("failure_policy").filter(|policy| policy.text() == Some("FAIL_OPEN"));
     policy.or_else(|| module.plugin.field("fail_open").filter(|open| open.is_true()))
 }
 
@@ -121,20 +155,29 @@ fn may_be_kept(given: &Given, module: Module<'_>, proto: &ForwardedProto) -> boo
     let says_so = proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO);
     let is_inbound = module.wire().is_some_and(|wire| wire.scope == Scope::Inbound);
     let in_manager = connection_manager(module.typed).is_some_and(keeps);
-    let in_mesh =
-        matches!(module.reach(), Reach::Mesh(_)) && uses(given, module).into_iter().any(|filter| stands_where_kept(given, filter));
+    let in_mesh = matches!(module.reach(), Reach::Mesh(_))
+        && uses(given, module).into_iter().any(|filter| stands_where_kept(given, filter));
     says_so || is_inbound || in_manager || in_mesh
 }
 
 fn matchers_on_kept_header<'g>(given: &'g Given, found: &mut Found<'g>) {
     let mutations = mutations(given);
-    let writers: Vec<_> = writers(given).filter(|writer| matcher_around(writer.node).is_some()).collect();
+    let writers: Vec<_> =
+        writers(given).filter(|writer| matcher_around(writer.node).is_some()).collect();
     for writer in &writers {
         let is_kept = writer.manager.map_or_else(|| stands_where_kept(given, writer.node), keeps);
         let is_placed = writer.manager.is_some() || matches!(writer.reach, Reach::Mesh(_));
-        let removed = if is_placed { is_removed(&mutations, |helper| helper.meets(writer)) } else { is_removed_somewhere(given) };
+        let removed = if is_placed {
+            is_removed(&mutations, |helper| helper.meets(writer))
+        } else {
+            is_removed_somewhere(given)
+        };
         if is_kept && !removed {
-            found.at(writer.node, "Envoy keeps what an untrusted client claims, and no early header mutation removes it");
+            found.at(
+                writer.node,
+                "Envoy keeps what an untrusted client claims, and no early \
+                header mutation removes it",
+            );
         } else if tag(writer) == Some("https")
             && has_tls(writer)
             && !writers.iter().any(|other| tag(other) == Some("http") && other.meets(writer))
@@ -150,16 +193,20 @@ fn tag<'g>(writer: &Helper<'g>) -> Option<&'g str> {
 }
 
 fn has_tls(writer: &Helper<'_>) -> bool {
-    writer
-        .manager
-        .is_some_and(|manager| manager.upwards().any(|up| up.field("filters").is_some() && up.field("transport_socket").is_some()))
+    writer.manager.is_some_and(|manager| {
+        manager
+            .upwards()
+            .any(|up| up.field("filters").is_some() && up.field("transport_socket").is_some())
+    })
 }
 
 fn wide_ranges<'g>(given: &'g Given, found: &mut Found<'g>) {
     for (module, proto) in restorers(given) {
         let place = section(module);
         let peers = place.get("trust").and_then(|trust| trust.get("peers"));
-        for (index, range) in proto.trust.peers.iter().enumerate().filter(|(_, range)| is_wide(range)) {
+        for (index, range) in
+            proto.trust.peers.iter().enumerate().filter(|(_, range)| is_wide(range))
+        {
             let item = peers.and_then(|peers| peers.items().nth(index));
             found.at(item.unwrap_or(place), format!("`{range}` is trusted"));
         }
@@ -167,14 +214,20 @@ fn wide_ranges<'g>(given: &'g Given, found: &mut Found<'g>) {
     for matcher in writers(given).filter_map(|writer| matcher_around(writer.node)) {
         let inside = |node: &Node<'_>| node.upwards().any(|up| up == matcher);
         for address in given.keyed_field("address_prefix", "addressPrefix").filter(inside) {
-            let length = address.parent().and_then(|range| range.field("prefix_len")).and_then(Node::number);
-            let range = address.text().zip(length).map(|(address, length)| format!("{address}/{length}"));
+            let length =
+                address.parent().and_then(|range| range.field("prefix_len")).and_then(Node::number);
+            let range =
+                address.text().zip(length).map(|(address, length)| format!("{address}/{length}"));
             if let Some(range) = range.filter(|range| is_wide(range)) {
                 found.at(address, format!("`{range}` is trusted"));
             }
         }
         // An address that begins with one number and a dot is a /8.
-        let is_octet = |node: &Node<'_>| node.text().and_then(|text| text.strip_suffix('.')).is_some_and(|text| text.parse::<u8>().is_ok());
+        let is_octet = |node: &Node<'_>| {
+            node.text()
+                .and_then(|text| text.strip_suffix('.'))
+                .is_some_and(|text| text.parse::<u8>().is_ok())
+        };
         for prefix in given.keyed("prefix").filter(inside).filter(is_octet) {
             found.at(prefix, format!("`{}0.0.0/8` is trusted", prefix.text().unwrap_or_default()));
         }

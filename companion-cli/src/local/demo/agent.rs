@@ -1,8 +1,10 @@
-//! A model of Istio's pilot-agent around a real Envoy: what it does at SIGTERM, as read in its source and measured on the real one.
+//! A model of Istio's pilot-agent around a real Envoy: what it does at SIGTERM, as read in its
+//! source and measured on the real one.
 //!
-//! Like the agent it listens on a status port until SIGTERM. `POST /drain` there makes Envoy's listeners drain, and lets the agent end
-//! Envoy at once when SIGTERM comes; otherwise it drains them then, and waits: for a fixed time, or with EXIT_ON_ZERO_ACTIVE_CONNECTIONS
-//! until Envoy has no connection left. Then it kills Envoy.
+//! Like the agent it listens on a status port until SIGTERM. `POST /drain` there makes Envoy's
+//! listeners drain, and lets the agent end Envoy at once when SIGTERM comes; otherwise it drains
+//! them then, and waits: for a fixed time, or with EXIT_ON_ZERO_ACTIVE_CONNECTIONS until Envoy has
+//! no connection left. Then it kills Envoy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -121,8 +123,12 @@ fn status(shared: &Arc<Shared>) -> std::io::Result<Server> {
             let is_drain = request.method() == Method::POST && request.uri().path() == "/drain";
             if is_drain {
                 let draining = Arc::clone(&shared);
-                // Asking Envoy blocks. It cannot fail but by a panic, and then there is nothing to drain.
-                let _ = tokio::task::spawn_blocking(move || draining.drain("/drain_listeners?graceful&skip_exit")).await;
+                // Asking Envoy blocks. It cannot fail but by a panic, and then there is nothing to
+                // drain.
+                let _ = tokio::task::spawn_blocking(move || {
+                    draining.drain("/drain_listeners?graceful&skip_exit")
+                })
+                .await;
                 shared.drained.store(true, Ordering::SeqCst);
             }
             Ok(server::json(if is_drain { 200 } else { 404 }, "\n".into()))
@@ -160,10 +166,16 @@ impl Shared {
 
     /// As the agent counts: the sum over all listeners but those of Istio's own.
     fn ask_connections(&self) -> Option<u64> {
-        let reply = get(&self.proxy)?.admin().get("/stats?usedonly&filter=downstream_cx_active$").ok()?;
-        let listeners = reply.body.lines().filter(|line| line.starts_with("listener.") && !line.starts_with("listener.admin."));
+        let reply =
+            get(&self.proxy)?.admin().get("/stats?usedonly&filter=downstream_cx_active$").ok()?;
+        let listeners = reply
+            .body
+            .lines()
+            .filter(|line| line.starts_with("listener.") && !line.starts_with("listener.admin."));
         // Each worker has a gauge of the same name with itself in it.
-        let sums = listeners.filter(|line| !line.contains(".worker_")).filter_map(|line| line.rsplit_once(": "));
+        let sums = listeners
+            .filter(|line| !line.contains(".worker_"))
+            .filter_map(|line| line.rsplit_once(": "));
         Some(sums.filter_map(|(_, value)| value.trim().parse::<u64>().ok()).sum())
     }
 

@@ -1,7 +1,8 @@
-//! The app of a pod, in this process: `/delay/N` answers after N seconds and `/headers` with the headers, as httpbin does.
+//! The app of a pod, in this process: `/delay/N` answers after N seconds and `/headers` with the
+//! headers, as httpbin does.
 //!
-//! At SIGTERM it does what gunicorn, httpbin's server, does: takes no new requests, finishes those that it has, and ends. Its listening
-//! socket stays open until then, for its workers hold it.
+//! At SIGTERM it does what gunicorn, httpbin's server, does: takes no new requests, finishes those
+//! that it has, and ends. Its listening socket stays open until then, for its workers hold it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -110,6 +111,7 @@ fn delay(path: &str) -> Option<Duration> {
 
 fn shown(headers: &HeaderMap) -> String {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers: serde_json::Map<_, _> = headers.iter().map(|(name, value)| (name.to_string(), text(value).into())).collect();
+    let headers: serde_json::Map<_, _> =
+        headers.iter().map(|(name, value)| (name.to_string(), text(value).into())).collect();
     format!("{:#}\n", serde_json::json!({ "headers": headers }))
 }

@@ -1,4 +1,5 @@
-//! Envoy's configurations: the plain ones by hand; laststream's as `laststream render envoy` gives them, with other addresses.
+//! Envoy's configurations: the plain ones by hand; laststream's as `laststream render envoy` gives
+//! them, with other addresses.
 
 use std::path::Path;
 
@@ -20,12 +21,18 @@ pub(super) fn plain(admin: &Path, listeners: Vec<Value>, clusters: Vec<Value>) -
 }
 
 /// A listener on a port that the system chooses.
-pub(super) fn listener(name: &str, cluster: &str, retry_policy: &Value, filters: &[Value]) -> Value {
+pub(super) fn listener(
+    name: &str,
+    cluster: &str,
+    retry_policy: &Value,
+    filters: &[Value],
+) -> Value {
     let mut route = json!({ "cluster": cluster, "timeout": "0s" });
     if !retry_policy.is_null() {
         route["retry_policy"] = retry_policy.clone();
     }
-    let router = json!({ "name": "envoy.filters.http.router", "typed_config": { "@type": ROUTER } });
+    let router =
+        json!({ "name": "envoy.filters.http.router", "typed_config": { "@type": ROUTER } });
     let host = json!({ "name": "all", "domains": ["*"], "routes": [{ "match": { "prefix": "/" }, "route": route }] });
     let manager = json!({
         "@type": HCM,
@@ -43,7 +50,8 @@ pub(super) fn listener(name: &str, cluster: &str, retry_policy: &Value, filters:
 
 /// A cluster of ports on the loopback interface.
 pub(super) fn cluster(name: &str, ports: &[u16]) -> Value {
-    let endpoints: Vec<Value> = ports.iter().map(|port| json!({ "endpoint": { "address": socket(*port) } })).collect();
+    let endpoints: Vec<Value> =
+        ports.iter().map(|port| json!({ "endpoint": { "address": socket(*port) } })).collect();
     json!({
         "name": name,
         "connect_timeout": "5s",
@@ -51,21 +59,29 @@ pub(super) fn cluster(name: &str, ports: &[u16]) -> Value {
     })
 }
 
-/// Renders a policy and puts it where this demo runs: ports that the system chooses, the admin interface in the file system.
+/// Renders a policy and puts it where this demo runs: ports that the system chooses, the admin
+/// interface in the file system.
 pub(super) fn rendered(policy: &Value, module: &Path, admin: &Path) -> Result<Value, Error> {
     let unusable = |why: String| Error::Rendered { why };
-    let overrides = Overrides { module: Some(module.display().to_string()), ..Overrides::default() };
-    let policy = Policy::read(policy.to_string().as_bytes(), &overrides).map_err(|refused| unusable(refused.to_string()))?;
+    let overrides =
+        Overrides { module: Some(module.display().to_string()), ..Overrides::default() };
+    let policy = Policy::read(policy.to_string().as_bytes(), &overrides)
+        .map_err(|refused| unusable(refused.to_string()))?;
     let nobody = |_: &str| Err("no registry is needed".to_owned());
-    let rendered = render::render(Kind::Envoy, &policy, &nobody).map_err(|problem| unusable(problem.to_string()))?;
+    let rendered = render::render(Kind::Envoy, &policy, &nobody)
+        .map_err(|problem| unusable(problem.to_string()))?;
     let text = rendered.files.first().map(|file| file.text.as_str()).unwrap_or_default();
-    let mut bootstrap: Value = serde_saphyr::from_str(text).map_err(|error| unusable(error.to_string()))?;
+    let mut bootstrap: Value =
+        serde_saphyr::from_str(text).map_err(|error| unusable(error.to_string()))?;
     bootstrap["admin"]["address"] = pipe(admin);
     for listener in items(&mut bootstrap, "/static_resources/listeners") {
         listener["address"] = socket(0);
     }
-    for cluster in items(&mut bootstrap, "/static_resources/clusters").filter(|cluster| cluster["name"] == "admin") {
-        cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"] = pipe(admin);
+    for cluster in items(&mut bootstrap, "/static_resources/clusters")
+        .filter(|cluster| cluster["name"] == "admin")
+    {
+        cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"] =
+            pipe(admin);
     }
     Ok(bootstrap)
 }
@@ -77,17 +93,20 @@ pub(super) fn add(bootstrap: &mut Value, list: &str, item: Value) {
     }
 }
 
-/// The gate's last call goes to the agent, as in Istio: without Istio there is none, so `render envoy` has no place for it.
+/// The gate's last call goes to the agent, as in Istio: without Istio there is none, so `render
+/// envoy` has no place for it.
 pub(super) fn tell_agent(bootstrap: &mut Value, port: u16) -> Result<(), Error> {
     add(bootstrap, "/static_resources/clusters", cluster("agent", &[port]));
-    let gate = items(bootstrap, "/static_resources/listeners").find(|listener| listener["name"] == "gate");
+    let gate =
+        items(bootstrap, "/static_resources/listeners").find(|listener| listener["name"] == "gate");
     let configuration = gate.and_then(|gate| {
         let mut filters = items(gate, "/filter_chains/0/filters/0/typed_config/http_filters");
         filters.find_map(|filter| filter.pointer_mut("/typed_config/config/configuration/value"))
     });
     let unusable = || Error::Rendered { why: "its gate has no configuration".to_owned() };
     let configuration = configuration.ok_or_else(unusable)?;
-    let mut json: Value = serde_json::from_str(configuration.as_str().unwrap_or_default()).map_err(|_| unusable())?;
+    let mut json: Value =
+        serde_json::from_str(configuration.as_str().unwrap_or_default()).map_err(|_| unusable())?;
     json["gate"]["finish"] = "drain_agent".into();
     *configuration = json.to_string().into();
     Ok(())

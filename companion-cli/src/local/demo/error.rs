@@ -51,7 +51,10 @@ pub enum Error {
     #[error("a lane of the demo broke off: this is an error of laststream's")]
     Broken,
     /// Sockets have short names.
-    #[error("the folder for temporary files, `{folder}`, has too long a path for sockets: set TMPDIR to a shorter one")]
+    #[error(
+        "the folder for temporary files, `{folder}`, has too long a path for sockets: set TMPDIR \
+            to a shorter one"
+    )]
     TooLong {
         /// The folder.
         folder: String,

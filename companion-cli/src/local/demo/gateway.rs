@@ -1,4 +1,5 @@
-//! The gateway in front of all pods: a listener for each lane. Retries are Istio's, and in their lane what the write-up adds.
+//! The gateway in front of all pods: a listener for each lane. Retries are Istio's, and in their
+//! lane what the write-up adds.
 
 use serde_json::{Value, json};
 
@@ -12,9 +13,14 @@ const USUAL: &str = "connect-failure,refused-stream,unavailable,cancelled";
 
 /// `pods`: the ports of each lane's sidecars.
 pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, Error> {
-    let listeners = pods.iter().map(|(lane, _)| bootstrap::listener(lane.key(), lane.key(), &retries(*lane), &[]));
+    let listeners = pods
+        .iter()
+        .map(|(lane, _)| bootstrap::listener(lane.key(), lane.key(), &retries(*lane), &[]));
     let clusters = pods.iter().map(|(lane, ports)| bootstrap::cluster(lane.key(), ports));
-    starter.start("gateway", &bootstrap::plain(&starter.admin("gateway"), listeners.collect(), clusters.collect()))
+    starter.start(
+        "gateway",
+        &bootstrap::plain(&starter.admin("gateway"), listeners.collect(), clusters.collect()),
+    )
 }
 
 fn retries(lane: Lane) -> Value {

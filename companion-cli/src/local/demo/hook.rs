@@ -1,4 +1,5 @@
-//! The stop hooks of the proxy's container, as models of what runs there: the write-ups' netstat loops, and `pilot-agent wait`.
+//! The stop hooks of the proxy's container, as models of what runs there: the write-ups' netstat
+//! loops, and `pilot-agent wait`.
 
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ pub(super) struct Hook<'a> {
 }
 
 pub(super) enum Kind<'a> {
-    /// `while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do sleep 1; done`; with an agent, its port is among the sockets.
+    /// `while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do sleep 1; done`;
+    /// with an agent, its port is among the sockets.
     Netstat { app: &'a App, agent: Option<&'a Agent> },
     /// `pilot-agent wait --url http://127.0.0.1:15091/prestop`.
     Wait { gate: u16 },
@@ -60,8 +62,12 @@ impl Hook<'_> {
     fn ask(&self) -> Result<String, String> {
         match self.kind {
             Kind::Netstat { app, agent } => {
-                let listening = [("the app", app.is_listening()), ("pilot-agent", agent.is_some_and(Agent::is_listening))];
-                let names: Vec<&str> = listening.into_iter().filter_map(|(name, is)| is.then_some(name)).collect();
+                let listening = [
+                    ("the app", app.is_listening()),
+                    ("pilot-agent", agent.is_some_and(Agent::is_listening)),
+                ];
+                let names: Vec<&str> =
+                    listening.into_iter().filter_map(|(name, is)| is.then_some(name)).collect();
                 if names.is_empty() {
                     Ok("no listening socket is left but Envoy's".to_owned())
                 } else {
@@ -83,5 +89,6 @@ fn answer(gate: u16) -> Result<Response, Trouble> {
 
 /// The state in the gate's answer.
 fn state(response: &Response) -> String {
-    serde_json::from_str(&response.body).map_or_else(|_| response.status.to_string(), |outcome: Outcome| outcome.state)
+    serde_json::from_str(&response.body)
+        .map_or_else(|_| response.status.to_string(), |outcome: Outcome| outcome.state)
 }

@@ -1,4 +1,5 @@
-//! What came out of a lane: computed from what the client got and when processes ended, then compared with what is expected.
+//! What came out of a lane: computed from what the client got and when processes ended, then
+//! compared with what is expected.
 
 use serde::Serialize;
 
@@ -100,10 +101,14 @@ fn ended_by(reason: Option<Reason>, has_ended: bool) -> EndedBy {
 fn why(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
     let end = end_in_words(result, connections, times);
     match (result.lost, result.executions) {
-        (true, _) if result.proxy_ended + 1.0 < result.answered => format!("{end}; the request was lost"),
+        (true, _) if result.proxy_ended + 1.0 < result.answered => {
+            format!("{end}; the request was lost")
+        }
         (true, _) => format!("{end}, and the request with it"),
         (false, 0 | 1) => end,
-        (false, count) => format!("{end}; another pod was asked, and the work done {}", times_in_words(count)),
+        (false, count) => {
+            format!("{end}; another pod was asked, and the work done {}", times_in_words(count))
+        }
     }
 }
 
@@ -111,13 +116,24 @@ fn end_in_words(result: &LaneResult, connections: Option<u64>, times: &Times) ->
     let hook = result.spans.iter().find(|span| span.who == Who::Hook);
     let agent = span(times.agent.as_secs_f64());
     match (result.ended_by, hook, connections) {
-        (EndedBy::DrainTime, Some(hook), _) if !hook.cut => format!("the hook ended: {}; then the agent took its {agent}", hook.what),
+        (EndedBy::DrainTime, Some(hook), _) if !hook.cut => {
+            format!("the hook ended: {}; then the agent took its {agent}", hook.what)
+        }
         (EndedBy::DrainTime, ..) => format!("the agent killed Envoy {agent} after SIGTERM"),
-        (EndedBy::ZeroConnections, ..) => "the agent killed Envoy when it saw no connection".to_owned(),
-        (EndedBy::Gate, ..) => format!("the gate opened, and Envoy ended {} after the answer", span(result.proxy_ended - result.answered)),
+        (EndedBy::ZeroConnections, ..) => {
+            "the agent killed Envoy when it saw no connection".to_owned()
+        }
+        (EndedBy::Gate, ..) => format!(
+            "the gate opened, and Envoy ended {} after the answer",
+            span(result.proxy_ended - result.answered)
+        ),
         (EndedBy::Sigkill, _, Some(1)) => "one idle connection held Envoy until SIGKILL".to_owned(),
-        (EndedBy::Sigkill, _, Some(count)) if count > 1 => format!("{count} idle connections held Envoy until SIGKILL"),
-        (EndedBy::Sigkill, Some(hook), _) if hook.cut => format!("the hook never ended: {}; SIGKILL", hook.what),
+        (EndedBy::Sigkill, _, Some(count)) if count > 1 => {
+            format!("{count} idle connections held Envoy until SIGKILL")
+        }
+        (EndedBy::Sigkill, Some(hook), _) if hook.cut => {
+            format!("the hook never ended: {}; SIGKILL", hook.what)
+        }
         (EndedBy::Sigkill, ..) => "Envoy was there until SIGKILL".to_owned(),
         (EndedBy::Itself, ..) => "Envoy ended by itself".to_owned(),
         (EndedBy::Nobody, ..) => "Envoy still ran at the end".to_owned(),
@@ -135,21 +151,35 @@ fn surprises(result: &LaneResult, times: &Times) -> Vec<String> {
     if result.lost != expected.lost {
         let got = match (result.status, &result.broken) {
             (Some(status), _) => format!("the client got {status}"),
-            (None, broken) => format!("the connection broke ({})", broken.as_deref().unwrap_or("no reason")),
+            (None, broken) => {
+                format!("the connection broke ({})", broken.as_deref().unwrap_or("no reason"))
+            }
         };
-        surprise(format!("the request was to be {}, and {got}", if expected.lost { "lost" } else { "answered" }));
+        surprise(format!(
+            "the request was to be {}, and {got}",
+            if expected.lost { "lost" } else { "answered" }
+        ));
     }
     if result.executions != expected.executions {
-        surprise(format!("the work was to be done {} times, and was done {} times", expected.executions, result.executions));
+        surprise(format!(
+            "the work was to be done {} times, and was done {} times",
+            expected.executions, result.executions
+        ));
     }
     if result.ended_by != expected.ended_by {
-        surprise(format!("the proxy was to be ended by {}, and was ended by {}", expected.ended_by.words(), result.ended_by.words()));
+        surprise(format!(
+            "the proxy was to be ended by {}, and was ended by {}",
+            expected.ended_by.words(),
+            result.ended_by.words()
+        ));
     }
     if result.ended_by == EndedBy::Gate
-        && (result.proxy_ended < result.answered || result.pod_gone >= result.deleted + times.grace_period.as_secs_f64())
+        && (result.proxy_ended < result.answered
+            || result.pod_gone >= result.deleted + times.grace_period.as_secs_f64())
     {
         surprise(format!(
-            "the proxy was to end between the answer and the end of the grace period, and ended at {}",
+            "the proxy was to end between the answer and the end of the grace period, and ended at \
+                {}",
             span(result.proxy_ended)
         ));
     }
@@ -204,11 +234,38 @@ mod tests {
         let times = Times::usual();
         let surprised = |observed| judge(observed, &times).surprises.len();
         assert_eq!(surprised(observed(Lane::Laststream, Ok((200, false)), Reason::Drained)), 1);
-        assert_eq!(surprised(observed(Lane::Laststream, Err("reset".into()), Reason::DrainTime)), 2);
+        assert_eq!(
+            surprised(observed(Lane::Laststream, Err("reset".into()), Reason::DrainTime)),
+            2
+        );
         assert_eq!(surprised(observed(Lane::Nothing, Ok((200, true)), Reason::DrainTime)), 1);
-        assert_eq!(surprised(Observed { executions: 2, ..observed(Lane::Laststream, Ok((200, true)), Reason::Drained) }), 1);
-        assert_eq!(surprised(Observed { pod_gone: 21.0, ..observed(Lane::Laststream, Ok((200, true)), Reason::Drained) }), 1);
-        assert_eq!(surprised(Observed { proxy_ended: 9.0, ..observed(Lane::Laststream, Ok((200, true)), Reason::Drained) }), 1);
-        assert_eq!(surprised(Observed { has_ended: false, ..observed(Lane::Nothing, Ok((503, true)), Reason::DrainTime) }), 1);
+        assert_eq!(
+            surprised(Observed {
+                executions: 2,
+                ..observed(Lane::Laststream, Ok((200, true)), Reason::Drained)
+            }),
+            1
+        );
+        assert_eq!(
+            surprised(Observed {
+                pod_gone: 21.0,
+                ..observed(Lane::Laststream, Ok((200, true)), Reason::Drained)
+            }),
+            1
+        );
+        assert_eq!(
+            surprised(Observed {
+                proxy_ended: 9.0,
+                ..observed(Lane::Laststream, Ok((200, true)), Reason::Drained)
+            }),
+            1
+        );
+        assert_eq!(
+            surprised(Observed {
+                has_ended: false,
+                ..observed(Lane::Nothing, Ok((503, true)), Reason::DrainTime)
+            }),
+            1
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Stops a container by Kubernetes' rules, as measured on a real kubelet: its hook runs within the grace period; then SIGTERM; what is
-//! left of the grace period, but a short time at least; then SIGKILL. Containers do not wait for each other.
+//! Stops a container by Kubernetes' rules, as measured on a real kubelet: its hook runs within the
+//! grace period; then SIGTERM; what is left of the grace period, but a short time at least; then
+//! SIGKILL. Containers do not wait for each other.
 
 use super::clock::Clock;
 use super::container::Container;
@@ -33,7 +34,13 @@ pub(super) fn stop(
             Ok(said) => (said, false),
             Err(waits_for) => (waits_for, true),
         };
-        record.note(Who::Hook, format!("{}: {words}", if cut { "is cut at the end of the grace period" } else { "ends" }));
+        record.note(
+            Who::Hook,
+            format!(
+                "{}: {words}",
+                if cut { "is cut at the end of the grace period" } else { "ends" }
+            ),
+        );
         record.span(Who::Hook, began, clock.now(), words, cut);
     }
     record.note(who, "SIGTERM");

@@ -1,4 +1,5 @@
-//! The ways of stopping a pod that are compared, and what is expected of each: what the write-ups tell.
+//! The ways of stopping a pod that are compared, and what is expected of each: what the write-ups
+//! tell.
 
 use serde::Serialize;
 
@@ -70,7 +71,14 @@ pub(super) struct Expected {
 
 impl Lane {
     /// Each of them, in the order in which they are shown.
-    pub const ALL: [Self; 6] = [Self::Nothing, Self::ExitOnZero, Self::Netstat, Self::NetstatFixed, Self::Retries, Self::Laststream];
+    pub const ALL: [Self; 6] = [
+        Self::Nothing,
+        Self::ExitOnZero,
+        Self::Netstat,
+        Self::NetstatFixed,
+        Self::Retries,
+        Self::Laststream,
+    ];
 
     /// Its name, of at most 12 characters.
     #[must_use]
@@ -89,12 +97,24 @@ impl Lane {
     #[must_use]
     pub fn about(self) -> &'static str {
         match self {
-            Self::Nothing => "Istio as it comes: no hook, the sidecar drains for a fixed time after SIGTERM",
-            Self::ExitOnZero => "EXIT_ON_ZERO_ACTIVE_CONNECTIONS: the sidecar stays until it has no connection",
-            Self::Netstat => "preStop: while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do sleep 1; done",
+            Self::Nothing => {
+                "Istio as it comes: no hook, the sidecar drains for a fixed time after SIGTERM"
+            }
+            Self::ExitOnZero => {
+                "EXIT_ON_ZERO_ACTIVE_CONNECTIONS: the sidecar stays until it has no connection"
+            }
+            Self::Netstat => {
+                "preStop: while [ $(netstat -plunt | grep tcp | grep -v envoy | wc -l) -ne 0 ]; do \
+                    sleep 1; done"
+            }
             Self::NetstatFixed => "preStop: the same with egrep -v 'envoy|pilot-agent'",
-            Self::Retries => "no hook; the gateway repeats broken requests on another pod (retryOn: reset)",
-            Self::Laststream => "laststream counts streams in the sidecar; preStop: pilot-agent wait --url …/prestop",
+            Self::Retries => {
+                "no hook; the gateway repeats broken requests on another pod (retryOn: reset)"
+            }
+            Self::Laststream => {
+                "laststream counts streams in the sidecar; preStop: pilot-agent wait --url \
+                    …/prestop"
+            }
         }
     }
 

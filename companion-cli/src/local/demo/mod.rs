@@ -1,9 +1,11 @@
-//! The write-ups' experiment on real Envoys: a request in flight, its pod deleted, once for each way of stopping a pod; and what the app
-//! sees as `x-forwarded-proto`.
+//! The write-ups' experiment on real Envoys: a request in flight, its pod deleted, once for each
+//! way of stopping a pod; and what the app sees as `x-forwarded-proto`.
 //!
-//! Real: the Envoys, every connection, the module, the times. Models of the rest, each in a file of its own: [`app`] answers as httpbin
-//! does, [`agent`] does at SIGTERM what Istio's pilot-agent does, [`kubelet`] stops containers by Kubernetes' rules. Outcomes are what
-//! the client got and when processes ended; [`judge`] compares them with what is expected, and only there is it written down.
+//! Real: the Envoys, every connection, the module, the times. Models of the rest, each in a file of
+//! its own: [`app`] answers as httpbin does, [`agent`] does at SIGTERM what Istio's pilot-agent
+//! does, [`kubelet`] stops containers by Kubernetes' rules. Outcomes are what the client got and
+//! when processes ended; [`judge`] compares them with what is expected, and only there is it
+//! written down.
 
 mod agent;
 mod app;
@@ -48,7 +50,8 @@ pub struct Settings {
     pub envoy: Envoy,
     /// The module.
     pub module: &'static [u8],
-    /// What goes before an Envoy's command, so that it ends when this process does; nothing where that cannot be had.
+    /// What goes before an Envoy's command, so that it ends when this process does; nothing where
+    /// that cannot be had.
     pub guard: Vec<OsString>,
     /// How long everything takes.
     pub times: Times,
@@ -74,9 +77,17 @@ pub struct Outcome {
 /// Runs everything. Returns when the last pod has gone.
 ///
 /// # Errors
-/// Something could not be set up, or it was interrupted. A lane that comes out differently is no error: see [`Outcome::surprises`].
-pub fn run(settings: &Settings, progress: &dyn Progress, watcher: &dyn Watcher) -> Result<Outcome, Error> {
-    let folder = tempfile::Builder::new().prefix("laststream-demo-").tempdir().map_err(|error| Error::Folder { error })?;
+/// Something could not be set up, or it was interrupted. A lane that comes out differently is no
+/// error: see [`Outcome::surprises`].
+pub fn run(
+    settings: &Settings,
+    progress: &dyn Progress,
+    watcher: &dyn Watcher,
+) -> Result<Outcome, Error> {
+    let folder = tempfile::Builder::new()
+        .prefix("laststream-demo-")
+        .tempdir()
+        .map_err(|error| Error::Folder { error })?;
     let starter = proxy::Starter::new(settings, folder.path().to_path_buf())?;
     progress.started(&format!("starting {ENVOYS} Envoys {}", settings.envoy.version));
     let stage = stage::Stage::set(&starter, settings)?;
@@ -85,12 +96,20 @@ pub fn run(settings: &Settings, progress: &dyn Progress, watcher: &dyn Watcher) 
     if lanes.len() < Lane::ALL.len() {
         return Err(Error::Broken);
     }
-    let mut surprises: Vec<String> = lanes.iter().flat_map(|lane| lane.surprises.iter().cloned()).collect();
+    let mut surprises: Vec<String> =
+        lanes.iter().flat_map(|lane| lane.surprises.iter().cloned()).collect();
     surprises.extend(forwarded_proto.surprises());
-    Ok(Outcome { envoy: settings.envoy.version.to_string(), times: settings.times, lanes, forwarded_proto, surprises })
+    Ok(Outcome {
+        envoy: settings.envoy.version.to_string(),
+        times: settings.times,
+        lanes,
+        forwarded_proto,
+        surprises,
+    })
 }
 
-/// A sidecar for each lane and one more for the second pod, the gateway, and the gateway of the second half.
+/// A sidecar for each lane and one more for the second pod, the gateway, and the gateway of the
+/// second half.
 const ENVOYS: usize = Lane::ALL.len() + 3;
 
 /// The folder that one Envoy works in.

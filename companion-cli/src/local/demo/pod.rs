@@ -33,17 +33,30 @@ pub(super) struct Ports {
 
 impl Pod {
     /// Starts everything; [`Pod::ready`] waits.
-    pub(super) fn start(lane: Lane, index: usize, starter: &Starter, times: &Times) -> Result<Self, Error> {
+    pub(super) fn start(
+        lane: Lane,
+        index: usize,
+        starter: &Starter,
+        times: &Times,
+    ) -> Result<Self, Error> {
         let app = App::start()?;
         let agent = Agent::start(lane.agent_exit(), times)?;
         let name = format!("{}-{index}", lane.key());
         let bootstrap = if lane == Lane::Laststream {
-            let mut bootstrap = bootstrap::rendered(&policy(times, app.port()), starter.module(), &starter.admin(&name))?;
+            let mut bootstrap = bootstrap::rendered(
+                &policy(times, app.port()),
+                starter.module(),
+                &starter.admin(&name),
+            )?;
             bootstrap::tell_agent(&mut bootstrap, agent.port())?;
             bootstrap
         } else {
             let listener = bootstrap::listener("main", "app", &Value::Null, &[]);
-            bootstrap::plain(&starter.admin(&name), vec![listener], vec![bootstrap::cluster("app", &[app.port()])])
+            bootstrap::plain(
+                &starter.admin(&name),
+                vec![listener],
+                vec![bootstrap::cluster("app", &[app.port()])],
+            )
         };
         let proxy = Arc::new(starter.start(&name, &bootstrap)?);
         agent.adopt(Arc::clone(&proxy));
@@ -52,12 +65,18 @@ impl Pod {
 
     pub(super) fn ready(&self, stop: &Clock) -> Result<Ports, Error> {
         self.proxy.ready(stop)?;
-        let gate = if self.lane == Lane::Laststream { Some(self.proxy.port("gate")?) } else { None };
+        let gate =
+            if self.lane == Lane::Laststream { Some(self.proxy.port("gate")?) } else { None };
         Ok(Ports { inbound: self.proxy.port("main")?, gate })
     }
 
     /// The stop hook of the proxy's container.
-    pub(super) fn hook<'a>(&'a self, ports: &Ports, times: &'a Times, clock: &'a Clock) -> Option<Hook<'a>> {
+    pub(super) fn hook<'a>(
+        &'a self,
+        ports: &Ports,
+        times: &'a Times,
+        clock: &'a Clock,
+    ) -> Option<Hook<'a>> {
         let kind = match self.lane {
             Lane::Netstat => Kind::Netstat { app: &self.app, agent: Some(&self.agent) },
             Lane::NetstatFixed => Kind::Netstat { app: &self.app, agent: None },
@@ -71,8 +90,16 @@ impl Pod {
 /// A caller in the mesh that keeps its connection: it was used, and is idle now.
 pub(super) fn idle_connection(port: u16) -> Result<Http, Error> {
     let caller = Http::new(Route::Direct, true);
-    let used = caller.ask(Method::GET, &format!("http://127.0.0.1:{port}/headers"), &[], Duration::from_secs(10));
-    used.map_err(|trouble| Error::Connection { what: "a first request to a sidecar", why: trouble.to_string() })?;
+    let used = caller.ask(
+        Method::GET,
+        &format!("http://127.0.0.1:{port}/headers"),
+        &[],
+        Duration::from_secs(10),
+    );
+    used.map_err(|trouble| Error::Connection {
+        what: "a first request to a sidecar",
+        why: trouble.to_string(),
+    })?;
     Ok(caller)
 }
 

@@ -1,4 +1,5 @@
-//! A real Envoy: started, asked through its admin interface, killed. It ends when this value does, and when this process does.
+//! A real Envoy: started, asked through its admin interface, killed. It ends when this value does,
+//! and when this process does.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -32,7 +33,8 @@ const ARGUMENTS: [&str; 9] = [
     "immediate",
     "--log-level",
     "warning",
-    "--disable-hot-restart", // no base id and no shared memory, so that any number of demos get on with each other
+    // no base id and no shared memory, so that any number of demos get on with each other
+    "--disable-hot-restart",
 ];
 
 /// Starts Envoys, each in a folder of its own.
@@ -50,7 +52,12 @@ impl Starter {
         }
         let module = folder.join("laststream.wasm");
         write(&module, settings.module)?;
-        Ok(Self { guard: settings.guard.clone(), binary: settings.envoy.binary.clone(), folder, module })
+        Ok(Self {
+            guard: settings.guard.clone(),
+            binary: settings.envoy.binary.clone(),
+            folder,
+            module,
+        })
     }
 
     /// The module, as a file that Envoys read.
@@ -58,7 +65,8 @@ impl Starter {
         &self.module
     }
 
-    /// Where an Envoy of this name has its admin interface. A socket in the file system: no port that another may have.
+    /// Where an Envoy of this name has its admin interface. A socket in the file system: no port
+    /// that another may have.
     pub(super) fn admin(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.admin"))
     }
@@ -68,11 +76,13 @@ impl Starter {
         let file = self.folder.join(format!("{name}.json"));
         write(&file, bootstrap.to_string().as_bytes())?;
         let log = self.folder.join(format!("{name}.log"));
-        let failed = |error: io::Error| Error::Start { name: name.to_owned(), why: error.to_string() };
+        let failed =
+            |error: io::Error| Error::Start { name: name.to_owned(), why: error.to_string() };
         let output = File::create(&log).map_err(failed)?;
         let mut arguments: Vec<OsString> = ARGUMENTS.map(OsString::from).into();
         arguments.extend(["-c".into(), file.into()]);
-        let process = Process::start(&self.guard, &self.binary, &arguments, None, &output).map_err(failed)?;
+        let process =
+            Process::start(&self.guard, &self.binary, &arguments, None, &output).map_err(failed)?;
         let admin = Admin::on_socket(self.admin(name));
         Ok(Proxy { name: name.to_owned(), admin, log: Log::new(log), process: Mutex::new(process) })
     }
@@ -113,7 +123,10 @@ impl Proxy {
 
     /// Where a listener listens.
     pub(super) fn port(&self, listener: &str) -> Result<u16, Error> {
-        let address = self.admin.listener(listener).ok_or_else(|| self.failed(&format!("it has no listener `{listener}`")))?;
+        let address = self
+            .admin
+            .listener(listener)
+            .ok_or_else(|| self.failed(&format!("it has no listener `{listener}`")))?;
         Ok(address.port())
     }
 
@@ -138,7 +151,8 @@ impl Proxy {
     }
 
     fn failed(&self, why: &str) -> Error {
-        let complaints: String = self.log.complaints(3).iter().map(|line| format!("\n  {line}")).collect();
+        let complaints: String =
+            self.log.complaints(3).iter().map(|line| format!("\n  {line}")).collect();
         Error::Start { name: self.name.clone(), why: format!("{why}{complaints}") }
     }
 }

@@ -1,4 +1,5 @@
-//! What happened in a lane, and when: noted by everybody who takes part, read by the judge, the view and the report.
+//! What happened in a lane, and when: noted by everybody who takes part, read by the judge, the
+//! view and the report.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -126,7 +127,14 @@ impl<'a> Record<'a> {
         }
     }
 
-    pub(super) fn span(&self, who: Who, from: Duration, to: Duration, what: impl Into<String>, cut: bool) {
+    pub(super) fn span(
+        &self,
+        who: Who,
+        from: Duration,
+        to: Duration,
+        what: impl Into<String>,
+        cut: bool,
+    ) {
         let span = Span { who, from: seconds(from), to: seconds(to), what: what.into(), cut };
         if let Ok(mut notes) = self.notes.lock() {
             notes.spans.push(span);

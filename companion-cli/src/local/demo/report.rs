@@ -1,4 +1,5 @@
-//! The report: one page of HTML that needs nothing else, with a timeline for each lane. No scripts, no network; light and dark.
+//! The report: one page of HTML that needs nothing else, with a timeline for each lane. No scripts,
+//! no network; light and dark.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -40,11 +41,13 @@ pub fn check_place(file: &Path) -> Result<(), Unwritten> {
 /// # Errors
 /// The file cannot be written; what was there before is still there.
 pub fn write(file: &Path, outcome: &Outcome) -> Result<(), Unwritten> {
-    write_at_once(&absolute(file)?, page(outcome).as_bytes()).map_err(|error| Unwritten { file: file.to_owned(), why: error.to_string() })
+    write_at_once(&absolute(file)?, page(outcome).as_bytes())
+        .map_err(|error| Unwritten { file: file.to_owned(), why: error.to_string() })
 }
 
 fn absolute(file: &Path) -> Result<PathBuf, Unwritten> {
-    std::path::absolute(file).map_err(|error| Unwritten { file: file.to_owned(), why: error.to_string() })
+    std::path::absolute(file)
+        .map_err(|error| Unwritten { file: file.to_owned(), why: error.to_string() })
 }
 
 /// The page.
@@ -52,14 +55,18 @@ fn absolute(file: &Path) -> Result<PathBuf, Unwritten> {
 pub fn page(outcome: &Outcome) -> String {
     let times = &outcome.times;
     let scale = Scale::of(outcome);
-    let [request, delete, grace] = [times.request, times.delete_after, times.grace_period].map(|time| time.as_secs_f64());
+    let [request, delete, grace] =
+        [times.request, times.delete_after, times.grace_period].map(|time| time.as_secs_f64());
     let shortened = if times.is_shortened() { " (all times are shortened alike)" } else { "" };
     let lost = outcome.lanes.iter().filter(|lane| lane.lost).count();
     let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>laststream demo</title>\n\
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+            content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" \
+         href=\"data:,\">\n<title>laststream demo</title>\n\
          <style>\n{STYLE}</style>\n<main>\n<h1>A request in flight, and its pod is deleted</h1>\n\
-         <p>The request takes {request} s, the pod is deleted after {delete} s and has a grace period of {grace} s{shortened}. \
+         <p>The request takes {request} s, the pod is deleted after {delete} s and has a grace \
+         period of {grace} s{shortened}. \
          Side by side on real Envoys ({}), {} ways of stopping it: {lost} lost the request.</p>\n",
         escape(&outcome.envoy),
         outcome.lanes.len()
@@ -77,12 +84,16 @@ pub fn page(outcome: &Outcome) -> String {
 }
 
 const KEY: &str = "<p class=\"key\"><span><i style=\"background:var(--request)\"></i>request</span>\
-    <span><i style=\"background:var(--cut)\"></i>lost or killed</span><span><i style=\"background:var(--app)\"></i>app at work</span>\
-    <span><i style=\"background:var(--hook)\"></i>stop hook</span><span><i style=\"background:var(--proxy)\"></i>proxy</span>\
+    <span><i style=\"background:var(--cut)\"></i>lost or killed</span><span><i \
+    style=\"background:var(--app)\"></i>app at work</span>\
+    <span><i style=\"background:var(--hook)\"></i>stop hook</span><span><i \
+    style=\"background:var(--proxy)\"></i>proxy</span>\
     <span><i class=\"mark\"></i>pod deleted; grace period over</span></p>\n";
 
-const FOOTER: &str = "<footer><p>Real: every Envoy, every connection, the module, the times. Models: the app, which answers as httpbin does; \
-    kubelet's rules; what Istio's agent does at SIGTERM; the load balancer, which is a connection from an address of its own. \
+const FOOTER: &str = "<footer><p>Real: every Envoy, every connection, the module, the times. \
+    Models: the app, which answers as httpbin does; \
+    kubelet's rules; what Istio's agent does at SIGTERM; the load balancer, which is a connection \
+    from an address of its own. \
     Each sidecar also has one idle keep-alive connection.</p></footer>\n</main>\n</html>\n";
 
 /// Seconds to the width of a timeline.
@@ -104,7 +115,10 @@ impl Scale {
 
     /// About five of them.
     fn ticks(self) -> impl Iterator<Item = f64> {
-        let step = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0].into_iter().find(|step| self.end / step < 6.0).unwrap_or(600.0);
+        let step = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0]
+            .into_iter()
+            .find(|step| self.end / step < 6.0)
+            .unwrap_or(600.0);
         (0..).map(move |index| f64::from(index) * step).take_while(move |at| *at <= self.end)
     }
 }
@@ -122,7 +136,8 @@ fn surprises(html: &mut String, surprises: &[String]) {
 
 fn summary(html: &mut String, lanes: &[LaneResult]) {
     html.push_str(
-        "<div class=\"table\"><table><thead><tr><th>stopped by<th>client got<th>request<th>work done<th>proxy ended</thead>\n<tbody>\n",
+        "<div class=\"table\"><table><thead><tr><th>stopped by<th>client got<th>request<th>work \
+            done<th>proxy ended</thead>\n<tbody>\n",
     );
     for lane in lanes {
         let (class, request) = verdict(lane);
@@ -155,16 +170,28 @@ fn card(html: &mut String, lane: &LaneResult, times: &Times, scale: Scale) {
     let (class, request) = verdict(lane);
     let _ = writeln!(
         html,
-        "<article>\n<header><h3>{}</h3><span class=\"badge {class}\">{}, {request}</span></header>\n<p class=\"about\">{}</p>\n<div class=\"timeline\">",
+        "<article>\n<header><h3>{}</h3><span class=\"badge {class}\">{}, \
+            {request}</span></header>\n<p class=\"about\">{}</p>\n<div class=\"timeline\">",
         lane.lane.name(),
         status(lane),
         escape(lane.about)
     );
-    for (who, name) in [(Who::Client, "request"), (Who::App, "app"), (Who::OtherApp, "2nd app"), (Who::Hook, "hook"), (Who::Proxy, "proxy")]
-    {
+    for (who, name) in [
+        (Who::Client, "request"),
+        (Who::App, "app"),
+        (Who::OtherApp, "2nd app"),
+        (Who::Hook, "hook"),
+        (Who::Proxy, "proxy"),
+    ] {
         let spans: Vec<&Span> = lane.spans.iter().filter(|span| span.who == who).collect();
         if !spans.is_empty() {
-            row(html, name, &spans, [lane.deleted, lane.deleted + times.grace_period.as_secs_f64()], scale);
+            row(
+                html,
+                name,
+                &spans,
+                [lane.deleted, lane.deleted + times.grace_period.as_secs_f64()],
+                scale,
+            );
         }
     }
     axis(html, scale);
@@ -182,7 +209,8 @@ fn row(html: &mut String, name: &str, spans: &[&Span], marks: [f64; 2], scale: S
         let left = scale.percent(span.from);
         let _ = write!(
             html,
-            "<div class=\"bar {}{}\" style=\"left:{left:.2}%;width:{:.2}%\" title=\"{:.1} s to {:.1} s: {}\"></div>",
+            "<div class=\"bar {}{}\" style=\"left:{left:.2}%;width:{:.2}%\" title=\"{:.1} s to \
+                {:.1} s: {}\"></div>",
             class(span.who),
             if span.cut { " cut" } else { "" },
             scale.percent(span.to) - left,
@@ -216,14 +244,21 @@ fn axis(html: &mut String, scale: Scale) {
 fn events(html: &mut String, events: &[Event]) {
     let _ = writeln!(html, "<details><summary>{} events</summary><ol>", events.len());
     for event in events {
-        let _ = writeln!(html, "<li><time>{:.2} s</time><span>{}: {}</span>", event.at, event.who, escape(&event.what));
+        let _ = writeln!(
+            html,
+            "<li><time>{:.2} s</time><span>{}: {}</span>",
+            event.at,
+            event.who,
+            escape(&event.what)
+        );
     }
     html.push_str("</ol></details>\n");
 }
 
 fn schemes(html: &mut String, rows: &[Row]) {
     html.push_str(
-        "<h2>What the app sees as <code>x-forwarded-proto</code></h2>\n<div class=\"table\"><table><thead><tr><th>request<th>nothing<th>Lua<th>laststream</thead>\n<tbody>\n",
+        "<h2>What the app sees as <code>x-forwarded-proto</code></h2>\n<div \
+            class=\"table\"><table><thead><tr><th>request<th>nothing<th>Lua<th>laststream</thead>\n<tbody>\n",
     );
     for row in rows {
         let _ = write!(html, "<tr><th>{}", escape(row.request));
@@ -238,7 +273,9 @@ fn schemes(html: &mut String, rows: &[Row]) {
 
 fn capital(text: &str) -> String {
     let mut characters = text.chars();
-    characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
+    characters
+        .next()
+        .map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }
 
 fn escape(text: &str) -> String {

@@ -1,7 +1,9 @@
-//! What the app sees as `x-forwarded-proto` behind a gateway: with nothing, with the write-ups' Lua, with laststream.
+//! What the app sees as `x-forwarded-proto` behind a gateway: with nothing, with the write-ups'
+//! Lua, with laststream.
 //!
-//! The load balancer is a connection from an address of its own, with the headers that an AWS Application Load Balancer writes; the
-//! stranger is one from another address. Both addresses are of the loopback interface.
+//! The load balancer is a connection from an address of its own, with the headers that an AWS
+//! Application Load Balancer writes; the stranger is one from another address. Both addresses are
+//! of the loopback interface.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -63,14 +65,22 @@ const KINDS: [Kind; 3] = [
         request: "http through the load balancer",
         truth: "http",
         from: BALANCER,
-        headers: &[("x-forwarded-for", "203.0.113.7"), ("x-forwarded-proto", "http"), ("x-forwarded-port", "80")],
+        headers: &[
+            ("x-forwarded-for", "203.0.113.7"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-port", "80"),
+        ],
         expected: ["http", "https", "http"],
     },
     Kind {
         request: "https through the load balancer",
         truth: "https",
         from: BALANCER,
-        headers: &[("x-forwarded-for", "203.0.113.7"), ("x-forwarded-proto", "https"), ("x-forwarded-port", "443")],
+        headers: &[
+            ("x-forwarded-for", "203.0.113.7"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-port", "443"),
+        ],
         expected: ["http", "https", "https"],
     },
     Kind {
@@ -90,7 +100,10 @@ impl Scheme {
         for (row, kind) in self.rows.iter().zip(&KINDS) {
             for ((name, seen), expected) in row.columns().into_iter().zip(kind.expected) {
                 if seen != expected {
-                    surprises.push(format!("{}, with {name}: the app was to see `{expected}`, and saw `{seen}`", row.request));
+                    surprises.push(format!(
+                        "{}, with {name}: the app was to see `{expected}`, and saw `{seen}`",
+                        row.request
+                    ));
                 }
             }
         }
@@ -127,8 +140,16 @@ impl SchemeStage {
             },
         });
         let listeners = "/static_resources/listeners";
-        bootstrap::add(&mut config, listeners, bootstrap::listener("nothing", "app", &Value::Null, &[]));
-        bootstrap::add(&mut config, listeners, bootstrap::listener("lua", "app", &Value::Null, &[lua]));
+        bootstrap::add(
+            &mut config,
+            listeners,
+            bootstrap::listener("nothing", "app", &Value::Null, &[]),
+        );
+        bootstrap::add(
+            &mut config,
+            listeners,
+            bootstrap::listener("lua", "app", &Value::Null, &[lua]),
+        );
         Ok(Self { proxy: starter.start("scheme", &config)?, _app: app, ports: [0; 3] })
     }
 
@@ -142,7 +163,9 @@ impl SchemeStage {
 
     pub(super) fn play(&self) -> Result<Scheme, Error> {
         let row = |kind: &Kind| {
-            let seen = |port: u16| seen(kind.from, port, kind.headers).map_err(|trouble| failed(kind.from, &trouble));
+            let seen = |port: u16| {
+                seen(kind.from, port, kind.headers).map_err(|trouble| failed(kind.from, &trouble))
+            };
             let [nothing, lua, laststream] = self.ports;
             let (nothing, lua, laststream) = (seen(nothing)?, seen(lua)?, seen(laststream)?);
             Ok(Row { request: kind.request, truth: kind.truth, nothing, lua, laststream })
@@ -153,10 +176,15 @@ impl SchemeStage {
 
 fn failed(from: Ipv4Addr, trouble: &Trouble) -> Error {
     let hint = match trouble {
-        Trouble::Unreachable(_) => format!("; macOS must be told of the address: sudo ifconfig lo0 alias {from}"),
+        Trouble::Unreachable(_) => {
+            format!("; macOS must be told of the address: sudo ifconfig lo0 alias {from}")
+        }
         _ => String::new(),
     };
-    Error::Connection { what: "a request from a loopback address of its own", why: format!("{trouble}{hint}") }
+    Error::Connection {
+        what: "a request from a loopback address of its own",
+        why: format!("{trouble}{hint}"),
+    }
 }
 
 /// The policy of the third column.
@@ -170,9 +198,12 @@ fn policy(app: u16) -> Value {
 
 /// What the app says that it got.
 fn seen(from: Ipv4Addr, port: u16, headers: &[(&'static str, &str)]) -> Result<String, Trouble> {
-    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let headers: Vec<_> =
+        headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
     let http = Http::new(Route::From(from.into()), false);
-    let response = http.ask(Method::GET, &format!("http://127.0.0.1:{port}/headers"), &headers, WAIT)?;
-    let json: Value = serde_json::from_str(&response.body).map_err(|error| Trouble::Other(error.to_string()))?;
+    let response =
+        http.ask(Method::GET, &format!("http://127.0.0.1:{port}/headers"), &headers, WAIT)?;
+    let json: Value =
+        serde_json::from_str(&response.body).map_err(|error| Trouble::Other(error.to_string()))?;
     Ok(json["headers"]["x-forwarded-proto"].as_str().unwrap_or("none").to_owned())
 }

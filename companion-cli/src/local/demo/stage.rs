@@ -40,27 +40,37 @@ impl Stage {
     pub(super) fn set(starter: &Starter, settings: &Settings) -> Result<Self, Error> {
         let stop = Clock::start(Duration::MAX, settings.stop.clone());
         let pods = |lane: Lane| (0..lane.pods()).map(move |index| (lane, index));
-        let started =
-            Lane::ALL.into_iter().flat_map(pods).map(|(lane, index)| Ok((lane, Pod::start(lane, index, starter, &settings.times)?)));
+        let started = Lane::ALL
+            .into_iter()
+            .flat_map(pods)
+            .map(|(lane, index)| Ok((lane, Pod::start(lane, index, starter, &settings.times)?)));
         let started: Vec<(Lane, Pod)> = started.collect::<Result<_, Error>>()?;
         let scheme = SchemeStage::start(starter)?;
-        let mut all: Vec<(Lane, Vec<(Pod, Ports)>)> = Lane::ALL.into_iter().map(|lane| (lane, Vec::new())).collect();
+        let mut all: Vec<(Lane, Vec<(Pod, Ports)>)> =
+            Lane::ALL.into_iter().map(|lane| (lane, Vec::new())).collect();
         for (lane, pod) in started {
             let ports = pod.ready(&stop)?;
             if let Some((_, pods)) = all.iter_mut().find(|(other, _)| *other == lane) {
                 pods.push((pod, ports));
             }
         }
-        let inbound: Vec<(Lane, Vec<u16>)> =
-            all.iter().map(|(lane, pods)| (*lane, pods.iter().map(|(_, ports)| ports.inbound).collect())).collect();
+        let inbound: Vec<(Lane, Vec<u16>)> = all
+            .iter()
+            .map(|(lane, pods)| (*lane, pods.iter().map(|(_, ports)| ports.inbound).collect()))
+            .collect();
         let gateway = gateway::start(starter, &inbound)?;
         let scheme = scheme.ready(&stop)?.play()?;
         gateway.ready(&stop)?;
         let set = |(lane, pods): (Lane, Vec<(Pod, Ports)>)| {
-            let idle: Result<Vec<_>, Error> = pods.iter().map(|(_, ports)| idle_connection(ports.inbound)).collect();
+            let idle: Result<Vec<_>, Error> =
+                pods.iter().map(|(_, ports)| idle_connection(ports.inbound)).collect();
             Ok(Set { lane, pods, gateway: gateway.port(lane.key())?, _idle: idle? })
         };
-        Ok(Self { lanes: all.into_iter().map(set).collect::<Result<_, Error>>()?, scheme, _gateway: gateway })
+        Ok(Self {
+            lanes: all.into_iter().map(set).collect::<Result<_, Error>>()?,
+            scheme,
+            _gateway: gateway,
+        })
     }
 
     /// What was seen of the scheme while nothing else went on.
@@ -68,12 +78,20 @@ impl Stage {
         &self.scheme
     }
 
-    pub(super) fn play(&self, settings: &Settings, watcher: &dyn Watcher) -> Result<Vec<LaneResult>, Error> {
+    pub(super) fn play(
+        &self,
+        settings: &Settings,
+        watcher: &dyn Watcher,
+    ) -> Result<Vec<LaneResult>, Error> {
         let times = &settings.times;
         let clock = Clock::start(times.patience(), settings.stop.clone());
         watcher.began();
         let lanes = thread::scope(|scope| {
-            let lanes: Vec<_> = self.lanes.iter().map(|set| scope.spawn(|| set.play(times, &clock, watcher))).collect();
+            let lanes: Vec<_> = self
+                .lanes
+                .iter()
+                .map(|set| scope.spawn(|| set.play(times, &clock, watcher)))
+                .collect();
             lanes.into_iter().filter_map(|lane| lane.join().ok()).collect::<Vec<_>>()
         });
         if settings.stop.load(Ordering::Relaxed) {
@@ -91,11 +109,16 @@ impl Set {
             let client = scope.spawn(|| self.request(times, clock, &record));
             scope.spawn(|| self.watch_apps(clock, &record));
             clock.pause_until(times.delete_after);
-            // On a busy machine the request may not be there yet; without it there is nothing to lose.
-            clock.until(|| self.pods.iter().any(|(pod, _)| pod.app.in_flight() > 0) || client.is_finished());
+            // On a busy machine the request may not be there yet; without it there is nothing to
+            // lose.
+            clock.until(|| {
+                self.pods.iter().any(|(pod, _)| pod.app.in_flight() > 0) || client.is_finished()
+            });
             let deletion = self.delete(times, clock, &record);
-            let (answer, answered) = client.join().unwrap_or_else(|_| (Err("the client broke".to_owned()), clock.now()));
-            self.pods.iter().for_each(|(pod, _)| pod.app.terminate()); // the second pod's, which nobody deletes
+            let (answer, answered) =
+                client.join().unwrap_or_else(|_| (Err("the client broke".to_owned()), clock.now()));
+            // the second pod's, which nobody deletes
+            self.pods.iter().for_each(|(pod, _)| pod.app.terminate());
             (answer, answered, deletion)
         });
         let pod = self.pods.get(deletion.pod).map(|(pod, _)| pod);
@@ -118,10 +141,16 @@ impl Set {
     }
 
     /// The client: one request through the gateway.
-    fn request(&self, times: &Times, clock: &Clock, record: &Record<'_>) -> (Result<Response, String>, Duration) {
+    fn request(
+        &self,
+        times: &Times,
+        clock: &Clock,
+        record: &Record<'_>,
+    ) -> (Result<Response, String>, Duration) {
         record.note(Who::Client, format!("GET /delay/{}", times.request.as_secs_f64()));
         let from = clock.now();
-        let url = format!("http://127.0.0.1:{}/delay/{}", self.gateway, times.request.as_secs_f64());
+        let url =
+            format!("http://127.0.0.1:{}/delay/{}", self.gateway, times.request.as_secs_f64());
         let answer = ask(url, times.patience(), clock);
         let at = clock.now();
         let words = match &answer {
@@ -134,7 +163,8 @@ impl Set {
         (answer, at)
     }
 
-    /// When which app worked: for the timeline only. The one that begins first is in the pod that is deleted.
+    /// When which app worked: for the timeline only. The one that begins first is in the pod that
+    /// is deleted.
     fn watch_apps(&self, clock: &Clock, record: &Record<'_>) {
         let first = AtomicBool::new(true);
         thread::scope(|scope| {
@@ -145,7 +175,8 @@ impl Set {
                         return;
                     }
                     let from = clock.now();
-                    let who = if first.swap(false, Ordering::SeqCst) { Who::App } else { Who::OtherApp };
+                    let who =
+                        if first.swap(false, Ordering::SeqCst) { Who::App } else { Who::OtherApp };
                     clock.until(|| pod.app.in_flight() == 0);
                     record.span(who, from, clock.now(), "works on the request", false);
                 });
@@ -155,8 +186,14 @@ impl Set {
 
     /// Deletes the pod that has the request, and waits until it has gone.
     fn delete(&self, times: &Times, clock: &Clock, record: &Record<'_>) -> Deletion {
-        let index = self.pods.iter().position(|(pod, _)| pod.app.in_flight() > 0).unwrap_or_default();
-        let mut deletion = Deletion { pod: index, at: clock.now(), proxy_ended: Duration::ZERO, pod_gone: Duration::ZERO };
+        let index =
+            self.pods.iter().position(|(pod, _)| pod.app.in_flight() > 0).unwrap_or_default();
+        let mut deletion = Deletion {
+            pod: index,
+            at: clock.now(),
+            proxy_ended: Duration::ZERO,
+            pod_gone: Duration::ZERO,
+        };
         let Some((pod, ports)) = self.pods.get(index) else { return deletion };
         record.mark(Who::Kubelet, "the pod is deleted", Mark::Deleted);
         let hook = pod.hook(ports, times, clock);
@@ -177,7 +214,8 @@ impl Set {
     }
 }
 
-/// Asks in a thread of its own, because nothing ends a request that is under way: when the demo is over, it is left alone.
+/// Asks in a thread of its own, because nothing ends a request that is under way: when the demo is
+/// over, it is left alone.
 fn ask(url: String, patience: Duration, clock: &Clock) -> Result<Response, String> {
     let (sender, answer) = channel();
     thread::spawn(move || sender.send(Http::default().ask(Method::GET, &url, &[], patience)));
@@ -192,7 +230,9 @@ fn ask(url: String, patience: Duration, clock: &Clock) -> Result<Response, Strin
 
 /// Whether it is the app's own answer, to its end.
 fn is_whole(response: &Response) -> bool {
-    response.status == 200 && serde_json::from_str::<serde_json::Value>(&response.body).is_ok_and(|json| json["delay"].is_number())
+    response.status == 200
+        && serde_json::from_str::<serde_json::Value>(&response.body)
+            .is_ok_and(|json| json["delay"].is_number())
 }
 
 /// How a pod went.

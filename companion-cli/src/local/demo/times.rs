@@ -34,8 +34,9 @@ pub struct Times {
 }
 
 impl Times {
-    /// A request of 10 s and what `laststream render` would give its pod: a grace period of 20 s, with 5 s for Istio's agent and 2 s for
-    /// kubelet in it. Kubernetes' own 30 s would only make the demo longer.
+    /// A request of 10 s and what `laststream render` would give its pod: a grace period of 20 s,
+    /// with 5 s for Istio's agent and 2 s for kubelet in it. Kubernetes' own 30 s would only make
+    /// the demo longer.
     #[must_use]
     pub fn usual() -> Self {
         Self::scaled(1000)

@@ -1,4 +1,5 @@
-//! What a person sees of a demo in a terminal: lines that change while it runs, or one line for each event; then a table.
+//! What a person sees of a demo in a terminal: lines that change while it runs, or one line for
+//! each event; then a table.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -41,7 +42,12 @@ impl View {
     #[must_use]
     pub fn new(times: Times) -> Self {
         let horizon = (times.grace_ends() + times.kubelet).as_secs_f64();
-        Self { horizon, began: None, lanes: Lane::ALL.into_iter().map(|lane| (lane, State::default())).collect(), drawn: false }
+        Self {
+            horizon,
+            began: None,
+            lanes: Lane::ALL.into_iter().map(|lane| (lane, State::default())).collect(),
+            drawn: false,
+        }
     }
 
     /// The requests go out now.
@@ -51,7 +57,9 @@ impl View {
 
     /// Something happened.
     pub fn happened(&mut self, lane: Lane, event: Event) {
-        let Some((_, state)) = self.lanes.iter_mut().find(|(other, _)| *other == lane) else { return };
+        let Some((_, state)) = self.lanes.iter_mut().find(|(other, _)| *other == lane) else {
+            return;
+        };
         match event.mark {
             Some(Mark::Answered) => state.answered = Some(event.at),
             Some(Mark::Lost) => (state.answered, state.lost) = (Some(event.at), true),
@@ -68,8 +76,14 @@ impl View {
         let now = began.elapsed().as_secs_f64();
         let back = if self.drawn { format!("\u{1b}[{}A", self.lanes.len()) } else { String::new() };
         self.drawn = true;
-        let lines = self.lanes.iter().map(|(lane, state)| format!("\u{1b}[2K{}", self.line(*lane, state, now)));
-        lines.enumerate().map(|(index, line)| if index == 0 { format!("{back}{line}") } else { line }).collect()
+        let lines = self
+            .lanes
+            .iter()
+            .map(|(lane, state)| format!("\u{1b}[2K{}", self.line(*lane, state, now)));
+        lines
+            .enumerate()
+            .map(|(index, line)| if index == 0 { format!("{back}{line}") } else { line })
+            .collect()
     }
 
     fn line(&self, lane: Lane, state: &State, now: f64) -> String {
@@ -83,13 +97,20 @@ impl View {
         } else {
             GREEN
         };
-        let bar = format!("{colour}{}{PLAIN}{DIM}{}{PLAIN}{}", "━".repeat(request), "─".repeat(end - request), " ".repeat(BAR - end));
+        let bar = format!(
+            "{colour}{}{PLAIN}{DIM}{}{PLAIN}{}",
+            "━".repeat(request),
+            "─".repeat(end - request),
+            " ".repeat(BAR - end)
+        );
         let (colour, verdict) = match (state.answered, state.lost) {
             (Some(at), true) => (RED, format!("lost at {at:.1} s; ")),
             (Some(at), false) => (GREEN, format!("answered at {at:.1} s; ")),
             (None, _) => (PLAIN, format!("{now:.0} s; ")),
         };
-        let says = state.proxy_ended.map_or_else(|| state.says.clone(), |at| format!("proxy ended at {at:.1} s"));
+        let says = state
+            .proxy_ended
+            .map_or_else(|| state.says.clone(), |at| format!("proxy ended at {at:.1} s"));
         let room = WIDTH - (NAME + BAR + 2) - verdict.chars().count().min(WIDTH / 2);
         let says: String = says.chars().take(room).collect();
         format!("{:<NAME$} {bar} {colour}{verdict}{PLAIN}{says}", lane.name())
@@ -107,14 +128,19 @@ pub fn plain_line(lane: Lane, event: &Event) -> String {
 pub fn table(outcome: &Outcome) -> String {
     let times = &outcome.times;
     let mut text = format!(
-        "\n{BOLD}A request of {} s, its pod deleted after {} s, grace period {} s{}; Envoy {}{PLAIN}\n\n",
+        "\n{BOLD}A request of {} s, its pod deleted after {} s, grace period {} s{}; Envoy \
+            {}{PLAIN}\n\n",
         times.request.as_secs_f64(),
         times.delete_after.as_secs_f64(),
         times.grace_period.as_secs_f64(),
         if times.is_shortened() { " (all times shortened alike)" } else { "" },
         outcome.envoy
     );
-    let _ = writeln!(text, "{DIM}{:<NAME$} client got       request    work   proxy ended  why{PLAIN}", "stopped by");
+    let _ = writeln!(
+        text,
+        "{DIM}{:<NAME$} client got       request    work   proxy ended  why{PLAIN}",
+        "stopped by"
+    );
     for lane in &outcome.lanes {
         text.push_str(&lane_line(lane));
     }
@@ -132,7 +158,11 @@ fn lane_line(lane: &LaneResult) -> String {
     let work = times_in_words(lane.executions);
     let got = format!("{got} at {:.1} s", lane.answered);
     let ended = format!("{:.1} s", lane.proxy_ended);
-    format!("{:<NAME$} {got:<16} {colour}{request:<9}{PLAIN}  {work:<6} {ended:>11}  {}\n", lane.lane.name(), lane.why)
+    format!(
+        "{:<NAME$} {got:<16} {colour}{request:<9}{PLAIN}  {work:<6} {ended:>11}  {}\n",
+        lane.lane.name(),
+        lane.why
+    )
 }
 
 fn scheme_line(row: &Row) -> String {
@@ -140,7 +170,13 @@ fn scheme_line(row: &Row) -> String {
         let colour = if seen == row.truth { GREEN } else { RED };
         format!("{colour}{seen:<width$}{PLAIN}")
     };
-    format!("{:<38} {}  {}  {}\n", row.request, cell(&row.nothing, 7), cell(&row.lua, 5), cell(&row.laststream, 0))
+    format!(
+        "{:<38} {}  {}  {}\n",
+        row.request,
+        cell(&row.nothing, 7),
+        cell(&row.lua, 5),
+        cell(&row.laststream, 0)
+    )
 }
 
 #[cfg(test)]
@@ -157,7 +193,9 @@ mod tests {
             let event = Event { at: 23.04, who: Who::Proxy, what: "ends: ".repeat(40), mark };
             view.happened(Lane::NetstatFixed, event);
             for line in view.frame() {
-                let plain = line.split('\u{1b}').map(|part| part.split_once(['m', 'K', 'A']).map_or(part, |(_, text)| text));
+                let plain = line
+                    .split('\u{1b}')
+                    .map(|part| part.split_once(['m', 'K', 'A']).map_or(part, |(_, text)| text));
                 let columns = plain.map(|part| part.chars().count()).sum::<usize>();
                 assert!(columns <= WIDTH, "{columns}: {line:?}");
             }

@@ -8,8 +8,9 @@
 //! | `part-*` | unfinished work; whoever holds the lock next removes it |
 //! | `without-v8-*` | names what a source gave for this version, when that had no V8: no second download to see the same |
 //!
-//! A file gets its name by renaming, after its bytes are on the disk, so a killed process leaves none that looks finished. What happens
-//! to the file later is noticed too: its size and time must be as recorded, else its checksum is compared again.
+//! A file gets its name by renaming, after its bytes are on the disk, so a killed process leaves
+//! none that looks finished. What happens to the file later is noticed too: its size and time must
+//! be as recorded, else its checksum is compared again.
 
 use super::files::{self, Fingerprint};
 use super::{Origin, Places, Problem, Version};
@@ -39,14 +40,19 @@ struct Record {
 
 /// The right to write in a slot.
 pub(crate) struct Lock {
-    /// `None` where the file system has no locks; then two processes may fetch the same, and the renaming still keeps both right.
+    /// `None` where the file system has no locks; then two processes may fetch the same, and the
+    /// renaming still keeps both right.
     held: Option<File>,
 }
 
 impl Slot {
     pub(crate) fn new(places: &Places, version: Version) -> Result<Self, Problem> {
         let cache = places.cache.as_ref().ok_or(Problem::NoCacheFolder)?;
-        Ok(Self { folder: cache.join("envoy").join(version.to_string()), platform: places.platform.to_string(), version })
+        Ok(Self {
+            folder: cache.join("envoy").join(version.to_string()),
+            platform: places.platform.to_string(),
+            version,
+        })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -69,11 +75,17 @@ impl Slot {
             result => result.map_err(Problem::files("read", &binary))?,
         };
         let damaged = |why: String| Err(Problem::Damaged(why));
-        let Some(record) = fs::read(self.record()).ok().and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok()) else {
+        let Some(record) = fs::read(self.record())
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok())
+        else {
             return damaged(format!("there is no `{}` with it", self.record().display()));
         };
         if record.platform != self.platform {
-            return damaged(format!("it is for {}, this machine is {}", record.platform, self.platform));
+            return damaged(format!(
+                "it is for {}, this machine is {}",
+                record.platform, self.platform
+            ));
         }
         if now.size != record.fingerprint.size {
             return damaged(format!("{} bytes instead of {}", now.size, record.fingerprint.size));
@@ -83,9 +95,14 @@ impl Slot {
             if sha256 != record.sha256 {
                 return damaged(format!("SHA-256 `{sha256}` instead of `{}`", record.sha256));
             }
-            // A copied cache: right bytes, other time. Not to hash each time is worth a try, no more.
-            let _ =
-                self.write_record(&Record { fingerprint: now, sha256: record.sha256.clone(), platform: record.platform.clone(), ..record });
+            // A copied cache: right bytes, other time. Not to hash each time is worth a try, no
+            // more.
+            let _ = self.write_record(&Record {
+                fingerprint: now,
+                sha256: record.sha256.clone(),
+                platform: record.platform.clone(),
+                ..record
+            });
         }
         if !files::is_executable(&binary) {
             return damaged("it is not executable".to_owned());
@@ -95,18 +112,29 @@ impl Slot {
 
     /// Waits until no other process fetches this version, and removes what dead ones left.
     pub(crate) fn lock(&self, progress: &dyn Progress) -> Result<Lock, Problem> {
-        fs::create_dir_all(&self.folder).map_err(Problem::files("make the folder", &self.folder))?;
+        fs::create_dir_all(&self.folder)
+            .map_err(Problem::files("make the folder", &self.folder))?;
         let path = self.folder.join("lock");
         let failed = || Problem::files("lock", &path);
-        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed())?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(failed())?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                progress.started(&format!("waiting for another process that fetches Envoy {}", self.version));
+                progress.started(&format!(
+                    "waiting for another process that fetches Envoy {}",
+                    self.version
+                ));
                 file.lock().map_err(failed())?;
                 progress.finished("the other process is done");
             }
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(Lock { held: None }),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                return Ok(Lock { held: None });
+            }
             Err(TryLockError::Error(error)) => return Err(failed()(error)),
         }
         self.sweep();
@@ -125,18 +153,32 @@ impl Slot {
 
     /// A folder for unfinished work; it goes when the value does.
     pub(crate) fn workplace(&self, _lock: &Lock) -> Result<TempDir, Problem> {
-        tempfile::Builder::new().prefix(files::PART).tempdir_in(&self.folder).map_err(Problem::files("write in", &self.folder))
+        tempfile::Builder::new()
+            .prefix(files::PART)
+            .tempdir_in(&self.folder)
+            .map_err(Problem::files("write in", &self.folder))
     }
 
     /// Gives a finished and checked file its name.
-    pub(crate) fn place(&self, finished: &Path, sha256: String, origin: Origin, _lock: &Lock) -> Result<PathBuf, Problem> {
+    pub(crate) fn place(
+        &self,
+        finished: &Path,
+        sha256: String,
+        origin: Origin,
+        _lock: &Lock,
+    ) -> Result<PathBuf, Problem> {
         let binary = self.binary();
         let placed = || -> io::Result<()> {
             files::make_program(finished)?;
             let fingerprint = Fingerprint::of(finished)?;
             fs::rename(finished, &binary)?;
             // In between, the old record does not fit the new file, which is then fetched again.
-            self.write_record(&Record { sha256, fingerprint, origin, platform: self.platform.clone() })?;
+            self.write_record(&Record {
+                sha256,
+                fingerprint,
+                origin,
+                platform: self.platform.clone(),
+            })?;
             File::open(&self.folder)?.sync_all()
         };
         placed().map_err(Problem::files("place", &binary))?;
@@ -203,7 +245,8 @@ mod tests {
         let work = slot.workplace(&lock).unwrap();
         let finished = work.path().join("envoy");
         fs::write(&finished, "good").unwrap();
-        slot.place(&finished, Digest::of(b"good").hex().to_owned(), Origin::Release, &lock).unwrap();
+        slot.place(&finished, Digest::of(b"good").hex().to_owned(), Origin::Release, &lock)
+            .unwrap();
         Fixture { _home: home, slot }
     }
 
@@ -217,8 +260,12 @@ mod tests {
     #[test]
     fn what_was_placed_is_found_and_nothing_else_is_left() {
         let Fixture { _home, slot } = fixture();
-        assert_eq!(slot.look().unwrap(), (slot.binary(), Origin::Release, Digest::of(b"good").hex().to_owned()));
-        let mut names: Vec<_> = fs::read_dir(slot.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(
+            slot.look().unwrap(),
+            (slot.binary(), Origin::Release, Digest::of(b"good").hex().to_owned())
+        );
+        let mut names: Vec<_> =
+            fs::read_dir(slot.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["envoy", "envoy.json", "lock"]);
     }
@@ -233,11 +280,17 @@ mod tests {
     #[test]
     fn other_bytes_are_noticed_and_another_time_alone_is_not_damage() {
         let Fixture { _home, slot } = fixture();
-        let set_time = |time| File::options().write(true).open(slot.binary()).unwrap().set_modified(time).unwrap();
+        let set_time = |time| {
+            File::options().write(true).open(slot.binary()).unwrap().set_modified(time).unwrap()
+        };
         set_time(std::time::UNIX_EPOCH);
         assert!(slot.look().is_ok());
         let record: Record = serde_json::from_slice(&fs::read(slot.record()).unwrap()).unwrap();
-        assert_eq!(record.fingerprint, Fingerprint::of(&slot.binary()).unwrap(), "the new time is recorded");
+        assert_eq!(
+            record.fingerprint,
+            Fingerprint::of(&slot.binary()).unwrap(),
+            "the new time is recorded"
+        );
         fs::write(slot.binary(), "evil").unwrap();
         assert!(damage(&slot).contains("SHA-256"));
     }
@@ -245,7 +298,11 @@ mod tests {
     #[test]
     fn a_binary_without_its_record_or_for_another_machine_is_not_used() {
         let Fixture { _home, slot } = fixture();
-        let elsewhere = Slot { folder: slot.folder.clone(), platform: "linux/other".into(), version: slot.version };
+        let elsewhere = Slot {
+            folder: slot.folder.clone(),
+            platform: "linux/other".into(),
+            version: slot.version,
+        };
         assert!(damage(&elsewhere).contains("linux/other"));
         fs::write(slot.record(), "{").unwrap();
         assert!(damage(&slot).contains("envoy.json"));
@@ -259,7 +316,9 @@ mod tests {
         fs::create_dir_all(slot.folder().join("part-abc/deep")).unwrap();
         fs::write(slot.folder().join("part-file"), "half").unwrap();
         drop(slot.lock(&Silent).unwrap());
-        assert!(!slot.folder().join("part-abc").exists() && !slot.folder().join("part-file").exists());
+        assert!(
+            !slot.folder().join("part-abc").exists() && !slot.folder().join("part-file").exists()
+        );
         assert!(slot.look().is_ok());
     }
 
@@ -267,6 +326,9 @@ mod tests {
     fn a_build_without_v8_is_remembered_for_its_source() {
         let Fixture { _home, slot } = fixture();
         slot.remember_without_v8(Origin::PyPi, "a.whl", &slot.lock(&Silent).unwrap());
-        assert_eq!((slot.without_v8(Origin::PyPi).as_deref(), slot.without_v8(Origin::Release)), (Some("a.whl"), None));
+        assert_eq!(
+            (slot.without_v8(Origin::PyPi).as_deref(), slot.without_v8(Origin::Release)),
+            (Some("a.whl"), None)
+        );
     }
 }

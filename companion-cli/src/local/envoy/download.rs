@@ -1,4 +1,5 @@
-//! Gets files over HTTP: with short time-outs for connecting, one for silence, a limit on the size, and further tries where they can help.
+//! Gets files over HTTP: with short time-outs for connecting, one for silence, a limit on the size,
+//! and further tries where they can help.
 
 use super::Places;
 use super::files::HashingFile;
@@ -40,10 +41,13 @@ pub enum DownloadError {
 }
 
 impl Passing for DownloadError {
-    /// What is unreachable is not tried again: there is another source, and three time-outs are too long to wait for; what stalled has
-    /// cost enough.
+    /// What is unreachable is not tried again: there is another source, and three time-outs are too
+    /// long to wait for; what stalled has cost enough.
     fn is_passing(&self) -> bool {
-        matches!(self, Self::Http(HttpError::Interrupted(_)) | Self::Status(408 | 429 | 500 | 502 | 503 | 504))
+        matches!(
+            self,
+            Self::Http(HttpError::Interrupted(_)) | Self::Status(408 | 429 | 500 | 502 | 503 | 504)
+        )
     }
 }
 
@@ -52,7 +56,9 @@ impl From<Lost> for DownloadError {
         match lost {
             Lost::Http { error, .. } => Self::Http(error),
             Lost::Refused { to, why, .. } => Self::Redirect { to, why: why.to_string() },
-            Lost::Nonsense { url, problem } => Self::Redirect { to: url.to_string(), why: problem.to_owned() },
+            Lost::Nonsense { url, problem } => {
+                Self::Redirect { to: url.to_string(), why: problem.to_owned() }
+            }
         }
     }
 }
@@ -70,13 +76,23 @@ impl<'a> Client<'a> {
             trust: Trust::default(),
             route: http::Route::with_proxy(places.proxy_from_env),
             keeps_connections: true,
-            limits: http::Limits { connect: limits.connect, silence: limits.stall, request: limits.download },
+            limits: http::Limits {
+                connect: limits.connect,
+                silence: limits.stall,
+                request: limits.download,
+            },
         });
         Self { http, limits }
     }
 
-    /// A file; the result is its SHA-256 in hexadecimal. A user and a password in the address are shown to that host alone.
-    pub(crate) fn file(&self, url: &str, to: &Path, progress: &dyn Progress) -> Result<String, DownloadError> {
+    /// A file; the result is its SHA-256 in hexadecimal. A user and a password in the address are
+    /// shown to that host alone.
+    pub(crate) fn file(
+        &self,
+        url: &str,
+        to: &Path,
+        progress: &dyn Progress,
+    ) -> Result<String, DownloadError> {
         let (url, login) = Url::parse_with_login(url).ok_or(DownloadError::NoAddress)?;
         let Limits { retries, pause, .. } = *self.limits;
         let policy = Policy { further: retries, pause, longest_pause: Duration::from_secs(60) };
@@ -85,7 +101,8 @@ impl<'a> Client<'a> {
     }
 
     fn get(&self, url: &Url, login: Option<&Secret>) -> Result<Response, DownloadError> {
-        let request = Request { method: Method::GET, url, headers: &[], authorization: login, body: None };
+        let request =
+            Request { method: Method::GET, url, headers: &[], authorization: login, body: None };
         let response = follow(&self.http, &request, &url.origin, true)?;
         match response.status {
             200..300 => Ok(response),
@@ -93,7 +110,12 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn write(&self, mut response: Response, to: &Path, progress: &dyn Progress) -> Result<String, DownloadError> {
+    fn write(
+        &self,
+        mut response: Response,
+        to: &Path,
+        progress: &dyn Progress,
+    ) -> Result<String, DownloadError> {
         let (most, total) = (self.limits.size, response.length());
         let mut file = HashingFile::create(to).map_err(DownloadError::Write)?;
         let mut buffer = vec![0; 256 << 10];

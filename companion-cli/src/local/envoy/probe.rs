@@ -1,7 +1,8 @@
 //! Asks a binary what it is: its version, and whether it can run Wasm modules.
 //!
-//! A build without V8 has the same extensions and the same texts in it as one with V8, so only trying tells: `--mode validate` with
-//! the smallest possible module. That takes 0.05 s and needs no port and no file.
+//! A build without V8 has the same extensions and the same texts in it as one with V8, so only
+//! trying tells: `--mode validate` with the smallest possible module. That takes 0.05 s and needs
+//! no port and no file.
 
 use super::{Problem, Version};
 use crate::env_vars;
@@ -14,7 +15,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) version: Version,
-    /// The version as it says it: Istio's builds and those between releases add a suffix such as `-dev`.
+    /// The version as it says it: Istio's builds and those between releases add a suffix such as
+    /// `-dev`.
     pub(crate) says: String,
     /// Everything it says, with the commit: another build, another line.
     pub(crate) line: String,
@@ -30,7 +32,8 @@ impl Identity {
 /// Asks for the version.
 pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, Problem> {
     let ended = ask(binary, &["--version"], "version", limit)?;
-    identity(&ended.stdout).ok_or_else(|| Problem::NotEnvoy(brief(&format!("{}\n{}", ended.stdout, ended.stderr))))
+    identity(&ended.stdout)
+        .ok_or_else(|| Problem::NotEnvoy(brief(&format!("{}\n{}", ended.stdout, ended.stderr))))
 }
 
 /// Reads `/usr/bin/envoy  version: <commit>/1.40.0/Clean/RELEASE/BoringSSL`.
@@ -38,30 +41,49 @@ fn identity(stdout: &str) -> Option<Identity> {
     let (_, line) = stdout.lines().find_map(|line| line.split_once(" version: "))?;
     let says = line.trim().split('/').nth(1)?;
     let numbers = says.split(['-', '+']).next()?;
-    Some(Identity { version: numbers.parse().ok()?, says: says.to_owned(), line: line.trim().to_owned() })
+    Some(Identity {
+        version: numbers.parse().ok()?,
+        says: says.to_owned(),
+        line: line.trim().to_owned(),
+    })
 }
 
 /// Whether it runs Wasm modules.
 pub(crate) fn has_v8(binary: &Path, limit: Duration) -> Result<bool, Problem> {
     let config = with_module();
-    let ended = ask(binary, &["--mode", "validate", "--log-level", "warning", "--config-yaml", &config], "Wasm runtime", limit)?;
+    let ended = ask(
+        binary,
+        &["--mode", "validate", "--log-level", "warning", "--config-yaml", &config],
+        "Wasm runtime",
+        limit,
+    )?;
     if ended.success {
         return Ok(true);
     }
     // The second is said by builds that leave out the Wasm filter as a whole.
-    let refusals = ["Envoy was compiled without support for it", "Didn't find a registered implementation"];
+    let refusals =
+        ["Envoy was compiled without support for it", "Didn't find a registered implementation"];
     if refusals.iter().any(|refusal| ended.stderr.contains(refusal)) {
         return Ok(false);
     }
     Err(Problem::Unclear(brief(&ended.stderr)))
 }
 
-fn ask(binary: &Path, arguments: &[&str], asked: &'static str, limit: Duration) -> Result<Ended, Problem> {
-    run(env_vars::command(binary).args(arguments), limit, &mut || {}).map_err(|failed| match failed {
+fn ask(
+    binary: &Path,
+    arguments: &[&str],
+    asked: &'static str,
+    limit: Duration,
+) -> Result<Ended, Problem> {
+    run(env_vars::command(binary).args(arguments), limit, &mut || {}).map_err(|failed| match failed
+    {
         Failed::Time(after) => Problem::NoAnswer { asked, after },
         Failed::Start(error) => Problem::Start(match error.kind() {
             // The file is there, so what is missing is what it names first.
-            io::ErrorKind::NotFound => "its interpreter or loader is missing (a build for glibc does not run on musl)".to_owned(),
+            io::ErrorKind::NotFound => {
+                "its interpreter or loader is missing (a build for glibc does not run on musl)"
+                    .to_owned()
+            }
             _ => error.to_string(),
         }),
     })
@@ -104,11 +126,15 @@ mod tests {
 
     #[test]
     fn reads_what_envoy_says() {
-        let said = "\n/usr/bin/envoy  version: 9e5580933739775e8bce696a57a2e1bc99368f23/1.40.0/Clean/RELEASE/BoringSSL\n\n";
+        let said = "\n/usr/bin/envoy  version: \
+            9e5580933739775e8bce696a57a2e1bc99368f23/1.40.0/Clean/RELEASE/BoringSSL\n\n";
         let read = identity(said).unwrap();
         assert_eq!((read.version, read.is_release()), (Version::new(1, 40, 0), true));
         let read = identity("envoy  version: abc/1.37.0-dev/Modified/DEBUG/BoringSSL").unwrap();
-        assert_eq!((read.version, read.says.as_str(), read.is_release()), (Version::new(1, 37, 0), "1.37.0-dev", false));
+        assert_eq!(
+            (read.version, read.says.as_str(), read.is_release()),
+            (Version::new(1, 37, 0), "1.37.0-dev", false)
+        );
         for other in ["", "envoy version 1.40.0", "go version: 1.40.0", "x version: a/b/c"] {
             assert_eq!(identity(other), None, "{other}");
         }

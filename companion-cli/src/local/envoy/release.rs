@@ -1,7 +1,8 @@
 //! Envoy's official releases: one binary for each machine.
 //!
-//! The server's own list of checksums is not used, because an attacker who changes the binary there can change the list. The binary must
-//! have a SHA-256 that is known beforehand: pinned here for the supported versions, else named by the user. Mirrors need no trust.
+//! The server's own list of checksums is not used, because an attacker who changes the binary there
+//! can change the list. The binary must have a SHA-256 that is known beforehand: pinned here for
+//! the supported versions, else named by the user. Mirrors need no trust.
 
 use super::download::Client;
 use super::{Fetched, Problem, Wanted};
@@ -9,7 +10,11 @@ use crate::progress::Progress;
 use std::path::Path;
 
 /// Fetches the binary into a folder.
-pub(crate) fn fetch(wanted: &Wanted, folder: &Path, progress: &dyn Progress) -> Result<Fetched, Problem> {
+pub(crate) fn fetch(
+    wanted: &Wanted,
+    folder: &Path,
+    progress: &dyn Progress,
+) -> Result<Fetched, Problem> {
     let places = &wanted.places;
     let Some(file) = places.platform.release_file(wanted.version) else {
         return Err(Problem::NoBuild(places.platform.clone()));
@@ -18,7 +23,9 @@ pub(crate) fn fetch(wanted: &Wanted, folder: &Path, progress: &dyn Progress) -> 
     let url = format!("{}/v{}/{file}", places.mirror, wanted.version);
     let file = shown(&url);
     let binary = folder.join("envoy");
-    let found = Client::new(places).file(&url, &binary, progress).map_err(|error| Problem::Http { url: file.clone(), error })?;
+    let found = Client::new(places)
+        .file(&url, &binary, progress)
+        .map_err(|error| Problem::Http { url: file.clone(), error })?;
     if found != pinned {
         return Err(Problem::Checksum { file, found, pinned: pinned.to_owned() });
     }
@@ -39,7 +46,10 @@ mod tests {
 
     #[test]
     fn passwords_are_not_shown() {
-        assert_eq!(shown("https://me:secret@mirror.test:8080/a/b@c"), "https://mirror.test:8080/a/b@c");
+        assert_eq!(
+            shown("https://me:secret@mirror.test:8080/a/b@c"),
+            "https://mirror.test:8080/a/b@c"
+        );
         assert_eq!(shown("https://mirror.test/a"), "https://mirror.test/a");
     }
 }

@@ -1,7 +1,9 @@
-//! Remembers which binaries outside the cache have V8, so that an Envoy on the search path is tried out once and not each time.
+//! Remembers which binaries outside the cache have V8, so that an Envoy on the search path is tried
+//! out once and not each time.
 //!
-//! A verdict holds for one path, as long as size, time and the version line are the same. The version is asked for each time
-//! nevertheless: what is on the search path may be a script that starts another Envoy tomorrow.
+//! A verdict holds for one path, as long as size, time and the version line are the same. The
+//! version is asked for each time nevertheless: what is on the search path may be a script that
+//! starts another Envoy tomorrow.
 
 use super::files::{self, Fingerprint};
 use super::probe::{self, Identity};
@@ -26,16 +28,22 @@ pub(crate) fn has_v8(places: &Places, binary: &Path, identity: &Identity) -> Res
         let name = Digest::of(binary.as_os_str().as_encoded_bytes());
         cache.join("envoy").join("verdicts").join(name.hex()).with_extension("json")
     });
-    let known = memory.as_ref().and_then(|path| serde_json::from_slice::<Verdict>(&fs::read(path).ok()?).ok());
+    let known = memory
+        .as_ref()
+        .and_then(|path| serde_json::from_slice::<Verdict>(&fs::read(path).ok()?).ok());
     if let Some(known) = known
-        && (known.fingerprint, known.line.as_str(), known.binary.as_path()) == (fingerprint, identity.line.as_str(), binary)
+        && (known.fingerprint, known.line.as_str(), known.binary.as_path())
+            == (fingerprint, identity.line.as_str(), binary)
     {
         return Ok(known.v8);
     }
     let v8 = probe::has_v8(binary, places.limits.answer)?;
     if let Some(path) = memory {
         // Not remembered is tried again, no more.
-        let _ = remember(&path, &Verdict { binary: binary.to_path_buf(), line: identity.line.clone(), fingerprint, v8 });
+        let _ = remember(
+            &path,
+            &Verdict { binary: binary.to_path_buf(), line: identity.line.clone(), fingerprint, v8 },
+        );
     }
     Ok(v8)
 }

@@ -11,9 +11,15 @@ pub struct Version {
     patch: u32,
 }
 
-/// The versions that this project is tested with, oldest first: the last patch of each minor version. All of them can run Wasm modules.
-pub const SUPPORTED: [Version; 5] =
-    [Version::new(1, 36, 4), Version::new(1, 37, 0), Version::new(1, 38, 2), Version::new(1, 39, 3), Version::new(1, 40, 0)];
+/// The versions that this project is tested with, oldest first: the last patch of each minor
+/// version. All of them can run Wasm modules.
+pub const SUPPORTED: [Version; 5] = [
+    Version::new(1, 36, 4),
+    Version::new(1, 37, 0),
+    Version::new(1, 38, 2),
+    Version::new(1, 39, 3),
+    Version::new(1, 40, 0),
+];
 
 /// The oldest of [`SUPPORTED`].
 pub const OLDEST: Version = SUPPORTED[0];
@@ -51,11 +57,17 @@ impl Version {
         self.patch
     }
 
-    /// The supported version that is most like this one: the same minor version if there is one, then the nearest patch.
+    /// The supported version that is most like this one: the same minor version if there is one,
+    /// then the nearest patch.
     #[must_use]
     pub fn nearest_supported(self) -> Self {
-        let distance =
-            |other: &Self| (other.major.abs_diff(self.major), other.minor.abs_diff(self.minor), other.patch.abs_diff(self.patch));
+        let distance = |other: &Self| {
+            (
+                other.major.abs_diff(self.major),
+                other.minor.abs_diff(self.minor),
+                other.patch.abs_diff(self.patch),
+            )
+        };
         SUPPORTED.into_iter().min_by_key(distance).unwrap_or(NEWEST)
     }
 }
@@ -74,15 +86,20 @@ impl FromStr for Version {
         let refused = || NotAVersion(text.to_owned());
         let mut numbers = text.strip_prefix('v').unwrap_or(text).split('.').map(number);
         match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
-            (Some(Some(major)), Some(Some(minor)), Some(Some(patch)), None) => Ok(Self { major, minor, patch }),
+            (Some(Some(major)), Some(Some(minor)), Some(Some(patch)), None) => {
+                Ok(Self { major, minor, patch })
+            }
             _ => Err(refused()),
         }
     }
 }
 
-/// Digits alone: what the standard library would also take, `+1`, is in no version. Nor is `01`, which would be a second name for `1`.
+/// Digits alone: what the standard library would also take, `+1`, is in no version. Nor is `01`,
+/// which would be a second name for `1`.
 fn number(text: &str) -> Option<u32> {
-    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    let plain = !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_digit())
+        && (text == "0" || !text.starts_with('0'));
     if plain { text.parse().ok() } else { None }
 }
 
@@ -119,7 +136,19 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_version() {
-        for text in ["", "1", "1.40", "1.40.0.1", "1.40.x", "1.+4.0", " 1.40.0", "1.40.0-dev", "01.40.0", "1.40.99999999999", "vv1.40.0"] {
+        for text in [
+            "",
+            "1",
+            "1.40",
+            "1.40.0.1",
+            "1.40.x",
+            "1.+4.0",
+            " 1.40.0",
+            "1.40.0-dev",
+            "01.40.0",
+            "1.40.99999999999",
+            "vv1.40.0",
+        ] {
             assert_eq!(text.parse::<Version>(), Err(NotAVersion(text.to_owned())), "{text}");
         }
     }
@@ -132,10 +161,18 @@ mod tests {
 
     #[test]
     fn nearest_is_of_the_same_minor_version_if_there_is_one() {
-        for (version, nearest) in
-            [("1.38.3", "1.38.2"), ("1.40.0", "1.40.0"), ("1.41.1", "1.40.0"), ("1.20.0", "1.36.4"), ("1.39.0", "1.39.3")]
-        {
-            assert_eq!(version.parse::<Version>().unwrap().nearest_supported().to_string(), nearest, "{version}");
+        for (version, nearest) in [
+            ("1.38.3", "1.38.2"),
+            ("1.40.0", "1.40.0"),
+            ("1.41.1", "1.40.0"),
+            ("1.20.0", "1.36.4"),
+            ("1.39.0", "1.39.3"),
+        ] {
+            assert_eq!(
+                version.parse::<Version>().unwrap().nearest_supported().to_string(),
+                nearest,
+                "{version}"
+            );
         }
     }
 }

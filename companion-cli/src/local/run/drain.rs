@@ -10,7 +10,8 @@ use crate::policy::file::{Finish, LongLived};
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Drained {
-    /// The gate let Envoy end: nothing was in flight then, but for long-lived streams that do not hold a drain.
+    /// The gate let Envoy end: nothing was in flight then, but for long-lived streams that do not
+    /// hold a drain.
     Empty {
         /// How many of those there were.
         exempt: u64,
@@ -48,11 +49,13 @@ const LATE: Duration = Duration::from_secs(3);
 const GOODBYE: Duration = Duration::from_secs(10);
 /// Each reason is said once in a while, not at every look.
 const REPEAT: Duration = Duration::from_secs(5);
-/// Nor is every change, where requests come and go, and where the gate counts how long it has been quiet.
+/// Nor is every change, where requests come and go, and where the gate counts how long it has been
+/// quiet.
 const CALM: Duration = Duration::from_secs(1);
 
 impl Runner {
-    /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds, also for a gate that does not answer.
+    /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds,
+    /// also for a gate that does not answer.
     pub fn drain(&mut self, heard: &dyn Fn(&Step)) -> Drained {
         let drained = self.wait(heard);
         self.process.kill(); // where the gate ended it, it has gone
@@ -68,7 +71,10 @@ impl Runner {
         loop {
             if let Some(status) = self.ended() {
                 // Then it was the gate that ended it.
-                let by_policy = self.current.policy.finish == Finish::Quit && has_begun && streams == 0 && status.success();
+                let by_policy = self.current.policy.finish == Finish::Quit
+                    && has_begun
+                    && streams == 0
+                    && status.success();
                 return if by_policy { Drained::Empty { exempt } } else { Drained::Ended(status) };
             }
             if self.stop.is_forced() {
@@ -79,7 +85,11 @@ impl Runner {
                 Ok(answer) => {
                     let status = answer.body;
                     streams = status.holding;
-                    exempt = if self.current.policy.long_lived == LongLived::Exempt { long_lived(&status) } else { 0 };
+                    exempt = if self.current.policy.long_lived == LongLived::Exempt {
+                        long_lived(&status)
+                    } else {
+                        0
+                    };
                     if let Some(why) = cut_by(&status) {
                         return Drained::Cut { streams, why: why.into() };
                     }
@@ -88,21 +98,29 @@ impl Runner {
                         && self.gate_quits()
                         && let Some(status) = self.end_within(GOODBYE)
                     {
-                        return if status.success() { Drained::Empty { exempt } } else { Drained::Ended(status) };
+                        return if status.success() {
+                            Drained::Empty { exempt }
+                        } else {
+                            Drained::Ended(status)
+                        };
                     }
                     said.once(waiting(status), heard);
                 }
                 Err(trouble) => said.once(Step::Unknown(trouble.to_string()), heard),
             }
             if began.elapsed() > longest {
-                return Drained::Cut { streams, why: "the deadline is over, and the gate did not open".into() };
+                return Drained::Cut {
+                    streams,
+                    why: "the deadline is over, and the gate did not open".into(),
+                };
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Asks the gate to end Envoy; whether it did, or broke off. A status is old when it is read, and a stream may have begun since: the gate
-    /// looks again when it is asked this, and lets no stream begin meanwhile.
+    /// Asks the gate to end Envoy; whether it did, or broke off. A status is old when it is read,
+    /// and a stream may have begun since: the gate looks again when it is asked this, and lets no
+    /// stream begin meanwhile.
     fn gate_quits(&self) -> bool {
         matches!(self.gate.quit(), Ok(Signal::Passed))
     }
@@ -135,7 +153,11 @@ fn long_lived(status: &Status) -> u64 {
 
 /// In the gate's words.
 fn waiting(status: Status) -> Step {
-    Step::Waiting { reason: status.reason, late: status.late, deadline_in: status.deadline_in_ms.map(Duration::from_millis) }
+    Step::Waiting {
+        reason: status.reason,
+        late: status.late,
+        deadline_in: status.deadline_in_ms.map(Duration::from_millis),
+    }
 }
 
 /// What was said last, and when.
@@ -148,7 +170,11 @@ impl Said {
             Step::Waiting { reason, .. } => reason.clone(),
             Step::Unknown(error) => error.clone(),
         };
-        if self.0.as_ref().is_some_and(|(last, when)| when.elapsed() < if *last == words { REPEAT } else { CALM }) {
+        if self
+            .0
+            .as_ref()
+            .is_some_and(|(last, when)| when.elapsed() < if *last == words { REPEAT } else { CALM })
+        {
             return;
         }
         heard(&step);

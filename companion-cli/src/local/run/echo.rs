@@ -43,7 +43,8 @@ async fn echo(request: Request<Incoming>) -> Result<Response<String>, hyper::Err
 /// What comes several times is shown as a list.
 fn shown(headers: &HeaderMap) -> Map<String, Value> {
     let of = |name: &http::HeaderName| {
-        let mut values: Vec<Value> = headers.get_all(name).iter().map(|value| text(value).into()).collect();
+        let mut values: Vec<Value> =
+            headers.get_all(name).iter().map(|value| text(value).into()).collect();
         if values.len() == 1 { values.remove(0) } else { values.into() }
     };
     headers.keys().map(|name| (name.as_str().to_owned(), of(name))).collect()
@@ -58,7 +59,10 @@ fn wish(path: &str) -> (u16, Duration) {
     let seconds = path.strip_prefix("/delay/").and_then(|text| text.parse::<f64>().ok());
     let seconds = seconds.filter(|seconds| (0.0..=LONGEST_DELAY).contains(seconds)).unwrap_or(0.0);
     let status = path.strip_prefix("/status/").and_then(|text| text.parse().ok());
-    (status.filter(|status| (200..600).contains(status)).unwrap_or(200), Duration::from_secs_f64(seconds))
+    (
+        status.filter(|status| (200..600).contains(status)).unwrap_or(200),
+        Duration::from_secs_f64(seconds),
+    )
 }
 
 #[cfg(test)]
@@ -68,7 +72,8 @@ mod tests {
 
     use super::{start, wish};
 
-    /// Everything that comes back for this text, until the echo closes the connection. Nothing follows the text if `is_cut`.
+    /// Everything that comes back for this text, until the echo closes the connection. Nothing
+    /// follows the text if `is_cut`.
     fn said(text: &str, is_cut: bool) -> String {
         let echo = start().unwrap();
         let mut stream = TcpStream::connect(echo.address()).unwrap();
@@ -77,17 +82,28 @@ mod tests {
             stream.shutdown(Shutdown::Write).unwrap();
         }
         let mut said = String::new();
-        let _ = stream.read_to_string(&mut said); // a connection that breaks has said what it had to
+        // a connection that breaks has said what it had to
+        let _ = stream.read_to_string(&mut said);
         said
     }
 
     #[test]
     fn requests_are_shown_as_they_came() {
-        let first = "POST /a?b HTTP/1.1\r\nX-A: 1\r\nx-a: 2\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        let first = "POST /a?b HTTP/1.1\r\nX-A: 1\r\nx-a: 2\r\ntransfer-encoding: \
+            chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
         let said = said(&format!("{first}GET / HTTP/1.1\r\nconnection: close\r\n\r\n"), false);
-        let bodies: Vec<&str> = said.split("\r\n\r\n").skip(1).map(|body| body.split("HTTP/1.1").next().unwrap()).collect();
-        let [first, second] = [0, 1].map(|index| serde_json::from_str::<serde_json::Value>(bodies[index]).unwrap());
-        assert_eq!((&first["method"], &first["path"], &first["body_bytes"]), (&"POST".into(), &"/a?b".into(), &3.into()), "{said}");
+        let bodies: Vec<&str> = said
+            .split("\r\n\r\n")
+            .skip(1)
+            .map(|body| body.split("HTTP/1.1").next().unwrap())
+            .collect();
+        let [first, second] =
+            [0, 1].map(|index| serde_json::from_str::<serde_json::Value>(bodies[index]).unwrap());
+        assert_eq!(
+            (&first["method"], &first["path"], &first["body_bytes"]),
+            (&"POST".into(), &"/a?b".into(), &3.into()),
+            "{said}"
+        );
         assert_eq!(first["headers"]["x-a"], serde_json::json!(["1", "2"]));
         assert_eq!(second["method"], "GET");
     }

@@ -66,7 +66,8 @@ pub enum Error {
     #[error("it was ended before it was ready")]
     Stopped,
     /// It takes too long.
-    #[error("{what} is not there after {} s; the end of `{}`:\n{tail}", after.as_secs(), log.display())]
+    #[error("{what} is not there after {} s; the end of \
+        `{}`:\n{tail}", after.as_secs(), log.display())]
     Late {
         /// What was waited for.
         what: &'static str,

@@ -47,14 +47,16 @@ impl Folder {
         Ok(path)
     }
 
-    /// Puts a module beside those that were there before: Envoy may still have to read an older one.
+    /// Puts a module beside those that were there before: Envoy may still have to read an older
+    /// one.
     pub(super) fn add_module(&self, bytes: &[u8]) -> Result<PathBuf, Error> {
         let path = self.path.join(MODULES).join(format!("{}.wasm", self.next()));
         fs::write(&path, bytes).map_err(Error::file(&path))?;
         Ok(path)
     }
 
-    /// A new version of a watched file, all at once: Envoy reads whenever a file is moved into the folder.
+    /// A new version of a watched file, all at once: Envoy reads whenever a file is moved into the
+    /// folder.
     pub(super) fn publish(&self, file: Watched, resource: &Map) -> Result<(), Error> {
         let path = self.path.join(file.name()).join(RESOURCES);
         let text = local::resources(self.next(), resource);
@@ -76,7 +78,8 @@ impl Folder {
 impl Drop for Folder {
     /// Log and configuration stay.
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(self.path.join(MODULES)); // megabytes that tell nothing; if they stay, they stay
+        // megabytes that tell nothing; if they stay, they stay
+        let _ = fs::remove_dir_all(self.path.join(MODULES));
     }
 }
 
@@ -84,5 +87,11 @@ fn of_ones_own(asked: &Path) -> Result<PathBuf, Error> {
     let path = std::path::absolute(asked).map_err(Error::file(asked))?;
     fs::create_dir_all(&path).map_err(Error::file(&path))?;
     let is_empty = fs::read_dir(&path).map_err(Error::file(&path))?.next().is_none();
-    if is_empty { Ok(path) } else { Err(Error::file(&path)(std::io::Error::other("is not empty: name a folder for this run alone"))) }
+    if is_empty {
+        Ok(path)
+    } else {
+        Err(Error::file(&path)(std::io::Error::other(
+            "is not empty: name a folder for this run alone",
+        )))
+    }
 }

@@ -1,7 +1,9 @@
-//! A real Envoy on this machine, with the module in front of an app: started, changed while it runs, drained, and never left behind.
+//! A real Envoy on this machine, with the module in front of an app: started, changed while it
+//! runs, drained, and never left behind.
 //!
-//! [`Runner`] owns the process, its ports and its folder. Finding an Envoy is [`crate::local::envoy`]'s, what Envoy is told is
-//! [`crate::render`]'s; signals and words for people are the command's.
+//! [`Runner`] owns the process, its ports and its folder. Finding an Envoy is
+//! [`crate::local::envoy`]'s, what Envoy is told is [`crate::render`]'s; signals and words for
+//! people are the command's.
 
 mod drain;
 pub mod echo;
@@ -41,7 +43,8 @@ pub struct Setup {
     pub envoy: PathBuf,
     /// What it does, as [`policy::read`] gave it.
     pub policy: Policy,
-    /// The gate's secret, which Envoy reads from the environment variable `LASTSTREAM_SECRET` itself.
+    /// The gate's secret, which Envoy reads from the environment variable `LASTSTREAM_SECRET`
+    /// itself.
     pub secret: Option<Secret>,
     /// The module's bytes.
     pub module: Vec<u8>,
@@ -57,9 +60,11 @@ pub struct Setup {
     pub concurrency: Option<u32>,
     /// More arguments for Envoy.
     pub arguments: Vec<String>,
-    /// Where the log and the configuration go; a new folder among the temporary ones if nothing is said.
+    /// Where the log and the configuration go; a new folder among the temporary ones if nothing is
+    /// said.
     pub folder: Option<PathBuf>,
-    /// The beginning of a command whose rest is one that is to end when this process does, however that ends; may be empty.
+    /// The beginning of a command whose rest is one that is to end when this process does, however
+    /// that ends; may be empty.
     pub guard: Vec<OsString>,
     /// Who asks for the end.
     pub stop: Stop,
@@ -143,11 +148,16 @@ impl Runner {
         self.log.tail(TAIL)
     }
 
-    /// Gives Envoy another policy, or another module, or both. Requests go on; whatever Envoy does not take changes nothing.
+    /// Gives Envoy another policy, or another module, or both. Requests go on; whatever Envoy does
+    /// not take changes nothing.
     ///
     /// # Errors
     /// Why Envoy did not take it.
-    pub fn replace(&mut self, policy: Option<&Policy>, module: Option<&[u8]>) -> Result<(), Refusal> {
+    pub fn replace(
+        &mut self,
+        policy: Option<&Policy>,
+        module: Option<&[u8]>,
+    ) -> Result<(), Refusal> {
         self.swap(policy, module)
     }
 }

@@ -37,7 +37,10 @@ impl Source {
         } else if path.is_file() {
             Ok(Self::File(path))
         } else if path.is_dir() {
-            Err(format!("`{text}` is no checkout of laststream: it has no `filter/Cargo.toml` of the project"))
+            Err(format!(
+                "`{text}` is no checkout of laststream: it has no `filter/Cargo.toml` of the \
+                    project"
+            ))
         } else {
             Err(format!("`{text}` is neither `builtin` nor a file nor a folder that is there"))
         }
@@ -49,9 +52,12 @@ impl Source {
     /// Why there are none.
     pub fn bytes(&self, progress: &dyn Progress) -> Result<Vec<u8>, String> {
         match self {
-            Self::Builtin => builtin().map(<[u8]>::to_vec).map_err(|reason| format!("there is no module in this program: {reason}")),
+            Self::Builtin => builtin()
+                .map(<[u8]>::to_vec)
+                .map_err(|reason| format!("there is no module in this program: {reason}")),
             Self::File(path) => {
-                let bytes = foreign::read_named(path, MOST).map_err(|error| format!("`{}`: {error}", path.display()))?;
+                let bytes = foreign::read_named(path, MOST)
+                    .map_err(|error| format!("`{}`: {error}", path.display()))?;
                 loadable(&bytes).map_err(|why| format!("`{}` {why}", path.display()))?;
                 Ok(bytes)
             }
@@ -61,15 +67,27 @@ impl Source {
 }
 
 fn compiled(folder: &Path, progress: &dyn Progress) -> Result<Vec<u8>, String> {
-    let scratch = tempfile::tempdir().map_err(|error| format!("`{}`: {error}", std::env::temp_dir().display()))?;
+    let scratch = tempfile::tempdir()
+        .map_err(|error| format!("`{}`: {error}", std::env::temp_dir().display()))?;
     let output = scratch.path().join("laststream.wasm");
     let offline = env_vars::is_on(LASTSTREAM_OFFLINE, &env_vars::of_process);
-    let make = Make { source: folder.to_owned(), output: output.clone(), optimise: false, may_install: !offline, offline };
+    let make = Make {
+        source: folder.to_owned(),
+        output: output.clone(),
+        optimise: false,
+        may_install: !offline,
+        offline,
+    };
     make.run(progress).map_err(|error| error.to_string())?;
     foreign::read_named(&output, MOST).map_err(|error| format!("`{}`: {error}", output.display()))
 }
 
 fn loadable(bytes: &[u8]) -> Result<(), String> {
-    let because: Vec<String> = obstacles(&analyse(bytes)?).into_iter().map(|obstacle| obstacle.because).collect();
-    if because.is_empty() { Ok(()) } else { Err(format!("does not load into Envoy, because {}", because.join("; and "))) }
+    let because: Vec<String> =
+        obstacles(&analyse(bytes)?).into_iter().map(|obstacle| obstacle.because).collect();
+    if because.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("does not load into Envoy, because {}", because.join("; and ")))
+    }
 }

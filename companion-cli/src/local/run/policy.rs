@@ -4,22 +4,30 @@ use crate::env_vars::LASTSTREAM_SECRET;
 use crate::policy::file::{Engine, Finish, GateSecret, Placement, PlainEnvoy};
 use crate::policy::{Overrides, Policy, Problem, Refused};
 
-/// Never read: the module that runs here is named on the command line. With a file, its failure policy is that of a local one.
+/// Never read: the module that runs here is named on the command line. With a file, its failure
+/// policy is that of a local one.
 const SOME_FILE: &str = "laststream.wasm";
 const SOME_NAMESPACE: &str = "default";
 
-/// Reads a policy as `render` does, and places it in front of one Envoy without a mesh: times and rules stay, Istio's agent and the app
-/// that it outlives are not there. There always is a gate, for the end of the run. Its secret is in the environment, where `laststream
-/// status` and the others have it from, too.
+/// Reads a policy as `render` does, and places it in front of one Envoy without a mesh: times and
+/// rules stay, Istio's agent and the app that it outlives are not there. There always is a gate,
+/// for the end of the run. Its secret is in the environment, where `laststream status` and the
+/// others have it from, too.
 ///
 /// # Errors
 /// As for [`Policy::read`]; or the policy wants a secret, and there is none.
 pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, Refused> {
-    let overrides = Overrides { module: Some(SOME_FILE.into()), namespace: Some(SOME_NAMESPACE.into()), ..Overrides::default() };
+    let overrides = Overrides {
+        module: Some(SOME_FILE.into()),
+        namespace: Some(SOME_NAMESPACE.into()),
+        ..Overrides::default()
+    };
     let mut policy = Policy::read(text, &overrides)?;
     policy.placement = Placement::Envoy(PlainEnvoy::default());
     if policy.gate_secret.is_some() && !has_secret {
-        let message = format!("is the proxy's in the mesh; here set {LASTSTREAM_SECRET}, to 16 characters or more");
+        let message = format!(
+            "is the proxy's in the mesh; here set {LASTSTREAM_SECRET}, to 16 characters or more"
+        );
         return Err(Refused(vec![Problem::new("gate.secret", message)]));
     }
     policy.gate_secret = has_secret.then(|| GateSecret::Environment(LASTSTREAM_SECRET.to_owned()));
@@ -27,10 +35,16 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, Refused> {
         policy.finish = Finish::Nothing;
     }
     if policy.engine == Engine::Native {
-        policy.warnings.push("engine: here the module does it, so that policies can change without a new listener".into());
+        policy.warnings.push(
+            "engine: here the module does it, so that policies can change without a new listener"
+                .into(),
+        );
     }
     if policy.app.take().is_some() {
-        policy.warnings.push("drain.wait_for_app: the app here does not end with Envoy, so nobody waits for that".into());
+        policy.warnings.push(
+            "drain.wait_for_app: the app here does not end with Envoy, so nobody waits for that"
+                .into(),
+        );
     }
     Ok(policy)
 }
@@ -47,7 +61,8 @@ mod tests {
         for text in [
             "",
             "module: oci://h/r:floating\n",
-            "placement: {sidecar: {native: true}}\nnamespace: shop\ndrain: {agent: 3s, wait_for_app: {cluster: app}}\n",
+            "placement: {sidecar: {native: true}}\nnamespace: shop\ndrain: {agent: 3s, \
+                wait_for_app: {cluster: app}}\n",
             "placement: {waypoint: {gateway: w}}\n",
             "placement: {envoy_gateway: {gateway: w}}\n",
             "placement: {envoy: {app: 127.0.0.1:1}}\ndrain: {finish: quit}\n",
@@ -58,7 +73,10 @@ mod tests {
             config::parse(gate.to_string().as_bytes()).expect(text);
             assert_eq!(gate["gate"]["admin"]["cluster"], "admin", "{text}");
             assert_eq!(gate["gate"]["scopes"], serde_json::json!(["gateway"]), "{text}");
-            assert!(gate["gate"].get("app").is_none() && gate["gate"]["finish"] != "drain_agent", "{gate}");
+            assert!(
+                gate["gate"].get("app").is_none() && gate["gate"]["finish"] != "drain_agent",
+                "{gate}"
+            );
         }
         assert!(read(b"count: {exclude: {paths: [{exact: no}]}}", false).is_err());
     }

@@ -24,19 +24,28 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
     folder.publish(Watched::Stream, &local::stream(&setup.policy, &module))?;
     folder.publish(Watched::Gate, &local::gate(&setup.policy, &module))?;
     folder.publish(Watched::Admin, &local::admin(None))?;
-    let bootstrap = folder.write("envoy.yaml", &local::bootstrap(&setup.policy, ports, setup.app, folder.path()))?;
+    let bootstrap = folder
+        .write("envoy.yaml", &local::bootstrap(&setup.policy, ports, setup.app, folder.path()))?;
     let log = Log::new(folder.log());
     let file = File::create(log.path()).map_err(Error::file(log.path()))?;
     let admin_file = folder.path().join("admin-address");
-    let arguments = arguments(setup, &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())]);
-    let secret = setup.secret.as_ref().map(|secret| (LASTSTREAM_SECRET, secret.reveal())); // Envoy hands it to the gate
+    let arguments = arguments(
+        setup,
+        &[("-c", bootstrap.into()), ("--admin-address-path", admin_file.clone().into())],
+    );
+    // Envoy hands it to the gate
+    let secret = setup.secret.as_ref().map(|secret| (LASTSTREAM_SECRET, secret.reveal()));
     let process = Process::start(&setup.guard, &setup.envoy, &arguments, secret, &file)
         .map_err(|source| Error::Start { envoy: setup.envoy.clone(), source })?;
-    let mut starting = Starting { process, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
-    let at = starting.until("Envoy's admin interface", || std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok())?;
+    let mut starting =
+        Starting { process, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
+    let at = starting.until("Envoy's admin interface", || {
+        std::fs::read_to_string(&admin_file).ok()?.trim().parse().ok()
+    })?;
     let admin = Admin::at(at);
     folder.publish(Watched::Admin, &local::admin(Some(at)))?;
-    let gate = starting.until("the gate's listener", || gate(admin.listener("gate")?, setup.secret.clone()))?;
+    let gate = starting
+        .until("the gate's listener", || gate(admin.listener("gate")?, setup.secret.clone()))?;
     let main = starting.until("the listener", || admin.listener("main"))?;
     starting.until("Envoy", || admin.is_ready().then_some(()))?;
     starting.until("the gate", || gate.status().ok().map(drop))?;
@@ -49,13 +58,27 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
         pid: starting.process.pid(),
     };
     let current = Current { policy: setup.policy.clone(), module };
-    Ok(Runner { process: starting.process, folder, log, admin, gate, places, ports, current, stop: setup.stop.clone() })
+    Ok(Runner {
+        process: starting.process,
+        folder,
+        log,
+        admin,
+        gate,
+        places,
+        ports,
+        current,
+        stop: setup.stop.clone(),
+    })
 }
 
 /// Envoy would say so, too, but only in its log, and start without the listener.
 fn are_free(ports: Ports) -> Result<(), Error> {
     let own = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let all = [("the listener", ports.listen), ("the gate", own(ports.gate)), ("the admin interface", own(ports.admin))];
+    let all = [
+        ("the listener", ports.listen),
+        ("the gate", own(ports.gate)),
+        ("the admin interface", own(ports.admin)),
+    ];
     let bound = all.map(|(what, at)| {
         TcpListener::bind(at).map_err(|source| match source.kind() {
             std::io::ErrorKind::AddrInUse => Error::InUse { what, at },
@@ -72,10 +95,12 @@ fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
         let with_value = format!("{name}=");
         setup.arguments.iter().any(|argument| argument == name || argument.starts_with(&with_value))
     };
-    let mut all: Vec<OsString> = ours.iter().flat_map(|(name, value)| [OsString::from(name), value.clone()]).collect();
+    let mut all: Vec<OsString> =
+        ours.iter().flat_map(|(name, value)| [OsString::from(name), value.clone()]).collect();
     let concurrency = setup.concurrency.map(|number| number.to_string());
     // Whoever was on a replaced listener is cut after this time; Envoy's own is ten minutes.
-    let drain_time = (setup.policy.sizing.drain_time().max(LONG).rounded_up().millis() / 1000).to_string();
+    let drain_time =
+        (setup.policy.sizing.drain_time().max(LONG).rounded_up().millis() / 1000).to_string();
     let defaults = [
         ("--concurrency", concurrency.as_deref()),
         // Whoever is told to leave is told with the next answer.
@@ -89,7 +114,10 @@ fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
         }
     }
     // Without it Envoys share memory by a number, and those of two runs would meet.
-    if !["--base-id", "--use-dynamic-base-id", "--restart-epoch", "--disable-hot-restart"].into_iter().any(given) {
+    if !["--base-id", "--use-dynamic-base-id", "--restart-epoch", "--disable-hot-restart"]
+        .into_iter()
+        .any(given)
+    {
         all.push("--disable-hot-restart".into());
     }
     all.extend(setup.arguments.iter().map(OsString::from));
@@ -112,7 +140,11 @@ impl Starting {
     fn until<T>(&mut self, what: &'static str, look: impl Fn() -> Option<T>) -> Result<T, Error> {
         loop {
             if let Some(status) = self.process.ended() {
-                return Err(Error::Ended { status: status.to_string(), log: self.log.path().to_owned(), tail: self.log.tail(TAIL) });
+                return Err(Error::Ended {
+                    status: status.to_string(),
+                    log: self.log.path().to_owned(),
+                    tail: self.log.tail(TAIL),
+                });
             }
             if self.stop.is_asked() {
                 return Err(Error::Stopped);
@@ -121,11 +153,18 @@ impl Starting {
                 return Ok(found);
             }
             // A listener that was refused does not come any more.
-            if let Some(reason) = self.log.refusal(0).filter(|_| self.began.elapsed() > Duration::from_secs(2)) {
+            if let Some(reason) =
+                self.log.refusal(0).filter(|_| self.began.elapsed() > Duration::from_secs(2))
+            {
                 return Err(Error::Refused { reason, log: self.log.path().to_owned() });
             }
             if self.began.elapsed() > PATIENCE {
-                return Err(Error::Late { what, after: PATIENCE, log: self.log.path().to_owned(), tail: self.log.tail(TAIL) });
+                return Err(Error::Late {
+                    what,
+                    after: PATIENCE,
+                    log: self.log.path().to_owned(),
+                    tail: self.log.tail(TAIL),
+                });
             }
             std::thread::sleep(PAUSE);
         }

@@ -10,7 +10,11 @@ use crate::render::local::{self, Watched};
 use crate::yaml::Map;
 
 impl Runner {
-    pub(super) fn swap(&mut self, policy: Option<&Policy>, module: Option<&[u8]>) -> Result<(), Refusal> {
+    pub(super) fn swap(
+        &mut self,
+        policy: Option<&Policy>,
+        module: Option<&[u8]>,
+    ) -> Result<(), Refusal> {
         let mut wanted = self.current.clone();
         if let Some(policy) = policy {
             wanted.policy = policy.clone();
@@ -41,7 +45,10 @@ impl Runner {
             ]
         };
         let pairs = all(&self.current).into_iter().zip(all(wanted));
-        pairs.filter(|(before, after)| before.1 != after.1).map(|((file, before), (_, after))| (file, before, after)).collect()
+        pairs
+            .filter(|(before, after)| before.1 != after.1)
+            .map(|((file, before), (_, after))| (file, before, after))
+            .collect()
     }
 
     fn tell(&mut self, file: Watched, resource: &Map) -> Result<(), Refusal> {
@@ -51,9 +58,13 @@ impl Runner {
         let asked = Instant::now();
         while asked.elapsed() < PATIENCE {
             match self.verdicts(file) {
-                Ok(now) if now.refused > before.refused => return Err(Refusal::Envoy(self.reason(said))),
+                Ok(now) if now.refused > before.refused => {
+                    return Err(Refusal::Envoy(self.reason(said)));
+                }
                 Ok(now) if now.taken > before.taken => return Ok(()),
-                _ if self.ended().is_some() => return Err(Refusal::Unknown("Envoy has ended".into())),
+                _ if self.ended().is_some() => {
+                    return Err(Refusal::Unknown("Envoy has ended".into()));
+                }
                 _ if self.stop.is_asked() => return Err(Refusal::Stopped),
                 _ => std::thread::sleep(PAUSE),
             }
@@ -61,10 +72,12 @@ impl Runner {
         Err(Refusal::Silence(PATIENCE))
     }
 
-    /// The old ones were taken once and are taken again. The files must say what runs: other listeners may read them later.
+    /// The old ones were taken once and are taken again. The files must say what runs: other
+    /// listeners may read them later.
     fn take_back(&mut self, done: &[(Watched, Map)]) {
         for (file, before) in done.iter().rev() {
-            let _ = self.tell(*file, before); // Envoy runs on what it has, and there is nothing better to give it
+            // Envoy runs on what it has, and there is nothing better to give it
+            let _ = self.tell(*file, before);
         }
     }
 
@@ -80,7 +93,9 @@ impl Runner {
         loop {
             match self.log.refusal(since) {
                 Some(reason) => return reason,
-                None if asked.elapsed() > Duration::from_secs(2) => return why_is_in(self.log.path()),
+                None if asked.elapsed() > Duration::from_secs(2) => {
+                    return why_is_in(self.log.path());
+                }
                 None => std::thread::sleep(PAUSE),
             }
         }

@@ -14,16 +14,20 @@ pub struct Upstream {
     pub is_there: bool,
 }
 
-/// Reads `HOST:PORT`, or a port on this machine. Of several addresses, the first that takes a connection is the one.
+/// Reads `HOST:PORT`, or a port on this machine. Of several addresses, the first that takes a
+/// connection is the one.
 ///
 /// # Errors
 /// It is no address, or the name is not known.
 pub fn find(text: &str) -> Result<Upstream, String> {
     let all: Vec<SocketAddr> = match text.parse::<u16>() {
         Ok(port) => vec![(Ipv4Addr::LOCALHOST, port).into()],
-        Err(_) => {
-            text.to_socket_addrs().map_err(|error| format!("`{text}` is not `HOST:PORT`, or nobody knows the host: {error}"))?.collect()
-        }
+        Err(_) => text
+            .to_socket_addrs()
+            .map_err(|error| {
+                format!("`{text}` is not `HOST:PORT`, or nobody knows the host: {error}")
+            })?
+            .collect(),
     };
     if let Some(at) = all.iter().find(|at| TcpStream::connect_timeout(at, PATIENCE).is_ok()) {
         return Ok(Upstream { at: *at, is_there: true });

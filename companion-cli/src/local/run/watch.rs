@@ -1,4 +1,5 @@
-//! Notices changes of files by looking: editors replace, truncate and rename in too many ways to trust events, and network folders send none.
+//! Notices changes of files by looking: editors replace, truncate and rename in too many ways to
+//! trust events, and network folders send none.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ struct Eye {
 }
 
 impl Eye {
-    /// Tells of a first change at once: what is in the files may be younger than what is known of it.
+    /// Tells of a first change at once: what is in the files may be younger than what is known of
+    /// it.
     fn new(paths: Vec<PathBuf>) -> Self {
         Self { paths, told: Look::new(), seen: Look::new(), next: Instant::now() + PAUSE }
     }
@@ -95,7 +97,8 @@ impl PolicyWatch {
     }
 }
 
-/// The module: a file, or the sources that it is compiled from. Compiling goes on beside, and what changes meanwhile is compiled next.
+/// The module: a file, or the sources that it is compiled from. Compiling goes on beside, and what
+/// changes meanwhile is compiled next.
 pub struct ModuleWatch {
     source: Source,
     eye: Eye,
@@ -106,14 +109,21 @@ pub struct ModuleWatch {
 }
 
 impl ModuleWatch {
-    /// From now on; these bytes are known. Nothing if this source never changes. Whoever compiles tells it a progress of its own.
+    /// From now on; these bytes are known. Nothing if this source never changes. Whoever compiles
+    /// tells it a progress of its own.
     #[must_use]
-    pub fn new(source: Source, bytes: Vec<u8>, progress: fn() -> Box<dyn Progress + Send>) -> Option<Self> {
+    pub fn new(
+        source: Source,
+        bytes: Vec<u8>,
+        progress: fn() -> Box<dyn Progress + Send>,
+    ) -> Option<Self> {
         let eye = match &source {
             Source::Builtin => return None,
             Source::File(file) => Eye::new(vec![file.clone()]),
             // Compiling again for nothing takes a while.
-            Source::Checkout(folder) => Eye::new(SOURCES.map(|path| folder.join(path)).into()).only_later_changes(),
+            Source::Checkout(folder) => {
+                Eye::new(SOURCES.map(|path| folder.join(path)).into()).only_later_changes()
+            }
         };
         Some(Self { eye, source, bytes, making: None, is_due: false, progress })
     }
@@ -173,5 +183,8 @@ fn look_into(path: &Path, found: &mut Look) {
         entries.for_each(|entry| look_into(&entry.path(), found));
         return;
     }
-    found.push((path.to_owned(), Some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), about.len(), about.ino()))));
+    found.push((
+        path.to_owned(),
+        Some((about.modified().unwrap_or(SystemTime::UNIX_EPOCH), about.len(), about.ino())),
+    ));
 }

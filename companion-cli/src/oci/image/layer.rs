@@ -53,7 +53,10 @@ fn header(file: &Packed<'_>) -> io::Result<Header> {
 /// # Errors
 /// There is no memory left.
 pub fn compress(archive: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = GzBuilder::new().mtime(0).operating_system(UNKNOWN_SYSTEM).write(Vec::new(), Compression::best());
+    let mut encoder = GzBuilder::new()
+        .mtime(0)
+        .operating_system(UNKNOWN_SYSTEM)
+        .write(Vec::new(), Compression::best());
     encoder.write_all(archive)?;
     encoder.finish()
 }

@@ -37,7 +37,11 @@ impl Descriptor {
     /// Of these bytes.
     #[must_use]
     pub fn of(media_type: &str, bytes: &[u8]) -> Self {
-        Self { media_type: media_type.to_owned(), digest: Digest::of(bytes), size: bytes.len() as u64 }
+        Self {
+            media_type: media_type.to_owned(),
+            digest: Digest::of(bytes),
+            size: bytes.len() as u64,
+        }
     }
 }
 
@@ -59,7 +63,8 @@ pub struct Manifest {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The configuration. Fetchers of modules do not read the platform, but container tools do: `linux/amd64` is what all of them take.
+/// The configuration. Fetchers of modules do not read the platform, but container tools do:
+/// `linux/amd64` is what all of them take.
 #[derive(Debug, Serialize)]
 pub(super) struct Config {
     architecture: &'static str,

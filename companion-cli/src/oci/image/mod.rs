@@ -1,5 +1,6 @@
-//! A module as an image, in the layout that Istio's and Envoy Gateway's fetchers both take ("compat"): one manifest, one layer, and in it
-//! `plugin.wasm`. Carrying it to a registry is the work of [`crate::oci::registry`].
+//! A module as an image, in the layout that Istio's and Envoy Gateway's fetchers both take
+//! ("compat"): one manifest, one layer, and in it `plugin.wasm`. Carrying it to a registry is the
+//! work of [`crate::oci::registry`].
 
 mod layer;
 mod manifest;
@@ -10,7 +11,9 @@ use std::io;
 
 use crate::digest::Digest;
 pub use layer::{FILE, Packed, archive, compress};
-pub use manifest::{CONFIG, DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, LAYER, MANIFEST, Manifest, VARIANT};
+pub use manifest::{
+    CONFIG, DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, LAYER, MANIFEST, Manifest, VARIANT,
+};
 pub use reference::{DOCKER_HUB, NotAReference, Reference, is_docker_hub};
 
 /// Everything of an image, ready to be sent.
@@ -31,7 +34,10 @@ pub struct Image {
 pub fn standard_annotations() -> BTreeMap<String, String> {
     let standard = [
         ("org.opencontainers.image.title", "laststream"),
-        ("org.opencontainers.image.description", "Counts the HTTP streams in flight in Envoy, and restores the original scheme"),
+        (
+            "org.opencontainers.image.description",
+            "Counts the HTTP streams in flight in Envoy, and restores the original scheme",
+        ),
         ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
         ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY")),
     ];
@@ -39,7 +45,8 @@ pub fn standard_annotations() -> BTreeMap<String, String> {
 }
 
 impl Image {
-    /// Packs a module. Nothing else but the annotations decides on the bytes: no clock, no user, no machine.
+    /// Packs a module. Nothing else but the annotations decides on the bytes: no clock, no user, no
+    /// machine.
     ///
     /// # Errors
     /// The archive cannot hold the module: it has more than 8 GiB.
@@ -63,7 +70,10 @@ impl Image {
     /// What the manifest refers to, in the order in which it is sent.
     #[must_use]
     pub fn blobs(&self) -> [(Descriptor, &[u8]); 2] {
-        [(Descriptor::of(LAYER, &self.layer), &self.layer), (Descriptor::of(CONFIG, &self.config), &self.config)]
+        [
+            (Descriptor::of(LAYER, &self.layer), &self.layer),
+            (Descriptor::of(CONFIG, &self.config), &self.config),
+        ]
     }
 }
 
@@ -80,7 +90,13 @@ mod tests {
             state.to_be_bytes()[0]
         };
         let mut bytes = b"\0asm\x01\0\0\0".to_vec();
-        bytes.extend((0..60_000).map(|place: u32| if place % 512 < 256 { noise() } else { place.to_le_bytes()[1] }));
+        bytes.extend(
+            (0..60_000).map(
+                |place: u32| {
+                    if place % 512 < 256 { noise() } else { place.to_le_bytes()[1] }
+                },
+            ),
+        );
         bytes
     }
 
@@ -88,19 +104,27 @@ mod tests {
         BTreeMap::from([("org.opencontainers.image.title".to_owned(), "laststream".to_owned())])
     }
 
-    /// The digests of images that people have pinned hang on these bytes: if this fails after an update of a crate, the same module will
-    /// get another digest, and that belongs into the list of changes.
+    /// The digests of images that people have pinned hang on these bytes: if this fails after an
+    /// update of a crate, the same module will get another digest, and that belongs into the list
+    /// of changes.
     #[test]
     fn the_same_module_has_the_same_digest_for_ever() {
         let image = Image::of(&module(), annotations()).unwrap();
-        assert_eq!(image.digest.as_str(), "sha256:9d211ab60dcbcfcbdea31ad883c351978f68f61739c76ee430e6481b5dc69610");
+        assert_eq!(
+            image.digest.as_str(),
+            "sha256:9d211ab60dcbcfcbdea31ad883c351978f68f61739c76ee430e6481b5dc69610"
+        );
         assert_eq!(image, Image::of(&module(), annotations()).unwrap());
     }
 
     #[test]
     fn the_layer_holds_the_module_and_nothing_of_its_maker() {
         let image = Image::of(&module(), BTreeMap::new()).unwrap();
-        assert_eq!(&image.layer[..10], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255], "the gzip header: no time, no system");
+        assert_eq!(
+            &image.layer[..10],
+            [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255],
+            "the gzip header: no time, no system"
+        );
         let mut archive = Vec::new();
         flate2::read::GzDecoder::new(&image.layer[..]).read_to_end(&mut archive).unwrap();
         let mut tar = tar::Archive::new(&archive[..]);
@@ -108,7 +132,15 @@ mod tests {
         let mut entry = entries.next().unwrap().unwrap();
         let header = entry.header();
         assert_eq!(entry.path().unwrap().to_str(), Some(FILE));
-        assert_eq!((header.mtime().unwrap(), header.uid().unwrap(), header.gid().unwrap(), header.mode().unwrap()), (0, 0, 0, 0o644));
+        assert_eq!(
+            (
+                header.mtime().unwrap(),
+                header.uid().unwrap(),
+                header.gid().unwrap(),
+                header.mode().unwrap()
+            ),
+            (0, 0, 0, 0o644)
+        );
         let mut found = Vec::new();
         entry.read_to_end(&mut found).unwrap();
         assert!(found == module());

@@ -41,13 +41,20 @@ enum Problem {
     Registry(String),
     #[error("names no repository: write `{0}/laststream`")]
     NoRepository(String),
-    #[error("has the repository `{0}` with upper-case letters, which registries refuse: write `{lower}`", lower = .0.to_lowercase())]
+    #[error("has the repository `{0}` with upper-case letters, which registries refuse: write \
+        `{lower}`", lower = .0.to_lowercase())]
     UpperCase(String),
-    #[error("has the repository `{0}`: its parts are lower-case letters and digits, with single `.`, `_`, `__` or any `-` between them")]
+    #[error(
+        "has the repository `{0}`: its parts are lower-case letters and digits, with single `.`, \
+            `_`, `__` or any `-` between them"
+    )]
     Repository(String),
     #[error("has a repository of more than {LONGEST_REPOSITORY} characters")]
     LongRepository,
-    #[error("has the tag `{0}`: up to {LONGEST_TAG} letters, digits, `_`, `.` and `-` are allowed, not beginning with `.` or `-`")]
+    #[error(
+        "has the tag `{0}`: up to {LONGEST_TAG} letters, digits, `_`, `.` and `-` are allowed, not \
+            beginning with `.` or `-`"
+    )]
     Tag(String),
     #[error("has a digest that is none: {0}")]
     Digest(#[from] NotADigest),
@@ -98,7 +105,10 @@ impl FromStr for Reference {
     type Err = NotAReference;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse(text).map_err(|problem| NotAReference { reference: text.chars().take(400).collect(), problem })
+        parse(text).map_err(|problem| NotAReference {
+            reference: text.chars().take(400).collect(),
+            problem,
+        })
     }
 }
 
@@ -123,7 +133,8 @@ fn parse(text: &str) -> Result<Reference, Problem> {
     Ok(Reference { registry, repository, tag, digest })
 }
 
-/// The part before the first slash is a registry if it could not be a repository: it has a dot or a colon, or is `localhost`.
+/// The part before the first slash is a registry if it could not be a repository: it has a dot or a
+/// colon, or is `localhost`.
 fn split_registry(text: &str) -> Result<(String, &str), Problem> {
     let hub = DOCKER_HUB.to_owned();
     match text.split_once('/') {
@@ -142,20 +153,27 @@ fn split_registry(text: &str) -> Result<(String, &str), Problem> {
 /// All names under which Docker Hub is known.
 #[must_use]
 pub fn is_docker_hub(host: &str) -> bool {
-    matches!(host, DOCKER_HUB | "index.docker.io" | "registry-1.docker.io" | "registry.hub.docker.com")
+    matches!(
+        host,
+        DOCKER_HUB | "index.docker.io" | "registry-1.docker.io" | "registry.hub.docker.com"
+    )
 }
 
 fn is_registry(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, "")) => return address.parse::<std::net::Ipv6Addr>().is_ok(),
         Some((address, port)) => match port.strip_prefix(':') {
-            Some(port) if address.parse::<std::net::Ipv6Addr>().is_ok() => ("localhost", Some(port)),
+            Some(port) if address.parse::<std::net::Ipv6Addr>().is_ok() => {
+                ("localhost", Some(port))
+            }
             _ => return false,
         },
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
     let is_label = |label: &str| {
-        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') && !label.starts_with('-')
+        !label.is_empty()
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
     };
     let is_port = |port: &str| !port.starts_with(['0', '+']) && port.parse::<u16>().is_ok();
     host.split('.').all(is_label) && port.is_none_or(is_port)
@@ -181,16 +199,23 @@ fn check_repository(registry: &str, repository: &str) -> Result<(), Problem> {
 /// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`
 fn is_component(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let is_separator = |separator: &str| matches!(separator, "" | "." | "_" | "__") || separator.bytes().all(|byte| byte == b'-');
+    let is_separator = |separator: &str| {
+        matches!(separator, "" | "." | "_" | "__") || separator.bytes().all(|byte| byte == b'-')
+    };
     text.bytes().next().is_some_and(is_plain)
         && text.bytes().last().is_some_and(is_plain)
-        && text.split(|character: char| character.is_ascii() && is_plain(character as u8)).all(is_separator)
+        && text
+            .split(|character: char| character.is_ascii() && is_plain(character as u8))
+            .all(is_separator)
 }
 
 fn check_tag(tag: &str) -> Result<String, Problem> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins = tag.bytes().next().is_some_and(is_word);
-    if begins && tag.len() <= LONGEST_TAG && tag.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-')) {
+    if begins
+        && tag.len() <= LONGEST_TAG
+        && tag.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
+    {
         return Ok(tag.to_owned());
     }
     Err(Problem::Tag(tag.chars().take(LONGEST_TAG + 1).collect()))
@@ -208,7 +233,8 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        text.parse::<Reference>().map_or_else(|error| error.to_string(), |reference| panic!("{reference:?}"))
+        text.parse::<Reference>()
+            .map_or_else(|error| error.to_string(), |reference| panic!("{reference:?}"))
     }
 
     #[test]
@@ -228,9 +254,17 @@ mod tests {
             ("docker.io/team/laststream", "docker.io", "team/laststream", None),
             ("index.docker.io/laststream", "docker.io", "library/laststream", None),
         ] {
-            assert_eq!(parts(text), (registry.to_owned(), repository.to_owned(), tag.map(str::to_owned), false), "{text}");
+            assert_eq!(
+                parts(text),
+                (registry.to_owned(), repository.to_owned(), tag.map(str::to_owned), false),
+                "{text}"
+            );
             let pinned = format!("{text}@{DIGEST}");
-            assert_eq!(parts(&pinned), (registry.to_owned(), repository.to_owned(), tag.map(str::to_owned), true), "{pinned}");
+            assert_eq!(
+                parts(&pinned),
+                (registry.to_owned(), repository.to_owned(), tag.map(str::to_owned), true),
+                "{pinned}"
+            );
             let again: Reference = text.parse().unwrap();
             assert_eq!(again.to_string().parse(), Ok(again), "{text}");
         }
@@ -240,7 +274,8 @@ mod tests {
     fn what_is_wrong_is_said_with_the_way_out() {
         assert_eq!(
             error("ghcr.io/Team/Laststream:1"),
-            "`ghcr.io/Team/Laststream:1` has the repository `Team/Laststream` with upper-case letters, which registries refuse: write \
+            "`ghcr.io/Team/Laststream:1` has the repository `Team/Laststream` with upper-case \
+                letters, which registries refuse: write \
              `team/laststream`"
         );
         for (text, says) in [
@@ -276,9 +311,18 @@ mod tests {
 
     #[test]
     fn a_push_needs_a_tag_and_decides_on_the_digest() {
-        let pushed = |text: &str| text.parse::<Reference>().unwrap().pushed_tag().map(str::to_owned).map_err(|error| error.to_string());
+        let pushed = |text: &str| {
+            text.parse::<Reference>()
+                .unwrap()
+                .pushed_tag()
+                .map(str::to_owned)
+                .map_err(|error| error.to_string())
+        };
         assert_eq!(pushed("ghcr.io/a:1"), Ok("1".to_owned()));
-        assert_eq!(pushed("ghcr.io/a"), Err("`ghcr.io/a` has no tag: write `ghcr.io/a:1.0.0`".to_owned()));
+        assert_eq!(
+            pushed("ghcr.io/a"),
+            Err("`ghcr.io/a` has no tag: write `ghcr.io/a:1.0.0`".to_owned())
+        );
         assert!(pushed(&format!("ghcr.io/a:1@{DIGEST}")).unwrap_err().contains("leave `@sha256:"));
     }
 

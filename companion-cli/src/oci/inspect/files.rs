@@ -1,4 +1,5 @@
-//! An image on this machine: the OCI layout, as a folder (`skopeo copy … oci:DIR`) or as an archive of it (`docker save`, `oci-archive:`).
+//! An image on this machine: the OCI layout, as a folder (`skopeo copy … oci:DIR`) or as an archive
+//! of it (`docker save`, `oci-archive:`).
 
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -19,7 +20,8 @@ const LARGEST_DOCUMENT: u64 = 4 << 20;
 /// Of what an archive unpacks to, so much is looked through.
 const LARGEST_ARCHIVE: u64 = 4 * MOST;
 
-const WAY_OUT: &str = "`skopeo copy docker-archive:FILE oci:DIR` makes one of what older versions of docker save";
+const WAY_OUT: &str =
+    "`skopeo copy docker-archive:FILE oci:DIR` makes one of what older versions of docker save";
 
 /// Under this annotation an image's name or tag stands in the index of a layout.
 const NAME: &str = "org.opencontainers.image.ref.name";
@@ -53,7 +55,9 @@ struct Layout<F> {
 
 impl<F: Files + 'static> Layout<F> {
     fn open(files: F, tag: Option<&str>) -> Result<Box<dyn Source>, String> {
-        let index = files.read(INDEX, LARGEST_DOCUMENT).map_err(|error| format!("this is no OCI layout: `{INDEX}`: {error}; {WAY_OUT}"))?;
+        let index = files
+            .read(INDEX, LARGEST_DOCUMENT)
+            .map_err(|error| format!("this is no OCI layout: `{INDEX}`: {error}; {WAY_OUT}"))?;
         let images = Document::read(&index)?.manifests.unwrap_or_default();
         let digest = chosen(&images, tag)?.digest.clone();
         Ok(Box::new(Self { files, digest }))
@@ -62,9 +66,13 @@ impl<F: Files + 'static> Layout<F> {
 
 fn chosen<'a>(images: &'a [Descriptor], tag: Option<&str>) -> Result<&'a Descriptor, String> {
     let name = |image: &'a Descriptor| image.annotations.get(NAME).map_or("?", String::as_str);
-    let names = || images.iter().map(|image| format!("`{}`", name(image))).collect::<Vec<_>>().join(", ");
+    let names =
+        || images.iter().map(|image| format!("`{}`", name(image))).collect::<Vec<_>>().join(", ");
     match (images, tag) {
-        (_, Some(tag)) => images.iter().find(|image| name(image) == tag).ok_or_else(|| format!("it has no image `{tag}`, but {}", names())),
+        (_, Some(tag)) => images
+            .iter()
+            .find(|image| name(image) == tag)
+            .ok_or_else(|| format!("it has no image `{tag}`, but {}", names())),
         ([], None) => Err("it has no image".to_owned()),
         ([image], None) => Ok(image),
         (_, None) => Err(format!("it has several images ({}): choose one with `--tag`", names())),
@@ -73,7 +81,9 @@ fn chosen<'a>(images: &'a [Descriptor], tag: Option<&str>) -> Result<&'a Descrip
 
 impl<F: Files> Layout<F> {
     fn blob(&self, digest: &str, most: u64) -> Result<Vec<u8>, String> {
-        let hex = digest.strip_prefix("sha256:").filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let hex = digest
+            .strip_prefix("sha256:")
+            .filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let hex = hex.ok_or_else(|| format!("`{digest}` is no sha256 digest"))?;
         self.files.read(&format!("blobs/sha256/{hex}"), most).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => format!("`{digest}` is missing"),
@@ -110,17 +120,20 @@ impl Archive {
         file.by_ref().take(2).read_to_end(&mut start)?;
         let is_compressed = start == [0x1f, 0x8b];
         let file = io::Cursor::new(start).chain(file);
-        let reader: Box<dyn Read> = if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+        let reader: Box<dyn Read> =
+            if is_compressed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
         Ok(Box::new(reader.take(LARGEST_ARCHIVE)))
     }
 }
 
 impl Files for Archive {
     fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
-        let damaged = |error| io::Error::other(format!("this cannot be read as an archive: {error}"));
+        let damaged =
+            |error| io::Error::other(format!("this cannot be read as an archive: {error}"));
         let mut archive = tar::Archive::new(self.unpacked()?);
         let mut found = None;
-        // Raw: extended headers, whose size has no bound, are passed over. No path in a layout is long enough to need one.
+        // Raw: extended headers, whose size has no bound, are passed over. No path in a layout is
+        // long enough to need one.
         for entry in archive.entries().map_err(damaged)?.raw(true) {
             let mut entry = entry.map_err(damaged)?;
             if !is_at(&entry.path()?, path) {

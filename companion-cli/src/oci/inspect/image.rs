@@ -1,5 +1,6 @@
-//! Walks through an image as Istio's agent does (Envoy Gateway has its code from there), and notes where that would stop. It goes on
-//! where they stop, so that a module in the wrong place is looked at, too.
+//! Walks through an image as Istio's agent does (Envoy Gateway has its code from there), and notes
+//! where that would stop. It goes on where they stop, so that a module in the wrong place is looked
+//! at, too.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,8 @@ pub struct Image {
     /// The digest that the image can be pinned by, if it can be used at all.
     #[serde(skip)]
     pub pin: Option<String>,
-    /// What keeps Istio and Envoy Gateway from finding the module in it, each as the end of “because …”.
+    /// What keeps Istio and Envoy Gateway from finding the module in it, each as the end of
+    /// “because …”.
     #[serde(skip)]
     pub obstacles: Vec<String>,
 }
@@ -45,19 +47,28 @@ pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
     let bytes = source.manifest(None)?;
     let digest = digest_of(&bytes);
     let document = Document::read(&bytes)?;
-    let Some(manifests) = document.manifests.clone() else { return manifest(source, digest, &document, Vec::new()) };
+    let Some(manifests) = document.manifests.clone() else {
+        return manifest(source, digest, &document, Vec::new());
+    };
     let media_type = document.media_type.clone().unwrap_or_else(|| INDEX.to_owned());
     let because = format!(
-        "it is an index, not a manifest: pinned by `@{digest}` it is refused, because what is compared is the digest of its manifest for \
+        "it is an index, not a manifest: pinned by `@{digest}` it is refused, because what is \
+            compared is the digest of its manifest for \
          linux/amd64; {}",
         way_out(&manifests)
     );
     let found = match for_linux(&manifests) {
         Some(child) => {
-            let document = Document::read(&checked(source.manifest(Some(&child.digest))?, &child.digest)?)?;
+            let document =
+                Document::read(&checked(source.manifest(Some(&child.digest))?, &child.digest)?)?;
             manifest(source, child.digest.clone(), &document, vec![because])?
         }
-        None => manifest(source, digest.clone(), &document, vec![because, "it has no manifest for linux/amd64".to_owned()])?,
+        None => manifest(
+            source,
+            digest.clone(),
+            &document,
+            vec![because, "it has no manifest for linux/amd64".to_owned()],
+        )?,
     };
     let pin = found.image.pin.filter(|pin| *pin != digest);
     Ok(Found { image: Image { digest, media_type, manifests, pin, ..found.image }, ..found })
@@ -65,16 +76,25 @@ pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
 
 fn way_out(manifests: &[Descriptor]) -> String {
     let single = "push a single manifest (docker buildx: `--provenance=false --sbom=false`)";
-    for_linux(manifests).map_or_else(|| single.to_owned(), |child| format!("{single}, or pin that one: `@{}`", child.digest))
+    for_linux(manifests).map_or_else(
+        || single.to_owned(),
+        |child| format!("{single}, or pin that one: `@{}`", child.digest),
+    )
 }
 
 /// The one that Istio's agent takes, whatever it runs on.
 fn for_linux(manifests: &[Descriptor]) -> Option<&Descriptor> {
-    let is_for_linux = |platform: &Platform| platform.os == "linux" && platform.architecture == "amd64";
+    let is_for_linux =
+        |platform: &Platform| platform.os == "linux" && platform.architecture == "amd64";
     manifests.iter().find(|manifest| manifest.platform.as_ref().is_some_and(is_for_linux))
 }
 
-fn manifest(source: &dyn Source, digest: String, document: &Document, mut obstacles: Vec<String>) -> Result<Found, String> {
+fn manifest(
+    source: &dyn Source,
+    digest: String,
+    document: &Document,
+    mut obstacles: Vec<String>,
+) -> Result<Found, String> {
     let layers = document.layers.clone().unwrap_or_default();
     let mut module = None;
     if let Some(last) = layers.last() {
@@ -82,7 +102,10 @@ fn manifest(source: &dyn Source, digest: String, document: &Document, mut obstac
         // In Solo's layout the module may be in either layer; else it is in the last one.
         let layer = layers.iter().find(|layer| layer.media_type == SOLO_MODULE).unwrap_or(last);
         if layer.size > MOST {
-            obstacles.push(format!("its layer has {} bytes, and no more than {MOST} are read", layer.size));
+            obstacles.push(format!(
+                "its layer has {} bytes, and no more than {MOST} are read",
+                layer.size
+            ));
         } else {
             let unpacked = layer::unpack(&checked(source.layer(layer)?, &layer.digest)?);
             obstacles.extend(of_layout.or_else(|| of_contents(&unpacked, layer)));
@@ -121,7 +144,10 @@ fn of_layout(media_type: &str, layers: &[Descriptor]) -> Option<String> {
         other if other.ends_with("tar") => "not compressed, which is not read",
         _ => "not known to anybody who looks for a module",
     };
-    Some(format!("its last layer is `{last}` ({what}); it must be `{wanted}` with `{}` in it", FILE))
+    Some(format!(
+        "its last layer is `{last}` ({what}); it must be `{wanted}` with `{}` in it",
+        FILE
+    ))
 }
 
 /// Whether the module is in the layer as its media type demands.
@@ -136,7 +162,11 @@ fn of_contents(unpacked: &Unpacked, layer: &Descriptor) -> Option<String> {
 /// Refuses what is not what its digest says: it was damaged on its way.
 fn checked(bytes: Vec<u8>, digest: &str) -> Result<Vec<u8>, String> {
     let actual = digest_of(&bytes);
-    if actual == digest { Ok(bytes) } else { Err(format!("`{digest}` is damaged: what is there has the digest `{actual}`")) }
+    if actual == digest {
+        Ok(bytes)
+    } else {
+        Err(format!("`{digest}` is damaged: what is there has the digest `{actual}`"))
+    }
 }
 
 fn digest_of(bytes: &[u8]) -> String {

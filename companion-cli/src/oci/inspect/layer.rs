@@ -52,7 +52,8 @@ fn of_archive(archive: &[u8], because: Option<&str>) -> Unpacked {
 
 /// The first file with the name counts.
 fn find(archive: &[u8]) -> Result<Vec<u8>, String> {
-    let damaged = |error: io::Error| format!("its last layer is no tar archive, or damaged: {error}");
+    let damaged =
+        |error: io::Error| format!("its last layer is no tar archive, or damaged: {error}");
     let mut archive = tar::Archive::new(archive);
     let mut others = Others::default();
     for entry in archive.entries().map_err(damaged)? {
@@ -60,7 +61,10 @@ fn find(archive: &[u8]) -> Result<Vec<u8>, String> {
         let path = entry.path().map_err(damaged)?.into_owned();
         if path.file_name() == Some(FILE.as_ref()) {
             if entry.size() > MOST {
-                return Err(format!("`{FILE}` in it has {} bytes, and no more than {MOST} are read", entry.size()));
+                return Err(format!(
+                    "`{FILE}` in it has {} bytes, and no more than {MOST} are read",
+                    entry.size()
+                ));
             }
             return bounded(entry).map_err(damaged);
         }
@@ -85,7 +89,8 @@ impl Others {
         if self.names.len() < Self::SHOWN {
             let name = path.to_string_lossy();
             let end = if name.chars().nth(Self::LONGEST).is_some() { "…" } else { "" };
-            self.names.push(format!("`{}{end}`", name.chars().take(Self::LONGEST).collect::<String>()));
+            self.names
+                .push(format!("`{}{end}`", name.chars().take(Self::LONGEST).collect::<String>()));
         }
     }
 
@@ -95,7 +100,10 @@ impl Others {
             names.push(format!("{} more", self.count - names.len()));
         }
         let holds = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-        format!("its last layer holds no `{FILE}`, and the layers before it are not looked into; it holds {holds}")
+        format!(
+            "its last layer holds no `{FILE}`, and the layers before it are not looked into; it \
+                holds {holds}"
+        )
     }
 }
 

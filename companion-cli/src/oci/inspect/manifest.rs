@@ -56,7 +56,8 @@ pub struct Platform {
 
 impl Document {
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(bytes).map_err(|error| format!("the manifest cannot be read: {error}"))
+        serde_json::from_slice(bytes)
+            .map_err(|error| format!("the manifest cannot be read: {error}"))
     }
 
     /// What it says itself, as Istio's agent asks, whatever is said where it lies.

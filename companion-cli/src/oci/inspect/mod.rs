@@ -1,4 +1,5 @@
-//! Looks into a module or an image and says who can use it, and if not, why. Where an image's parts come from is a [`Source`].
+//! Looks into a module or an image and says who can use it, and if not, why. Where an image's parts
+//! come from is a [`Source`].
 
 mod files;
 pub mod image;
@@ -15,10 +16,12 @@ pub use image::{Descriptor, Image};
 pub use registry::Remote;
 pub use verdicts::{Answer, Consumer, Verdict};
 
-/// The most that Istio's agent and Envoy Gateway take for a module, in bytes; so there is no use in reading more.
+/// The most that Istio's agent and Envoy Gateway take for a module, in bytes; so there is no use in
+/// reading more.
 pub const MOST: u64 = 256 << 20;
 
-/// Gives the parts of one image: a folder, an archive, a registry. What it gives need not be checked: that is done here.
+/// Gives the parts of one image: a folder, an archive, a registry. What it gives need not be
+/// checked: that is done here.
 pub trait Source {
     /// A manifest or an index: the one with this digest, or the one that the image's name leads to.
     ///
@@ -75,19 +78,26 @@ pub fn image(source: &dyn Source) -> Result<Inspection, String> {
     let module = found.module.as_deref().map(analyse);
     let verdicts = verdicts::of_image(&found.image.obstacles, module.as_ref());
     let module = module.and_then(Result::ok);
-    Ok(Inspection { checksums: checksums(Some(&found.image), module.as_ref()), image: Some(found.image), module, verdicts })
+    Ok(Inspection {
+        checksums: checksums(Some(&found.image), module.as_ref()),
+        image: Some(found.image),
+        module,
+        verdicts,
+    })
 }
 
 fn checksums(image: Option<&Image>, module: Option<&Module>) -> Vec<Checksum> {
     let of_manifest = image.and_then(|image| image.pin.as_deref()).map(|digest| Checksum {
         of: "manifest",
         sha256: digest.trim_start_matches("sha256:").to_owned(),
-        belongs: "`sha256` beside an `oci://` URI (Istio, Envoy Gateway), and behind `@sha256:` in the URI",
+        belongs: "`sha256` beside an `oci://` URI (Istio, Envoy Gateway), and behind `@sha256:` in \
+            the URI",
     });
     let of_module = module.map(|module| Checksum {
         of: "module",
         sha256: module.sha256.clone(),
-        belongs: "`sha256` beside an `http://` or `https://` URI (Istio, Envoy Gateway, `code.remote` of a plain Envoy)",
+        belongs: "`sha256` beside an `http://` or `https://` URI (Istio, Envoy Gateway, \
+            `code.remote` of a plain Envoy)",
     });
     of_manifest.into_iter().chain(of_module).collect()
 }

@@ -24,7 +24,11 @@ impl Source for Remote<'_> {
     }
 
     fn layer(&self, layer: &Descriptor) -> Result<Vec<u8>, String> {
-        let blob = image::Descriptor { media_type: layer.media_type.clone(), digest: parse(&layer.digest)?, size: layer.size };
+        let blob = image::Descriptor {
+            media_type: layer.media_type.clone(),
+            digest: parse(&layer.digest)?,
+            size: layer.size,
+        };
         self.registry.blob(self.reference, &blob, MOST).map_err(|error| error.to_string())
     }
 }

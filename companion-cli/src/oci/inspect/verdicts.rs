@@ -61,9 +61,15 @@ impl std::fmt::Display for Verdict {
         match self.answer {
             Answer::Ok => write!(f, "{}: ok", self.consumer),
             Answer::OnlyLater if self.consumer == Consumer::Istio => {
-                write!(f, "{}: only 1.31 and later, whose Envoy is 1.39, because {because}", self.consumer)
+                write!(
+                    f,
+                    "{}: only 1.31 and later, whose Envoy is 1.39, because {because}",
+                    self.consumer
+                )
             }
-            Answer::OnlyLater => write!(f, "{}: only with Envoy 1.39 and later, because {because}", self.consumer),
+            Answer::OnlyLater => {
+                write!(f, "{}: only with Envoy 1.39 and later, because {because}", self.consumer)
+            }
             Answer::No => write!(f, "{}: no, because {because}", self.consumer),
         }
     }
@@ -75,15 +81,22 @@ pub(super) fn of_module(module: &Result<Module, String>) -> Vec<Verdict> {
 }
 
 /// For an image: nobody but Envoy can do without the image's own layout.
-pub(super) fn of_image(of_image: &[String], module: Option<&Result<Module, String>>) -> Vec<Verdict> {
+pub(super) fn of_image(
+    of_image: &[String],
+    module: Option<&Result<Module, String>>,
+) -> Vec<Verdict> {
     let of_module = match module {
         Some(module) => of_analysis(module),
         None => vec![Obstacle { because: "no module was found in it".to_owned(), until: None }],
     };
-    let of_image = of_image.iter().map(|because| Obstacle { because: because.clone(), until: None });
+    let of_image =
+        of_image.iter().map(|because| Obstacle { because: because.clone(), until: None });
     let has_no_place = module.is_none() && of_image.len() > 0; // it has been said why
-    let with_image: Vec<_> = of_image.chain(of_module.iter().filter(|_| !has_no_place).cloned()).collect();
-    let verdict_of = |consumer| verdict(consumer, if consumer == Consumer::Envoy { &of_module } else { &with_image });
+    let with_image: Vec<_> =
+        of_image.chain(of_module.iter().filter(|_| !has_no_place).cloned()).collect();
+    let verdict_of = |consumer| {
+        verdict(consumer, if consumer == Consumer::Envoy { &of_module } else { &with_image })
+    };
     Consumer::ALL.into_iter().map(verdict_of).collect()
 }
 
@@ -100,5 +113,9 @@ fn verdict(consumer: Consumer, obstacles: &[Obstacle]) -> Verdict {
         some if some.iter().all(|obstacle| obstacle.until.is_some()) => Answer::OnlyLater,
         _ => Answer::No,
     };
-    Verdict { consumer, answer, because: obstacles.iter().map(|obstacle| obstacle.because.clone()).collect() }
+    Verdict {
+        consumer,
+        answer,
+        because: obstacles.iter().map(|obstacle| obstacle.because.clone()).collect(),
+    }
 }

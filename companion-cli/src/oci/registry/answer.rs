@@ -20,7 +20,8 @@ pub(super) struct Answer {
 impl Answer {
     /// Reads the body, of which there may be so many bytes.
     pub(super) fn read(response: Response, limit: u64) -> Result<Self, HttpError> {
-        let (status, headers, url) = (response.status, response.headers.clone(), response.url.clone());
+        let (status, headers, url) =
+            (response.status, response.headers.clone(), response.url.clone());
         Ok(Self { status, headers, body: response.bytes(limit)?, url, renewed: false })
     }
 

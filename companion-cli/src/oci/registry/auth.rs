@@ -19,7 +19,8 @@ use crate::http::url::{Url, escaped};
 const LARGEST_TOKEN: u64 = 1 << 20;
 const WHAT: &str = "asking for a token";
 
-/// What may be done in which repositories, as token servers write it: `repository:team/laststream:pull,push`.
+/// What may be done in which repositories, as token servers write it:
+/// `repository:team/laststream:pull,push`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Scope(Vec<String>);
 
@@ -36,14 +37,26 @@ impl Scope {
     /// With what the registry itself names: behind a proxy its repositories can have other names.
     fn with(&self, named: Option<&str>) -> Vec<String> {
         let mut all = self.0.clone();
-        all.extend(named.into_iter().flat_map(str::split_whitespace).filter(|scope| !self.covers(scope)).map(str::to_owned));
+        all.extend(
+            named
+                .into_iter()
+                .flat_map(str::split_whitespace)
+                .filter(|scope| !self.covers(scope))
+                .map(str::to_owned),
+        );
         all
     }
 
     fn covers(&self, scope: &str) -> bool {
         let Some((name, actions)) = scope.rsplit_once(':') else { return false };
-        let known = self.0.iter().filter_map(|known| known.rsplit_once(':')).find(|(known, _)| *known == name);
-        known.is_some_and(|(_, known)| actions.split(',').all(|action| known.split(',').any(|known| known == action)))
+        let known = self
+            .0
+            .iter()
+            .filter_map(|known| known.rsplit_once(':'))
+            .find(|(known, _)| *known == name);
+        known.is_some_and(|(_, known)| {
+            actions.split(',').all(|action| known.split(',').any(|known| known == action))
+        })
     }
 }
 
@@ -66,11 +79,19 @@ impl Cache {
 
     /// Everything that is shown to somebody.
     pub(super) fn headers(&self) -> Vec<Secret> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().map(|authorization| authorization.header.clone()).collect()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .map(|authorization| authorization.header.clone())
+            .collect()
     }
 
     fn put(&self, scope: &Scope, authorization: &Authorization) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(scope.clone(), authorization.clone());
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(scope.clone(), authorization.clone());
     }
 }
 
@@ -82,19 +103,31 @@ struct Token {
 
 impl Registry<'_> {
     /// The answer to the challenges of a 401; `None` if there is nothing to answer with.
-    pub(super) fn authorize(&self, challenges: &[Challenge], repository: &str, scope: &Scope) -> Result<Option<Authorization>, Error> {
+    pub(super) fn authorize(
+        &self,
+        challenges: &[Challenge],
+        repository: &str,
+        scope: &Scope,
+    ) -> Result<Option<Authorization>, Error> {
         let login = self.login(repository)?;
-        let bearer = challenges.iter().find(|challenge| matches!(challenge, Challenge::Bearer { .. }));
-        let authorization = match (bearer.or(challenges.first()), login.as_ref().map(|found| &found.login)) {
-            (Some(Challenge::Bearer { realm, service, scope: named }), _) => {
-                let header = self.token(realm, service.as_deref(), &scope.with(named.as_deref()), login.as_ref())?;
-                Authorization { header, is_fixed: false }
-            }
-            (Some(Challenge::Basic), Some(Login::Password { username, password })) => {
-                Authorization { header: Secret::basic(username, password), is_fixed: true }
-            }
-            _ => return Ok(None),
-        };
+        let bearer =
+            challenges.iter().find(|challenge| matches!(challenge, Challenge::Bearer { .. }));
+        let authorization =
+            match (bearer.or(challenges.first()), login.as_ref().map(|found| &found.login)) {
+                (Some(Challenge::Bearer { realm, service, scope: named }), _) => {
+                    let header = self.token(
+                        realm,
+                        service.as_deref(),
+                        &scope.with(named.as_deref()),
+                        login.as_ref(),
+                    )?;
+                    Authorization { header, is_fixed: false }
+                }
+                (Some(Challenge::Basic), Some(Login::Password { username, password })) => {
+                    Authorization { header: Secret::basic(username, password), is_fixed: true }
+                }
+                _ => return Ok(None),
+            };
         self.authorizations.put(scope, &authorization);
         Ok(Some(authorization))
     }
@@ -116,16 +149,25 @@ impl Registry<'_> {
         logins.get(repository).and_then(Option::as_ref).map(|found| found.source.clone())
     }
 
-    fn token(&self, realm: &str, service: Option<&str>, scopes: &[String], login: Option<&Found>) -> Result<Secret, Error> {
+    fn token(
+        &self,
+        realm: &str,
+        service: Option<&str>,
+        scopes: &[String],
+        login: Option<&Found>,
+    ) -> Result<Secret, Error> {
         let refused = |problem: String| Error::Token {
             registry: self.name.clone(),
-            realm: Url::parse(realm).map_or_else(|| "(its address makes no sense)".to_owned(), |url| url.to_string()),
+            realm: Url::parse(realm)
+                .map_or_else(|| "(its address makes no sense)".to_owned(), |url| url.to_string()),
             problem,
             login: login.map(|found| found.source.clone()),
         };
         let url = Url::parse(realm).ok_or_else(|| refused("is no address".to_owned()))?;
         if url.is_downgrade_of(&self.origin) {
-            return Err(refused("is without TLS, and the registry is not: nothing is sent there".to_owned()));
+            return Err(refused(
+                "is without TLS, and the registry is not: nothing is sent there".to_owned(),
+            ));
         }
         let answer = self.ask_for_token(&url, service, scopes, login)?;
         if !answer.is_success() {
@@ -133,7 +175,9 @@ impl Registry<'_> {
         }
         // The words of the parser may quote the token.
         let token: Option<Token> = serde_json::from_slice(&answer.body).ok();
-        let token = token.and_then(|token| token.token.or(token.access_token)).filter(|token| !token.is_empty());
+        let token = token
+            .and_then(|token| token.token.or(token.access_token))
+            .filter(|token| !token.is_empty());
         let token = token.ok_or_else(|| refused("answers without a token".to_owned()))?;
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(refused("gives a token that cannot be sent".to_owned()));
@@ -154,7 +198,13 @@ impl Registry<'_> {
     }
 
     /// An identity token is posted. Servers that do not know that way take it as a password.
-    fn ask_for_token(&self, url: &Url, service: Option<&str>, scopes: &[String], login: Option<&Found>) -> Result<Answer, Error> {
+    fn ask_for_token(
+        &self,
+        url: &Url,
+        service: Option<&str>,
+        scopes: &[String],
+        login: Option<&Found>,
+    ) -> Result<Answer, Error> {
         let shown = match login.map(|found| &found.login) {
             Some(Login::IdentityToken { username, token }) => {
                 let answer = self.post_identity(url, service, scopes, token)?;
@@ -170,10 +220,22 @@ impl Registry<'_> {
         for scope in scopes {
             url = url.with("scope", scope);
         }
-        self.ask_token_server(&Request { method: Method::GET, url: &url, headers: &[], authorization: shown.as_ref(), body: None })
+        self.ask_token_server(&Request {
+            method: Method::GET,
+            url: &url,
+            headers: &[],
+            authorization: shown.as_ref(),
+            body: None,
+        })
     }
 
-    fn post_identity(&self, url: &Url, service: Option<&str>, scopes: &[String], token: &Secret) -> Result<Answer, Error> {
+    fn post_identity(
+        &self,
+        url: &Url,
+        service: Option<&str>,
+        scopes: &[String],
+        token: &Secret,
+    ) -> Result<Answer, Error> {
         let service = service.unwrap_or(&self.name);
         let form = format!(
             "grant_type=refresh_token&client_id=laststream&service={}&scope={}&refresh_token={}",
@@ -183,13 +245,20 @@ impl Registry<'_> {
         );
         let headers = [("content-type", "application/x-www-form-urlencoded".to_owned())];
         let body = Some(form.as_bytes());
-        self.ask_token_server(&Request { method: Method::POST, url, headers: &headers, authorization: None, body })
+        self.ask_token_server(&Request {
+            method: Method::POST,
+            url,
+            headers: &headers,
+            authorization: None,
+            body,
+        })
     }
 
     /// Redirects are not followed: what is sent there is a secret.
     fn ask_token_server(&self, ask: &Request<'_>) -> Result<Answer, Error> {
         let answer = self.http.send(ask).and_then(|response| Answer::read(response, LARGEST_TOKEN));
-        let answer = answer.map_err(|error| Error::Http { what: WHAT, url: ask.url.to_string(), error })?;
+        let answer =
+            answer.map_err(|error| Error::Http { what: WHAT, url: ask.url.to_string(), error })?;
         if !(300..400).contains(&answer.status) {
             return Ok(answer);
         }
@@ -214,7 +283,13 @@ mod tests {
         let own = ["repository:team/a:pull,push", "repository:b:pull"];
         assert_eq!(scope.with(None), own);
         assert_eq!(scope.with(Some("repository:team/a:pull repository:b:pull")), own);
-        assert_eq!(scope.with(Some("repository:proxied/team/a:push,pull")), [own[0], own[1], "repository:proxied/team/a:push,pull"]);
-        assert_eq!(scope.with(Some("repository:b:delete")), [own[0], own[1], "repository:b:delete"]);
+        assert_eq!(
+            scope.with(Some("repository:proxied/team/a:push,pull")),
+            [own[0], own[1], "repository:proxied/team/a:push,pull"]
+        );
+        assert_eq!(
+            scope.with(Some("repository:b:delete")),
+            [own[0], own[1], "repository:b:delete"]
+        );
     }
 }

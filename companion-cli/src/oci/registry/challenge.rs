@@ -7,7 +7,8 @@ pub(super) enum Challenge {
     Bearer { realm: String, service: Option<String>, scope: Option<String> },
 }
 
-/// All challenges of one header that are understood. Several may stand behind each other: `Bearer realm="…",service="…", Basic realm="…"`.
+/// All challenges of one header that are understood. Several may stand behind each other: `Bearer
+/// realm="…",service="…", Basic realm="…"`.
 pub(super) fn parse(header: &str) -> Vec<Challenge> {
     let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
     let mut rest = header;
@@ -27,25 +28,36 @@ pub(super) fn parse(header: &str) -> Vec<Challenge> {
 }
 
 fn understood(scheme: &str, parameters: &[(String, String)]) -> Option<Challenge> {
-    let parameter = |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let parameter = |name: &str| {
+        parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    };
     match scheme {
         "basic" => Some(Challenge::Basic),
-        "bearer" => Some(Challenge::Bearer { realm: parameter("realm")?, service: parameter("service"), scope: parameter("scope") }),
+        "bearer" => Some(Challenge::Bearer {
+            realm: parameter("realm")?,
+            service: parameter("service"),
+            scope: parameter("scope"),
+        }),
         _ => None,
     }
 }
 
 /// The next word, and what comes behind it.
 fn token(text: &str) -> Option<(&str, &str)> {
-    let text = text.trim_start_matches(|character: char| character == ',' || character.is_whitespace());
-    let length = text.find(|character: char| matches!(character, '=' | ',' | '"') || character.is_whitespace()).unwrap_or(text.len());
+    let text =
+        text.trim_start_matches(|character: char| character == ',' || character.is_whitespace());
+    let length = text
+        .find(|character: char| matches!(character, '=' | ',' | '"') || character.is_whitespace())
+        .unwrap_or(text.len());
     (length > 0).then(|| text.split_at(length))
 }
 
 /// A value, in quotes or not, and what comes behind it. Quotes that do not end go to the end.
 fn value_of(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
-        let length = text.find(|character: char| character == ',' || character.is_whitespace()).unwrap_or(text.len());
+        let length = text
+            .find(|character: char| character == ',' || character.is_whitespace())
+            .unwrap_or(text.len());
         let (value, rest) = text.split_at(length);
         return (value.to_owned(), rest);
     };
@@ -66,7 +78,11 @@ mod tests {
     use super::*;
 
     fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Challenge {
-        Challenge::Bearer { realm: realm.into(), service: service.map(str::to_owned), scope: scope.map(str::to_owned) }
+        Challenge::Bearer {
+            realm: realm.into(),
+            service: service.map(str::to_owned),
+            scope: scope.map(str::to_owned),
+        }
     }
 
     #[test]
@@ -76,11 +92,24 @@ mod tests {
             ("basic", vec![Challenge::Basic]),
             (
                 "Bearer realm=\"https://a.test/token?x=1,2\",service=\"r.test\",scope=\"repository:a:pull,push\"",
-                vec![bearer("https://a.test/token?x=1,2", Some("r.test"), Some("repository:a:pull,push"))],
+                vec![bearer(
+                    "https://a.test/token?x=1,2",
+                    Some("r.test"),
+                    Some("repository:a:pull,push"),
+                )],
             ),
-            ("Bearer realm=https://a.test/token, service=s", vec![bearer("https://a.test/token", Some("s"), None)]),
-            ("BEARER Realm = \"https://a.test\" , error=\"invalid_token\"", vec![bearer("https://a.test", None, None)]),
-            ("Basic realm=\"a \\\" b\", Bearer realm=\"https://a.test\"", vec![Challenge::Basic, bearer("https://a.test", None, None)]),
+            (
+                "Bearer realm=https://a.test/token, service=s",
+                vec![bearer("https://a.test/token", Some("s"), None)],
+            ),
+            (
+                "BEARER Realm = \"https://a.test\" , error=\"invalid_token\"",
+                vec![bearer("https://a.test", None, None)],
+            ),
+            (
+                "Basic realm=\"a \\\" b\", Bearer realm=\"https://a.test\"",
+                vec![Challenge::Basic, bearer("https://a.test", None, None)],
+            ),
             ("Negotiate, Basic realm=x", vec![Challenge::Basic]),
             ("Bearer service=\"without realm\"", vec![]),
             ("Bearer realm=\"https://a.test", vec![bearer("https://a.test", None, None)]),

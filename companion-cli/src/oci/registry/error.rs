@@ -1,4 +1,5 @@
-//! What can go wrong between here and a registry. Each text names the thing and, where there is one, the way out. None holds a secret.
+//! What can go wrong between here and a registry. Each text names the thing and, where there is
+//! one, the way out. None holds a secret.
 
 use std::time::Duration;
 
@@ -25,7 +26,9 @@ impl std::fmt::Display for Refusal {
         if !self.said.is_empty() {
             write!(f, " ({})", self.said)?;
         }
-        self.retry_after.map_or(Ok(()), |wait| write!(f, "; it wants to be left alone for {} s", wait.as_secs()))
+        self.retry_after.map_or(Ok(()), |wait| {
+            write!(f, "; it wants to be left alone for {} s", wait.as_secs())
+        })
     }
 }
 
@@ -44,7 +47,8 @@ pub enum Error {
         error: HttpError,
     },
     /// 401: not with these credentials, or not without any.
-    #[error("{what}: `{registry}` wants credentials: {refusal}\n{}", login_hint(.registry, .login.as_deref()))]
+    #[error("{what}: `{registry}` wants credentials: \
+        {refusal}\n{}", login_hint(.registry, .login.as_deref()))]
     Unauthorized {
         /// What was to be done.
         what: &'static str,
@@ -68,7 +72,8 @@ pub enum Error {
         refusal: Refusal,
     },
     /// The token server does not give a token.
-    #[error("no token for `{registry}`: `{realm}` {problem}\n{}", login_hint(.registry, .login.as_deref()))]
+    #[error("no token for `{registry}`: `{realm}` \
+        {problem}\n{}", login_hint(.registry, .login.as_deref()))]
     Token {
         /// For which registry.
         registry: String,
@@ -92,7 +97,10 @@ pub enum Error {
         why: &'static str,
     },
     /// Other bytes than they should be.
-    #[error("{what}: the registry says `{found}`, but it is `{expected}`: something between here and its storage changes or mixes up data")]
+    #[error(
+        "{what}: the registry says `{found}`, but it is `{expected}`: something between here and \
+            its storage changes or mixes up data"
+    )]
     Digest {
         /// What was compared.
         what: String,
@@ -120,7 +128,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Without secrets in what comes from others: the addresses that they lead to, and their headers.
+    /// Without secrets in what comes from others: the addresses that they lead to, and their
+    /// headers.
     pub(super) fn masked(mut self, mask: &Mask) -> Self {
         let texts: &mut [&mut String] = match &mut self {
             Self::Http { url, .. } | Self::Refused { url, .. } => &mut [url],
@@ -141,7 +150,9 @@ impl Passing for Error {
     fn is_passing(&self) -> bool {
         match self {
             Self::Http { error, .. } => error.is_passing(),
-            Self::Refused { refusal, .. } => matches!(refusal.status, 408 | 429 | 500..=599) && refusal.status != 501,
+            Self::Refused { refusal, .. } => {
+                matches!(refusal.status, 408 | 429 | 500..=599) && refusal.status != 501
+            }
             _ => false,
         }
     }
@@ -156,12 +167,21 @@ impl Passing for Error {
 
 fn http_hint(error: &HttpError, url: &str) -> String {
     match error {
-        HttpError::Tls(text) if text.contains("InvalidContentType") || text.contains("corrupt message") => {
+        HttpError::Tls(text)
+            if text.contains("InvalidContentType")
+                || text.contains(
+                    "corrupt \
+            message",
+                ) =>
+        {
             "\nif it speaks plain HTTP, say so with `--plain-http`".to_owned()
         }
-        HttpError::Tls(_) => "\nif it has a certificate authority of its own, name that with `--ca-file FILE`".to_owned(),
+        HttpError::Tls(_) => "\nif it has a certificate authority of its own, name that with \
+            `--ca-file FILE`"
+            .to_owned(),
         HttpError::Other(_) if url.starts_with("http:") => {
-            "\nif it speaks TLS, leave `--plain-http` off; for one on this machine, name its certificate authority with `--ca-file FILE`"
+            "\nif it speaks TLS, leave `--plain-http` off; for one on this machine, name its \
+                certificate authority with `--ca-file FILE`"
                 .to_owned()
         }
         _ => String::new(),
@@ -170,9 +190,13 @@ fn http_hint(error: &HttpError, url: &str) -> String {
 
 fn login_hint(registry: &str, source: Option<&str>) -> String {
     match source {
-        Some(source) => format!("the credentials from {source} were shown: log in again (`docker login {registry}`), or give others"),
+        Some(source) => format!(
+            "the credentials from {source} were shown: log in again (`docker login {registry}`), \
+                or give others"
+        ),
         None => format!(
-            "none were found: `docker login {registry}`, or `--username NAME --password-stdin`, or LASTSTREAM_REGISTRY_USERNAME and \
+            "none were found: `docker login {registry}`, or `--username NAME --password-stdin`, or \
+                LASTSTREAM_REGISTRY_USERNAME and \
              LASTSTREAM_REGISTRY_PASSWORD"
         ),
     }
@@ -180,9 +204,13 @@ fn login_hint(registry: &str, source: Option<&str>) -> String {
 
 fn status_hint(status: u16, source: Option<&str>) -> String {
     match (status, source) {
-        (403, Some(source)) => format!("\nthe credentials from {source} are not allowed to do this"),
+        (403, Some(source)) => {
+            format!("\nthe credentials from {source} are not allowed to do this")
+        }
         (403, None) => "\nno credentials were shown: it may want some".to_owned(),
-        (404, _) => "\ncheck the name; some registries want a repository to be created first".to_owned(),
+        (404, _) => {
+            "\ncheck the name; some registries want a repository to be created first".to_owned()
+        }
         (405, _) => "\nit may be read-only".to_owned(),
         _ => String::new(),
     }

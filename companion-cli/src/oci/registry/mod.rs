@@ -1,10 +1,13 @@
-//! Talks to container registries (the OCI distribution protocol): carries an image there, finds and fetches what is there.
+//! Talks to container registries (the OCI distribution protocol): carries an image there, finds and
+//! fetches what is there.
 //!
 //! What holds for all of it:
-//! - Credentials go to the registry that was named, to the token server that it names, and to nobody else: not behind a redirect, not to
-//!   another port, not without TLS where TLS was.
-//! - What cannot end well is not tried again; what can is, and from the beginning: an upload is never taken up in the middle.
-//! - Every wait has an end, every answer a largest size, and everything that comes is checked against its digest.
+//! - Credentials go to the registry that was named, to the token server that it names, and to
+//!   nobody else: not behind a redirect, not to another port, not without TLS where TLS was.
+//! - What cannot end well is not tried again; what can is, and from the beginning: an upload is
+//!   never taken up in the middle.
+//! - Every wait has an end, every answer a largest size, and everything that comes is checked
+//!   against its digest.
 
 mod answer;
 mod auth;
@@ -73,7 +76,8 @@ impl Default for Limits {
 /// How registries are talked to.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Without TLS. On the loopback interface that is so by itself, unless something is said about TLS.
+    /// Without TLS. On the loopback interface that is so by itself, unless something is said about
+    /// TLS.
     pub plain_http: bool,
     /// About TLS.
     pub tls: Tls,
@@ -87,7 +91,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { plain_http: false, tls: Tls::default(), limits: Limits::default(), retries: 4, proxy_from_env: true }
+        Self {
+            plain_http: false,
+            tls: Tls::default(),
+            limits: Limits::default(),
+            retries: 4,
+            proxy_from_env: true,
+        }
     }
 }
 
@@ -138,7 +148,12 @@ impl<'a> Registry<'a> {
     ///
     /// # Errors
     /// A file with a certificate or key cannot be used.
-    pub fn new(name: &str, options: &'a Options, sources: &'a Sources, progress: &'a dyn Progress) -> Result<Self, Error> {
+    pub fn new(
+        name: &str,
+        options: &'a Options,
+        sources: &'a Sources,
+        progress: &'a dyn Progress,
+    ) -> Result<Self, Error> {
         let host = if is_docker_hub(name) { DOCKER_HUB_HOST } else { name };
         let Limits { connect, silence, request, .. } = options.limits;
         let settings = Settings {
@@ -164,7 +179,8 @@ impl<'a> Registry<'a> {
         let mut mask = Mask::default();
         let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
         for found in logins.values().flatten() {
-            let (Login::Password { password: secret, .. } | Login::IdentityToken { token: secret, .. }) = &found.login;
+            let (Login::Password { password: secret, .. }
+            | Login::IdentityToken { token: secret, .. }) = &found.login;
             mask.add(secret.reveal());
         }
         for header in self.authorizations.headers() {
@@ -187,7 +203,8 @@ impl<'a> Registry<'a> {
     /// The words of a registry, or of its token server, without secrets.
     fn refusal(&self, answer: &Answer, words: words::Words) -> Refusal {
         let said = words.of_body(&answer.body, &self.mask());
-        let retry_after = answer.header("retry-after").and_then(|header| retry::after(header, SystemTime::now()));
+        let retry_after =
+            answer.header("retry-after").and_then(|header| retry::after(header, SystemTime::now()));
         Refusal { status: answer.status, said, retry_after }
     }
 }
@@ -206,7 +223,11 @@ impl Repository<'_> {
         if is_settled || shown.is_some_and(|authorization| authorization.is_fixed) {
             return Ok(answer);
         }
-        let headers = answer.headers.get_all("www-authenticate").iter().filter_map(|header| header.to_str().ok());
+        let headers = answer
+            .headers
+            .get_all("www-authenticate")
+            .iter()
+            .filter_map(|header| header.to_str().ok());
         let challenges: Vec<_> = headers.flat_map(challenge::parse).collect();
         match self.registry.authorize(&challenges, self.name, &self.scope)? {
             Some(authorization) if call.resend => self.follow(call, Some(&authorization)),
@@ -215,13 +236,22 @@ impl Repository<'_> {
         }
     }
 
-    fn follow(&self, call: &Call<'_>, authorization: Option<&Authorization>) -> Result<Answer, Error> {
+    fn follow(
+        &self,
+        call: &Call<'_>,
+        authorization: Option<&Authorization>,
+    ) -> Result<Answer, Error> {
         let authorization = authorization.map(|authorization| &authorization.header);
         let Call { what, method, url, headers, body, limit, elsewhere, .. } = call;
         let request = Request { method: method.clone(), url, headers, authorization, body: *body };
-        let response = follow(&self.registry.http, &request, &self.registry.origin, *elsewhere).map_err(|lost| lost_while(what, lost))?;
+        let response = follow(&self.registry.http, &request, &self.registry.origin, *elsewhere)
+            .map_err(|lost| lost_while(what, lost))?;
         let url = response.url.clone();
-        Answer::read(response, *limit).map_err(|error| Error::Http { what, url: url.to_string(), error })
+        Answer::read(response, *limit).map_err(|error| Error::Http {
+            what,
+            url: url.to_string(),
+            error,
+        })
     }
 
     /// The answer if it is a good one, else the error that it is.
@@ -229,7 +259,8 @@ impl Repository<'_> {
         if answer.is_success() {
             return Ok(answer);
         }
-        let (registry, refusal) = (self.registry.name.clone(), self.registry.refusal(&answer, words::Words::OfRegistry));
+        let (registry, refusal) =
+            (self.registry.name.clone(), self.registry.refusal(&answer, words::Words::OfRegistry));
         let is_here = answer.url.origin == self.registry.origin;
         let login = self.registry.login_shown(self.name).filter(|_| is_here);
         match answer.status {
@@ -247,14 +278,17 @@ fn lost_while(what: &'static str, lost: Lost) -> Error {
     match lost {
         Lost::Http { url, error } => Error::Http { what, url: url.to_string(), error },
         Lost::Refused { from, to, why } => Error::Redirect { what, from, to, why: explained(why) },
-        Lost::Nonsense { url, problem } => Error::Answer { what, url: url.to_string(), problem: problem.to_owned() },
+        Lost::Nonsense { url, problem } => {
+            Error::Answer { what, url: url.to_string(), problem: problem.to_owned() }
+        }
     }
 }
 
 fn explained(why: Why) -> &'static str {
     match why {
         Why::Downgrade => {
-            "it is without TLS, and the way there was not; a proxy in front of the registry must pass `X-Forwarded-Proto: https` on, or the \
+            "it is without TLS, and the way there was not; a proxy in front of the registry must \
+                pass `X-Forwarded-Proto: https` on, or the \
              registry use relative addresses (`http.relativeurls`)"
         }
         Why::Elsewhere => "only blobs may be elsewhere",
@@ -280,7 +314,11 @@ mod tests {
     #[test]
     fn tls_is_the_rule_and_this_machine_the_exception() {
         let origin = |name: &str, plain_http: bool, insecure: bool| {
-            let options = Options { plain_http, tls: Tls { insecure, ..Tls::default() }, ..Options::default() };
+            let options = Options {
+                plain_http,
+                tls: Tls { insecure, ..Tls::default() },
+                ..Options::default()
+            };
             let sources = Sources::none();
             Registry::new(name, &options, &sources, &Silent).unwrap().origin.to_string()
         };

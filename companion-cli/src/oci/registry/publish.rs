@@ -1,4 +1,5 @@
-//! One image under several names, in one or more registries: all its parts everywhere first, then the names one by one.
+//! One image under several names, in one or more registries: all its parts everywhere first, then
+//! the names one by one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +28,10 @@ pub enum Problem {
     #[error(transparent)]
     Reference(#[from] NotAReference),
     /// Credentials are for one registry.
-    #[error("user name and password are for one registry, but the references name several: {0}; push to each by itself, or `docker login`")]
+    #[error(
+        "user name and password are for one registry, but the references name several: {0}; push \
+            to each by itself, or `docker login`"
+    )]
     SeveralRegistries(String),
     /// A registry.
     #[error(transparent)]
@@ -51,12 +55,14 @@ impl fmt::Display for Unpublished {
         if self.published.is_empty() {
             return f.write_str("\nnothing was published: no tag has changed");
         }
-        let names: Vec<String> = self.published.iter().map(|reference| format!("`{reference}`")).collect();
+        let names: Vec<String> =
+            self.published.iter().map(|reference| format!("`{reference}`")).collect();
         write!(f, "\nalready published: {}", names.join(", "))
     }
 }
 
-/// Publishes an image under all these names. `mount_from` is a repository that may have its parts already.
+/// Publishes an image under all these names. `mount_from` is a repository that may have its parts
+/// already.
 ///
 /// # Errors
 /// Tells what was published and what not.
@@ -94,10 +100,15 @@ fn prepare<'a>(
     let mut registries = BTreeMap::new();
     for reference in references {
         reference.pushed_tag()?;
-        registries.insert(reference.registry.clone(), Registry::new(&reference.registry, options, sources, progress)?);
+        registries.insert(
+            reference.registry.clone(),
+            Registry::new(&reference.registry, options, sources, progress)?,
+        );
     }
     if registries.len() > 1 && sources.given.is_some() {
-        return Err(Problem::SeveralRegistries(registries.into_keys().collect::<Vec<_>>().join(", ")));
+        return Err(Problem::SeveralRegistries(
+            registries.into_keys().collect::<Vec<_>>().join(", "),
+        ));
     }
     Ok(registries)
 }
@@ -115,10 +126,14 @@ fn send_blobs(
         if done.iter().any(|other| other.name() == name) {
             continue;
         }
-        let sibling = done.iter().find(|other| other.registry == reference.registry).map(|other| other.repository.as_str());
+        let sibling = done
+            .iter()
+            .find(|other| other.registry == reference.registry)
+            .map(|other| other.repository.as_str());
         let from: Vec<String> = sibling.or(mount_from).map(str::to_owned).into_iter().collect();
         progress.started(&format!("pushing to {name}"));
-        let arrivals = registries[&reference.registry].push_blobs(&reference.repository, image, &from)?;
+        let arrivals =
+            registries[&reference.registry].push_blobs(&reference.repository, image, &from)?;
         for ((blob, _), arrival) in image.blobs().iter().zip(arrivals) {
             progress.finished(&format!("{} ({} bytes): {}", blob.digest, blob.size, told(arrival)));
         }

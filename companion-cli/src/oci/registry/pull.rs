@@ -44,16 +44,23 @@ impl Registry<'_> {
         let call = repository.manifest_call(Method::HEAD, FINDING, reference);
         let answer = self.again(|| {
             let answer = repository.call(&call)?;
-            if matches!(answer.status, 408 | 429 | 500..=599) { repository.accepted(FINDING, answer) } else { Ok(answer) }
+            if matches!(answer.status, 408 | 429 | 500..=599) {
+                repository.accepted(FINDING, answer)
+            } else {
+                Ok(answer)
+            }
         })?;
-        let digest = answer.header("docker-content-digest").and_then(|digest| digest.trim().parse().ok());
+        let digest =
+            answer.header("docker-content-digest").and_then(|digest| digest.trim().parse().ok());
         match digest {
             Some(digest) if answer.is_success() => {
                 check(reference, &digest)?;
                 Ok(Resolved { digest, media_type: media_type(&answer) })
             }
             // Without a body nobody can say why not, and some registries do not know HEAD.
-            _ => self.manifest(reference).map(|fetched| Resolved { digest: fetched.digest, media_type: fetched.media_type }),
+            _ => self
+                .manifest(reference)
+                .map(|fetched| Resolved { digest: fetched.digest, media_type: fetched.media_type }),
         }
     }
 
@@ -68,9 +75,15 @@ impl Registry<'_> {
             let answer = repository.accepted(FETCHING, repository.call(&call)?)?;
             let digest = Digest::of(&answer.body);
             check(reference, &digest)?;
-            if let Some(said) = answer.header("docker-content-digest").filter(|said| said.trim() != digest.as_str()) {
+            if let Some(said) =
+                answer.header("docker-content-digest").filter(|said| said.trim() != digest.as_str())
+            {
                 let what = format!("the manifest of `{reference}`");
-                return Err(Error::Digest { what, expected: digest, found: words::printable(said) });
+                return Err(Error::Digest {
+                    what,
+                    expected: digest,
+                    found: words::printable(said),
+                });
             }
             Ok(Fetched { media_type: media_type(&answer), bytes: answer.body, digest })
         })
@@ -80,7 +93,12 @@ impl Registry<'_> {
     ///
     /// # Errors
     /// They are not there, are too many, or are not what their digest says.
-    pub fn blob(&self, reference: &Reference, blob: &Descriptor, largest: u64) -> Result<Vec<u8>, Error> {
+    pub fn blob(
+        &self,
+        reference: &Reference,
+        blob: &Descriptor,
+        largest: u64,
+    ) -> Result<Vec<u8>, Error> {
         let what = "fetching a blob";
         let repository = self.to_pull(reference);
         let url = repository.url(&format!("blobs/{}", blob.digest));
@@ -88,23 +106,44 @@ impl Registry<'_> {
             let problem = format!("has {} bytes; more than {largest} are not fetched", blob.size);
             return Err(Error::Answer { what, url: url.to_string(), problem });
         }
-        let call =
-            Call { what, method: Method::GET, url, headers: Vec::new(), body: None, limit: blob.size + 1, elsewhere: true, resend: true };
+        let call = Call {
+            what,
+            method: Method::GET,
+            url,
+            headers: Vec::new(),
+            body: None,
+            limit: blob.size + 1,
+            elsewhere: true,
+            resend: true,
+        };
         let answer = self.again(|| repository.accepted(what, repository.call(&call)?))?;
         let digest = Digest::of(&answer.body);
         if digest == blob.digest {
             return Ok(answer.body);
         }
-        Err(Error::Digest { what: format!("a blob of `{reference}`"), expected: blob.digest.clone(), found: digest.to_string() })
+        Err(Error::Digest {
+            what: format!("a blob of `{reference}`"),
+            expected: blob.digest.clone(),
+            found: digest.to_string(),
+        })
     }
 
     fn to_pull<'a>(&'a self, reference: &'a Reference) -> Repository<'a> {
-        Repository { registry: self, name: &reference.repository, scope: Scope::pull(&reference.repository) }
+        Repository {
+            registry: self,
+            name: &reference.repository,
+            scope: Scope::pull(&reference.repository),
+        }
     }
 }
 
 impl Repository<'_> {
-    fn manifest_call(&self, method: Method, what: &'static str, reference: &Reference) -> Call<'static> {
+    fn manifest_call(
+        &self,
+        method: Method,
+        what: &'static str,
+        reference: &Reference,
+    ) -> Call<'static> {
         let accept = [MANIFEST, DOCKER_MANIFEST, INDEX, DOCKER_LIST].join(", ");
         Call {
             what,
@@ -120,7 +159,9 @@ impl Repository<'_> {
 }
 
 fn media_type(answer: &Answer) -> Option<String> {
-    answer.header("content-type").map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
+    answer
+        .header("content-type")
+        .map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
 }
 
 /// What was asked for by digest must be that.

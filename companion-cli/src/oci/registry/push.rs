@@ -1,4 +1,5 @@
-//! Carries an image to a registry: what it is made of first, and only then the name under which it is found.
+//! Carries an image to a registry: what it is made of first, and only then the name under which it
+//! is found.
 
 use http::Method;
 
@@ -25,15 +26,28 @@ pub enum Arrival {
 }
 
 impl Registry<'_> {
-    /// Sends what the manifest refers to and the registry does not have. Nothing can be found by a name yet.
+    /// Sends what the manifest refers to and the registry does not have. Nothing can be found by a
+    /// name yet.
     ///
     /// # Errors
     /// Something could not be sent.
-    pub fn push_blobs(&self, repository: &str, image: &Image, mount_from: &[String]) -> Result<[Arrival; 2], Error> {
-        let repository = Repository { registry: self, name: repository, scope: Scope::push(repository, mount_from) };
+    pub fn push_blobs(
+        &self,
+        repository: &str,
+        image: &Image,
+        mount_from: &[String],
+    ) -> Result<[Arrival; 2], Error> {
+        let repository = Repository {
+            registry: self,
+            name: repository,
+            scope: Scope::push(repository, mount_from),
+        };
         let [(layer, layer_bytes), (config, config_bytes)] = image.blobs();
         let from = mount_from.first().map(String::as_str);
-        Ok([repository.push_blob(&layer, layer_bytes, from)?, repository.push_blob(&config, config_bytes, from)?])
+        Ok([
+            repository.push_blob(&layer, layer_bytes, from)?,
+            repository.push_blob(&config, config_bytes, from)?,
+        ])
     }
 
     /// Gives the image a tag. Either the whole image has it afterwards, or nothing has changed.
@@ -41,7 +55,8 @@ impl Registry<'_> {
     /// # Errors
     /// The registry does not take the manifest, or says that it is another one.
     pub fn push_manifest(&self, repository: &str, tag: &str, image: &Image) -> Result<(), Error> {
-        let repository = Repository { registry: self, name: repository, scope: Scope::push(repository, &[]) };
+        let repository =
+            Repository { registry: self, name: repository, scope: Scope::push(repository, &[]) };
         let what = "publishing the manifest";
         let call = Call {
             what,
@@ -55,13 +70,22 @@ impl Registry<'_> {
         };
         self.again(|| {
             let answer = repository.accepted(what, repository.call(&call)?)?;
-            check_digest(&format!("the manifest of `{}/{}:{tag}`", self.name, repository.name), &answer, &image.digest)
+            check_digest(
+                &format!("the manifest of `{}/{}:{tag}`", self.name, repository.name),
+                &answer,
+                &image.digest,
+            )
         })
     }
 }
 
 impl Repository<'_> {
-    fn push_blob(&self, blob: &Descriptor, bytes: &[u8], mount_from: Option<&str>) -> Result<Arrival, Error> {
+    fn push_blob(
+        &self,
+        blob: &Descriptor,
+        bytes: &[u8],
+        mount_from: Option<&str>,
+    ) -> Result<Arrival, Error> {
         let what = "uploading a blob";
         self.registry.again(|| {
             if let Some(arrival) = self.try_blob(what, blob, bytes, mount_from)? {
@@ -77,7 +101,13 @@ impl Repository<'_> {
     }
 
     /// `None` if the token ended in between; then there is a new one.
-    fn try_blob(&self, what: &'static str, blob: &Descriptor, bytes: &[u8], mount_from: Option<&str>) -> Result<Option<Arrival>, Error> {
+    fn try_blob(
+        &self,
+        what: &'static str,
+        blob: &Descriptor,
+        bytes: &[u8],
+        mount_from: Option<&str>,
+    ) -> Result<Option<Arrival>, Error> {
         if self.has_blob(&blob.digest)? {
             return Ok(Some(Arrival::Present));
         }
@@ -91,7 +121,8 @@ impl Repository<'_> {
             None => self.accepted(BEGINNING, self.begin(None)?)?,
         };
         let location = session.header("location").and_then(|location| session.url.join(location));
-        let location = location.ok_or_else(|| self.nonsense(BEGINNING, &session, "does not say where to upload to"))?;
+        let location = location
+            .ok_or_else(|| self.nonsense(BEGINNING, &session, "does not say where to upload to"))?;
         let answer = self.call(&Call {
             what,
             method: Method::PUT,
@@ -130,7 +161,8 @@ impl Repository<'_> {
         }
     }
 
-    /// The registry has it in another repository, perhaps. If it does not, or does not know how, it begins an upload, or refuses.
+    /// The registry has it in another repository, perhaps. If it does not, or does not know how, it
+    /// begins an upload, or refuses.
     fn mount(&self, digest: &Digest, from: &str) -> Result<Option<Answer>, Error> {
         let answer = self.begin(Some((digest, from)))?;
         match answer.status {
@@ -160,9 +192,11 @@ impl Repository<'_> {
 
 fn check_digest(what: &str, answer: &Answer, expected: &Digest) -> Result<(), Error> {
     match answer.header("docker-content-digest") {
-        Some(found) if found.trim() != expected.as_str() => {
-            Err(Error::Digest { what: what.to_owned(), expected: expected.clone(), found: super::words::printable(found) })
-        }
+        Some(found) if found.trim() != expected.as_str() => Err(Error::Digest {
+            what: what.to_owned(),
+            expected: expected.clone(),
+            found: super::words::printable(found),
+        }),
         _ => Ok(()),
     }
 }

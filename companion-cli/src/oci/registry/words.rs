@@ -12,7 +12,8 @@ const LONGEST: usize = 300;
 pub(super) enum Words {
     /// As the protocol wants, or plain text.
     OfRegistry,
-    /// Codes and messages alone: what else a token server writes may be the request, with the credentials in it.
+    /// Codes and messages alone: what else a token server writes may be the request, with the
+    /// credentials in it.
     OfTokenServer,
 }
 
@@ -41,7 +42,9 @@ impl Words {
         let text = String::from_utf8_lossy(body);
         let said = match (serde_json::from_slice(body), self) {
             (Ok(body), _) => of_json(body),
-            (Err(_), Self::OfRegistry) if !text.trim().starts_with(['<', '{', '[']) => text.trim().to_owned(),
+            (Err(_), Self::OfRegistry) if !text.trim().starts_with(['<', '{', '[']) => {
+                text.trim().to_owned()
+            }
             (Err(_), _) => String::new(),
         };
         printable(&mask.apply(&said))
@@ -61,7 +64,8 @@ fn of_json(body: Body) -> String {
 
 /// Without anything that moves a cursor.
 pub(super) fn printable(text: &str) -> String {
-    let plain = text.chars().map(|character| if visible::steers(character) { ' ' } else { character });
+    let plain =
+        text.chars().map(|character| if visible::steers(character) { ' ' } else { character });
     let mut short: String = plain.take(LONGEST).collect();
     if text.chars().nth(LONGEST).is_some() {
         short.push('…');
@@ -76,13 +80,21 @@ mod tests {
     #[test]
     fn a_registry_s_words_are_kept_and_its_tricks_are_not() {
         let of_body = |body: &[u8]| Words::OfRegistry.of_body(body, &Mask::default());
-        assert_eq!(of_body(br#"{"errors":[{"code":"DENIED","message":"no","detail":{"a":1}},{"code":"X"}]}"#), "DENIED: no; X");
+        assert_eq!(
+            of_body(
+                br#"{"errors":[{"code":"DENIED","message":"no","detail":{"a":1}},{"code":"X"}]}"#
+            ),
+            "DENIED: no; X"
+        );
         assert_eq!(of_body(b"\x1b[31mplease\r\nlook"), " [31mplease  look");
         assert_eq!(of_body(b"<html>"), "");
         assert_eq!(of_body(br#"{"token":"secret"}"#), "");
         assert_eq!(of_body(&b"x".repeat(1000)).chars().count(), LONGEST + 1);
         let of_body = |body: &[u8]| Words::OfTokenServer.of_body(body, &Mask::default());
-        assert_eq!(of_body(br#"{"error":"denied","error_description":"no","request":"secret"}"#), "denied: no");
+        assert_eq!(
+            of_body(br#"{"error":"denied","error_description":"no","request":"secret"}"#),
+            "denied: no"
+        );
         assert_eq!(of_body(b"secret"), "");
     }
 }

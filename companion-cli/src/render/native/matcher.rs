@@ -5,22 +5,28 @@ use std::net::IpAddr;
 use crate::yaml::{List, Map};
 
 const HEADER_INPUT: &str = "type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput";
-const PEER_INPUT: &str = "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.DirectSourceIPInput";
-const FILTER_STATE_INPUT: &str = "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.FilterStateInput";
+const PEER_INPUT: &str =
+    "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.DirectSourceIPInput";
+const FILTER_STATE_INPUT: &str =
+    "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.FilterStateInput";
 const RANGES: &str = "type.googleapis.com/envoy.extensions.matching.input_matchers.ip.v3.Ip";
-const SKIP: &str = "type.googleapis.com/envoy.extensions.filters.common.matcher.action.v3.SkipFilter";
-const DELEGATE: &str = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher";
+const SKIP: &str =
+    "type.googleapis.com/envoy.extensions.filters.common.matcher.action.v3.SkipFilter";
+const DELEGATE: &str =
+    "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher";
 
 /// Something that is so of a request, or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Test {
-    /// The header's lines, with commas between them, are this. A header that is not there is nothing.
+    /// The header's lines, with commas between them, are this. A header that is not there is
+    /// nothing.
     Header(String, Text),
     /// The direct peer's address, as a text, is this.
     PeerText(Text),
     /// The direct peer's address is in one of these.
     PeerIn(Vec<(IpAddr, u8)>),
-    /// Envoy has followed a redirect itself. The router counts redirects in filter state, which no client can write.
+    /// Envoy has followed a redirect itself. The router counts redirects in filter state, which no
+    /// client can write.
     Redirected,
     All(Vec<Self>),
     Any(Vec<Self>),
@@ -48,21 +54,31 @@ impl Test {
     fn predicate(&self) -> Map {
         match self {
             Self::Header(name, text) => {
-                let input = Map::new().with("@type", HEADER_INPUT).with("header_name", name.as_str());
+                let input =
+                    Map::new().with("@type", HEADER_INPUT).with("header_name", name.as_str());
                 single("header", input, "value_match", text.matcher())
             }
-            Self::PeerText(text) => single("peer", Map::new().with("@type", PEER_INPUT), "value_match", text.matcher()),
+            Self::PeerText(text) => {
+                single("peer", Map::new().with("@type", PEER_INPUT), "value_match", text.matcher())
+            }
             Self::PeerIn(ranges) => {
                 let range = |(address, length): &(IpAddr, u8)| {
-                    Map::new().with("address_prefix", address.to_string()).with("prefix_len", u16::from(*length))
+                    Map::new()
+                        .with("address_prefix", address.to_string())
+                        .with("prefix_len", u16::from(*length))
                 };
                 let ranges = ranges.iter().map(range).collect::<List>();
-                let config = Map::new().with("@type", RANGES).with("cidr_ranges", ranges).with("stat_prefix", "laststream");
+                let config = Map::new()
+                    .with("@type", RANGES)
+                    .with("cidr_ranges", ranges)
+                    .with("stat_prefix", "laststream");
                 let matcher = Map::new().with("name", "ranges").with("typed_config", config);
                 single("peer", Map::new().with("@type", PEER_INPUT), "custom_match", matcher)
             }
             Self::Redirected => {
-                let input = Map::new().with("@type", FILTER_STATE_INPUT).with("key", "num_internal_redirects");
+                let input = Map::new()
+                    .with("@type", FILTER_STATE_INPUT)
+                    .with("key", "num_internal_redirects");
                 single("redirects", input, "value_match", Text::Regex(".+".into()).matcher())
             }
             Self::All(tests) => Map::new().with("and_matcher", several(tests)),
@@ -77,7 +93,10 @@ impl Text {
         match self {
             Self::Exact(text) => Map::new().with("exact", text.as_str()),
             Self::Prefix(text) => Map::new().with("prefix", text.as_str()),
-            Self::Regex(text) => Map::new().with("safe_regex", Map::new().with("google_re2", Map::new()).with("regex", text.as_str())),
+            Self::Regex(text) => Map::new().with(
+                "safe_regex",
+                Map::new().with("google_re2", Map::new()).with("regex", text.as_str()),
+            ),
         }
     }
 }
@@ -127,12 +146,13 @@ fn joined(mut tests: Vec<Test>, join: impl FnOnce(Vec<Test>) -> Test) -> Test {
 /// The filter, skipped where the test is not passed; `note` says so to readers of what is rendered.
 pub(super) fn only_if(name: &str, test: &Test, note: &str, filter: Map) -> Map {
     let skip = Map::new().with("name", "skip").with("typed_config", Map::new().with("@type", SKIP));
-    let matcher =
-        Map::new().with("predicate", Map::new().with("not_matcher", test.predicate())).with("on_match", Map::new().with("action", skip));
-    let config = Map::new()
-        .with("@type", DELEGATE)
-        .with("extension_config", filter)
-        .note(note)
-        .with("xds_matcher", Map::new().with("matcher_list", Map::new().with("matchers", List::new().item(matcher))));
+    let matcher = Map::new()
+        .with("predicate", Map::new().with("not_matcher", test.predicate()))
+        .with("on_match", Map::new().with("action", skip));
+    let config =
+        Map::new().with("@type", DELEGATE).with("extension_config", filter).note(note).with(
+            "xds_matcher",
+            Map::new().with("matcher_list", Map::new().with("matchers", List::new().item(matcher))),
+        );
     Map::new().with("name", name).with("typed_config", config)
 }

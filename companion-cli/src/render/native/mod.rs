@@ -1,8 +1,9 @@
-//! The x-forwarded-proto policy in Envoy's own words: matchers around a filter that writes the header, where they come to the same as
-//! the module does. Where they do not, the reasons why.
+//! The x-forwarded-proto policy in Envoy's own words: matchers around a filter that writes the
+//! header, where they come to the same as the module does. Where they do not, the reasons why.
 //!
-//! The filter is Envoy's IP tagging: of those that every supported Envoy has, it alone both writes a header of one's choice and makes
-//! Envoy choose the route again. Header mutation does not, so redirects and routes would go by the old value.
+//! The filter is Envoy's IP tagging: of those that every supported Envoy has, it alone both writes
+//! a header of one's choice and makes Envoy choose the route again. Header mutation does not, so
+//! redirects and routes would go by the old value.
 
 mod matcher;
 mod peers;
@@ -34,17 +35,24 @@ pub(super) enum Listeners {
 pub(super) struct Native {
     /// Where the peer's own header must be saved, if it is read.
     pub(super) saved_in: Option<String>,
-    /// The peer's own header is removed early, so that Envoy writes the connection's scheme whatever it trusts.
+    /// The peer's own header is removed early, so that Envoy writes the connection's scheme
+    /// whatever it trusts.
     pub(super) forgets: bool,
     /// Behind the module, in this order.
     pub(super) filters: Vec<Map>,
 }
 
 /// Restores the scheme there, or says what is in the way: the field, and why.
-pub(super) fn compile(proto: &ForwardedProto, listeners: Listeners, name: impl Fn(&str) -> String) -> Result<Native, Vec<String>> {
+pub(super) fn compile(
+    proto: &ForwardedProto,
+    listeners: Listeners,
+    name: impl Fn(&str) -> String,
+) -> Result<Native, Vec<String>> {
     let text = json!({ "forwarded_proto": proto.json }).to_string();
     let parsed = config::parse(text.as_bytes()).map_err(|refused| vec![refused.to_string()])?;
-    let Some(policy) = parsed.forwarded_proto() else { return Err(vec!["there is nothing to restore".into()]) };
+    let Some(policy) = parsed.forwarded_proto() else {
+        return Err(vec!["there is nothing to restore".into()]);
+    };
     let mut reasons = in_the_way(policy, proto, listeners);
     let mut sources = Vec::with_capacity(policy.sources.len());
     for source in &policy.sources {
@@ -59,18 +67,33 @@ pub(super) fn compile(proto: &ForwardedProto, listeners: Listeners, name: impl F
     let forgets = listeners == Listeners::Edge || !keeps(policy);
     // Then Envoy itself writes http before any filter runs.
     let starts_as_http = forgets && listeners != Listeners::Any;
-    let conditions = Conditions { policy, sources, trusted: peers::test(&proto.peers), saves: proto.saved_in.is_some() };
+    let conditions = Conditions {
+        policy,
+        sources,
+        trusted: peers::test(&proto.peers),
+        saves: proto.saved_in.is_some(),
+    };
     let writes = |scheme: &str, test: Test, note: &str| {
         let already = (!starts_as_http).then(|| not(Test::exact(FORWARDED_PROTO, scheme)));
-        matcher::only_if(&name(&format!("scheme-{scheme}")), &all(already.into_iter().chain([test])), note, writer(scheme))
+        matcher::only_if(
+            &name(&format!("scheme-{scheme}")),
+            &all(already.into_iter().chain([test])),
+            note,
+            writer(scheme),
+        )
     };
-    let http = (!starts_as_http).then(|| writes("http", conditions.http(), conditions.about_http()));
+    let http =
+        (!starts_as_http).then(|| writes("http", conditions.http(), conditions.about_http()));
     let https = writes("https", conditions.https(), ABOUT_HTTPS);
-    Ok(Native { saved_in: proto.saved_in.clone(), forgets, filters: http.into_iter().chain([https]).collect() })
+    Ok(Native {
+        saved_in: proto.saved_in.clone(),
+        forgets,
+        filters: http.into_iter().chain([https]).collect(),
+    })
 }
 
-const ABOUT_HTTPS: &str =
-    "The filter is skipped unless this holds: the headers say https, and a trusted peer sent them. Usual spellings are looked at first.";
+const ABOUT_HTTPS: &str = "The filter is skipped unless this holds: the headers say https, and a \
+    trusted peer sent them. Usual spellings are looked at first.";
 
 /// When the header is written.
 struct Conditions<'p> {
@@ -89,10 +112,12 @@ impl Conditions<'_> {
         all([says, self.trusted.clone()].into_iter().chain(first_pass))
     }
 
-    /// Of a trusted peer everything that is not clearly https, but silence only if the policy wants it.
+    /// Of a trusted peer everything that is not clearly https, but silence only if the policy wants
+    /// it.
     fn http(&self) -> Test {
         let not_https = not(say_https(self.policy.decision, &self.sources));
-        let speaks = (self.policy.silent != Fallback::Http).then(|| not(all(self.sources.iter().map(|said| said.nothing.clone()))));
+        let speaks = (self.policy.silent != Fallback::Http)
+            .then(|| not(all(self.sources.iter().map(|said| said.nothing.clone()))));
         let says = all([not_https].into_iter().chain(speaks));
         let of_peer = match self.policy.fallback {
             Fallback::Http => any([not(self.trusted.clone()), says]),
@@ -103,9 +128,13 @@ impl Conditions<'_> {
 
     fn about_http(&self) -> &'static str {
         match self.policy.fallback {
-            Fallback::Http => "The filter is skipped unless this holds: the peer is not trusted, or its headers do not clearly say https.",
+            Fallback::Http => {
+                "The filter is skipped unless this holds: the peer is not trusted, or its headers \
+                    do not clearly say https."
+            }
             Fallback::Connection | Fallback::Keep => {
-                "The filter is skipped unless this holds: the headers of a trusted peer do not clearly say https."
+                "The filter is skipped unless this holds: the headers of a trusted peer do not \
+                    clearly say https."
             }
         }
     }
@@ -117,17 +146,32 @@ fn keeps(policy: &forwarded::Policy) -> bool {
 }
 
 /// What only the module can do.
-fn in_the_way(policy: &forwarded::Policy, proto: &ForwardedProto, listeners: Listeners) -> Vec<String> {
+fn in_the_way(
+    policy: &forwarded::Policy,
+    proto: &ForwardedProto,
+    listeners: Listeners,
+) -> Vec<String> {
     const MANY: usize = 1_000;
-    let wants_both = keeps(policy) && [policy.fallback, policy.silent].contains(&Fallback::Connection);
+    let wants_both =
+        keeps(policy) && [policy.fallback, policy.silent].contains(&Fallback::Connection);
     let reasons = [
-        (!policy.trust.identities.is_empty(), "`trust.identities`: Envoy's matchers see all identities of a certificate as one text"),
-        (proto.peers.len() > MANY, "`trust.peers`: more than 1000 ranges, which would stand there twice"),
+        (
+            !policy.trust.identities.is_empty(),
+            "`trust.identities`: Envoy's matchers see all identities of a certificate as one text",
+        ),
+        (
+            proto.peers.len() > MANY,
+            "`trust.peers`: more than 1000 ranges, which would stand there twice",
+        ),
         (
             wants_both && listeners != Listeners::Edge,
-            "`fallback` and `silent`: `keep` and `connection` together, and matchers keep the header of all peers or of none",
+            "`fallback` and `silent`: `keep` and `connection` together, and matchers keep the \
+                header of all peers or of none",
         ),
-        (policy.strip.untrusted || policy.strip.twins, "`strip`: matchers do not go through all headers"),
+        (
+            policy.strip.untrusted || policy.strip.twins,
+            "`strip`: matchers do not go through all headers",
+        ),
         (policy.write_scheme, "`write_scheme`: no filter of Envoy's writes it on conditions"),
         (policy.write_port, "`write_port`: no filter of Envoy's writes it on conditions"),
     ];
@@ -142,7 +186,8 @@ fn say_https(decision: Decision, sources: &[Said]) -> Test {
     match decision {
         Decision::Agree => {
             let usual = all(sources.iter().map(|said| said.https.usual.clone()));
-            let none_against = sources.iter().map(|said| any([said.https.test(), said.nothing.clone()]));
+            let none_against =
+                sources.iter().map(|said| any([said.https.test(), said.nothing.clone()]));
             let one_for = any(sources.iter().map(|said| said.https.test()));
             any([usual, all(none_against.chain([one_for]))])
         }
@@ -156,15 +201,26 @@ fn say_https(decision: Decision, sources: &[Said]) -> Test {
 
 /// Writes the header, whoever the client is.
 fn writer(scheme: &str) -> Map {
-    let everybody = ["0.0.0.0", "::"].into_iter().map(|address| Map::new().with("address_prefix", address).with("prefix_len", 0_u16));
+    let everybody = ["0.0.0.0", "::"]
+        .into_iter()
+        .map(|address| Map::new().with("address_prefix", address).with("prefix_len", 0_u16));
     let tag = Map::new().with("ip_tag_name", scheme).with("ip_list", everybody.collect::<List>());
     Map::new().with("name", "envoy.filters.http.ip_tagging").with(
         "typed_config",
         Map::new()
-            .with("@type", "type.googleapis.com/envoy.extensions.filters.http.ip_tagging.v3.IPTagging")
+            .with(
+                "@type",
+                "type.googleapis.com/envoy.extensions.filters.http.ip_tagging.v3.IPTagging",
+            )
             .with("request_type", "BOTH")
-            .note("Every address has this tag, and the tag becomes the header: no other filter both writes one and has the route chosen again.")
+            .note(
+                "Every address has this tag, and the tag becomes the header: no other filter \
+                both writes one and has the route chosen again.",
+            )
             .with("ip_tags", List::new().item(tag))
-            .with("ip_tag_header", Map::new().with("header", FORWARDED_PROTO).with("action", "SANITIZE")),
+            .with(
+                "ip_tag_header",
+                Map::new().with("header", FORWARDED_PROTO).with("action", "SANITIZE"),
+            ),
     )
 }

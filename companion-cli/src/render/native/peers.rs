@@ -10,17 +10,22 @@ const FEW: usize = 4;
 /// That the direct peer is in one of these ranges, which were checked when the policy was read.
 pub(super) fn test(ranges: &[String]) -> Test {
     let ranges: Vec<(IpAddr, u8)> = ranges.iter().filter_map(|range| read(range)).collect();
-    let (short, others): (Vec<_>, Vec<_>) = ranges.iter().copied().partition(|&(address, length)| as_text(address, length).is_some());
+    let (short, others): (Vec<_>, Vec<_>) =
+        ranges.iter().copied().partition(|&(address, length)| as_text(address, length).is_some());
     if short.is_empty() || short.len() > FEW {
         return Test::PeerIn(ranges);
     }
-    let texts = short.into_iter().filter_map(|(address, length)| as_text(address, length)).map(Test::PeerText);
+    let texts = short
+        .into_iter()
+        .filter_map(|(address, length)| as_text(address, length))
+        .map(Test::PeerText);
     any(texts.chain((!others.is_empty()).then_some(Test::PeerIn(others))))
 }
 
 /// Envoy shows an IPv4 address of a dual-stack listener as the IPv4 address that it is.
 fn read(range: &str) -> Option<(IpAddr, u8)> {
-    let (address, length) = range.split_once('/').map_or((range, None), |(address, length)| (address, Some(length)));
+    let (address, length) =
+        range.split_once('/').map_or((range, None), |(address, length)| (address, Some(length)));
     let address: IpAddr = address.parse().ok()?;
     let length = match length {
         Some(length) => length.parse().ok()?,
@@ -28,7 +33,9 @@ fn read(range: &str) -> Option<(IpAddr, u8)> {
         None => 128,
     };
     match address.to_canonical() {
-        canonical if canonical.is_ipv4() && address.is_ipv6() && length >= 96 => Some((canonical, length - 96)),
+        canonical if canonical.is_ipv4() && address.is_ipv6() && length >= 96 => {
+            Some((canonical, length - 96))
+        }
         _ => Some((address, length)),
     }
 }
@@ -39,7 +46,9 @@ fn as_text(address: IpAddr, length: u8) -> Option<Text> {
     let octets = address.octets();
     match length {
         32 => Some(Text::Exact(address.to_string())),
-        8 | 16 | 24 => Some(Text::Prefix(octets.iter().take(usize::from(length / 8)).map(|octet| format!("{octet}.")).collect())),
+        8 | 16 | 24 => Some(Text::Prefix(
+            octets.iter().take(usize::from(length / 8)).map(|octet| format!("{octet}.")).collect(),
+        )),
         _ => None,
     }
 }

@@ -1,4 +1,5 @@
-//! What one header says, as conditions on its text. The module's own reading is in the filter's `forwarded` modules; a test compares both.
+//! What one header says, as conditions on its text. The module's own reading is in the filter's
+//! `forwarded` modules; a test compares both.
 
 use laststream_filter::config::wire::{Element, Form};
 use laststream_filter::forwarded::{Ports, Source};
@@ -30,7 +31,8 @@ const BLANKS: &str = r"[\t ]*";
 /// Blanks and elements that are empty.
 const GAP: &str = r"[\t ,]*";
 /// 0 to 65535 in canonical decimal form.
-const PORT: &str = "(?:0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
+const PORT: &str =
+    "(?:0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
 /// Envoy refuses regular expressions of more than a hundred instructions.
 const MOST_PORTS: usize = 8;
 
@@ -40,10 +42,16 @@ pub(super) fn said(source: &Source, ports: &Ports) -> Result<Said, &'static str>
     match source.form {
         Form::Scheme => Ok(read.words("https", "wss")),
         Form::Flag => Ok(read.words("on", "1|true|yes")),
-        Form::Port if ports.https.is_empty() || ports.http.is_empty() => Err("needs `ports` for both schemes"),
-        Form::Port if ports.https.len() + ports.http.len() > MOST_PORTS => Err("has more `ports` than a matcher takes"),
+        Form::Port if ports.https.is_empty() || ports.http.is_empty() => {
+            Err("needs `ports` for both schemes")
+        }
+        Form::Port if ports.https.len() + ports.http.len() > MOST_PORTS => {
+            Err("has more `ports` than a matcher takes")
+        }
         Form::Port => Ok(read.ports(ports)),
-        Form::Present => Err("counts by its presence, and matchers cannot tell one comma from two empty lines"),
+        Form::Present => {
+            Err("counts by its presence, and matchers cannot tell one comma from two empty lines")
+        }
         Form::Forwarded => Err("has a grammar that no matcher can follow"),
         Form::CfVisitor => Err("is JSON, which matchers do not read"),
     }
@@ -61,8 +69,12 @@ impl Reading<'_> {
 
     /// A port that stands for no scheme says nothing, too.
     fn ports(&self, ports: &Ports) -> Said {
-        let one_of = |ports: &[u16]| format!("(?:{})", ports.iter().map(u16::to_string).collect::<Vec<_>>().join("|"));
-        let saying = |ports: &[u16]| self.saying(&ports.first().map(u16::to_string).unwrap_or_default(), &one_of(ports));
+        let one_of = |ports: &[u16]| {
+            format!("(?:{})", ports.iter().map(u16::to_string).collect::<Vec<_>>().join("|"))
+        };
+        let saying = |ports: &[u16]| {
+            self.saying(&ports.first().map(u16::to_string).unwrap_or_default(), &one_of(ports))
+        };
         let known = one_of(&[ports.https.as_slice(), &ports.http].concat());
         let known = match self.element {
             Element::Agree => format!(r"(?:\C*,)?{BLANKS}{known}{BLANKS}(?:,\C*)?"),

@@ -26,16 +26,18 @@ pub struct ForwardedProto {
     pub sources: Vec<Source>,
     /// What several sources must do to be believed.
     pub decision: Decision,
-    /// The header that holds the `x-forwarded-proto` which the peer sent. Envoy overwrites `x-forwarded-proto` itself at an edge, so an
-    /// early header mutation saves it here. Where Envoy keeps it (`use_remote_address: false`, or trusted hops), name `x-forwarded-proto`.
+    /// The header that holds the `x-forwarded-proto` which the peer sent. Envoy overwrites
+    /// `x-forwarded-proto` itself at an edge, so an early header mutation saves it here. Where
+    /// Envoy keeps it (`use_remote_address: false`, or trusted hops), name `x-forwarded-proto`.
     #[default(ORIGINAL_HEADER.into())]
     pub original_header: String,
     /// Which scheme a port in a header stands for.
     pub ports: Ports,
     /// What `x-forwarded-proto` becomes when the peer is not trusted.
     pub fallback: Fallback,
-    /// What `x-forwarded-proto` becomes when a trusted peer says nothing. `http`, because the connection of a load balancer tells
-    /// nothing about its client. When a trusted peer contradicts itself, it is always `http`.
+    /// What `x-forwarded-proto` becomes when a trusted peer says nothing. `http`, because the
+    /// connection of a load balancer tells nothing about its client. When a trusted peer
+    /// contradicts itself, it is always `http`.
     #[default(Fallback::Http)]
     pub silent: Fallback,
     /// Which forgeable headers are removed.
@@ -46,17 +48,21 @@ pub struct ForwardedProto {
     pub write_port: bool,
 }
 
-/// Whose headers are believed: a peer that matches `peers` or `identities`. At least one entry is required.
+/// Whose headers are believed: a peer that matches `peers` or `identities`. At least one entry is
+/// required.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Trust {
-    /// Address ranges of the direct peer, such as `10.0.0.0/8`, `2001:db8::/32`, or a single address.
+    /// Address ranges of the direct peer, such as `10.0.0.0/8`, `2001:db8::/32`, or a single
+    /// address.
     pub peers: Vec<String>,
-    /// Identities of the direct peer: the first URI in the subject alternative names of its verified certificate.
+    /// Identities of the direct peer: the first URI in the subject alternative names of its
+    /// verified certificate.
     pub identities: Vec<TextMatch>,
-    /// The filter state key that holds the direct peer's address; a `set_filter_state` filter in front of this one writes it. Three more
-    /// lines may tell `x-forwarded-proto`, the `original_header` and `x-forwarded-port`, which saves a look at all headers.
+    /// The filter state key that holds the direct peer's address; a `set_filter_state` filter in
+    /// front of this one writes it. Three more lines may tell `x-forwarded-proto`, the
+    /// `original_header` and `x-forwarded-port`, which saves a look at all headers.
     #[default(PEER_KEY.into())]
     pub peer_key: String,
 }
@@ -66,7 +72,8 @@ pub struct Trust {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The header's name. `x-forwarded-proto` means the one that the peer sent, see `original_header`.
+    /// The header's name. `x-forwarded-proto` means the one that the peer sent, see
+    /// `original_header`.
     pub header: String,
     /// How its value tells the scheme. Well-known headers know theirs; `scheme` for all others.
     pub form: Option<Form>,
@@ -138,23 +145,26 @@ pub struct Ports {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Fallback {
-    /// The scheme of the connection to this Envoy. In a mesh every sidecar connects over mTLS, so it is `https` there.
+    /// The scheme of the connection to this Envoy. In a mesh every sidecar connects over mTLS, so
+    /// it is `https` there.
     #[default]
     Connection,
     /// `http`, also over TLS.
     Http,
-    /// What it is. Cheaper, and safe only where Envoy has overwritten it (`use_remote_address: true` without trusted hops).
+    /// What it is. Cheaper, and safe only where Envoy has overwritten it (`use_remote_address:
+    /// true` without trusted hops).
     Keep,
 }
 
-/// Which forgeable headers are removed. Names that differ from a well-known one only in `_` for `-` are its twins: many back ends
-/// read both as one.
+/// Which forgeable headers are removed. Names that differ from a well-known one only in `_` for `-`
+/// are its twins: many back ends read both as one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Strip {
-    /// From requests of untrusted peers: every header that tells a scheme (all sources and all well-known ones, but neither
-    /// `x-forwarded-proto` nor `x-forwarded-port` themselves), and the twins.
+    /// From requests of untrusted peers: every header that tells a scheme (all sources and all
+    /// well-known ones, but neither `x-forwarded-proto` nor `x-forwarded-port` themselves), and the
+    /// twins.
     pub untrusted: bool,
     /// From all requests: the twins.
     pub twins: bool,
@@ -179,9 +189,11 @@ pub enum Preset {
     AzureAppGateway,
     /// Cloudflare.
     Cloudflare,
-    /// Fastly, with a snippet that sets `X-Forwarded-Proto`: it lets clients set its own `Fastly-SSL`.
+    /// Fastly, with a snippet that sets `X-Forwarded-Proto`: it lets clients set its own
+    /// `Fastly-SSL`.
     Fastly,
-    /// Akamai, with a rule that sets `X-Forwarded-Proto`: it writes no header that tells the scheme by itself.
+    /// Akamai, with a rule that sets `X-Forwarded-Proto`: it writes no header that tells the scheme
+    /// by itself.
     Akamai,
     /// The Heroku router.
     Heroku,

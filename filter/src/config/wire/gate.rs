@@ -24,25 +24,26 @@ pub struct Gate {
     #[cfg_attr(feature = "schema", schemars(range(min = 200, max = LONGEST)))]
     #[default(1000)]
     pub quiet_ms: u64,
-    /// How long zero must last where Envoy does not tell whether bytes still wait to be written; milliseconds.
+    /// How long zero must last where Envoy does not tell whether bytes still wait to be written;
+    /// milliseconds.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     #[default(500)]
     pub linger_ms: u64,
-    /// When it is over whatever happens, from the beginning of the drain; milliseconds. The usual grace period of a pod, less what
-    /// Istio's agent and kubelet need after the hook.
+    /// When it is over whatever happens, from the beginning of the drain; milliseconds. The usual
+    /// grace period of a pod, less what Istio's agent and kubelet need after the hook.
     #[serde(deserialize_with = "whole::<201, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 201, max = LONGEST)))]
     #[default(23_000)]
     pub deadline_ms: u64,
-    /// How long `expired` and `forced` last while Envoy stays alive; then the gate serves again, and the next hook begins a new drain
-    /// with a new deadline; milliseconds.
+    /// How long `expired` and `forced` last while Envoy stays alive; then the gate serves again,
+    /// and the next hook begins a new drain with a new deadline; milliseconds.
     #[serde(deserialize_with = "whole::<1_000, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = LONGEST)))]
     #[default(30_000)]
     pub open_ms: u64,
-    /// Where Envoy does not export its own count of requests: how long the youngest counter must have counted before its zero is
-    /// believed, since streams may be older than it; milliseconds.
+    /// Where Envoy does not export its own count of requests: how long the youngest counter must
+    /// have counted before its zero is believed, since streams may be older than it; milliseconds.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     #[default(60_000)]
@@ -59,15 +60,18 @@ pub struct Gate {
     pub admin: Admin,
     /// Also wait until the app has gone, so that the proxy outlives it.
     pub app: Option<App>,
-    /// What state-changing requests, and the listing of streams, must carry in `x-laststream-secret`: 16 visible ASCII characters or
-    /// more. Here it stands in clear text: prefer `secret_key`. One of both is required when the listener is not on the loopback
+    /// What state-changing requests, and the listing of streams, must carry in
+    /// `x-laststream-secret`: 16 visible ASCII characters or more. Here it stands in clear text:
+    /// prefer `secret_key`. One of both is required when the listener is not on the loopback
     /// interface.
     pub secret: Option<String>,
-    /// The filter state key that holds the secret, which a `set_filter_state` filter in front of the gate writes from a place outside
-    /// of the configuration, such as `%ENVIRONMENT(NAME)%`. While nothing is there, the gate refuses what needs the secret.
+    /// The filter state key that holds the secret, which a `set_filter_state` filter in front of
+    /// the gate writes from a place outside of the configuration, such as `%ENVIRONMENT(NAME)%`.
+    /// While nothing is there, the gate refuses what needs the secret.
     pub secret_key: Option<String>,
-    /// Names under which the gate may be asked, besides IP addresses and `localhost`. A request to any other name is refused: a page
-    /// in a browser can reach this machine under a name of its own (DNS rebinding).
+    /// Names under which the gate may be asked, besides IP addresses and `localhost`. A request to
+    /// any other name is refused: a page in a browser can reach this machine under a name of its
+    /// own (DNS rebinding).
     pub hosts: Vec<String>,
 }
 
@@ -103,7 +107,8 @@ pub struct Begin {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BeginCall {
-    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. It cannot be taken back.
+    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. It cannot be taken
+    /// back.
     #[default]
     DrainListeners,
     /// `/healthcheck/fail`: the same for both directions; it can be taken back.
@@ -154,8 +159,9 @@ pub struct Admin {
 pub struct App {
     /// Its cluster, without TLS.
     pub cluster: String,
-    /// What is asked of it. It has gone when its port refuses connections. An app that hangs, breaks off or says 503 is there; with one
-    /// that Envoy cannot ask, the gate holds until the deadline.
+    /// What is asked of it. It has gone when its port refuses connections. An app that hangs,
+    /// breaks off or says 503 is there; with one that Envoy cannot ask, the gate holds until the
+    /// deadline.
     #[serde(default = "App::usual_path")]
     pub path: String,
 }

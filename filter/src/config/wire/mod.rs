@@ -1,7 +1,8 @@
-//! The configuration as it is written: one type for each JSON object, nothing checked beyond its shape and the bounds of its numbers.
+//! The configuration as it is written: one type for each JSON object, nothing checked beyond its
+//! shape and the bounds of its numbers.
 //!
-//! The doc comments here are the descriptions in the JSON schema and in the README's table. What the values must be like is said in
-//! [`super::check`].
+//! The doc comments here are the descriptions in the JSON schema and in the README's table. What
+//! the values must be like is said in [`super::check`].
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -12,24 +13,28 @@ mod forwarded_proto;
 mod gate;
 
 pub use forwarded_proto::{
-    Decision, Element, Fallback, Form, ForwardedProto, ORIGINAL_HEADER, PEER_KEY, Ports, Preset, Source, Strip, Trust,
+    Decision, Element, Fallback, Form, ForwardedProto, ORIGINAL_HEADER, PEER_KEY, Ports, Preset,
+    Source, Strip, Trust,
 };
 pub use gate::{Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy};
 
-/// Configuration of the laststream module. Every field is optional: `{}` counts streams and touches no header.
+/// Configuration of the laststream module. Every field is optional: `{}` counts streams and touches
+/// no header.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Configuration {
     /// What this instance of the module does.
     pub role: Role,
-    /// Which streams these are; it becomes part of every metric's name, so that directions are told apart.
+    /// Which streams these are; it becomes part of every metric's name, so that directions are told
+    /// apart.
     pub scope: Scope,
     /// Which streams are counted, and which of them are long-lived.
     pub count: Option<Count>,
     /// What the gate waits for and how it makes traffic leave; only with `"role": "gate"`.
     pub gate: Option<Gate>,
-    /// How `x-forwarded-proto` is restored. Without it no header is read or written for that purpose.
+    /// How `x-forwarded-proto` is restored. Without it no header is read or written for that
+    /// purpose.
     pub forwarded_proto: Option<ForwardedProto>,
 }
 
@@ -46,7 +51,21 @@ pub enum Role {
 }
 
 /// Which streams an instance counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize, Display, EnumString, IntoStaticStr, VariantArray)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Default,
+    Deserialize,
+    Serialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -65,9 +84,11 @@ pub enum Scope {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Count {
-    /// Streams that match any of these rules are not counted. Any rule costs a read of the headers of every request.
+    /// Streams that match any of these rules are not counted. Any rule costs a read of the headers
+    /// of every request.
     pub exclude: Exclude,
-    /// Streams that match any of these rules are counted as long-lived too, so that a drain can treat them apart.
+    /// Streams that match any of these rules are counted as long-lived too, so that a drain can
+    /// treat them apart.
     pub long_lived: LongLived,
 }
 
@@ -80,7 +101,8 @@ pub struct Exclude {
     pub paths: Vec<TextMatch>,
     /// Request headers.
     pub headers: Vec<HeaderMatch>,
-    /// The user agents of well-known health checkers (kubelet, Envoy, the clouds' load balancers, Consul).
+    /// The user agents of well-known health checkers (kubelet, Envoy, the clouds' load balancers,
+    /// Consul).
     pub health_checks: bool,
 }
 

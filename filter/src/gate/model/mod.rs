@@ -1,14 +1,17 @@
-//! The protocol of the drain, checked exhaustively: two workers run the module's own code (`Gate`, `Member`, `Stream`) over an Envoy that does
-//! one thing at a time, in every order that a configuration below allows. Each is small; together they have all that matters.
+//! The protocol of the drain, checked exhaustively: two workers run the module's own code (`Gate`,
+//! `Member`, `Stream`) over an Envoy that does one thing at a time, in every order that a
+//! configuration below allows. Each is small; together they have all that matters.
 //!
-//! **Modelled**: shared data, queues, metrics, timers, calls to the admin interface, which Envoy serves at a moment between the call and its
-//! answer; streams of four kinds, also in an earlier filter, refused ones, and those that outlive their VM; VM deaths, also in the middle of
-//! a callback; reloads; a wall clock that steps. With [`Setup::is_fine`] a worker can be overtaken before each host call that
-//! touches a metric; else a callback of a VM is one step.
+//! **Modelled**: shared data, queues, metrics, timers, calls to the admin interface, which Envoy
+//! serves at a moment between the call and its answer; streams of four kinds, also in an earlier
+//! filter, refused ones, and those that outlive their VM; VM deaths, also in the middle of a
+//! callback; reloads; a wall clock that steps. With [`Setup::is_fine`] a worker can be overtaken
+//! before each host call that touches a metric; else a callback of a VM is one step.
 //!
-//! **Not modelled**: calls that fail, latencies of the admin interface, the app, bytes that wait to be written, `long_lived_after_ms`,
-//! clients that give up, other workers between the read and the change of shared data (the host compares generations), and a living worker that reads no
-//! message for a second, except where that is the point.
+//! **Not modelled**: calls that fail, latencies of the admin interface, the app, bytes that wait to
+//! be written, `long_lived_after_ms`, clients that give up, other workers between the read and the
+//! change of shared data (the host compares generations), and a living worker that reads no message
+//! for a second, except where that is the point.
 //!
 //! Mistakes that were put back, and how many steps the shortest sequence has that was found:
 //!
@@ -27,8 +30,9 @@
 //! | the gate's time is the wall clock | `clock` | no drain expires before its deadline | 22 |
 //! | `heals` is never true | `heal` | `healed` is not reached | |
 //!
-//! Not found, because the census protects, too: a stream that looks at the latch before it counts itself. Its worker answers the round that
-//! is asked behind the closed latch only once the callback is over, and the gate reads the gauges after that.
+//! Not found, because the census protects, too: a stream that looks at the latch before it counts
+//! itself. Its worker answers the round that is asked behind the closed latch only once the
+//! callback is over, and the gate reads the gauges after that.
 
 mod port;
 mod properties;
@@ -103,12 +107,16 @@ const QUIT: &str = "/quitquitquit";
 #[test]
 fn idle() {
     let setup = Setup { naps: naps(3, 0), ..Setup::plain() };
-    check(setup.request(0, "GET", HOOK).request(1, "GET", HOOK).reaches(&[Goal::Drained, Goal::Open]));
+    check(
+        setup.request(0, "GET", HOOK).request(1, "GET", HOOK).reaches(&[Goal::Drained, Goal::Open]),
+    );
 }
 
 #[test]
 fn drain() {
-    let setup = Setup { is_unordered: true, naps: naps(2, 0), ..Setup::plain() }.stream(0, Kind::Plain).stream(1, Kind::Uncounted);
+    let setup = Setup { is_unordered: true, naps: naps(2, 0), ..Setup::plain() }
+        .stream(0, Kind::Plain)
+        .stream(1, Kind::Uncounted);
     check(setup.request(0, "GET", HOOK).reaches(&[Goal::Drained, Goal::Open]));
 }
 
@@ -116,7 +124,11 @@ fn drain() {
 fn poll() {
     let setup = Setup { naps: naps(1, 0), ..Setup::plain() }.stream(1, Kind::Plain);
     check(
-        setup.request(0, "GET", "/prestop").request(0, "GET", "/ready").request(0, "GET", "/ready").reaches(&[Goal::Drained, Goal::Open]),
+        setup
+            .request(0, "GET", "/prestop")
+            .request(0, "GET", "/ready")
+            .request(0, "GET", "/ready")
+            .reaches(&[Goal::Drained, Goal::Open]),
     );
 }
 
@@ -129,8 +141,21 @@ fn kinds() {
 
 #[test]
 fn torn() {
-    let setup = Setup { exempts: true, exports: false, is_fine: true, is_lasting: true, naps: Vec::new(), ..Setup::plain() };
-    check(setup.stream(1, Kind::Plain).stream(1, Kind::Long).request(0, "POST", QUIT).reaches(&[Goal::Passed]));
+    let setup = Setup {
+        exempts: true,
+        exports: false,
+        is_fine: true,
+        is_lasting: true,
+        naps: Vec::new(),
+        ..Setup::plain()
+    };
+    check(
+        setup
+            .stream(1, Kind::Plain)
+            .stream(1, Kind::Long)
+            .request(0, "POST", QUIT)
+            .reaches(&[Goal::Passed]),
+    );
 }
 
 #[test]
@@ -143,14 +168,29 @@ fn signal() {
 fn signals() {
     let setup = Setup { begun: 2, naps: Vec::new(), ..Setup::plain() };
     let setup = setup.stream(0, Kind::Plain).stream(1, Kind::Uncounted).stream(1, Kind::Plain);
-    check(setup.request(0, "POST", "/drain_listeners").request(1, "POST", QUIT).reaches(&[Goal::Passed, Goal::Refused]));
+    check(
+        setup
+            .request(0, "POST", "/drain_listeners")
+            .request(1, "POST", QUIT)
+            .reaches(&[Goal::Passed, Goal::Refused]),
+    );
 }
 
 #[test]
 fn two_gates() {
-    let setup = Setup { gates: vec![Scope::Inbound, Scope::Outbound], begun: 2, naps: naps(1, 0), ..Setup::plain() };
+    let setup = Setup {
+        gates: vec![Scope::Inbound, Scope::Outbound],
+        begun: 2,
+        naps: naps(1, 0),
+        ..Setup::plain()
+    };
     let setup = setup.stream_of(1, Scope::Inbound).stream_of(1, Scope::Outbound);
-    check(setup.request_of(0, 0, "GET", HOOK).request_of(1, 1, "GET", "/ready").reaches(&[Goal::Drained, Goal::Open]));
+    check(
+        setup
+            .request_of(0, 0, "GET", HOOK)
+            .request_of(1, 1, "GET", "/ready")
+            .reaches(&[Goal::Drained, Goal::Open]),
+    );
 }
 
 #[test]
@@ -161,40 +201,60 @@ fn death() {
 
 #[test]
 fn heal() {
-    let setup = Setup { deaths: 1, begun: 1, naps: naps(2, 1), ..Setup::plain() }.stream(1, Kind::Plain);
+    let setup =
+        Setup { deaths: 1, begun: 1, naps: naps(2, 1), ..Setup::plain() }.stream(1, Kind::Plain);
     check(setup.request(0, "GET", HOOK).reaches(&[Goal::Healed, Goal::Open]));
 }
 
 #[test]
 fn reborn() {
-    let setup = Setup { deaths: 1, is_reborn: true, naps: naps(0, 1), ..Setup::plain() }.stream(1, Kind::Plain);
+    let setup = Setup { deaths: 1, is_reborn: true, naps: naps(0, 1), ..Setup::plain() }
+        .stream(1, Kind::Plain);
     check(setup.request(0, "POST", QUIT).reaches(&[Goal::Passed]));
 }
 
 #[test]
 fn reload() {
-    let setup = Setup { reloads: 1, begun: 1, naps: naps(1, 0), ..Setup::plain() }.stream(1, Kind::Plain);
+    let setup =
+        Setup { reloads: 1, begun: 1, naps: naps(1, 0), ..Setup::plain() }.stream(1, Kind::Plain);
     check(setup.request(0, "GET", HOOK).reaches(&[Goal::Drained, Goal::Open]));
 }
 
 #[test]
 fn unloaded() {
-    let setup = Setup { reloads: 1, begun: 1, loads_nothing: true, naps: naps(1, 0), ..Setup::plain() };
-    check(setup.stream(1, Kind::Plain).stream(1, Kind::Plain).request(0, "GET", HOOK).reaches(&[Goal::Drained, Goal::Open]));
+    let setup =
+        Setup { reloads: 1, begun: 1, loads_nothing: true, naps: naps(1, 0), ..Setup::plain() };
+    check(
+        setup
+            .stream(1, Kind::Plain)
+            .stream(1, Kind::Plain)
+            .request(0, "GET", HOOK)
+            .reaches(&[Goal::Drained, Goal::Open]),
+    );
 }
 
-/// A worker that reads none of its messages for a second may still run. Until it has been silent for long no signal passes: its next stream
-/// would not look at the latch.
+/// A worker that reads none of its messages for a second may still run. Until it has been silent
+/// for long no signal passes: its next stream would not look at the latch.
 #[test]
 fn a_worker_that_stands_still_holds_the_signal() {
-    let setup = Setup { is_prompt: false, naps: naps(0, 1), ..Setup::plain() }.stream(1, Kind::Plain);
-    check(setup.request(0, "GET", "/status").request(0, "POST", QUIT).reaches(&[Goal::Passed, Goal::Refused]));
+    let setup =
+        Setup { is_prompt: false, naps: naps(0, 1), ..Setup::plain() }.stream(1, Kind::Plain);
+    check(
+        setup
+            .request(0, "GET", "/status")
+            .request(0, "POST", QUIT)
+            .reaches(&[Goal::Passed, Goal::Refused]),
+    );
 }
 
 #[test]
 fn expiry() {
     let setup = Setup { naps: vec![(600, 1), (1_000, 1)], ..Setup::plain() }.stream(1, Kind::Plain);
-    check(setup.request(0, "GET", "/prestop").request(0, "GET", "/ready").reaches(&[Goal::Expired, Goal::Open, Goal::ServingAgain]));
+    check(setup.request(0, "GET", "/prestop").request(0, "GET", "/ready").reaches(&[
+        Goal::Expired,
+        Goal::Open,
+        Goal::ServingAgain,
+    ]));
 }
 
 #[test]
@@ -206,21 +266,29 @@ fn clock() {
 #[test]
 fn force() {
     let setup = Setup { naps: naps(1, 1), ..Setup::plain() }.stream(1, Kind::Plain);
-    let setup = setup.request(0, "POST", "/force?reason=x").request(0, "GET", "/ready").request(1, "GET", "/ready");
+    let setup = setup
+        .request(0, "POST", "/force?reason=x")
+        .request(0, "GET", "/ready")
+        .request(1, "GET", "/ready");
     check(setup.reaches(&[Goal::Open, Goal::ServingAgain]));
 }
 
 #[test]
 fn cancel() {
     let setup = Setup { naps: naps(1, 0), ..Setup::plain() }.stream(1, Kind::Plain);
-    let setup = setup.request(0, "GET", HOOK).request(1, "DELETE", "/drain").request(0, "GET", "/ready");
+    let setup =
+        setup.request(0, "GET", HOOK).request(1, "DELETE", "/drain").request(0, "GET", "/ready");
     check(setup.reaches(&[Goal::Drained, Goal::Open, Goal::ServingAgain]));
 }
 
 #[test]
 fn finish() {
     let setup = Setup { finish: "quit", naps: naps(2, 0), ..Setup::plain() }.stream(1, Kind::Plain);
-    check(setup.request(0, "POST", "/drain").reaches(&[Goal::Drained, Goal::Passed, Goal::Refused]));
+    check(setup.request(0, "POST", "/drain").reaches(&[
+        Goal::Drained,
+        Goal::Passed,
+        Goal::Refused,
+    ]));
 }
 
 #[test]

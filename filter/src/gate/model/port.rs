@@ -1,10 +1,13 @@
-//! Envoy as one callback of a VM sees it. It runs the callback until the next host call at which another worker may come in between, and
-//! then breaks off: the callback is begun anew with the answers that it got so far, when it is its turn again.
+//! Envoy as one callback of a VM sees it. It runs the callback until the next host call at which
+//! another worker may come in between, and then breaks off: the callback is begun anew with the
+//! answers that it got so far, when it is its turn again.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::shared::{Call, Event, Queue, Shared, TRACKED, is_excluded, is_signal, metric_index, scope_of_in_flight};
+use super::shared::{
+    Call, Event, Queue, Shared, TRACKED, is_excluded, is_signal, metric_index, scope_of_in_flight,
+};
 use crate::host::{Control, Host, Kind, Level, Metric};
 
 /// What a host call answered.
@@ -89,7 +92,11 @@ impl<'s> Port<'s> {
     }
 
     /// A host call: made if it was not made in an earlier step.
-    fn perform(&self, yields: bool, make: impl FnOnce(&mut Shared, &mut Progress) -> Reply) -> Reply {
+    fn perform(
+        &self,
+        yields: bool,
+        make: impl FnOnce(&mut Shared, &mut Progress) -> Reply,
+    ) -> Reply {
         let position = self.next.replace(self.next.get() + 1);
         if let Some(reply) = self.progress.borrow().replies.get(position) {
             return reply.clone();
@@ -213,7 +220,11 @@ impl Control for Port<'_> {
 
     fn queue(&self, _name: &str) -> Option<u32> {
         let queue = self.number(false, |shared, _| {
-            shared.queues.push(Queue { worker: self.caller.worker, root: self.caller.root, messages: Vec::new() });
+            shared.queues.push(Queue {
+                worker: self.caller.worker,
+                root: self.caller.root,
+                messages: Vec::new(),
+            });
             shared.queues.len() as u64
         });
         u32::try_from(queue).ok()
@@ -265,7 +276,11 @@ impl Control for Port<'_> {
 
     fn answer(&self, stream: u32, status: u16, _headers: &[(&str, &str)], _body: &str) {
         self.perform(false, |shared, progress| {
-            shared.events.push(Event::Answered { request: stream, status, holding: progress.holding_at_read });
+            shared.events.push(Event::Answered {
+                request: stream,
+                status,
+                holding: progress.holding_at_read,
+            });
             Reply::Flag(true)
         });
         self.answered.borrow_mut().push(stream);

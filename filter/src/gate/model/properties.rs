@@ -18,8 +18,12 @@ const NEVER: [(&str, Condition); 10] = [
         world.wrong != Some(Wrong::OpenWithUncounted)
     }),
     ("no gate opens that was not asked to", |_, world| world.wrong != Some(Wrong::OpenUnasked)),
-    ("no signal passes while a counted stream is in flight", |_, world| world.wrong != Some(Wrong::PassedWithCounted)),
-    ("no signal passes unless Envoy was asked since", |_, world| world.wrong != Some(Wrong::PassedWithUncounted)),
+    ("no signal passes while a counted stream is in flight", |_, world| {
+        world.wrong != Some(Wrong::PassedWithCounted)
+    }),
+    ("no signal passes unless Envoy was asked since", |_, world| {
+        world.wrong != Some(Wrong::PassedWithUncounted)
+    }),
     (BEHIND_THE_LATCH, |_, world| world.wrong != Some(Wrong::AcceptedBehindLatch)),
     ("no drain lasts longer than its deadline", |_, world| world.wrong != Some(Wrong::Overdue)),
     ("no drain expires before its deadline", |_, world| world.wrong != Some(Wrong::TooEarly)),
@@ -39,18 +43,23 @@ fn goal(goal: Goal) -> (&'static str, Condition) {
         Goal::Passed => ("a signal passes", |_, world| world.has_passed),
         Goal::Healed => ("healed", |_, world| world.shared.data.contains_key("laststream.heals")),
         Goal::Expired => ("expired", |_, world| world.record(0).phase == Phase::Expired),
-        Goal::ServingAgain => ("serving again", |_, world| world.notes[0].was_asked && world.record(0).phase == Phase::Serving),
+        Goal::ServingAgain => ("serving again", |_, world| {
+            world.notes[0].was_asked && world.record(0).phase == Phase::Serving
+        }),
         Goal::Refused => ("a stream is refused", |_, world| world.has_refused),
     }
 }
 
 pub(super) fn of(model: &Protocol) -> Vec<Property<Protocol>> {
-    let mut properties: Vec<_> = NEVER.iter().map(|(name, condition)| Property::always(name, *condition)).collect();
+    let mut properties: Vec<_> =
+        NEVER.iter().map(|(name, condition)| Property::always(name, *condition)).collect();
     for (name, condition) in model.0.goals.iter().map(|reached| goal(*reached)) {
         properties.push(Property::sometimes(name, condition));
     }
     if model.0.streams.is_empty() {
-        properties.push(Property::eventually("a drain without streams opens", |model, world| goal(Goal::Open).1(model, world)));
+        properties.push(Property::eventually("a drain without streams opens", |model, world| {
+            goal(Goal::Open).1(model, world)
+        }));
     }
     properties
 }

@@ -39,7 +39,9 @@ impl RequestPlan {
 
     /// Whether it begins a drain of its gate, or opens it by an operator's word.
     pub(super) fn may_open(&self) -> bool {
-        self.path.starts_with("/prestop") || self.path.starts_with("/force") || self.path == "/drain" && self.method == "POST"
+        self.path.starts_with("/prestop")
+            || self.path.starts_with("/force")
+            || self.path == "/drain" && self.method == "POST"
     }
 }
 
@@ -85,11 +87,13 @@ pub(super) struct Setup {
     pub(super) exports: bool,
     /// Whether the counters have just begun to count.
     pub(super) is_young: bool,
-    /// Whether the streams are in an earlier filter from the beginning, and never end once they are accepted.
+    /// Whether the streams are in an earlier filter from the beginning, and never end once they are
+    /// accepted.
     pub(super) is_lasting: bool,
     /// Whether workers may run between two host calls of one.
     pub(super) is_fine: bool,
-    /// Whether the messages of the census come in any order. Else the queue that was opened first has precedence.
+    /// Whether the messages of the census come in any order. Else the queue that was opened first
+    /// has precedence.
     pub(super) is_unordered: bool,
     /// Whether time passes only when nothing else is to be done.
     pub(super) is_prompt: bool,
@@ -146,7 +150,13 @@ impl Setup {
         self.request_of(0, worker, method, path)
     }
 
-    pub(super) fn request_of(mut self, gate: usize, worker: usize, method: &'static str, path: &'static str) -> Self {
+    pub(super) fn request_of(
+        mut self,
+        gate: usize,
+        worker: usize,
+        method: &'static str,
+        path: &'static str,
+    ) -> Self {
         self.requests.push(RequestPlan { worker, gate, method, path });
         self
     }

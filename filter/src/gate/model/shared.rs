@@ -25,7 +25,11 @@ static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
 });
 
 pub(super) fn metric_index(name: &str) -> Option<Metric> {
-    NAMES.iter().position(|other| other == name).and_then(|index| u32::try_from(index).ok()).map(Metric)
+    NAMES
+        .iter()
+        .position(|other| other == name)
+        .and_then(|index| u32::try_from(index).ok())
+        .map(Metric)
 }
 
 /// The scope whose streams in flight this gauge counts.
@@ -45,7 +49,8 @@ pub(super) fn is_signal(path: &str) -> bool {
 /// What is checked as soon as it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Event {
-    /// A request to the gate was answered; with the streams that held when the gate had last read the gauge.
+    /// A request to the gate was answered; with the streams that held when the gate had last read
+    /// the gauge.
     Answered { request: u32, status: u16, holding: u64 },
     /// A gate sent a signal to Envoy.
     Passed { number: u32, root: u32 },
@@ -81,7 +86,8 @@ pub(super) struct Shared {
     pub(super) queues: Vec<Queue>,
     pub(super) calls: Vec<Call>,
     pub(super) calls_made: u32,
-    /// The truth: streams of each scope that the filter counts, that hold the drain, and that have not ended.
+    /// The truth: streams of each scope that the filter counts, that hold the drain, and that have
+    /// not ended.
     pub(super) holding: [u64; Scope::VARIANTS.len()],
     /// Of the step that runs; empty in between.
     pub(super) events: Vec<Event>,

@@ -51,12 +51,21 @@ impl World {
             let mut index = 0..;
             actions.retain(|action| index.next() == first || !matches!(action, Action::Deliver(_)));
         }
-        let is_busy = actions
-            .iter()
-            .any(|action| matches!(action, Action::GoOn(_) | Action::Deliver(_) | Action::Tick(..) | Action::Serve(_) | Action::Answer(_)));
+        let is_busy = actions.iter().any(|action| {
+            matches!(
+                action,
+                Action::GoOn(_)
+                    | Action::Deliver(_)
+                    | Action::Tick(..)
+                    | Action::Serve(_)
+                    | Action::Answer(_)
+            )
+        });
         self.stream_actions(setup, actions);
         self.request_actions(setup, actions);
-        let is_busy = is_busy || setup.streams.is_empty() && self.requests.iter().any(|request| request.sent.is_none());
+        let is_busy = is_busy
+            || setup.streams.is_empty()
+                && self.requests.iter().any(|request| request.sent.is_none());
         if !(is_busy && setup.is_prompt) {
             let left = self.naps.iter().enumerate().filter(|(_, left)| **left > 0);
             actions.extend(left.map(|(nap, _)| Action::Nap(nap)));
@@ -77,22 +86,35 @@ impl World {
         if worker.running.is_some() {
             return actions.push(Action::GoOn(number));
         }
-        let is_here = |root: u32| (root as usize) < worker.gates.len() || worker.counters.iter().any(|counter| counter.root == root);
+        let is_here = |root: u32| {
+            (root as usize) < worker.gates.len()
+                || worker.counters.iter().any(|counter| counter.root == root)
+        };
         let heard = self.shared.queues.iter().enumerate();
-        let heard = heard.filter(|(_, queue)| queue.worker == number && !queue.messages.is_empty() && is_here(queue.root));
+        let heard = heard.filter(|(_, queue)| {
+            queue.worker == number && !queue.messages.is_empty() && is_here(queue.root)
+        });
         actions.extend(heard.map(|(queue, _)| Action::Deliver(queue)));
         let due = (0..worker.gates.len()).filter(|gate| worker.is_due(*gate, self.shared.clock));
         actions.extend(due.map(|gate| Action::Tick(number, gate as u32)));
-        let answered = self.shared.calls.iter().filter(|call| call.worker == number && call.arrived.is_some());
+        let answered =
+            self.shared.calls.iter().filter(|call| call.worker == number && call.arrived.is_some());
         actions.extend(answered.map(|call| Action::Answer(call.number)));
         if self.reloads[number] > 0 {
             actions.push(Action::Reload(number));
         }
         let has_streams = |root: u32| {
-            let is_its = |life: Life| matches!(life, Life::Accepted { root: other, .. } if other == root);
-            self.streams.iter().zip(&setup.streams).any(|(stream, plan)| plan.worker == number && is_its(stream.life))
+            let is_its =
+                |life: Life| matches!(life, Life::Accepted { root: other, .. } if other == root);
+            self.streams
+                .iter()
+                .zip(&setup.streams)
+                .any(|(stream, plan)| plan.worker == number && is_its(stream.life))
         };
-        let old = worker.counters.iter().filter(|counter| counter.is_replaced && !has_streams(counter.root));
+        let old = worker
+            .counters
+            .iter()
+            .filter(|counter| counter.is_replaced && !has_streams(counter.root));
         actions.extend(old.map(|counter| Action::Leave(number, counter.root)));
     }
 
@@ -100,13 +122,19 @@ impl World {
         for (index, (stream, plan)) in self.streams.iter().zip(&setup.streams).enumerate() {
             let worker = &self.workers[plan.worker];
             let is_free = !worker.is_alive || worker.running.is_none();
-            let is_filtered = plan.kind != Kind::Uncounted && worker.is_alive && worker.counter(plan.scope).is_some();
+            let is_filtered = plan.kind != Kind::Uncounted
+                && worker.is_alive
+                && worker.counter(plan.scope).is_some();
             match stream.life {
                 Life::Future => actions.push(Action::Arrive(index)),
                 Life::Arrived if is_filtered && is_free => actions.push(Action::Begin(index)),
                 Life::Arrived if !is_filtered => actions.push(Action::End(index)),
-                Life::Accepted { .. } if is_free && !setup.is_lasting => actions.push(Action::End(index)),
-                Life::Beginning | Life::Ending if stream.is_orphan => actions.push(Action::End(index)),
+                Life::Accepted { .. } if is_free && !setup.is_lasting => {
+                    actions.push(Action::End(index))
+                }
+                Life::Beginning | Life::Ending if stream.is_orphan => {
+                    actions.push(Action::End(index))
+                }
                 _ => {}
             }
         }
@@ -114,7 +142,9 @@ impl World {
 
     /// Requests to gates are sent in their order.
     fn request_actions(&self, setup: &Setup, actions: &mut Vec<Action>) {
-        let Some(next) = self.requests.iter().position(|request| request.sent.is_none()) else { return };
+        let Some(next) = self.requests.iter().position(|request| request.sent.is_none()) else {
+            return;
+        };
         let worker = &self.workers[setup.requests[next].worker];
         if worker.is_alive && worker.running.is_none() {
             actions.push(Action::Send(next));
@@ -139,7 +169,8 @@ impl World {
                 }
             }
             Action::Deliver(queue) => {
-                let (worker, root) = (self.shared.queues[queue].worker, self.shared.queues[queue].root);
+                let (worker, root) =
+                    (self.shared.queues[queue].worker, self.shared.queues[queue].root);
                 self.run(setup, worker, Callback::Message { root, queue: queue as u32 + 1 }, None);
             }
             Action::Tick(worker, root) => self.run(setup, worker, Callback::Tick { root }, None),
@@ -161,7 +192,10 @@ impl World {
 
     pub(super) fn begin(&mut self, setup: &Setup, stream: usize) {
         let plan = setup.streams[stream];
-        let Some(root) = self.workers[plan.worker].counter(plan.scope).map(|counter| counter.root) else { return };
+        let Some(root) = self.workers[plan.worker].counter(plan.scope).map(|counter| counter.root)
+        else {
+            return;
+        };
         self.streams[stream].life = Life::Beginning;
         self.run(setup, plan.worker, Callback::Begin { root, stream }, None);
     }
@@ -188,13 +222,21 @@ impl World {
         let plan = setup.requests[request];
         self.requests[request].sent = Some(self.shared.calls_made);
         self.notes[plan.gate].was_asked |= plan.may_open();
-        let headers = headers(&[(":method", plan.method), (":path", plan.path), (":authority", "localhost")]);
-        self.run(setup, plan.worker, Callback::Request { root: plan.gate as u32, request: request as u32, headers }, None);
+        let headers =
+            headers(&[(":method", plan.method), (":path", plan.path), (":authority", "localhost")]);
+        self.run(
+            setup,
+            plan.worker,
+            Callback::Request { root: plan.gate as u32, request: request as u32, headers },
+            None,
+        );
     }
 
     /// Statistics are what they are at this moment.
     fn serve(&mut self, setup: &Setup, number: u32) {
-        let Some(index) = self.shared.calls.iter().position(|call| call.number == number) else { return };
+        let Some(index) = self.shared.calls.iter().position(|call| call.number == number) else {
+            return;
+        };
         let call = self.shared.calls[index].clone();
         let is_sample = call.path.starts_with("/stats");
         let body = if is_sample && setup.exports { self.stats(setup) } else { String::new() };
@@ -219,11 +261,18 @@ impl World {
                 Scope::Inbound => "inbound_0.0.0.0_80",
                 Scope::Outbound => "outbound_0.0.0.0_80",
             };
-            let lives = || self.streams.iter().zip(&setup.streams).filter(|(_, plan)| plan.scope == scope).map(|(stream, _)| stream.life);
+            let lives = || {
+                self.streams
+                    .iter()
+                    .zip(&setup.streams)
+                    .filter(|(_, plan)| plan.scope == scope)
+                    .map(|(stream, _)| stream.life)
+            };
             let total = lives().filter(|life| *life != Life::Future).count();
             let active = total - lives().filter(|life| *life == Life::Over).count();
             text += &format!(
-                "http.{prefix}.downstream_rq_active: {active}\nhttp.{prefix}.downstream_rq_total: {total}\n\
+                "http.{prefix}.downstream_rq_active: {active}\nhttp.{prefix}.downstream_rq_total: \
+                    {total}\n\
                  http.{prefix}.downstream_cx_tx_bytes_buffered: 0\n"
             );
         }
@@ -231,8 +280,15 @@ impl World {
     }
 
     fn answer(&mut self, setup: &Setup, number: u32) {
-        let Some(index) = self.shared.calls.iter().position(|call| call.number == number) else { return };
+        let Some(index) = self.shared.calls.iter().position(|call| call.number == number) else {
+            return;
+        };
         let call = self.shared.calls.remove(index);
-        self.run(setup, call.worker, Callback::Called { root: call.root, number }, Some((Some(200), call.arrived.unwrap_or_default())));
+        self.run(
+            setup,
+            call.worker,
+            Callback::Called { root: call.root, number },
+            Some((Some(200), call.arrived.unwrap_or_default())),
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! One worker: its VM with the gates and counters, which are the module's own code, and the callback that it is in the middle of.
+//! One worker: its VM with the gates and counters, which are the module's own code, and the
+//! callback that it is in the middle of.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -74,7 +75,8 @@ impl Hash for GateRoot {
     /// Without what never changes, and what only tells people.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let gate = &self.gate;
-        (&gate.census, &gate.waiting, &gate.latch, &gate.passage, &gate.calls, &gate.witness).hash(state);
+        (&gate.census, &gate.waiting, &gate.latch, &gate.passage, &gate.calls, &gate.witness)
+            .hash(state);
         (&gate.inbox, gate.callers, gate.is_healing(), self.period, self.due).hash(state);
     }
 }
@@ -133,7 +135,12 @@ impl Worker {
         for old in self.counters.iter_mut().filter(|old| old.scope == scope) {
             old.is_replaced = true;
         }
-        self.counters.push(Counter { root, scope, member: MemberState::default(), is_replaced: false });
+        self.counters.push(Counter {
+            root,
+            scope,
+            member: MemberState::default(),
+            is_replaced: false,
+        });
     }
 
     /// The one that new streams of this scope go to.
@@ -149,23 +156,33 @@ impl Worker {
     /// Calls the VM.
     pub(super) fn call(&mut self, port: &Port<'_>, callback: &Callback, now: u64) -> Outcome {
         match *callback {
-            Callback::Enter(root) => self.count(root, |plugin| plugin.member.enter(port, plugin.config.scope, plugin.config.fingerprint)),
+            Callback::Enter(root) => self.count(root, |plugin| {
+                plugin.member.enter(port, plugin.config.scope, plugin.config.fingerprint)
+            }),
             Callback::Leave(root) => {
                 self.count(root, |plugin| plugin.member.leave(port));
                 self.counters.retain(|counter| counter.root != root);
             }
             Callback::Begin { root, .. } => return self.begin(port, root),
-            Callback::End { root, counted, .. } => self.count(root, |plugin| Stream::resumed(Rc::clone(plugin), counted).end(port)),
-            Callback::Message { root, .. } if self.counters.iter().any(|counter| counter.root == root) => {
+            Callback::End { root, counted, .. } => {
+                self.count(root, |plugin| Stream::resumed(Rc::clone(plugin), counted).end(port))
+            }
+            Callback::Message { root, .. }
+                if self.counters.iter().any(|counter| counter.root == root) =>
+            {
                 self.count(root, |plugin| plugin.member.answer_all(port, &mut |_| {}));
             }
-            Callback::Message { root, queue } => self.gate(port, root, now, |gate| gate.heard(port, queue)),
+            Callback::Message { root, queue } => {
+                self.gate(port, root, now, |gate| gate.heard(port, queue))
+            }
             Callback::Tick { root } => {
                 self.gate(port, root, now, |gate| gate.tick(port));
                 let gate = &mut self.gates[root as usize];
                 gate.due = gate.due.max(now + u64::from(gate.period));
             }
-            Callback::Request { root, request, ref headers } => self.gate(port, root, now, |gate| gate.request(port, request, headers)),
+            Callback::Request { root, request, ref headers } => {
+                self.gate(port, root, now, |gate| gate.request(port, request, headers))
+            }
             Callback::Called { root, number } => self.gate(port, root, now, |gate| {
                 gate.called(port, number, 1, 0);
             }),
@@ -185,7 +202,9 @@ impl Worker {
 
     /// Runs something of a counting root.
     fn count(&mut self, root: u32, run: impl FnOnce(&Rc<Plugin>)) {
-        let Some(counter) = self.counters.iter_mut().find(|counter| counter.root == root) else { return };
+        let Some(counter) = self.counters.iter_mut().find(|counter| counter.root == root) else {
+            return;
+        };
         let plugin = plugin(counter.scope);
         plugin.member.restore(&counter.member);
         run(&plugin);

@@ -1,4 +1,5 @@
-//! A state of the model: the VMs, what they share, the streams and clients as they truly are, and what was seen to be wrong.
+//! A state of the model: the VMs, what they share, the streams and clients as they truly are, and
+//! what was seen to be wrong.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -39,7 +40,8 @@ pub(super) struct StreamState {
 pub(super) struct RequestState {
     /// The last call that was made when it arrived.
     pub(super) sent: Option<u32>,
-    /// Envoy was asked after it arrived, at a moment when no stream was in flight that the filter did not know of.
+    /// Envoy was asked after it arrived, at a moment when no stream was in flight that the filter
+    /// did not know of.
     pub(super) is_confirmed: bool,
     pub(super) status: Option<u16>,
 }
@@ -77,7 +79,10 @@ pub(super) enum Wrong {
 }
 
 #[derive(Debug, Clone, Hash)]
-#[allow(clippy::derived_hash_with_manual_eq, reason = "equal is what has the same digest; a gate does not compare itself")]
+#[allow(
+    clippy::derived_hash_with_manual_eq,
+    reason = "equal is what has the same digest; a gate does not compare itself"
+)]
 pub(super) struct World {
     pub(super) shared: Shared,
     pub(super) workers: Vec<Worker>,
@@ -121,7 +126,10 @@ const NEWER: u32 = 10;
 
 impl World {
     pub(super) fn new(setup: &Setup) -> Self {
-        let stream = StreamState { life: if setup.is_lasting { Life::Arrived } else { Life::Future }, is_orphan: false };
+        let stream = StreamState {
+            life: if setup.is_lasting { Life::Arrived } else { Life::Future },
+            is_orphan: false,
+        };
         let request = RequestState { sent: None, is_confirmed: false, status: None };
         let mut world = Self {
             shared: Shared { clock: 1_000, ..Shared::default() },
@@ -183,8 +191,11 @@ impl World {
     pub(super) fn die(&mut self, setup: &Setup, worker: usize) {
         self.deaths -= 1;
         let of_this = |stream: usize| setup.streams[stream].worker == worker;
-        for (_, stream) in self.streams.iter_mut().enumerate().filter(|(stream, _)| of_this(*stream)) {
-            stream.is_orphan = matches!(stream.life, Life::Beginning | Life::Accepted { .. } | Life::Ending);
+        for (_, stream) in
+            self.streams.iter_mut().enumerate().filter(|(stream, _)| of_this(*stream))
+        {
+            stream.is_orphan =
+                matches!(stream.life, Life::Beginning | Life::Accepted { .. } | Life::Ending);
         }
         self.shared.calls.retain(|call| call.worker != worker);
         self.workers[worker] = Worker { is_alive: false, ..Worker::new() };
@@ -196,7 +207,13 @@ impl World {
     fn caller(&self, setup: &Setup, worker: usize, running: &Running) -> Caller {
         // Only streams come in between, so it is no use once they are all over.
         let is_fine = setup.is_fine && self.streams.iter().any(|stream| stream.life != Life::Over);
-        let caller = |root: u32| Caller { worker, root, answer: running.answer.clone(), is_fine, ..Caller::default() };
+        let caller = |root: u32| Caller {
+            worker,
+            root,
+            answer: running.answer.clone(),
+            is_fine,
+            ..Caller::default()
+        };
         match running.callback {
             Callback::Begin { root, stream } | Callback::End { root, stream, .. } => {
                 let kind = setup.streams[stream].kind;
@@ -217,12 +234,22 @@ impl World {
     }
 
     /// Calls a VM, for one step or, where nothing comes in between, to the end.
-    pub(super) fn run(&mut self, setup: &Setup, worker: usize, callback: Callback, answer: Option<(Option<u16>, String)>) {
+    pub(super) fn run(
+        &mut self,
+        setup: &Setup,
+        worker: usize,
+        callback: Callback,
+        answer: Option<(Option<u16>, String)>,
+    ) {
         let mut progress = Progress::default();
         if let Some(scope) = self.gate_of(&callback).and_then(|gate| setup.gates.get(gate)) {
             progress.holding_at_read = self.shared.holding[*scope as usize];
         }
-        self.resume(setup, worker, Running { callback, answer: answer.unwrap_or_default(), progress });
+        self.resume(
+            setup,
+            worker,
+            Running { callback, answer: answer.unwrap_or_default(), progress },
+        );
     }
 
     pub(super) fn resume(&mut self, setup: &Setup, worker: usize, mut running: Running) {
@@ -249,9 +276,10 @@ impl World {
 
     fn gate_of(&self, callback: &Callback) -> Option<usize> {
         match *callback {
-            Callback::Message { root, .. } | Callback::Tick { root } | Callback::Request { root, .. } | Callback::Called { root, .. } => {
-                Some(root as usize).filter(|_| root < COUNTERS)
-            }
+            Callback::Message { root, .. }
+            | Callback::Tick { root }
+            | Callback::Request { root, .. }
+            | Callback::Called { root, .. } => Some(root as usize).filter(|_| root < COUNTERS),
             _ => None,
         }
     }
@@ -260,8 +288,12 @@ impl World {
     fn complete(&mut self, setup: &Setup, callback: &Callback, outcome: Outcome) {
         match (callback, outcome) {
             (Callback::Begin { stream, root }, Outcome::Begun { counted, goes_on }) => {
-                self.streams[*stream].life = if goes_on { Life::Accepted { root: *root, counted } } else { Life::Ending };
-                if goes_on && matches!(counted, Counted::Plain | Counted::LongLived) && !self.signals.is_empty() {
+                self.streams[*stream].life =
+                    if goes_on { Life::Accepted { root: *root, counted } } else { Life::Ending };
+                if goes_on
+                    && matches!(counted, Counted::Plain | Counted::LongLived)
+                    && !self.signals.is_empty()
+                {
                     self.wrong(Wrong::AcceptedBehindLatch);
                 }
                 if !goes_on {
@@ -271,7 +303,9 @@ impl World {
                 }
             }
             (Callback::End { stream, .. }, _) => self.streams[*stream].life = Life::Over,
-            (Callback::Called { number, .. }, _) => self.signals.retain(|signal| signal.ends_envoy || signal.number != *number),
+            (Callback::Called { number, .. }, _) => {
+                self.signals.retain(|signal| signal.ends_envoy || signal.number != *number)
+            }
             (Callback::Tick { root }, _) => self.check_times(setup, *root as usize),
             _ => {}
         }
@@ -282,29 +316,45 @@ impl World {
     }
 
     pub(super) fn record(&self, gate: usize) -> Record {
-        let key = self.workers.iter().find_map(|worker| worker.gates.get(gate)).map(|root| &root.gate.record.key);
-        key.and_then(|key| self.shared.data.get(key)).and_then(|text| record::read(text)).unwrap_or_default()
+        let key = self
+            .workers
+            .iter()
+            .find_map(|worker| worker.gates.get(gate))
+            .map(|root| &root.gate.record.key);
+        key.and_then(|key| self.shared.data.get(key))
+            .and_then(|text| record::read(text))
+            .unwrap_or_default()
     }
 
     /// Streams in flight of that scope that hold the drain and that the filter does not know of.
     pub(super) fn uncounted(&self, setup: &Setup, scope: Scope) -> bool {
         let is_uncounted = |stream: &StreamState, kind: Kind| match stream.life {
             Life::Arrived => true,
-            Life::Accepted { counted, .. } => stream.is_orphan || counted == Counted::No && kind != Kind::Excluded,
+            Life::Accepted { counted, .. } => {
+                stream.is_orphan || counted == Counted::No && kind != Kind::Excluded
+            }
             Life::Beginning | Life::Ending => stream.is_orphan,
             Life::Future | Life::Over => false,
         };
         let mut streams = self.streams.iter().zip(&setup.streams);
-        streams.any(|(stream, plan)| plan.scope == scope && setup.holds(plan.kind) && is_uncounted(stream, plan.kind))
+        streams.any(|(stream, plan)| {
+            plan.scope == scope && setup.holds(plan.kind) && is_uncounted(stream, plan.kind)
+        })
     }
 
     /// Streams in flight of that scope that the filter counts and has let go on.
     pub(super) fn counted(&self, setup: &Setup, scope: Scope) -> bool {
         let is_counted = |stream: &StreamState| {
-            !stream.is_orphan && matches!(stream.life, Life::Accepted { counted: Counted::Plain | Counted::LongLived, .. })
+            !stream.is_orphan
+                && matches!(
+                    stream.life,
+                    Life::Accepted { counted: Counted::Plain | Counted::LongLived, .. }
+                )
         };
         let mut streams = self.streams.iter().zip(&setup.streams);
-        streams.any(|(stream, plan)| plan.scope == scope && setup.holds(plan.kind) && is_counted(stream))
+        streams.any(|(stream, plan)| {
+            plan.scope == scope && setup.holds(plan.kind) && is_counted(stream)
+        })
     }
 
     /// What a gate did just now.
@@ -315,7 +365,10 @@ impl World {
                 let state = &mut self.requests[request as usize];
                 state.status = Some(status);
                 let is_confirmed = state.is_confirmed || !setup.exports;
-                if status != 200 || !plan.asks_for_opening() || is_open_anyway(self.record(plan.gate).phase) {
+                if status != 200
+                    || !plan.asks_for_opening()
+                    || is_open_anyway(self.record(plan.gate).phase)
+                {
                     return;
                 }
                 if holding > 0 {
@@ -335,12 +388,16 @@ impl World {
             return;
         }
         let scope = setup.gates[gate];
-        let Some(call) = self.shared.calls.iter().find(|call| call.number == number) else { return };
+        let Some(call) = self.shared.calls.iter().find(|call| call.number == number) else {
+            return;
+        };
         let ends_envoy = call.path == "/quitquitquit";
         let mut asked = setup.requests.iter().zip(&self.requests);
         let is_confirmed = !setup.exports
             || setup.finish != "nothing"
-            || asked.any(|(plan, state)| plan.path == call.path && plan.worker == call.worker && state.is_confirmed);
+            || asked.any(|(plan, state)| {
+                plan.path == call.path && plan.worker == call.worker && state.is_confirmed
+            });
         if self.counted(setup, scope) {
             self.wrong(Wrong::PassedWithCounted);
         } else if !is_confirmed {
@@ -381,7 +438,8 @@ impl World {
             return;
         }
         let (now, phase, notes) = (self.shared.clock, self.record(gate).phase, self.notes[gate]);
-        if matches!(phase, Phase::Draining | Phase::Drained) && now >= notes.drains_since + DEADLINE {
+        if matches!(phase, Phase::Draining | Phase::Drained) && now >= notes.drains_since + DEADLINE
+        {
             self.wrong(Wrong::Overdue);
         }
         if is_open_anyway(phase) && now >= notes.open_since + OPEN_FOR {

@@ -37,8 +37,8 @@ pub(super) enum Action {
 }
 
 use Action::{
-    Abort, Begin, Drain, DrainListeners, Finish, FinishAll, Force, KillGate, KillWorker, Pause, Prestop, Quit, Ready, Reload, ReplaceMain,
-    Reset, Rush, Status, StepClock,
+    Abort, Begin, Drain, DrainListeners, Finish, FinishAll, Force, KillGate, KillWorker, Pause,
+    Prestop, Quit, Ready, Reload, ReplaceMain, Reset, Rush, Status, StepClock,
 };
 
 const WEIGHTS: [(Action, u32); 19] = [
@@ -125,17 +125,31 @@ impl World {
         let mut ids = Vec::new();
         for stream in &self.streams[chosen] {
             ids.push(stream.id);
-            if matches!(how, Abort) { stream.abort(&self.view) } else { stream.finish(&self.upstream) }
+            if matches!(how, Abort) {
+                stream.abort(&self.view)
+            } else {
+                stream.finish(&self.upstream)
+            }
         }
         format!("{ids:?}")
     }
 
     /// One question to a gate. A gate whose VM has just died may give no answer.
-    pub(super) async fn ask(&mut self, gate: usize, method: &str, path: &str) -> Outcome<(Instant, Option<Response>)> {
+    pub(super) async fn ask(
+        &mut self,
+        gate: usize,
+        method: &str,
+        path: &str,
+    ) -> Outcome<(Instant, Option<Response>)> {
         let asked = Instant::now();
-        let mut client = Client::connect(self.gates[gate].address).await?.patience(PATIENCE + self.plan.deadline);
+        let mut client = Client::connect(self.gates[gate].address)
+            .await?
+            .patience(PATIENCE + self.plan.deadline);
         let answer = client.request(&Request::new(method, path)).await.ok();
-        if answer.as_ref().is_some_and(|answer| answer.json().is_ok_and(|json| json["state"] == "serving")) {
+        if answer
+            .as_ref()
+            .is_some_and(|answer| answer.json().is_ok_and(|json| json["state"] == "serving"))
+        {
             self.gates[gate].served = asked;
         }
         Ok((asked, answer))
@@ -192,7 +206,8 @@ impl World {
         let passes = self.signals.take();
         self.passed += passes.len() as u64;
         for pass in &passes {
-            let after = if pass.waiting.is_empty() { String::new() } else { self.state(gate).await? };
+            let after =
+                if pass.waiting.is_empty() { String::new() } else { self.state(gate).await? };
             passed(self, gate, pass, [&before, &after]).await?;
         }
         Ok(format!("{} passed, {}", passes.len(), said(answer)))
@@ -201,7 +216,8 @@ impl World {
     async fn rush(&mut self, gate: usize) -> Outcome<String> {
         let mut passes = 0;
         for _ in 0..8 {
-            let kind = [Kind::Counted, Kind::LongLived, Kind::OtherListener, Kind::Outbound][self.rng.usize(0..4)];
+            let kind = [Kind::Counted, Kind::LongLived, Kind::OtherListener, Kind::Outbound]
+                [self.rng.usize(0..4)];
             self.begin(kind);
             sleep(Duration::from_micros(self.rng.u64(0..4_000))).await;
             passes += usize::from(self.signal(gate, "/drain_listeners").await?.starts_with('1'));

@@ -21,21 +21,38 @@ pub(super) fn lets_all_go(state: &str) -> bool {
     matches!(state, "expired" | "forced")
 }
 
-/// An answer of 200 to the request that was sent at `asked`: no client waits, or the deadline is over, or an operator has forced it.
-pub(super) async fn opened(world: &World, gate: usize, path: &str, asked: Instant, answer: &Value) -> Outcome {
+/// An answer of 200 to the request that was sent at `asked`: no client waits, or the deadline is
+/// over, or an operator has forced it.
+pub(super) async fn opened(
+    world: &World,
+    gate: usize,
+    path: &str,
+    asked: Instant,
+    answer: &Value,
+) -> Outcome {
     let waiting = world.view.waiting(gate, asked);
     match answer["state"].as_str().unwrap_or_default() {
         "drained" => {
             let left = still_open(world, &waiting).await;
-            ensure!(left.is_empty(), "gate {gate}: GET {path} answered {answer} while clients wait: {}", world.view.describe(&left));
+            ensure!(
+                left.is_empty(),
+                "gate {gate}: GET {path} answered {answer} while clients wait: {}",
+                world.view.describe(&left)
+            );
         }
         "expired" => {
             let lasted = Instant::now() - world.gates[gate].served;
-            ensure!(lasted + NOISE >= world.plan.deadline, "gate {gate}: expired {lasted:?} after it has served: {answer}");
+            ensure!(
+                lasted + NOISE >= world.plan.deadline,
+                "gate {gate}: expired {lasted:?} after it has served: {answer}"
+            );
         }
         "forced" => {
             let since = world.gates[gate].forced.map(|at| asked.saturating_duration_since(at));
-            ensure!(since.is_some_and(|since| since < OPEN + MARGIN), "gate {gate}: forced {since:?} ago: {answer}");
+            ensure!(
+                since.is_some_and(|since| since < OPEN + MARGIN),
+                "gate {gate}: forced {since:?} ago: {answer}"
+            );
         }
         other => fail!("gate {gate}: GET {path} answered 200 in the state {other:?}: {answer}"),
     }
@@ -49,19 +66,37 @@ pub(super) async fn passed(world: &World, gate: usize, pass: &Pass, states: [&st
     }
     let left = still_open(world, &pass.waiting).await;
     let seen = world.view.describe(&left);
-    ensure!(left.is_empty(), "gate {gate}: passed POST {} ({}, then {}) while clients wait: {seen}", pass.path, states[0], states[1]);
+    ensure!(
+        left.is_empty(),
+        "gate {gate}: passed POST {} ({}, then {}) while clients wait: {seen}",
+        pass.path,
+        states[0],
+        states[1]
+    );
     Ok(())
 }
 
 /// A status: no drain is older than its deadline, or than the time for which it can have lasted.
 pub(super) fn plausible(world: &World, gate: usize, status: &Value) -> Outcome {
     let millis = |field: &str| status[field].as_u64().map(Duration::from_millis);
-    let Some(lasted) = millis("draining_ms").filter(|_| status["state"] == "draining") else { return Ok(()) };
+    let Some(lasted) = millis("draining_ms").filter(|_| status["state"] == "draining") else {
+        return Ok(());
+    };
     let most = Instant::now() - world.gates[gate].served + NOISE;
-    ensure!(lasted <= most, "gate {gate}: draining for {lasted:?}, and it has served {most:?} ago: {status}");
-    ensure!(lasted <= world.plan.deadline + MARGIN, "gate {gate}: draining beyond its deadline: {status}");
+    ensure!(
+        lasted <= most,
+        "gate {gate}: draining for {lasted:?}, and it has served {most:?} ago: {status}"
+    );
+    ensure!(
+        lasted <= world.plan.deadline + MARGIN,
+        "gate {gate}: draining beyond its deadline: {status}"
+    );
     let left = millis("deadline_in_ms").unwrap_or_default();
-    ensure!(left <= world.plan.deadline, "gate {gate}: a deadline of {:?} is {left:?} away: {status}", world.plan.deadline);
+    ensure!(
+        left <= world.plan.deadline,
+        "gate {gate}: a deadline of {:?} is {left:?} away: {status}",
+        world.plan.deadline
+    );
     Ok(())
 }
 
@@ -76,8 +111,13 @@ pub(super) fn drains(world: &World) -> Outcome {
 
 /// Without a death every client gets its answer.
 pub(super) fn none_was_cut(world: &World) -> Outcome {
-    let cut: Vec<Id> = (0..world.view.count()).filter(|&id| world.view.state(id) == State::Cut).collect();
-    ensure!(world.deaths > 0 || cut.is_empty(), "clients whose streams were cut: {}", world.view.describe(&cut));
+    let cut: Vec<Id> =
+        (0..world.view.count()).filter(|&id| world.view.state(id) == State::Cut).collect();
+    ensure!(
+        world.deaths > 0 || cut.is_empty(),
+        "clients whose streams were cut: {}",
+        world.view.describe(&cut)
+    );
     Ok(())
 }
 

@@ -1,6 +1,8 @@
-//! An adversary: it plays streams, drains, signals, reloads, deaths and clock steps in a random order, and believes clients and upstream only.
+//! An adversary: it plays streams, drains, signals, reloads, deaths and clock steps in a random
+//! order, and believes clients and upstream only.
 //!
-//! `LASTSTREAM_ADVERSARY_SEED` replays a failed round, `LASTSTREAM_ADVERSARY_STEPS` lengthens the run.
+//! `LASTSTREAM_ADVERSARY_SEED` replays a failed round, `LASTSTREAM_ADVERSARY_STEPS` lengthens the
+//! run.
 
 mod actions;
 mod invariants;
@@ -55,7 +57,10 @@ async fn nothing_opens_while_a_client_waits(lab: &Lab) -> Outcome {
         passed += world.passed;
     }
     let took = began.elapsed();
-    say(&format!("{steps} steps with {streams} streams in {took:?}: {opened} answers of 200, {passed} signals passed"));
+    say(&format!(
+        "{steps} steps with {streams} streams in {took:?}: {opened} answers of 200, {passed} \
+            signals passed"
+    ));
     ensure!(opened > 0 && passed > 0, "a gate that never opens shows nothing");
     Ok(())
 }
@@ -85,7 +90,13 @@ async fn play_all(world: &mut World, steps: u64, trail: &mut Vec<String>) -> Out
         let pause = Duration::from_millis(world.rng.u64(0..25));
         sleep(pause).await;
     }
-    for (name, end) in [("hold", End::Hold), ("idle", End::Idle), ("empty", End::Empty), ("zero", End::Zero), ("quit", End::Quit)] {
+    for (name, end) in [
+        ("hold", End::Hold),
+        ("idle", End::Idle),
+        ("empty", End::Empty),
+        ("zero", End::Zero),
+        ("quit", End::Quit),
+    ] {
         trail.push(format!("{:>14} ms the round ends: {name}", world.began.elapsed().as_millis()));
         end.come(world).await?;
     }
@@ -130,7 +141,8 @@ async fn holds_to_the_deadline(world: &mut World) -> Outcome {
     Ok(())
 }
 
-/// Asks again and again, as `pilot-agent wait` does, and because a gate that has just died does not answer.
+/// Asks again and again, as `pilot-agent wait` does, and because a gate that has just died does not
+/// answer.
 async fn hook_ends(world: &mut World, gate: usize, path: &str, limit: Duration) -> Outcome {
     let until = Instant::now() + limit;
     let mut last = String::from("no answer");
@@ -147,16 +159,26 @@ async fn hook_ends(world: &mut World, gate: usize, path: &str, limit: Duration) 
     fail!("gate {gate}: a stop hook is held for more than {limit:?}: {last}")
 }
 
-/// All other streams end. Without the filter that has counted them, or its VM, the gate cannot know them.
+/// All other streams end. Without the filter that has counted them, or its VM, the gate cannot know
+/// them.
 async fn idle_streams_hold_nothing(world: &mut World) -> Outcome {
     if !world.plan.is_steady {
         return Ok(());
     }
     let until = Instant::now() + SOON;
     let (plan, view, upstream) = (&world.plan, &world.view, &world.upstream);
-    let busy = || world.streams.iter().filter(|stream| !plan.is_idle(stream.kind) && view.open().contains(&stream.id));
+    let busy = || {
+        world
+            .streams
+            .iter()
+            .filter(|stream| !plan.is_idle(stream.kind) && view.open().contains(&stream.id))
+    };
     while busy().count() > 0 {
-        ensure!(Instant::now() < until, "clients that get no answer: {}", view.describe(&view.open()));
+        ensure!(
+            Instant::now() < until,
+            "clients that get no answer: {}",
+            view.describe(&view.open())
+        );
         busy().for_each(|stream| stream.finish(upstream));
         sleep(Duration::from_millis(30)).await;
     }
@@ -169,7 +191,11 @@ async fn idle_streams_hold_nothing(world: &mut World) -> Outcome {
 async fn all_end(world: &mut World) -> Outcome {
     let until = Instant::now() + SOON;
     while !world.view.open().is_empty() {
-        ensure!(Instant::now() < until, "clients that get no answer: {}", world.view.describe(&world.view.open()));
+        ensure!(
+            Instant::now() < until,
+            "clients that get no answer: {}",
+            world.view.describe(&world.view.open())
+        );
         world.streams.iter().for_each(|stream| stream.finish(&world.upstream));
         sleep(Duration::from_millis(30)).await;
     }
@@ -185,7 +211,10 @@ async fn counts_are_zero(world: &mut World) -> Outcome {
             if status["count"] == "exact" && status["holding"] == 0 {
                 break;
             }
-            ensure!(Instant::now() < until, "gate {gate}: nothing is in flight, and the count is not zero: {status}");
+            ensure!(
+                Instant::now() < until,
+                "gate {gate}: nothing is in flight, and the count is not zero: {status}"
+            );
             sleep(Duration::from_millis(50)).await;
         }
         hook_ends(world, gate, "/prestop", IDLE_DRAIN).await?;
@@ -198,7 +227,10 @@ async fn quits(world: &mut World) -> Outcome {
     let gate = world.rng.usize(0..2);
     let until = Instant::now() + IDLE_DRAIN;
     while world.envoy.is_alive() {
-        ensure!(Instant::now() < until, "gate {gate}: nothing is in flight, and no quit signal passes");
+        ensure!(
+            Instant::now() < until,
+            "gate {gate}: nothing is in flight, and no quit signal passes"
+        );
         // Envoy may end before it answers.
         if let Ok(seen) = world.signal(gate, "/quitquitquit").await
             && seen.starts_with('1')

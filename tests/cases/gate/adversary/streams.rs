@@ -66,7 +66,9 @@ impl Kind {
             Self::LongLived => Request::get(&format!("/hold/long/{key}")),
             Self::OtherRoute => Request::get(&format!("/hold/off/{key}")),
             Self::Redirected => Request::get(&format!("/redirect/hold/{key}")),
-            Self::Delayed => Request::get(&format!("/hold/{key}")).header("x-envoy-fault-delay-request", "700"),
+            Self::Delayed => {
+                Request::get(&format!("/hold/{key}")).header("x-envoy-fault-delay-request", "700")
+            }
             _ => Request::get(&format!("/hold/{key}")),
         }
     }
@@ -91,12 +93,25 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn begin(kind: Kind, at: SocketAddr, gates: [bool; 2], view: &Arc<View>, upstream: &Arc<Upstream>) -> Self {
+    pub(super) fn begin(
+        kind: Kind,
+        at: SocketAddr,
+        gates: [bool; 2],
+        view: &Arc<View>,
+        upstream: &Arc<Upstream>,
+    ) -> Self {
         let id = view.sent(format!("{kind:?}"), gates);
         let key = kind.key(id);
         let end = Arc::new(Notify::new());
-        let client =
-            Exchange { id, kind, at, key: key.clone(), view: Arc::clone(view), upstream: Arc::clone(upstream), end: Arc::clone(&end) };
+        let client = Exchange {
+            id,
+            kind,
+            at,
+            key: key.clone(),
+            view: Arc::clone(view),
+            upstream: Arc::clone(upstream),
+            end: Arc::clone(&end),
+        };
         Self { id, kind, key, end, task: tokio::spawn(client.run()).abort_handle() }
     }
 
@@ -126,14 +141,20 @@ struct Exchange {
 
 impl Exchange {
     async fn run(self) {
-        let end = if self.kind == Kind::WebSocket { self.socket().await } else { self.request().await };
+        let end =
+            if self.kind == Kind::WebSocket { self.socket().await } else { self.request().await };
         self.view.ended(self.id, end.map_or(State::Cut, |status| self.judge(status)));
     }
 
     /// A refusal is an end like any other, unless the upstream has the request already.
     fn judge(&self, status: u16) -> State {
-        let has_reached_the_upstream = matches!(self.view.state(self.id), State::Waiting(_)) && self.kind != Kind::Delayed;
-        if has_reached_the_upstream && !matches!(status, 200 | 101) { State::Cut } else { State::Answered(status) }
+        let has_reached_the_upstream =
+            matches!(self.view.state(self.id), State::Waiting(_)) && self.kind != Kind::Delayed;
+        if has_reached_the_upstream && !matches!(status, 200 | 101) {
+            State::Cut
+        } else {
+            State::Answered(status)
+        }
     }
 
     async fn request(&self) -> Outcome<u16> {
@@ -161,7 +182,8 @@ impl Exchange {
         self.view.waits(self.id);
         tokio::select! {
             () = self.end.notified() => {}
-            more = socket.client.wire.fill() => fail!("the WebSocket has ended, or says what nothing asked for: {}", more?),
+            more = socket.client.wire.fill() => fail!("the WebSocket has ended, or says what \
+                nothing asked for: {}", more?),
         }
         socket.send(&Frame::close(1000)).await?;
         socket.receive().await?;

@@ -1,5 +1,5 @@
-//! What the clients and the upstream know of the streams: which client certainly waits, since when, and how each stream ended.
-//! Nothing here comes from the gate or from Envoy's statistics.
+//! What the clients and the upstream know of the streams: which client certainly waits, since when,
+//! and how each stream ended. Nothing here comes from the gate or from Envoy's statistics.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -42,12 +42,18 @@ impl View {
     }
 
     pub(super) fn waits(&self, id: Id) {
-        self.change(id, |state| if state == State::Sent { State::Waiting(Instant::now()) } else { state });
+        self.change(
+            id,
+            |state| if state == State::Sent { State::Waiting(Instant::now()) } else { state },
+        );
     }
 
     /// An end is final: a client that has left sees no cut afterwards.
     pub(super) fn ended(&self, id: Id, end: State) {
-        self.change(id, |state| if matches!(state, State::Sent | State::Waiting(_)) { end } else { state });
+        self.change(
+            id,
+            |state| if matches!(state, State::Sent | State::Waiting(_)) { end } else { state },
+        );
     }
 
     pub(super) fn state(&self, id: Id) -> State {
@@ -57,7 +63,9 @@ impl View {
     /// Streams of this gate whose clients have waited since before that moment.
     pub(super) fn waiting(&self, gate: usize, before: Instant) -> Vec<Id> {
         let streams = self.streams();
-        let waits = |seen: &Seen| seen.gates[gate] && matches!(seen.state, State::Waiting(since) if since < before);
+        let waits = |seen: &Seen| {
+            seen.gates[gate] && matches!(seen.state, State::Waiting(since) if since < before)
+        };
         streams.iter().enumerate().filter(|(_, seen)| waits(seen)).map(|(id, _)| id).collect()
     }
 

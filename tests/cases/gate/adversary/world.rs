@@ -1,4 +1,5 @@
-//! What a round is played on: an Envoy with two gates, listeners with and without the module, and everything that the round may change.
+//! What a round is played on: an Envoy with two gates, listeners with and without the module, and
+//! everything that the round may change.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -61,7 +62,8 @@ impl Plan {
         }
     }
 
-    /// Whether the gate can tell that a stream of this kind need not be waited for, and it need not.
+    /// Whether the gate can tell that a stream of this kind need not be waited for, and it need
+    /// not.
     pub(super) fn is_idle(&self, kind: Kind) -> bool {
         self.gates(kind) == [false; 2] && !(self.bare_sockets && kind == Kind::WebSocket)
     }
@@ -119,11 +121,16 @@ impl Signals {
 
     fn judge(&self, view: &View, method: &str, path: &str) -> Fate {
         let quits = path.starts_with("/quitquitquit");
-        if method != "POST" || !(quits || path.starts_with("/drain_listeners") && !path.contains("graceful")) {
+        if method != "POST"
+            || !(quits || path.starts_with("/drain_listeners") && !path.contains("graceful"))
+        {
             return Fate::Forward;
         }
         let waiting = view.waiting(self.gate.load(Ordering::SeqCst), Instant::now());
-        self.passes.lock().unwrap_or_else(PoisonError::into_inner).push(Pass { path: path.into(), waiting });
+        self.passes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Pass { path: path.into(), waiting });
         if quits && self.may_quit.load(Ordering::SeqCst) { Fate::Forward } else { Fate::Swallow }
     }
 }
@@ -171,13 +178,15 @@ pub(super) struct World {
 impl World {
     pub(super) async fn new(lab: &Lab, mut rng: Rng) -> Outcome<Self> {
         let (plan, lab) = (Plan::new(&mut rng), mortal(lab)?);
-        let (upstream, view, signals) = (Arc::new(Upstream::start().await?), Arc::<View>::default(), Arc::<Signals>::default());
+        let (upstream, view, signals) =
+            (Arc::new(Upstream::start().await?), Arc::<View>::default(), Arc::<Signals>::default());
         let (judge, seen) = (Arc::clone(&signals), Arc::clone(&view));
         let proxy = AdminProxy::start(move |method, path| judge.judge(&seen, method, path)).await?;
         let (xds, clock) = (Xds::new()?, WallClock::new()?);
         let bootstrap = bootstrap(&lab, &plan, &xds)?.cluster(proxy.cluster());
         let options = Options { under: clock.under(), ..options() };
-        let envoy = Envoy::start(&lab.envoy, clusters(bootstrap, &upstream).build(), options).await?;
+        let envoy =
+            Envoy::start(&lab.envoy, clusters(bootstrap, &upstream).build(), options).await?;
         proxy.forward_to(&envoy);
         Ok(Self {
             gates: [Gate::of(&envoy, GATES[0]).await?, Gate::of(&envoy, GATES[1]).await?],
@@ -255,7 +264,8 @@ fn bootstrap(lab: &Lab, plan: &Plan, xds: &Xds) -> Outcome<Bootstrap> {
 fn rules(excluded: &str) -> String {
     let exclude = json!({ "paths": [{ "prefix": "/hold/excluded" }, { "prefix": excluded }] });
     let long_lived = json!({ "upgrades": true, "paths": [{ "prefix": "/hold/long" }] });
-    json!({ "scope": "inbound", "count": { "exclude": exclude, "long_lived": long_lived } }).to_string()
+    json!({ "scope": "inbound", "count": { "exclude": exclude, "long_lived": long_lived } })
+        .to_string()
 }
 
 /// The filter of `main`: in which VM, and with one more rule.
@@ -265,7 +275,9 @@ fn counting(lab: &Lab, vm: &str, excluded: &str) -> Value {
 
 fn main(xds: &Xds, plan: &Plan, port: u16, buffer: u32) -> Listener {
     let delay = json!({ "delay": { "header_delay": {}, "percentage": { "numerator": 100 } } });
-    let hcm = Hcm::new("inbound_0.0.0.0_80").filter(extension("envoy.filters.http.fault", FAULT, delay)).filter(discovered(FILTER, xds));
+    let hcm = Hcm::new("inbound_0.0.0.0_80")
+        .filter(extension("envoy.filters.http.fault", FAULT, delay))
+        .filter(discovered(FILTER, xds));
     let hcm = if plan.bare_sockets { hcm.upgrades_with(&[]) } else { hcm.upgrades() };
     let hcm = hcm
         .route(Route::prefix("/hold/off/").cluster("app").timeout("0s").without_filter(FILTER))
@@ -284,12 +296,19 @@ fn plain() -> Listener {
 
 fn outbound(lab: &Lab) -> Listener {
     let filter = Wasm { name: "outbound", ..lab.stream(r#"{"scope": "outbound"}"#) }.filter();
-    Listener::new("outbound", to_the_app(Hcm::new("outbound_0.0.0.0_80").filter(filter))).direction("OUTBOUND")
+    Listener::new("outbound", to_the_app(Hcm::new("outbound_0.0.0.0_80").filter(filter)))
+        .direction("OUTBOUND")
 }
 
 /// Both gates run in the same VM.
 fn gate(lab: &Lab, plan: &Plan, number: usize) -> Listener {
-    let filter = Wasm { name: GATES[number], vm_configuration: "gate", ..lab.stream(&plan.gate(number)) }.filter();
+    let filter =
+        Wasm { name: GATES[number], vm_configuration: "gate", ..lab.stream(&plan.gate(number)) }
+            .filter();
     let hcm = Hcm::new("laststream").filter(gate_address()).filter(filter);
-    Listener::new(GATES[number], hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s")).direction("OUTBOUND")
+    Listener::new(
+        GATES[number],
+        hcm.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s"),
+    )
+    .direction("OUTBOUND")
 }

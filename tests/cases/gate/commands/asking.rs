@@ -29,45 +29,62 @@ async fn shows_how_it_is(lab: &Lab) -> Outcome {
     let main = routes(Hcm::new("main").filter(request).filter(lab.stream("{}").filter()));
     let bench = Bench::with(lab, r#"{"quiet_ms": 300}"#, main).await?;
     // Proxies of the environment are not for the gate.
-    let operator = Operator::beside(&bench)?.set("http_proxy", "http://127.0.0.1:1")?.set("ALL_PROXY", "http://127.0.0.1:1")?;
+    let operator = Operator::beside(&bench)?
+        .set("http_proxy", "http://127.0.0.1:1")?
+        .set("ALL_PROXY", "http://127.0.0.1:1")?;
     let mut client = bench.held("a").await?;
     let text = operator.runs(&["status"]).await?.expect(0)?;
     shows(&text, "serving: no drain was asked for\n")?;
     shows(&text, "  gateway   1 in flight; 1 begun in all\n")?;
     operator.runs(&["ready"]).await?.expect(1)?;
     let drain = operator.runs(&["drain"]).await?.expect(0)?;
-    ensure_eq!(drain.stdout, "draining: the drain has begun; 1 stream holds the drain\n", "the drain");
+    ensure_eq!(
+        drain.stdout,
+        "draining: the drain has begun; 1 stream holds the drain\n",
+        "the drain"
+    );
     bench.until("begin", "done").await?;
     let text = operator.runs(&["status"]).await?.expect(0)?;
     shows(&text, "draining: 1 stream is in flight\n")?;
     shows(&text, "begin done")?;
-    let (json, own) = (operator.runs(&["status", "-o", "json"]).await?.expect(0)?, bench.status().await?);
+    let (json, own) =
+        (operator.runs(&["status", "-o", "json"]).await?.expect(0)?, bench.status().await?);
     // What Envoy counts is shown while it is fresh.
     let lasts = |key: &&String| !["envoy_active", "buffered_bytes"].contains(&key.as_str());
-    let keys = |value: &serde_json::Value| value.as_object().map(|object| object.keys().filter(lasts).cloned().collect::<Vec<_>>());
+    let keys = |value: &serde_json::Value| {
+        value.as_object().map(|object| object.keys().filter(lasts).cloned().collect::<Vec<_>>())
+    };
     ensure_eq!(keys(&json.json()?[0]), keys(&own), "the gate's own body");
     let table = operator.runs(&["streams"]).await?.expect(0)?;
     shows(&table, "draining: 1 stream holds the drain\nAGE")?;
     shows(&table, &bench.upstream.h1().to_string())?;
     shows(&table, "rest")?;
     shows(&table, "GET /hold/a\n")?;
-    let json = operator.runs(&["streams", "--limit", "1", "-o", "json"]).await?.expect(0)?.json()?;
+    let json =
+        operator.runs(&["streams", "--limit", "1", "-o", "json"]).await?.expect(0)?.json()?;
     same(&json[0]["streams"][0], "request", "GET /hold/a")?;
     operator.runs(&["streams", "--limit", "101"]).await?.expect(64)?;
     bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
     bench.until("state", "drained").await?;
-    shows(&operator.runs(&["ready"]).await?.expect(0)?, "drained: the last stream has ended; 0 streams hold the drain\n")?;
+    shows(
+        &operator.runs(&["ready"]).await?.expect(0)?,
+        "drained: the last stream has ended; 0 streams hold the drain\n",
+    )?;
     Ok(())
 }
 
 async fn takes_a_drain_back(lab: &Lab) -> Outcome {
-    let bench = Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#).await?;
+    let bench =
+        Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#).await?;
     let operator = Operator::beside(&bench)?;
     let held = bench.held("a").await?;
     operator.runs(&["drain"]).await?.expect(0)?;
     bench.until("begin", "done").await?;
-    shows(&operator.runs(&["drain", "--cancel"]).await?.expect(0)?, "serving: the drain was taken back")?;
+    shows(
+        &operator.runs(&["drain", "--cancel"]).await?.expect(0)?,
+        "serving: the drain was taken back",
+    )?;
     drop(held);
 
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
@@ -75,7 +92,10 @@ async fn takes_a_drain_back(lab: &Lab) -> Outcome {
     let held = bench.held("a").await?;
     operator.runs(&["drain"]).await?.expect(0)?;
     bench.until("begin", "done").await?;
-    shows(&operator.runs(&["drain", "--cancel"]).await?.expect(0)?, "Envoy cannot undrain its listeners")?;
+    shows(
+        &operator.runs(&["drain", "--cancel"]).await?.expect(0)?,
+        "Envoy cannot undrain its listeners",
+    )?;
     same(&bench.status().await?, "state", "serving")?;
     drop(held);
     Ok(())
@@ -94,7 +114,10 @@ async fn opens_by_force(lab: &Lab) -> Outcome {
         operator.runs(wrong).await?.expect(64)?;
     }
     same(&bench.status().await?, "state", "serving")?;
-    let forced = operator.runs(&["drain", "--force", "--reason", "the app & its 50% ☕ are gone", "-o", "json"]).await?.expect(0)?;
+    let forced = operator
+        .runs(&["drain", "--force", "--reason", "the app & its 50% ☕ are gone", "-o", "json"])
+        .await?
+        .expect(0)?;
     same(&forced.json()?[0], "state", "forced")?;
     same(&bench.status().await?, "reason", "forced: the app & its 50% ☕ are gone")?;
     operator.runs(&["ready"]).await?.expect(0)?;
@@ -110,13 +133,23 @@ async fn sends_the_secret_and_never_shows_it(lab: &Lab) -> Outcome {
     const SECRET: &str = "open-sesame-0123456789";
     const WRONG: &str = "close-sesame-987654321";
     let bench = Bench::set(lab, &format!(r#"{{"quiet_ms": 300, "secret": "{SECRET}"}}"#)).await?;
-    let (without, wrong) = (Operator::beside(&bench)?, Operator::beside(&bench)?.set("LASTSTREAM_SECRET", WRONG)?);
+    let (without, wrong) =
+        (Operator::beside(&bench)?, Operator::beside(&bench)?.set("LASTSTREAM_SECRET", WRONG)?);
     let right = Operator::beside(&bench)?.set("LASTSTREAM_SECRET", SECRET)?;
-    let changes =
-        [&["streams"][..], &["drain"], &["drain", "--cancel"], &["drain", "--force", "--reason", "x"], &["wait", "--timeout", "300ms"]];
+    let changes = [
+        &["streams"][..],
+        &["drain"],
+        &["drain", "--cancel"],
+        &["drain", "--force", "--reason", "x"],
+        &["wait", "--timeout", "300ms"],
+    ];
     for arguments in changes {
         for operator in [&without, &wrong] {
-            let said = operator.runs(arguments).await?.expect(2)?.tells("x-laststream-secret is missing or wrong")?;
+            let said = operator
+                .runs(arguments)
+                .await?
+                .expect(2)?
+                .tells("x-laststream-secret is missing or wrong")?;
             said.tells("LASTSTREAM_SECRET or `--secret-file`")?.hides(WRONG)?;
         }
     }
@@ -134,10 +167,16 @@ async fn sends_the_secret_and_never_shows_it(lab: &Lab) -> Outcome {
 async fn watches_until_it_is_open(lab: &Lab) -> Outcome {
     let text = watched(lab, &[]).await?;
     shows(&text, "draining: 1 stream is in flight; 1 stream holds the drain; deadline in ")?;
-    ensure!(text.stdout.lines().last().is_some_and(|line| line.starts_with("drained: ")), "{text:#?}");
+    ensure!(
+        text.stdout.lines().last().is_some_and(|line| line.starts_with("drained: ")),
+        "{text:#?}"
+    );
     ensure!(!text.stdout.contains('\u{1b}'), "a pipe is no terminal: {text:#?}");
     let states = watched(lab, &["-o", "json"]).await?.json()?;
-    ensure!(states.len() >= 3 && states.last().is_some_and(|last| last["state"] == "drained"), "{states:?}");
+    ensure!(
+        states.len() >= 3 && states.last().is_some_and(|last| last["state"] == "drained"),
+        "{states:?}"
+    );
     Ok(())
 }
 
@@ -148,7 +187,8 @@ async fn watched(lab: &Lab, format: &[&str]) -> Outcome<Said> {
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "done").await?;
     let asked = bench.envoy.stat(ASKED).await?.unwrap_or_default();
-    let watching = Operator::beside(&bench)?.starts(&[&["status", "--watch", "--interval", "100ms"], format].concat());
+    let watching = Operator::beside(&bench)?
+        .starts(&[&["status", "--watch", "--interval", "100ms"], format].concat());
     bench.envoy.wait_for_stat(ASKED, |now| now > Some(asked + 2), SOON).await?;
     ensure!(!watching.is_finished(), "a stream is in flight");
     bench.upstream.release("a");

@@ -40,7 +40,12 @@ impl Job {
 
     fn arguments<'a>(&'a self, options: &[&'a str], script: &'a str) -> Vec<&'a str> {
         // Nobody's agent is told to end by a test.
-        [&["exec", "--ready-url", &self.ready, "--quit-url", "http://127.0.0.1:1/quit"], options, &["--", "sh", "-c", script]].concat()
+        [
+            &["exec", "--ready-url", &self.ready, "--quit-url", "http://127.0.0.1:1/quit"],
+            options,
+            &["--", "sh", "-c", script],
+        ]
+        .concat()
     }
 }
 
@@ -75,10 +80,17 @@ async fn holds_for_outbound_streams(lab: &Lab) -> Outcome {
 async fn ends_a_proxy_whose_streams_do_not_end(lab: &Lab) -> Outcome {
     let mut job = Job::beside(lab, SCOPES).await?;
     let held = job.bench.held("a").await?;
-    let said = job.operator.runs(&job.arguments(&["--streams-timeout", "1s"], "exit 8")).await?.expect(8)?;
+    let said = job
+        .operator
+        .runs(&job.arguments(&["--streams-timeout", "1s"], "exit 8"))
+        .await?
+        .expect(8)?;
     said.tells("1 outbound stream is in flight; the proxy is ended")?;
     job.bench.envoy.exited(SOON).await?;
-    ensure!(job.bench.envoy.log_contains("the gate was forced open: laststream exec"), "the log says who did it");
+    ensure!(
+        job.bench.envoy.log_contains("the gate was forced open: laststream exec"),
+        "the log says who did it"
+    );
     drop(held);
     Ok(())
 }
@@ -86,9 +98,13 @@ async fn ends_a_proxy_whose_streams_do_not_end(lab: &Lab) -> Outcome {
 async fn a_proxy_that_dies_meanwhile_is_no_harm(lab: &Lab) -> Outcome {
     let mut job = Job::beside(lab, SCOPES).await?;
     let go = job.operator.0.path("go");
-    let script = format!("echo > started; while ! [ -e {} ]; do sleep 0.05; done; exit 9", go.display());
+    let script =
+        format!("echo > started; while ! [ -e {} ]; do sleep 0.05; done; exit 9", go.display());
     let exec = job.operator.starts(&job.arguments(&[], &script));
-    crate::support::trial::wait_for(SOON, "the command", async || Ok(std::fs::metadata(job.operator.0.path("started"))?)).await?;
+    crate::support::trial::wait_for(SOON, "the command", async || {
+        Ok(std::fs::metadata(job.operator.0.path("started"))?)
+    })
+    .await?;
     job.bench.envoy.kill()?;
     std::fs::write(go, "")?;
     exec.await??.expect(9)?.tells("there is nothing to end")?;
@@ -99,7 +115,11 @@ async fn ends_a_proxy_with_a_secret(lab: &Lab) -> Outcome {
     const SECRET: &str = "open-sesame-0123456789";
     let gate = format!(r#"{{"scopes": ["outbound"], "secret": "{SECRET}"}}"#);
     let mut job = Job::beside(lab, &gate).await?;
-    let said = job.operator.runs(&job.arguments(&["--streams-timeout", "1s", "--quit-timeout", "1s"], "exit 3")).await?.expect(3)?;
+    let said = job
+        .operator
+        .runs(&job.arguments(&["--streams-timeout", "1s", "--quit-timeout", "1s"], "exit 3"))
+        .await?
+        .expect(3)?;
     said.tells("was not ended")?.tells("x-laststream-secret is missing or wrong")?;
     ensure!(job.bench.envoy.is_alive(), "nobody may end it without the secret");
     let file = job.operator.0.file("secret", SECRET)?;

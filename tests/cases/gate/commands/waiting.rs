@@ -33,7 +33,10 @@ async fn begins_and_holds(lab: &Lab) -> Outcome {
     let operator = Operator::beside(&bench)?;
     let mut client = bench.held("a").await?;
     // Two terminals at once.
-    let waits = [operator.starts(&["wait", "--timeout", "60s"]), operator.starts(&["wait", "--timeout", "60s", "-o", "json"])];
+    let waits = [
+        operator.starts(&["wait", "--timeout", "60s"]),
+        operator.starts(&["wait", "--timeout", "60s", "-o", "json"]),
+    ];
     bench.until("begin", "done").await?;
     sleep(Duration::from_millis(6_000)).await; // longer than one request is held
     ensure!(waits.iter().all(|wait| !wait.is_finished()), "they hold");
@@ -50,7 +53,10 @@ async fn begins_and_holds(lab: &Lab) -> Outcome {
 async fn begins_nothing_when_told_so(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let operator = Operator::beside(&bench)?;
-    shows(&operator.runs(&["wait", "--no-begin", "--timeout", "700ms"]).await?.expect(1)?, "serving: no drain was asked for")?;
+    shows(
+        &operator.runs(&["wait", "--no-begin", "--timeout", "700ms"]).await?.expect(1)?,
+        "serving: no drain was asked for",
+    )?;
     same(&bench.status().await?, "state", "serving")?;
     let waits = operator.starts(&["wait", "--no-begin", "--timeout", "60s", "--interval", "100ms"]);
     sleep(Duration::from_millis(500)).await;
@@ -88,9 +94,12 @@ async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
     ensure!(!waits.is_finished(), "nobody is there yet");
     let upstream = Upstream::start().await?;
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
-    let gate = gate_listener(lab, r#"{"quiet_ms": 300}"#).with("/address/socket_address/port_value", json!(port));
-    let bootstrap = clusters(Bootstrap::new(), &upstream).cluster(admin_cluster("prometheus_stats"));
-    let bootstrap = bootstrap.listener(Listener::new("main", main).direction("INBOUND")).listener(gate);
+    let gate = gate_listener(lab, r#"{"quiet_ms": 300}"#)
+        .with("/address/socket_address/port_value", json!(port));
+    let bootstrap =
+        clusters(Bootstrap::new(), &upstream).cluster(admin_cluster("prometheus_stats"));
+    let bootstrap =
+        bootstrap.listener(Listener::new("main", main).direction("INBOUND")).listener(gate);
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
     let said = waits.await??.expect(0)?;
     ensure_eq!(envoy.port("gate").await?, port, "the gate's port");
@@ -112,7 +121,8 @@ async fn survives_a_gate_that_dies(lab: &Lab) -> Outcome {
     for how in ["abort", "panic", "abort"] {
         // Both workers' gates.
         for _ in 0..6 {
-            let answer = once(bench.gate, &Request::get("/ready").header("x-laststream-die", how)).await?;
+            let answer =
+                once(bench.gate, &Request::get("/ready").header("x-laststream-die", how)).await?;
             ensure!(answer.status >= 500, "the dead gate let a request through");
         }
         sleep(Duration::from_millis(700)).await;

@@ -1,5 +1,6 @@
-//! M2: `x-forwarded-proto` through a real Istio gateway. The rows are the module's own, from the tables under `tests/cases/forwarded_proto`:
-//! all that are about a gateway on plain http, with `httpsRedirect` and without, and with no, one and two trusted hops.
+//! M2: `x-forwarded-proto` through a real Istio gateway. The rows are the module's own, from the
+//! tables under `tests/cases/forwarded_proto`: all that are about a gateway on plain http, with
+//! `httpsRedirect` and without, and with no, one and two trusted hops.
 
 #[path = "../../../cases/forwarded_proto/cells.rs"]
 mod cells;
@@ -30,7 +31,8 @@ use crate::seen::row;
 use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
 use crate::support::trial::wait_for;
 
-/// Names of listeners in the tables, and the trusted hops that make a gateway's listener one of them.
+/// Names of listeners in the tables, and the trusted hops that make a gateway's listener one of
+/// them.
 const EDGE: (&str, u32) = ("edge", 0);
 const HOPS_1: (&str, u32) = ("hops1", 1);
 const HOPS_2: (&str, u32) = ("hops2", 2);
@@ -49,8 +51,10 @@ pub(super) async fn two_hops() -> Outcome {
 
 async fn all_rows(name: &'static str, (setup, hops): (&str, u32)) -> Outcome {
     let table = Table::read()?;
-    // A slip in the key of the peer cannot happen here: what writes it is rendered from the same policy.
-    let is_here = |section: &&Section| section.setup == setup && !section.configuration.contains("peer_key");
+    // A slip in the key of the peer cannot happen here: what writes it is rendered from the same
+    // policy.
+    let is_here =
+        |section: &&Section| section.setup == setup && !section.configuration.contains("peer_key");
     let mut sections: Vec<&Section> = table.sections.iter().filter(is_here).collect();
     // One change of the listener, instead of many.
     sections.sort_by_key(|section| section.configuration.contains("original_header"));
@@ -74,29 +78,39 @@ async fn all_rows(name: &'static str, (setup, hops): (&str, u32)) -> Outcome {
     }
     ensure!(mismatches.is_empty(), "{} mismatches:\n{}", mismatches.len(), mismatches.join("\n"));
     stage.nothing_refused()?;
-    let what = format!("{rows} rows of the module's tables through an Istio gateway; trusted hops: {hops}; `httpsRedirect` off and on");
+    let what = format!(
+        "{rows} rows of the module's tables through an Istio gateway; trusted hops: {hops}; \
+            `httpsRedirect` off and on"
+    );
     row(
         "M2",
         what,
-        format!("{requests} requests over HTTP/1 and HTTP/2, every row as it says; the early mutation is there where it must be"),
+        format!(
+            "{requests} requests over HTTP/1 and HTTP/2, every row as it says; the early mutation \
+                is there where it must be"
+        ),
     );
     Ok(())
 }
 
-/// Without a saved header, silence looks like the scheme that Envoy wrote; what is rendered always saves the header.
+/// Without a saved header, silence looks like the scheme that Envoy wrote; what is rendered always
+/// saves the header.
 fn is_kept_in_silence(section: &Section, row: &Row) -> bool {
-    let is_silent = !row.request.iter().any(|line| line.name.eq_ignore_ascii_case("x-forwarded-proto"));
+    let is_silent =
+        !row.request.iter().any(|line| line.name.eq_ignore_ascii_case("x-forwarded-proto"));
     let is_kept = row.expected.as_ref().is_some_and(|expected| expected.verdict == "kept");
     section.configuration.contains("original_header") && is_silent && is_kept
 }
 
 async fn gateway(stage: &Stage, hops: u32) -> Outcome<Agent> {
     let topology = format!("gatewayTopology: {{numTrustedProxies: {hops}}}");
-    let annotations: &[(&str, &str)] = if hops == 0 { &[] } else { &[("proxy.istio.io/config", &topology)] };
+    let annotations: &[(&str, &str)] =
+        if hops == 0 { &[] } else { &[("proxy.istio.io/config", &topology)] };
     stage.proxy(&Proxy { labels: &[("istio", stage.name)], annotations, ..Proxy::default() }).await
 }
 
-/// The hosts of the tables: one over HTTP/1, one over HTTP/2 to the app, one that is for https only.
+/// The hosts of the tables: one over HTTP/1, one over HTTP/2 to the app, one that is for https
+/// only.
 fn objects(stage: &Stage) -> Vec<Value> {
     let port = json!({ "number": stage.port, "name": "http", "protocol": "HTTP" });
     let server = |host: &str, tls: bool| {
@@ -108,8 +122,13 @@ fn objects(stage: &Stage) -> Vec<Value> {
     };
     let servers = [server(TO_HTTP1, false), server(TO_HTTP2, false), server(TLS_ONLY, true)];
     let gateway = json!({ "selector": { "istio": stage.name }, "servers": servers });
-    let mut objects = vec![stage.pod("istio"), stage.object("networking", "Gateway", stage.name, gateway)];
-    let apps = [(TO_HTTP1, "HTTP", stage.upstream.h1()), (TO_HTTP2, "HTTP2", stage.upstream.h2()), (TLS_ONLY, "HTTP", stage.upstream.h1())];
+    let mut objects =
+        vec![stage.pod("istio"), stage.object("networking", "Gateway", stage.name, gateway)];
+    let apps = [
+        (TO_HTTP1, "HTTP", stage.upstream.h1()),
+        (TO_HTTP2, "HTTP2", stage.upstream.h2()),
+        (TLS_ONLY, "HTTP", stage.upstream.h1()),
+    ];
     for (host, protocol, address) in apps {
         let name = host.replace('.', "-");
         let app = format!("{name}.{}.test", stage.name);
@@ -131,8 +150,13 @@ fn objects(stage: &Stage) -> Vec<Value> {
 }
 
 fn policy(stage: &Stage, section: &Section) -> Outcome<String> {
-    let configuration: Value = serde_json::from_str(&section.configuration).with_context(|| section.name.clone())?;
-    Ok(stage.gateway_policy(&format!("forwarded_proto: {}\ncount: {}\n", configuration["forwarded_proto"], marker(section))))
+    let configuration: Value =
+        serde_json::from_str(&section.configuration).with_context(|| section.name.clone())?;
+    Ok(stage.gateway_policy(&format!(
+        "forwarded_proto: {}\ncount: {}\n",
+        configuration["forwarded_proto"],
+        marker(section)
+    )))
 }
 
 /// Tells configurations apart where they have arrived.
@@ -140,18 +164,36 @@ fn marker(section: &Section) -> Value {
     json!({ "exclude": { "paths": [{ "exact": format!("/{}", section.name) }] } })
 }
 
-/// Until the proxy has it all: the module's configuration, and the listener with the early mutation where there must be one.
+/// Until the proxy has it all: the module's configuration, and the listener with the early mutation
+/// where there must be one.
 async fn taken(agent: &Agent, section: &Section) -> Outcome {
-    let configuration = config::parse(section.configuration.as_bytes()).map_err(|refused| Failure::new(refused.to_string()))?;
+    let configuration = config::parse(section.configuration.as_bytes())
+        .map_err(|refused| Failure::new(refused.to_string()))?;
     let policy = configuration.forwarded_proto().context("a policy")?;
     let keeps = [policy.fallback, policy.silent].contains(&Fallback::Keep);
     let mutates = policy.looks_at_original() || !keeps;
     let look = async || {
-        let modules = agent.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?.text();
-        ensure!(modules.contains(&format!("/{}\\\"", section.name)), "the module does not have {} yet", section.name);
-        let listeners = agent.admin_get("/config_dump?resource=dynamic_listeners").await?.expect(200)?.json()?;
-        let active = listeners["configs"].as_array().into_iter().flatten().map(|listener| &listener["active_state"]).collect::<Vec<_>>();
-        let found = active.iter().any(|listener| listener.to_string().contains("early_header_mutation_extensions"));
+        let modules =
+            agent.admin_get("/config_dump?resource=ecds_filters").await?.expect(200)?.text();
+        ensure!(
+            modules.contains(&format!("/{}\\\"", section.name)),
+            "the module does not have {} yet",
+            section.name
+        );
+        let listeners = agent
+            .admin_get("/config_dump?resource=dynamic_listeners")
+            .await?
+            .expect(200)?
+            .json()?;
+        let active = listeners["configs"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|listener| &listener["active_state"])
+            .collect::<Vec<_>>();
+        let found = active
+            .iter()
+            .any(|listener| listener.to_string().contains("early_header_mutation_extensions"));
         ensure_eq!(found, mutates, "the early mutation is there");
         Ok(())
     };

@@ -15,8 +15,14 @@ use crate::support::upstream::Received;
 const SAVED: &str = "x-laststream-forwarded-proto";
 
 /// How many requests it took, and all that is not as the row says.
-pub(super) async fn run(stage: &Stage, agent: &Agent, row: &Row, protocol: Protocol) -> Outcome<(u64, Vec<String>)> {
-    let way = Way { to: stage.address(), from: row.from.address, protocol, proxied_for: None, tls: None };
+pub(super) async fn run(
+    stage: &Stage,
+    agent: &Agent,
+    row: &Row,
+    protocol: Protocol,
+) -> Outcome<(u64, Vec<String>)> {
+    let way =
+        Way { to: stage.address(), from: row.from.address, protocol, proxied_for: None, tls: None };
     let mut connection = Connection::open(way).await?;
     let path = format!("/echo/{}/{protocol:?}", row.id);
     let place = |problem: String| format!("{} over {protocol:?} ({}): {problem}", row.id, row.why);
@@ -25,14 +31,24 @@ pub(super) async fn run(stage: &Stage, agent: &Agent, row: &Row, protocol: Proto
     let answer = connection.get(TO_HTTP1, &path, &row.request).await;
     let received = stage.upstream.received().into_iter().find(|request| request.path == path);
     let Some(expected) = &row.expected else {
-        let refused = received.is_none() && answer.as_ref().map_or(true, |answer| (400..500).contains(&answer.status));
-        return Ok((1, if refused { Vec::new() } else { vec![place("should have been refused".into())] }));
+        let refused = received.is_none()
+            && answer.as_ref().map_or(true, |answer| (400..500).contains(&answer.status));
+        return Ok((
+            1,
+            if refused { Vec::new() } else { vec![place("should have been refused".into())] },
+        ));
     };
     let answer = answer?;
-    let Some(received) = received else { return Ok((1, vec![place(format!("the gateway answered {} itself", answer.status))])) };
+    let Some(received) = received else {
+        return Ok((1, vec![place(format!("the gateway answered {} itself", answer.status))]));
+    };
     let mut found = compare(expected, &received);
     if answer.headers.get(ROUTE).as_ref() != Some(&expected.route) {
-        found.push(format!("route: expected {}, saw {:?}", expected.route, answer.headers.get(ROUTE)));
+        found.push(format!(
+            "route: expected {}, saw {:?}",
+            expected.route,
+            answer.headers.get(ROUTE)
+        ));
     }
     let redirect = redirected(&connection.get(TLS_ONLY, &path, &row.request).await?)?;
     if redirect != expected.redirect {
@@ -64,27 +80,43 @@ fn redirected(answer: &Answer) -> Outcome<bool> {
     match (answer.status, answer.headers.get("location")) {
         (200, _) => Ok(false),
         (301, Some(location)) if location.starts_with("https://") => Ok(true),
-        (status, location) => fail!("neither served nor redirected to https: {status}, location {location:?}"),
+        (status, location) => {
+            fail!("neither served nor redirected to https: {status}, location {location:?}")
+        }
     }
 }
 
 /// The headers of the row at the upstream: exactly these values, or none.
 fn compare(expected: &Expected, received: &Received) -> Vec<String> {
     let seen = |name: &str| -> Vec<&[u8]> {
-        received.headers.0.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_slice()).collect()
+        received
+            .headers
+            .0
+            .iter()
+            .filter(|(other, _)| other.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_slice())
+            .collect()
     };
-    let mut wanted: BTreeMap<&str, Vec<&[u8]>> = BTreeMap::from([("x-forwarded-proto", vec![expected.proto.as_slice()])]);
+    let mut wanted: BTreeMap<&str, Vec<&[u8]>> =
+        BTreeMap::from([("x-forwarded-proto", vec![expected.proto.as_slice()])]);
     wanted.insert(SAVED, Vec::new());
     wanted.extend(expected.gone.iter().map(|name| (name.as_str(), Vec::new())));
     for line in expected.kept.iter().filter(|line| line.name != SAVED) {
         wanted.entry(&line.name).or_default().push(&line.value);
     }
-    let list = |values: &[&[u8]]| values.iter().map(|value| shown(value)).collect::<Vec<_>>().join(" and ");
+    let list = |values: &[&[u8]]| {
+        values.iter().map(|value| shown(value)).collect::<Vec<_>>().join(" and ")
+    };
     let different = wanted.into_iter().filter(|(name, values)| seen(name) != *values);
-    different.map(|(name, values)| format!("{name}: expected [{}], saw [{}]", list(&values), list(&seen(name)))).collect()
+    different
+        .map(|(name, values)| {
+            format!("{name}: expected [{}], saw [{}]", list(&values), list(&seen(name)))
+        })
+        .collect()
 }
 
-/// The rendered early mutation takes the peer's header away, so what stands there before the module is always Envoy's own `http`.
+/// The rendered early mutation takes the peer's header away, so what stands there before the module
+/// is always Envoy's own `http`.
 fn verdict_here(expected: &Expected) -> &str {
     match (expected.verdict.as_str(), expected.proto.as_slice()) {
         ("kept", b"https") => "overridden",
@@ -96,10 +128,14 @@ fn verdict_here(expected: &Expected) -> &str {
 /// How often the module has come to which verdict.
 async fn verdicts(agent: &Agent) -> Outcome<BTreeMap<String, u64>> {
     const NAME: (&str, &str) = ("wasmcustom.laststream_forwarded_proto_", "_gateway_total");
-    let text = agent.admin_get("/stats?filter=laststream_forwarded_proto").await?.expect(200)?.text();
+    let text =
+        agent.admin_get("/stats?filter=laststream_forwarded_proto").await?.expect(200)?.text();
     let count = |line: &str| -> Outcome<(String, u64)> {
         let (name, value) = line.split_once(": ").context("a line of the statistics")?;
-        let verdict = name.strip_prefix(NAME.0).and_then(|name| name.strip_suffix(NAME.1)).context("a verdict")?;
+        let verdict = name
+            .strip_prefix(NAME.0)
+            .and_then(|name| name.strip_suffix(NAME.1))
+            .context("a verdict")?;
         Ok((verdict.to_owned(), value.parse()?))
     };
     text.lines().map(count).collect()

@@ -17,8 +17,10 @@ use crate::oci::image::is_docker_hub;
 const LARGEST: u64 = 4 << 20;
 
 /// docker pads its base64, others do not.
-const BASE64: GeneralPurpose =
-    GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent));
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 pub(super) struct File {
     path: PathBuf,
@@ -49,21 +51,40 @@ impl File {
         let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
         let text = match foreign::read_named(path, LARGEST) {
             Ok(text) => text,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
             Err(error) => return Err(wrong(error.to_string())),
         };
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }
         // The words of the parser may quote a value, which may be a secret; the place cannot.
-        let content = serde_json::from_slice(&text)
-            .map_err(|error| wrong(format!("line {}, column {} is not as docker writes it", error.line(), error.column())))?;
+        let content = serde_json::from_slice(&text).map_err(|error| {
+            wrong(format!(
+                "line {}, column {} is not as docker writes it",
+                error.line(),
+                error.column()
+            ))
+        })?;
         Ok(Some(Self { path: path.to_owned(), content }))
     }
 
-    pub(super) fn find(&self, registry: &str, repository: &str, sources: &Sources) -> Result<Option<Found>, Error> {
+    pub(super) fn find(
+        &self,
+        registry: &str,
+        repository: &str,
+        sources: &Sources,
+    ) -> Result<Option<Found>, Error> {
         let names = |known: &str| is_same_registry(known, registry);
-        if let Some(name) = self.content.cred_helpers.iter().find_map(|(known, name)| names(known).then_some(name)) {
+        if let Some(name) =
+            self.content.cred_helpers.iter().find_map(|(known, name)| names(known).then_some(name))
+        {
             return self.ask(name, registry, sources); // docker asks nobody else then
         }
         if let Some((known, entry)) = self.best(registry, repository)
@@ -79,34 +100,49 @@ impl File {
 
     fn ask(&self, name: &str, registry: &str, sources: &Sources) -> Result<Option<Found>, Error> {
         let helper = format!("docker-credential-{name}");
-        let login = helper::ask(&helper, key(registry), sources).map_err(|problem| Error::Helper {
-            helper: helper.clone(),
-            path: self.path.clone(),
-            registry: registry.to_owned(),
-            problem,
-        })?;
-        Ok(login.map(|login| Found { login, source: format!("`{helper}`, named in `{}`", self.path.display()) }))
+        let login =
+            helper::ask(&helper, key(registry), sources).map_err(|problem| Error::Helper {
+                helper: helper.clone(),
+                path: self.path.clone(),
+                registry: registry.to_owned(),
+                problem,
+            })?;
+        Ok(login.map(|login| Found {
+            login,
+            source: format!("`{helper}`, named in `{}`", self.path.display()),
+        }))
     }
 
-    /// The entry for the longest part of `registry/repository`; podman writes such, docker only registries.
+    /// The entry for the longest part of `registry/repository`; podman writes such, docker only
+    /// registries.
     fn best(&self, registry: &str, repository: &str) -> Option<(&str, &Entry)> {
-        let entries = self.content.auths.iter().filter_map(|(known, entry)| Some((known.as_str(), entry.as_ref()?)));
+        let entries = self
+            .content
+            .auths
+            .iter()
+            .filter_map(|(known, entry)| Some((known.as_str(), entry.as_ref()?)));
         let filled = entries.filter(|(_, entry)| !entry.is_empty());
         filled
-            .filter_map(|(known, entry)| Some((covered(known, registry, repository)?, (known, entry))))
+            .filter_map(|(known, entry)| {
+                Some((covered(known, registry, repository)?, (known, entry)))
+            })
             .max_by_key(|(length, _)| *length)
             .map(|(_, found)| found)
     }
 
     fn login(&self, known: &str, entry: &Entry) -> Result<Option<Login>, Error> {
-        let wrong =
-            |problem: &str| Error::File { path: self.path.clone(), problem: format!("`auth` of `{known}` {problem}: log in again") };
+        let wrong = |problem: &str| Error::File {
+            path: self.path.clone(),
+            problem: format!("`auth` of `{known}` {problem}: log in again"),
+        };
         let mut username = entry.username.clone().unwrap_or_default();
         let mut password = entry.password.clone().unwrap_or_default();
         if let Some(auth) = entry.auth.as_deref().filter(|auth| !auth.is_empty()) {
             let bytes = BASE64.decode(auth.trim()).map_err(|_| wrong("is not base64"))?;
             let text = String::from_utf8(bytes).map_err(|_| wrong("is not text"))?;
-            let (name, word) = text.split_once(':').ok_or_else(|| wrong("has no colon between name and password"))?;
+            let (name, word) = text
+                .split_once(':')
+                .ok_or_else(|| wrong("has no colon between name and password"))?;
             (username, password) = (name.to_owned(), word.trim_end_matches('\0').to_owned());
         }
         Ok(super::login(username, password, entry.identitytoken.clone()))
@@ -116,13 +152,19 @@ impl File {
 impl Entry {
     /// `docker login` with a store leaves an empty entry.
     fn is_empty(&self) -> bool {
-        [&self.auth, &self.password, &self.identitytoken].into_iter().all(|value| value.as_deref().is_none_or(str::is_empty))
+        [&self.auth, &self.password, &self.identitytoken]
+            .into_iter()
+            .all(|value| value.as_deref().is_none_or(str::is_empty))
     }
 }
 
 /// `https://host/v1/` and `host` are the same to docker.
 fn bare(known: &str) -> &str {
-    let known = known.strip_prefix("https://").or_else(|| known.strip_prefix("http://")).unwrap_or(known).trim_end_matches('/');
+    let known = known
+        .strip_prefix("https://")
+        .or_else(|| known.strip_prefix("http://"))
+        .unwrap_or(known)
+        .trim_end_matches('/');
     known.strip_suffix("/v1").or_else(|| known.strip_suffix("/v2")).unwrap_or(known)
 }
 
@@ -135,5 +177,7 @@ fn is_same_registry(known: &str, registry: &str) -> bool {
 fn covered(known: &str, registry: &str, repository: &str) -> Option<usize> {
     let (host, path) = bare(known).split_once('/').unwrap_or((bare(known), ""));
     let rest = repository.strip_prefix(path)?;
-    (is_same_registry(host, registry) && (path.is_empty() || rest.is_empty() || rest.starts_with('/'))).then_some(path.len())
+    (is_same_registry(host, registry)
+        && (path.is_empty() || rest.is_empty() || rest.starts_with('/')))
+    .then_some(path.len())
 }

@@ -1,4 +1,5 @@
-//! Programs that keep credentials: `docker-credential-NAME get`, the registry on standard input, JSON on standard output.
+//! Programs that keep credentials: `docker-credential-NAME get`, the registry on standard input,
+//! JSON on standard output.
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
@@ -23,19 +24,32 @@ struct Answer {
     secret: String,
 }
 
-/// Asks a helper; `None` if it knows no credentials. The error is the end of a sentence that begins with the helper.
-pub(super) fn ask(helper: &str, registry: &str, sources: &Sources) -> Result<Option<Login>, String> {
+/// Asks a helper; `None` if it knows no credentials. The error is the end of a sentence that begins
+/// with the helper.
+pub(super) fn ask(
+    helper: &str,
+    registry: &str,
+    sources: &Sources,
+) -> Result<Option<Login>, String> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if !helper.bytes().all(is_word) {
-        return Err("is no name of a program: letters, digits, `-`, `_` and `.` are allowed".to_owned());
+        return Err(
+            "is no name of a program: letters, digits, `-`, `_` and `.` are allowed".to_owned()
+        );
     }
-    let program = program(helper, sources).ok_or("is not on PATH: install it, or take its name out of the file")?;
+    let program = program(helper, sources)
+        .ok_or("is not on PATH: install it, or take its name out of the file")?;
     let (status, said) = run(program, registry, sources.helper_time)?;
     if !status.success() {
-        return if said.contains(NOT_FOUND) { Ok(None) } else { Err(format!("failed ({status}){}", complaint(&said))) };
+        return if said.contains(NOT_FOUND) {
+            Ok(None)
+        } else {
+            Err(format!("failed ({status}){}", complaint(&said)))
+        };
     }
     // The words of the parser may quote the secret.
-    let answer: Answer = serde_json::from_str(&said).map_err(|_| "did not answer with `Username` and `Secret` as JSON".to_owned())?;
+    let answer: Answer = serde_json::from_str(&said)
+        .map_err(|_| "did not answer with `Username` and `Secret` as JSON".to_owned())?;
     Ok(login(answer.username, answer.secret, None))
 }
 
@@ -46,12 +60,20 @@ fn program(helper: &str, sources: &Sources) -> Option<PathBuf> {
 
 /// The first line, unless it could be an answer with the secret.
 fn complaint(said: &str) -> String {
-    let line: String =
-        said.trim().lines().next().unwrap_or_default().chars().filter(|character| !character.is_control()).take(200).collect();
+    let line: String = said
+        .trim()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .filter(|character| !character.is_control())
+        .take(200)
+        .collect();
     if line.is_empty() || said.contains(['{', '"']) { String::new() } else { format!(": {line}") }
 }
 
-/// Output goes through a thread: a grandchild that outlives a killed helper would hold the pipe, and with it the reader.
+/// Output goes through a thread: a grandchild that outlives a killed helper would hold the pipe,
+/// and with it the reader.
 fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus, String), String> {
     let began = Instant::now();
     let mut command = env_vars::command(program);
@@ -62,7 +84,10 @@ fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus,
         let _ = writeln!(stdin, "{registry}");
     }
     let said = listen(&mut child);
-    let ended = said.recv_timeout(limit).ok().and_then(|said| Some((wait(&mut child, limit.saturating_sub(began.elapsed()))?, said)));
+    let ended = said
+        .recv_timeout(limit)
+        .ok()
+        .and_then(|said| Some((wait(&mut child, limit.saturating_sub(began.elapsed()))?, said)));
     if ended.is_none() {
         // Both fail only for one that has ended.
         let _ = child.kill();
@@ -78,7 +103,8 @@ fn listen(child: &mut Child) -> Receiver<String> {
         let mut said = Vec::new();
         // What cannot be read was not said; the exit status stands for itself.
         let _ = stdout.map(|stdout| stdout.take(HEARD).read_to_end(&mut said));
-        let _ = sender.send(String::from_utf8_lossy(&said).into_owned()); // nobody may be waiting any more
+        // nobody may be waiting any more
+        let _ = sender.send(String::from_utf8_lossy(&said).into_owned());
     });
     receiver
 }

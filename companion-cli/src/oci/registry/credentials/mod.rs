@@ -1,7 +1,9 @@
 //! Who one is at a registry. Looked for in this order; the first that knows the registry wins:
 //!
-//! 1. what was given: options, or `LASTSTREAM_REGISTRY_USERNAME` and `LASTSTREAM_REGISTRY_PASSWORD`;
-//! 2. docker's `config.json` in `DOCKER_CONFIG` or `~/.docker`: `credHelpers` for the registry, `auths`, `credsStore`;
+//! 1. what was given: options, or `LASTSTREAM_REGISTRY_USERNAME` and
+//!    `LASTSTREAM_REGISTRY_PASSWORD`;
+//! 2. docker's `config.json` in `DOCKER_CONFIG` or `~/.docker`: `credHelpers` for the registry,
+//!    `auths`, `credsStore`;
 //! 3. podman's file: `REGISTRY_AUTH_FILE`, or `containers/auth.json` in `XDG_RUNTIME_DIR`;
 //! 4. nobody.
 
@@ -14,7 +16,10 @@ use std::time::Duration;
 pub use crate::http::Secret;
 
 use crate::env_vars::XDG_RUNTIME_DIR;
-use crate::env_vars::{DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup, PATH, REGISTRY_AUTH_FILE};
+use crate::env_vars::{
+    DOCKER_CONFIG, HOME, LASTSTREAM_REGISTRY_PASSWORD, LASTSTREAM_REGISTRY_USERNAME, Lookup, PATH,
+    REGISTRY_AUTH_FILE,
+};
 use crate::oci::image::is_docker_hub;
 
 /// How long a credential helper may take: some ask their cloud.
@@ -69,7 +74,8 @@ pub enum Error {
         problem: String,
     },
     /// A credential helper failed.
-    #[error("the credential helper `{helper}`, which `{}` names for `{registry}`, {problem}", .path.display())]
+    #[error("the credential helper `{helper}`, which `{}` names for `{registry}`, \
+        {problem}", .path.display())]
     Helper {
         /// The program.
         helper: String,
@@ -101,22 +107,43 @@ impl Sources {
     /// Nobody, anywhere.
     #[must_use]
     pub fn none() -> Self {
-        Self { given: None, docker: None, podman: None, search_path: Vec::new(), helper_time: HELPER_TIME }
+        Self {
+            given: None,
+            docker: None,
+            podman: None,
+            search_path: Vec::new(),
+            helper_time: HELPER_TIME,
+        }
     }
 
     /// What the options and these variables say. An option goes before its variable.
     ///
     /// # Errors
     /// A name without a password, or the other way round.
-    pub fn from_vars(username: Option<String>, password: Option<Secret>, lookup: Lookup<'_>) -> Result<Self, Error> {
+    pub fn from_vars(
+        username: Option<String>,
+        password: Option<Secret>,
+        lookup: Lookup<'_>,
+    ) -> Result<Self, Error> {
         let text = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
-        let runtime = || lookup(XDG_RUNTIME_DIR).map(|folder| PathBuf::from(folder).join("containers/auth.json"));
+        let runtime = || {
+            lookup(XDG_RUNTIME_DIR).map(|folder| PathBuf::from(folder).join("containers/auth.json"))
+        };
         let home = || lookup(HOME).map(|home| PathBuf::from(home).join(".docker"));
         Ok(Self {
-            given: given(username.or_else(|| text(LASTSTREAM_REGISTRY_USERNAME)), password, text(LASTSTREAM_REGISTRY_PASSWORD))?,
-            docker: lookup(DOCKER_CONFIG).map(PathBuf::from).or_else(home).map(|folder| folder.join("config.json")),
+            given: given(
+                username.or_else(|| text(LASTSTREAM_REGISTRY_USERNAME)),
+                password,
+                text(LASTSTREAM_REGISTRY_PASSWORD),
+            )?,
+            docker: lookup(DOCKER_CONFIG)
+                .map(PathBuf::from)
+                .or_else(home)
+                .map(|folder| folder.join("config.json")),
             podman: lookup(REGISTRY_AUTH_FILE).map(PathBuf::from).or_else(runtime),
-            search_path: lookup(PATH).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default(),
+            search_path: lookup(PATH)
+                .map(|value| std::env::split_paths(&value).collect())
+                .unwrap_or_default(),
             helper_time: HELPER_TIME,
         })
     }
@@ -152,12 +179,18 @@ fn login(username: String, password: String, token: Option<String>) -> Option<Lo
     }
     match (username.as_str(), password.as_str()) {
         ("", _) | (_, "") => None,
-        (TOKEN_USER, _) => Some(Login::IdentityToken { username: String::new(), token: Secret::new(password) }),
+        (TOKEN_USER, _) => {
+            Some(Login::IdentityToken { username: String::new(), token: Secret::new(password) })
+        }
         _ => Some(Login::Password { username, password: Secret::new(password) }),
     }
 }
 
-fn given(username: Option<String>, password: Option<Secret>, in_environment: Option<String>) -> Result<Option<Found>, Error> {
+fn given(
+    username: Option<String>,
+    password: Option<Secret>,
+    in_environment: Option<String>,
+) -> Result<Option<Found>, Error> {
     let (password, source) = match (password, in_environment) {
         (Some(password), _) => (Some(password), "the options"),
         (None, Some(password)) => (Some(Secret::new(password)), LASTSTREAM_REGISTRY_PASSWORD),
@@ -166,7 +199,10 @@ fn given(username: Option<String>, password: Option<Secret>, in_environment: Opt
     const NAME: &str = "a user name (`--username` or LASTSTREAM_REGISTRY_USERNAME)";
     const PASSWORD: &str = "a password (`--password-stdin` or LASTSTREAM_REGISTRY_PASSWORD)";
     match (username, password) {
-        (Some(username), Some(password)) => Ok(Some(Found { login: Login::Password { username, password }, source: source.to_owned() })),
+        (Some(username), Some(password)) => Ok(Some(Found {
+            login: Login::Password { username, password },
+            source: source.to_owned(),
+        })),
         (Some(_), None) => Err(Error::Half { given: NAME, missing: PASSWORD }),
         (None, Some(_)) => Err(Error::Half { given: PASSWORD, missing: NAME }),
         (None, None) => Ok(None),

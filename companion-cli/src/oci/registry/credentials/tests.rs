@@ -35,7 +35,12 @@ impl Home {
     fn sources(&self) -> Sources {
         let path = |name: &str| Some(self.0.path().join(name));
         let search_path = vec![self.0.path().to_owned(), "/usr/bin".into(), "/bin".into()];
-        Sources { docker: path("config.json"), podman: path("auth.json"), search_path, ..Sources::none() }
+        Sources {
+            docker: path("config.json"),
+            podman: path("auth.json"),
+            search_path,
+            ..Sources::none()
+        }
     }
 
     fn find(&self, registry: &str) -> Option<Login> {
@@ -71,14 +76,30 @@ fn docker_files_are_read_as_docker_reads_them() {
         (r#"{"auths": {"r.test:5000": {"auth": "dTpw"}}}"#, "r.test:5000", password("u", "p")),
         (r#"{"auths": {"r.test:5000": {"auth": "dTpw"}}}"#, "r.test", None),
         (r#"{"auths": {"r.test": {"auth": "dTpw"}}}"#, "r.test.evil", None),
-        (r#"{"auths": {"r.test": {"username": "u", "password": "p"}}}"#, "r.test", password("u", "p")),
+        (
+            r#"{"auths": {"r.test": {"username": "u", "password": "p"}}}"#,
+            "r.test",
+            password("u", "p"),
+        ),
         (r#"{"auths": {"r.test": {"auth": "dTpwOnE="}}}"#, "r.test", password("u", "p:q")),
         (r#"{"auths": {"r.test": {"auth": "dTpwOnE"}}}"#, "r.test", password("u", "p:q")),
-        (r#"{"auths": {"r.test": {"auth": "dToA", "identitytoken": "t"}}}"#, "r.test", token("u", "t")),
+        (
+            r#"{"auths": {"r.test": {"auth": "dToA", "identitytoken": "t"}}}"#,
+            "r.test",
+            token("u", "t"),
+        ),
         (r#"{"auths": {"r.test": {}}}"#, "r.test", None),
         (r#"{"auths": {"r.test": null}}"#, "r.test", None),
-        (r#"{"auths": {"https://index.docker.io/v1/": {"auth": "dTpw"}}}"#, "docker.io", password("u", "p")),
-        (r#"{"auths": {"registry-1.docker.io": {"auth": "dTpw"}}}"#, "docker.io", password("u", "p")),
+        (
+            r#"{"auths": {"https://index.docker.io/v1/": {"auth": "dTpw"}}}"#,
+            "docker.io",
+            password("u", "p"),
+        ),
+        (
+            r#"{"auths": {"registry-1.docker.io": {"auth": "dTpw"}}}"#,
+            "docker.io",
+            password("u", "p"),
+        ),
         (r#"{"auths": {"docker.io": {"auth": "dTpw"}}}"#, "docker.io", password("u", "p")),
         (r#"{"HttpHeaders": {"x": "y"}, "psFormat": "t"}"#, "r.test", None),
         ("", "r.test", None),
@@ -101,49 +122,98 @@ fn podman_files_know_parts_of_a_registry() {
 
 #[test]
 fn the_order_is_docker_s() {
-    let says = |name: &str| format!(r#"cat >/dev/null; echo '{{"ServerURL": "x", "Username": "{name}", "Secret": "s"}}'"#);
+    let says = |name: &str| {
+        format!(
+            r#"cat >/dev/null; echo '{{"ServerURL": "x", "Username": "{name}", "Secret": "s"}}'"#
+        )
+    };
     let auths = format!(r#""auths": {{"r.test": {{"auth": "{AUTH}"}}}}"#);
     let home = || {
-        Home::new().helper("own", &says("helper")).helper("store", &says("store")).podman(r#"{"auths": {"r.test": {"auth": "cG9kOnM="}}}"#)
+        Home::new()
+            .helper("own", &says("helper"))
+            .helper("store", &says("store"))
+            .podman(r#"{"auths": {"r.test": {"auth": "cG9kOnM="}}}"#)
     };
     let all = format!(r#"{{"credHelpers": {{"r.test": "own"}}, {auths}, "credsStore": "store"}}"#);
     assert_eq!(home().docker(&all).find("r.test"), password("helper", "s"));
     let without_helper = format!(r#"{{{auths}, "credsStore": "store"}}"#);
     assert_eq!(home().docker(&without_helper).find("r.test"), password("u", "p"));
-    assert_eq!(home().docker(r#"{"auths": {"r.test": {}}, "credsStore": "store"}"#).find("r.test"), password("store", "s"));
+    assert_eq!(
+        home().docker(r#"{"auths": {"r.test": {}}, "credsStore": "store"}"#).find("r.test"),
+        password("store", "s")
+    );
     assert_eq!(home().docker("{}").find("r.test"), password("pod", "s"));
     assert_eq!(home().find("r.test"), password("pod", "s"));
     let mut sources = home().docker(&all).sources();
     sources.given = given(Some("me".to_owned()), Some(Secret::new("mine")), None).unwrap();
-    assert_eq!(sources.find("r.test", "a").unwrap().unwrap().login, password("me", "mine").unwrap());
+    assert_eq!(
+        sources.find("r.test", "a").unwrap().unwrap().login,
+        password("me", "mine").unwrap()
+    );
 }
 
 #[test]
 fn a_helper_is_asked_with_the_registry_on_standard_input() {
     let echo = r#"read -r server; echo "{\"Username\": \"$1 $server\", \"Secret\": \"s\"}""#;
-    let home = Home::new().helper("x", echo).docker(r#"{"credHelpers": {"r.test": "x", "docker.io": "x"}}"#);
+    let home = Home::new()
+        .helper("x", echo)
+        .docker(r#"{"credHelpers": {"r.test": "x", "docker.io": "x"}}"#);
     assert_eq!(home.find("r.test"), password("get r.test", "s"));
     assert_eq!(home.find("docker.io"), password("get https://index.docker.io/v1/", "s"));
-    let home = Home::new().helper("x", r#"echo '{"Username": "<token>", "Secret": "t"}'"#).docker(r#"{"credsStore": "x"}"#);
+    let home = Home::new()
+        .helper("x", r#"echo '{"Username": "<token>", "Secret": "t"}'"#)
+        .docker(r#"{"credsStore": "x"}"#);
     assert_eq!(home.find("r.test"), token("", "t"));
-    let home = Home::new().helper("x", "echo credentials not found in native keychain; exit 1").docker(r#"{"credsStore": "x"}"#);
+    let home = Home::new()
+        .helper("x", "echo credentials not found in native keychain; exit 1")
+        .docker(r#"{"credsStore": "x"}"#);
     assert_eq!(home.find("r.test"), None);
 }
 
 #[test]
 fn what_is_wrong_is_named_and_no_secret_with_it() {
-    let helper = |script: &str| Home::new().helper("x", script).docker(r#"{"credHelpers": {"r.test": "x"}}"#).error("r.test");
+    let helper = |script: &str| {
+        Home::new()
+            .helper("x", script)
+            .docker(r#"{"credHelpers": {"r.test": "x"}}"#)
+            .error("r.test")
+    };
     for (error, says) in [
         (helper("echo locked; exit 3"), "failed (exit status: 3): locked"),
-        (helper(r#"echo '{"Username": "u", "Secret": "hunter2"}'; exit 3"#), "failed (exit status: 3)"),
+        (
+            helper(r#"echo '{"Username": "u", "Secret": "hunter2"}'; exit 3"#),
+            "failed (exit status: 3)",
+        ),
         (helper(r#"echo '{"Username": "u", "Secret": hunter2}'"#), "did not answer with"),
         (helper("echo hunter2"), "did not answer with"),
-        (Home::new().docker(r#"{"credHelpers": {"r.test": "gone"}}"#).error("r.test"), "`docker-credential-gone`"),
-        (Home::new().docker(r#"{"credHelpers": {"r.test": "../../bin/sh"}}"#).error("r.test"), "is no name of a program"),
-        (Home::new().docker(r#"{"auths": {"r.test": {"auth": "hunter2!"}}}"#).error("r.test"), "`auth` of `r.test` is not base64"),
-        (Home::new().docker(r#"{"auths": {"r.test": {"auth": "aHVudGVyMg=="}}}"#).error("r.test"), "has no colon"),
-        (Home::new().docker(r#"{"auths": {"r.test": {"auth": 5, "password": "hunter2"}}}"#).error("r.test"), "line 1, column"),
-        (Home::new().docker(r#"{"auths": "hunter2"}"#).error("r.test"), "is not as docker writes it"),
+        (
+            Home::new().docker(r#"{"credHelpers": {"r.test": "gone"}}"#).error("r.test"),
+            "`docker-credential-gone`",
+        ),
+        (
+            Home::new().docker(r#"{"credHelpers": {"r.test": "../../bin/sh"}}"#).error("r.test"),
+            "is no name of a program",
+        ),
+        (
+            Home::new().docker(r#"{"auths": {"r.test": {"auth": "hunter2!"}}}"#).error("r.test"),
+            "`auth` of `r.test` is not base64",
+        ),
+        (
+            Home::new()
+                .docker(r#"{"auths": {"r.test": {"auth": "aHVudGVyMg=="}}}"#)
+                .error("r.test"),
+            "has no colon",
+        ),
+        (
+            Home::new()
+                .docker(r#"{"auths": {"r.test": {"auth": 5, "password": "hunter2"}}}"#)
+                .error("r.test"),
+            "line 1, column",
+        ),
+        (
+            Home::new().docker(r#"{"auths": "hunter2"}"#).error("r.test"),
+            "is not as docker writes it",
+        ),
     ] {
         assert!(error.contains(says), "{error}");
         assert!(error.contains("config.json"), "{error}");
@@ -153,7 +223,9 @@ fn what_is_wrong_is_named_and_no_secret_with_it() {
 
 #[test]
 fn a_helper_that_hangs_is_ended() {
-    let home = Home::new().helper("x", "sleep 60 & sleep 60").docker(r#"{"credHelpers": {"r.test": "x"}}"#);
+    let home = Home::new()
+        .helper("x", "sleep 60 & sleep 60")
+        .docker(r#"{"credHelpers": {"r.test": "x"}}"#);
     let began = Instant::now();
     let sources = Sources { helper_time: Duration::from_millis(300), ..home.sources() };
     let error = sources.find("r.test", "a").unwrap_err().to_string();
@@ -164,33 +236,56 @@ fn a_helper_that_hangs_is_ended() {
 #[test]
 fn half_a_login_is_none() {
     assert_eq!(given(None, None, None), Ok(None));
-    assert!(given(Some("u".into()), None, None).unwrap_err().to_string().contains("--password-stdin"));
+    assert!(
+        given(Some("u".into()), None, None).unwrap_err().to_string().contains("--password-stdin")
+    );
     assert!(given(None, None, Some("p".into())).unwrap_err().to_string().contains("--username"));
-    let both = given(Some("u".into()), Some(Secret::new("option")), Some("variable".into())).unwrap().unwrap();
+    let both = given(Some("u".into()), Some(Secret::new("option")), Some("variable".into()))
+        .unwrap()
+        .unwrap();
     assert_eq!(both.login, password("u", "option").unwrap());
 }
 
 #[test]
 fn variables_say_where_the_files_are() {
     let sources = |variables: &[(&str, &str)]| {
-        let lookup = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
+        let lookup = |name: &str| {
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| OsString::from(value))
+        };
         Sources::from_vars(None, None, &lookup).unwrap()
     };
     let home = sources(&[(HOME, "/home/u"), (XDG_RUNTIME_DIR, "/run/user/1")]);
     assert_eq!(home.docker.as_deref(), Some(Path::new("/home/u/.docker/config.json")));
     assert_eq!(home.podman.as_deref(), Some(Path::new("/run/user/1/containers/auth.json")));
-    let named = sources(&[(HOME, "/home/u"), (DOCKER_CONFIG, "/d"), (REGISTRY_AUTH_FILE, "/p.json"), (XDG_RUNTIME_DIR, "/run/user/1")]);
+    let named = sources(&[
+        (HOME, "/home/u"),
+        (DOCKER_CONFIG, "/d"),
+        (REGISTRY_AUTH_FILE, "/p.json"),
+        (XDG_RUNTIME_DIR, "/run/user/1"),
+    ]);
     assert_eq!(named.docker.as_deref(), Some(Path::new("/d/config.json")));
     assert_eq!(named.podman.as_deref(), Some(Path::new("/p.json")));
-    let given = sources(&[(LASTSTREAM_REGISTRY_USERNAME, "u"), (LASTSTREAM_REGISTRY_PASSWORD, "p")]).given.unwrap();
-    assert_eq!((given.login, given.source.as_str()), (password("u", "p").unwrap(), LASTSTREAM_REGISTRY_PASSWORD));
+    let given =
+        sources(&[(LASTSTREAM_REGISTRY_USERNAME, "u"), (LASTSTREAM_REGISTRY_PASSWORD, "p")])
+            .given
+            .unwrap();
+    assert_eq!(
+        (given.login, given.source.as_str()),
+        (password("u", "p").unwrap(), LASTSTREAM_REGISTRY_PASSWORD)
+    );
 }
 
 /// It would be waited for without an end.
 #[test]
 fn a_pipe_is_no_file_of_credentials() {
     let home = Home::new();
-    let made = std::process::Command::new("mkfifo").arg(home.0.path().join("config.json")).status().unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(home.0.path().join("config.json"))
+        .status()
+        .unwrap();
     assert!(made.success());
     assert!(home.error("r.test").contains("not a regular file"));
     let nothing = Sources { docker: Some("/dev/null".into()), ..Sources::none() };
