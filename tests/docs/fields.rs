@@ -155,7 +155,7 @@ fn plain(schema: &Value) -> Value {
         schema["type"] = "one of the fields".into();
     }
     if let Some(text) = schema["description"].as_str() {
-        schema["description"] = text.split_whitespace().collect::<Vec<_>>().join(" ").into();
+        schema["description"] = one_line(text).into();
     }
     schema
 }
@@ -230,7 +230,12 @@ fn words(field: &Value) -> Vec<(String, &str)> {
 fn meaning(field: &Value) -> String {
     let mut text = field["description"].as_str().unwrap_or_default().to_owned();
     for (word, about) in words(field) {
-        text.push_str(&format!("<br>• `{word}`: {about}"));
+        text.push_str(&format!("<br>• `{word}`: {}", one_line(about)));
     }
     text.replace('|', "\\|")
+}
+
+/// A doc comment's lines as one: a table has no others.
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

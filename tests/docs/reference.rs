@@ -97,7 +97,7 @@ pub(super) fn presets() -> Outcome<String> {
         let headers: Vec<String> = sources.map(|source| format!("`{}`", source.header)).collect();
         rows.push_str(&format!(
             "| `{name}` | {} | {} |\n",
-            about.trim_end_matches('.'),
+            super::fields::one_line(about).trim_end_matches('.'),
             headers.join(", ")
         ));
     }
