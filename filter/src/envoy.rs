@@ -65,7 +65,7 @@ impl Host for Envoy {
         }
     }
 
-    fn metric(&self, kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, kind: Kind, name: &str) -> Option<Metric> {
         let kind = match kind {
             Kind::Counter => MetricType::Counter,
             Kind::Gauge => MetricType::Gauge,
@@ -73,15 +73,15 @@ impl Host for Envoy {
         hostcalls::define_metric(kind, name).ok().map(Metric)
     }
 
-    fn add(&self, metric: Metric, amount: i64) {
+    fn increment_metric(&self, metric: Metric, amount: i64) {
         let _ = hostcalls::increment_metric(metric.0, amount);
     }
 
-    fn show(&self, counter: Metric) {
+    fn make_visible(&self, counter: Metric) {
         let _ = hostcalls::record_metric(counter.0, 0);
     }
 
-    fn value(&self, metric: Metric) -> Option<u64> {
+    fn get_metric(&self, metric: Metric) -> Option<u64> {
         hostcalls::get_metric(metric.0).ok()
     }
 
@@ -105,7 +105,7 @@ impl Host for Envoy {
 }
 
 impl Control for Envoy {
-    fn now(&self) -> u64 {
+    fn monotonic_time(&self) -> u64 {
         raw::monotonic_clock() / 1_000_000
     }
 
@@ -115,38 +115,44 @@ impl Control for Envoy {
         since.map_or(0, |since| since.as_millis() as u64)
     }
 
-    fn set(&self, gauge: Metric, value: u64) {
+    fn record_metric(&self, gauge: Metric, value: u64) {
         let _ = hostcalls::record_metric(gauge.0, value);
     }
 
-    fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)> {
+    fn get_shared_data(&self, key: &str) -> Option<(Vec<u8>, u32)> {
         let (value, generation) = hostcalls::get_shared_data(key).ok()?;
         Some((value.unwrap_or_default(), generation?))
     }
 
-    fn share(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
+    fn set_shared_data(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
         // Generation 0 would replace whatever is there. One that nobody has yet creates a missing
         // key, and only that.
         hostcalls::set_shared_data(key, Some(value), Some(generation.unwrap_or(u32::MAX))).is_ok()
     }
 
-    fn queue(&self, name: &str) -> Option<u32> {
+    fn register_queue(&self, name: &str) -> Option<u32> {
         hostcalls::register_shared_queue(name).ok()
     }
 
-    fn send(&self, queue: u32, message: &[u8]) -> bool {
+    fn enqueue(&self, queue: u32, message: &[u8]) -> bool {
         hostcalls::enqueue_shared_queue(queue, Some(message)).is_ok()
     }
 
-    fn receive(&self, queue: u32) -> Option<Vec<u8>> {
+    fn dequeue(&self, queue: u32) -> Option<Vec<u8>> {
         hostcalls::dequeue_shared_queue(queue).ok().flatten()
     }
 
-    fn tick_every(&self, period: u32) {
+    fn set_tick_period(&self, period: u32) {
         let _ = hostcalls::set_tick_period(Duration::from_millis(period.into()));
     }
 
-    fn call(&self, cluster: &str, method: &str, path: &str, patience: u64) -> Option<u32> {
+    fn dispatch_http_call(
+        &self,
+        cluster: &str,
+        method: &str,
+        path: &str,
+        patience: u64,
+    ) -> Option<u32> {
         let headers = vec![
             (":method", method),
             (":path", path),
@@ -158,23 +164,23 @@ impl Control for Envoy {
         hostcalls::dispatch_http_call(cluster, headers, None, Vec::new(), patience).ok()
     }
 
-    fn called_status(&self) -> Option<u16> {
-        digits(&self.called_header(":status")?)
+    fn call_response_status(&self) -> Option<u16> {
+        digits(&self.call_response_header(":status")?)
     }
 
-    fn called_header(&self, name: &str) -> Option<Vec<u8>> {
+    fn call_response_header(&self, name: &str) -> Option<Vec<u8>> {
         hostcalls::get_map_value_bytes(MapType::HttpCallResponseHeaders, name).ok().flatten()
     }
 
-    fn called_body(&self, length: usize) -> Vec<u8> {
+    fn call_response_body(&self, length: usize) -> Vec<u8> {
         hostcalls::get_buffer(BufferType::HttpCallResponseBody, 0, length)
             .ok()
             .flatten()
             .unwrap_or_default()
     }
 
-    fn answer(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str) {
-        if self.enter(stream) {
+    fn send_http_response(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str) {
+        if self.set_effective_context(stream) {
             let _ = hostcalls::send_http_response(
                 status.into(),
                 headers.to_vec(),
@@ -183,13 +189,13 @@ impl Control for Envoy {
         }
     }
 
-    fn cut(&self, stream: u32) {
-        if self.enter(stream) {
+    fn reset_stream(&self, stream: u32) {
+        if self.set_effective_context(stream) {
             let _ = hostcalls::reset_http_request();
         }
     }
 
-    fn enter(&self, stream: u32) -> bool {
+    fn set_effective_context(&self, stream: u32) -> bool {
         hostcalls::set_effective_context(stream).is_ok()
     }
 }

@@ -120,26 +120,26 @@ impl Host for Fake {
         self.lines.borrow_mut().push(line.into());
     }
 
-    fn metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
         let mut names = self.names.borrow_mut();
         names.push(name.into());
         self.values.borrow_mut().entry(name.into()).or_default();
         Some(Metric(names.len() as u32 - 1))
     }
 
-    fn add(&self, metric: Metric, amount: i64) {
+    fn increment_metric(&self, metric: Metric, amount: i64) {
         let name = self.name(metric);
         if self.counts(&name) {
             *self.values.borrow_mut().entry(name).or_default() += amount;
         }
     }
 
-    fn show(&self, counter: Metric) {
+    fn make_visible(&self, counter: Metric) {
         let name = self.name(counter);
         self.shown.borrow_mut().push(name);
     }
 
-    fn value(&self, metric: Metric) -> Option<u64> {
+    fn get_metric(&self, metric: Metric) -> Option<u64> {
         self.values.borrow().get(&self.name(metric)).map(|value| *value as u64)
     }
 
@@ -166,7 +166,7 @@ impl Host for Fake {
 }
 
 impl Control for Fake {
-    fn now(&self) -> u64 {
+    fn monotonic_time(&self) -> u64 {
         self.looks.set(self.looks.get() + 1);
         self.clock.get()
     }
@@ -175,18 +175,18 @@ impl Control for Fake {
         self.clock.get().wrapping_add_signed(self.step.get())
     }
 
-    fn set(&self, gauge: Metric, value: u64) {
+    fn record_metric(&self, gauge: Metric, value: u64) {
         let name = self.name(gauge);
         if self.counts(&name) {
             self.values.borrow_mut().insert(name, value as i64);
         }
     }
 
-    fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)> {
+    fn get_shared_data(&self, key: &str) -> Option<(Vec<u8>, u32)> {
         self.shared.borrow().get(key).cloned()
     }
 
-    fn share(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
+    fn set_shared_data(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
         let mut shared = self.shared.borrow_mut();
         let now = shared.get(key).map(|(_, generation)| *generation);
         if now == generation {
@@ -195,7 +195,7 @@ impl Control for Fake {
         now == generation
     }
 
-    fn queue(&self, _name: &str) -> Option<u32> {
+    fn register_queue(&self, _name: &str) -> Option<u32> {
         if self.has_no_queues.get() {
             return None;
         }
@@ -205,7 +205,7 @@ impl Control for Fake {
         Some(queue)
     }
 
-    fn send(&self, queue: u32, message: &[u8]) -> bool {
+    fn enqueue(&self, queue: u32, message: &[u8]) -> bool {
         self.queues
             .borrow_mut()
             .get_mut(&queue)
@@ -213,15 +213,21 @@ impl Control for Fake {
             .is_some()
     }
 
-    fn receive(&self, queue: u32) -> Option<Vec<u8>> {
+    fn dequeue(&self, queue: u32) -> Option<Vec<u8>> {
         self.queues.borrow_mut().get_mut(&queue)?.pop_front()
     }
 
-    fn tick_every(&self, period: u32) {
+    fn set_tick_period(&self, period: u32) {
         self.period.set(period);
     }
 
-    fn call(&self, cluster: &str, method: &str, path: &str, _patience: u64) -> Option<u32> {
+    fn dispatch_http_call(
+        &self,
+        cluster: &str,
+        method: &str,
+        path: &str,
+        _patience: u64,
+    ) -> Option<u32> {
         let mut calls = self.calls.borrow_mut();
         calls.push(format!("{cluster} {method} {path}"));
         Some(calls.len() as u32)
@@ -229,27 +235,27 @@ impl Control for Fake {
 
     /// No call is ever answered here, and the SDK panics where headers are read of an answer that
     /// there is not.
-    fn called_status(&self) -> Option<u16> {
+    fn call_response_status(&self) -> Option<u16> {
         panic!("there is no answer")
     }
 
-    fn called_header(&self, _name: &str) -> Option<Vec<u8>> {
+    fn call_response_header(&self, _name: &str) -> Option<Vec<u8>> {
         panic!("there is no answer")
     }
 
-    fn called_body(&self, _length: usize) -> Vec<u8> {
+    fn call_response_body(&self, _length: usize) -> Vec<u8> {
         Vec::new()
     }
 
-    fn answer(&self, stream: u32, status: u16, _headers: &[(&str, &str)], body: &str) {
+    fn send_http_response(&self, stream: u32, status: u16, _headers: &[(&str, &str)], body: &str) {
         self.answers.borrow_mut().push((stream, status, body.into()));
     }
 
-    fn cut(&self, stream: u32) {
+    fn reset_stream(&self, stream: u32) {
         self.cuts.borrow_mut().push(stream);
     }
 
-    fn enter(&self, _stream: u32) -> bool {
+    fn set_effective_context(&self, _stream: u32) -> bool {
         true
     }
 }

@@ -1,9 +1,10 @@
-//! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line checks
-//! what it renders with these very types, so what one accepts, the other accepts.
+//! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line uses the
+//! same types, so it accepts what the module accepts.
 
 use serde::Deserialize as _;
 
 mod check;
+mod checked;
 mod error;
 mod read;
 #[cfg(feature = "schema")]
@@ -11,29 +12,14 @@ pub mod schema;
 pub mod tree;
 pub mod wire;
 
+pub use checked::Config;
 pub(crate) use error::fault;
 pub use error::{Fault, Problem, Refused};
-
-use crate::forwarded::Policy;
-use crate::rules::Rule;
-use wire::Scope;
-
-/// A checked configuration.
-#[derive(Debug)]
-pub struct Config {
-    pub(crate) scope: Scope,
-    pub(crate) exclude: Vec<Rule>,
-    pub(crate) long_lived: Vec<Rule>,
-    pub(crate) forwarded_proto: Option<Policy>,
-    pub(crate) gate: Option<crate::gate::policy::Policy>,
-    /// Tells it from others.
-    pub(crate) fingerprint: u32,
-}
 
 /// Reads and checks a configuration. No text at all is the empty configuration.
 ///
 /// # Errors
-/// The first thing that is wrong with the shape; or everything that is wrong with the values.
+/// The first problem of the shape, or all problems of the values.
 pub fn parse(text: &[u8]) -> Result<Config, Refused> {
     let fingerprint = text
         .iter()
@@ -44,9 +30,9 @@ pub fn parse(text: &[u8]) -> Result<Config, Refused> {
 /// Reads a configuration without checking its values.
 ///
 /// # Errors
-/// The first thing that is wrong with the shape.
+/// The first problem of the shape.
 pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Fault> {
-    // Envoy hands over any message but a string or bytes in protobuf's own encoding, which has
+    // Envoy passes any message other than a string or bytes in protobuf's own encoding, which has
     // control characters.
     if text.iter().any(|byte| *byte < b' ' && !byte.is_ascii_whitespace()) {
         return Err(fault(
@@ -61,60 +47,6 @@ pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Fault> {
         return Ok(wire::Configuration::default());
     }
     wire::Configuration::deserialize(read::Reader(&tree::parse(text)?))
-}
-
-const NAME: &str = concat!("laststream ", env!("CARGO_PKG_VERSION"));
-
-impl Config {
-    /// Which metrics it counts in.
-    pub fn scope(&self) -> Scope {
-        self.scope
-    }
-
-    /// How `x-forwarded-proto` is restored, if it is.
-    pub fn forwarded_proto(&self) -> Option<&Policy> {
-        self.forwarded_proto.as_ref()
-    }
-
-    /// What an operator should know, though it is allowed.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.forwarded_proto.as_ref().is_some_and(|policy| policy.trust.peers.holds_everyone()) {
-            warnings.push(
-                "forwarded_proto.trust.peers: every address is trusted, so every client \
-                can claim https"
-                    .into(),
-            );
-        }
-        if self
-            .gate
-            .as_ref()
-            .is_some_and(|gate| gate.inbound_only && gate.scopes.contains(&Scope::Gateway))
-        {
-            warnings.push("gate.begin.inbound_only: drains nothing on a gateway".into());
-        }
-        warnings
-    }
-
-    /// One line for the log.
-    pub fn summary(&self) -> String {
-        if let Some(gate) = &self.gate {
-            let mut summary = format!("{NAME}: gate");
-            for (index, scope) in gate.scopes.iter().enumerate() {
-                summary = format!("{summary}{}{scope}", if index == 0 { " for " } else { " and " });
-            }
-            return summary;
-        }
-        let proto = match &self.forwarded_proto {
-            Some(policy) => format!("{} sources for x-forwarded-proto", policy.sources.len()),
-            None => "x-forwarded-proto untouched".into(),
-        };
-        let (scope, excluded, long) = (self.scope, self.exclude.len(), self.long_lived.len());
-        format!(
-            "{NAME}: counts streams as {scope}, {excluded} exclusions, {long} rules for long-lived \
-                ones, {proto}"
-        )
-    }
 }
 
 #[cfg(test)]

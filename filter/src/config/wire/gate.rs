@@ -11,6 +11,9 @@ use crate::config::read::whole;
 /// No drain takes longer: thirty days, in milliseconds. A larger number is a slip.
 const LONGEST: u64 = 2_592_000_000;
 
+/// Shorter secrets are refused, because they can be guessed.
+pub const SHORTEST_SECRET: usize = 16;
+
 /// What the gate waits for and how it makes traffic leave.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -16,7 +16,7 @@ pub use forwarded_proto::{
     Decision, Element, Fallback, Form, ForwardedProto, ORIGINAL_HEADER, PEER_KEY, Ports, Preset,
     Source, Strip, Trust,
 };
-pub use gate::{Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy};
+pub use gate::{Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy, SHORTEST_SECRET};
 
 /// Configuration of the laststream module. Every field is optional: `{}` counts streams and touches
 /// no header.

@@ -21,7 +21,7 @@
 //! | the same, for a signal | `signals` | no signal passes unless Envoy was asked since | 30 |
 //! | an answer of Envoy's from before the request is enough | `poll` | no 200 unless Envoy was asked since | 18 |
 //! | `drained` lasts, in `Record::look` | `poll` | no 200 while a counted stream holds | 23 |
-//! | `drained` lasts, in `Phase::lets_go` | `poll` | no 200 unless Envoy was asked since | 21 |
+//! | `drained` lasts, in `Phase::is_unconditionally_open` | `poll` | no 200 unless Envoy was asked since | 21 |
 //! | an open gate stays open until a restart | `force`, `expiry` | no gate stays open for ever | 9, 19 |
 //! | two gates have one record | `two_gates` | no gate opens that was not asked to | 4 |
 //! | `holding` does not read `begun` again | `torn` | no signal passes while a counted stream is in flight | 74 |

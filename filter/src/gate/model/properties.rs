@@ -5,7 +5,7 @@ use stateright::Property;
 use super::Protocol;
 use super::setup::Goal;
 use super::world::{World, Wrong};
-use crate::gate::machine::Phase;
+use crate::gate::phase::Phase;
 
 type Condition = fn(&Protocol, &World) -> bool;
 

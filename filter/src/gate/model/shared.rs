@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use strum::VariantArray as _;
 
+use crate::census::CountState;
 use crate::config::wire::Scope;
-use crate::gate::machine::Trust;
 use crate::host::Metric;
 use crate::metrics;
 
@@ -20,7 +20,7 @@ static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         names.extend(Scope::VARIANTS.iter().map(|scope| of_scope(*scope)));
     }
     names.extend(metrics::GATE.iter().map(|(_, name)| (*name).to_string()));
-    names.extend(Trust::VARIANTS.iter().map(|trust| metrics::count(*trust)));
+    names.extend(CountState::VARIANTS.iter().map(|trust| metrics::count(*trust)));
     names
 });
 

@@ -8,12 +8,11 @@ use std::rc::Rc;
 
 use super::port::{Definitions, Port, Progress};
 use super::setup::Setup;
-use crate::census::MemberState;
+use crate::census::CounterFields;
 use crate::config::{self, wire::Scope};
-use crate::gate::root::Gate;
+use crate::gate::Gate;
 use crate::headers::serialise;
-use crate::plugin::Plugin;
-use crate::stream::{Counted, Stream};
+use crate::stream::{Counted, Plugin, Stream};
 
 /// What Envoy calls a VM for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -75,9 +74,17 @@ impl Hash for GateRoot {
     /// Without what never changes, and what only tells people.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let gate = &self.gate;
-        (&gate.census, &gate.waiting, &gate.latch, &gate.passage, &gate.calls, &gate.witness)
+        (
+            &gate.census,
+            &gate.waiting,
+            &gate.latch,
+            &gate.latched_signal,
+            &gate.calls,
+            &gate.envoy_samples,
+        )
             .hash(state);
-        (&gate.inbox, gate.callers, gate.is_healing(), self.period, self.due).hash(state);
+        (&gate.commands, gate.requests_in_flight, gate.is_healing(), self.period, self.due)
+            .hash(state);
     }
 }
 
@@ -86,7 +93,7 @@ impl Hash for GateRoot {
 pub(super) struct Counter {
     pub(super) root: u32,
     pub(super) scope: Scope,
-    pub(super) member: MemberState,
+    pub(super) fields: CounterFields,
     /// A newer configuration has taken its place.
     pub(super) is_replaced: bool,
 }
@@ -108,8 +115,8 @@ fn plugin(scope: Scope) -> Rc<Plugin> {
     let make = || {
         let config = config::parse(Setup::counter_text(scope).as_bytes()).expect("a configuration");
         let plugin = Plugin::new(&Definitions, config).expect("all metrics count");
-        plugin.metrics.begun.count(&Definitions);
-        plugin.metrics.excluded.count(&Definitions);
+        plugin.metrics.begun.increment(&Definitions);
+        plugin.metrics.excluded.increment(&Definitions);
         Rc::new(plugin)
     };
     PLUGINS.with_borrow_mut(|plugins| Rc::clone(plugins.entry(scope.into()).or_insert_with(make)))
@@ -138,7 +145,7 @@ impl Worker {
         self.counters.push(Counter {
             root,
             scope,
-            member: MemberState::default(),
+            fields: CounterFields::default(),
             is_replaced: false,
         });
     }
@@ -157,34 +164,34 @@ impl Worker {
     pub(super) fn call(&mut self, port: &Port<'_>, callback: &Callback, now: u64) -> Outcome {
         match *callback {
             Callback::Enter(root) => self.count(root, |plugin| {
-                plugin.member.enter(port, plugin.config.scope, plugin.config.fingerprint)
+                plugin.counter.enter_index(port, plugin.config.scope, plugin.config.fingerprint)
             }),
             Callback::Leave(root) => {
-                self.count(root, |plugin| plugin.member.leave(port));
+                self.count(root, |plugin| plugin.counter.leave_index(port));
                 self.counters.retain(|counter| counter.root != root);
             }
             Callback::Begin { root, .. } => return self.begin(port, root),
             Callback::End { root, counted, .. } => {
-                self.count(root, |plugin| Stream::resumed(Rc::clone(plugin), counted).end(port))
+                self.count(root, |plugin| Stream::resumed(Rc::clone(plugin), counted).on_end(port))
             }
             Callback::Message { root, .. }
                 if self.counters.iter().any(|counter| counter.root == root) =>
             {
-                self.count(root, |plugin| plugin.member.answer_all(port, &mut |_| {}));
+                self.count(root, |plugin| plugin.counter.reply_to_all::<Stream>(port, &mut |_| {}));
             }
             Callback::Message { root, queue } => {
-                self.gate(port, root, now, |gate| gate.heard(port, queue))
+                self.gate(port, root, now, |gate| gate.on_queue_ready(port, queue))
             }
             Callback::Tick { root } => {
-                self.gate(port, root, now, |gate| gate.tick(port));
+                self.gate(port, root, now, |gate| gate.on_tick(port));
                 let gate = &mut self.gates[root as usize];
                 gate.due = gate.due.max(now + u64::from(gate.period));
             }
             Callback::Request { root, request, ref headers } => {
-                self.gate(port, root, now, |gate| gate.request(port, request, headers))
+                self.gate(port, root, now, |gate| gate.on_request_headers(port, request, headers))
             }
             Callback::Called { root, number } => self.gate(port, root, now, |gate| {
-                gate.called(port, number, 1, 0);
+                gate.on_http_call_response(port, number, 1, 0);
             }),
         }
         Outcome::Nothing
@@ -194,7 +201,7 @@ impl Worker {
         let mut outcome = Outcome::Nothing;
         self.count(root, |plugin| {
             let mut stream = Stream::new(Rc::clone(plugin));
-            let goes_on = stream.begin(port);
+            let goes_on = stream.on_request_headers(port);
             outcome = Outcome::Begun { counted: stream.counted(), goes_on };
         });
         outcome
@@ -206,9 +213,9 @@ impl Worker {
             return;
         };
         let plugin = plugin(counter.scope);
-        plugin.member.restore(&counter.member);
+        plugin.counter.restore(&counter.fields);
         run(&plugin);
-        counter.member = plugin.member.state();
+        counter.fields = plugin.counter.fields();
     }
 
     /// Runs something of a gate. The contexts of the requests that it answers end with it.
@@ -216,7 +223,7 @@ impl Worker {
         let Some(gate) = self.gates.get_mut(root as usize) else { return };
         run(&mut gate.gate);
         for request in port.take_answered() {
-            gate.gate.gone(port, request);
+            gate.gate.on_stream_end(port, request);
         }
         if let Some(period) = port.period() {
             gate.period = period;

@@ -8,7 +8,8 @@ use super::setup::{DEADLINE, Kind, OPEN_FOR, Setup};
 use super::shared::{Event, Shared};
 use super::worker::{Callback, Outcome, Running, Worker, headers};
 use crate::config::wire::Scope;
-use crate::gate::machine::{Phase, Record};
+use crate::gate::machine::Record;
+use crate::gate::phase::Phase;
 use crate::gate::record;
 use crate::stream::Counted;
 
@@ -322,7 +323,7 @@ impl World {
             .find_map(|worker| worker.gates.get(gate))
             .map(|root| &root.gate.record.key);
         key.and_then(|key| self.shared.data.get(key))
-            .and_then(|text| record::read(text))
+            .and_then(|text| record::parse(text))
             .unwrap_or_default()
     }
 

@@ -1,178 +1,46 @@
-//! One HTTP stream, from its request headers to its end.
+//! Restores the scheme of one request: reads what [`crate::forwarded`] needs from Envoy, and makes
+//! the edits that it decides on.
 
-use std::rc::Rc;
-
-use crate::forwarded::{Edit, Finding, Policy, Scheme, Told};
+use super::headers::LazyHeaders;
+use super::plugin::Plugin;
+use crate::forwarded::{Edit, Finding, PeerInfo, Policy, Scheme, Verdict};
 use crate::headers::Headers;
-use crate::host::{Control, Host};
-use crate::metrics;
-use crate::plugin::Plugin;
-use crate::rules;
+use crate::host::Host;
 
-/// What the module keeps of a stream.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    plugin: Rc<Plugin>,
-    counted: Counted,
-}
-
-/// Envoy makes a context for streams that never show request headers, too (431, missing host):
-/// those are not counted, and must not be taken off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Counted {
-    No,
-    Excluded,
-    Plain,
-    LongLived,
-}
-
-impl Stream {
-    pub(crate) fn new(plugin: Rc<Plugin>) -> Self {
-        Self { plugin, counted: Counted::No }
-    }
-
-    /// One that has come so far: a state of the model checker.
-    #[cfg(all(test, not(target_arch = "wasm32")))]
-    pub(crate) fn resumed(plugin: Rc<Plugin>, counted: Counted) -> Self {
-        Self { plugin, counted }
-    }
-
-    #[cfg(all(test, not(target_arch = "wasm32")))]
-    pub(crate) fn counted(&self) -> Counted {
-        self.counted
-    }
-
-    pub(crate) fn is_plain(&self) -> bool {
-        self.counted == Counted::Plain
-    }
-
-    pub(crate) fn is_long_lived(&self) -> bool {
-        self.counted == Counted::LongLived
-    }
-
-    /// A plain stream has become long-lived.
-    pub(crate) fn live_long(&mut self, host: &impl Host) {
-        self.counted = Counted::LongLived;
-        host.add(self.plugin.metrics.long_lived, 1);
-        self.plugin.member.long.update(|long| long + 1);
-    }
-
-    /// The request headers are here. False: the gate is closing, and the stream must not go on.
-    pub(crate) fn begin(&mut self, host: &impl Control) -> bool {
-        let mut headers = Lazy { host, map: None };
-        if self.counted == Counted::No {
-            self.counted = self.count(host, &mut headers);
-        }
-        // Counted first, and only then looks at the gate: see `Gate::signal`.
-        if matches!(self.counted, Counted::Plain | Counted::LongLived) && self.gate_is_closing(host)
-        {
-            return false;
-        }
-        if let Some(policy) = &self.plugin.config.forwarded_proto {
-            self.restore_scheme(policy, host, &mut headers);
-        }
-        true
-    }
-
-    /// Asked only while a drain goes on, and only for as long as the gate keeps saying so.
-    fn gate_is_closing(&self, host: &impl Control) -> bool {
-        let guards_until = &self.plugin.member.guards_until;
-        if guards_until.get() == 0 {
-            return false;
-        }
-        let now = host.now();
-        if now >= guards_until.get() {
-            guards_until.set(0); // nobody after it need look at the clock
-            return false;
-        }
-        host.value(self.plugin.metrics.closing).is_some_and(|until| until > now)
-    }
-
-    /// The stream is over, in whatever way. Does nothing the second time.
-    pub(crate) fn end(&mut self, host: &impl Host) {
-        let Plugin { metrics, member, .. } = &*self.plugin;
-        let counted = core::mem::replace(&mut self.counted, Counted::No);
-        if counted == Counted::LongLived {
-            host.add(metrics.long_lived, -1);
-            member.long.update(|long| long - 1);
-        }
-        match counted {
-            Counted::No => {}
-            Counted::Excluded => member.excluded.update(|excluded| excluded - 1),
-            Counted::Plain | Counted::LongLived => {
-                host.add(metrics.in_flight, -1);
-                member.live.update(|live| live - 1);
-            }
-        }
-    }
-
-    /// In flight goes up before begun, and who reads takes them in that order, too: if in flight is
-    /// zero and begun is what it was, no stream has been there in between. Long-lived goes up last
-    /// and down first: whoever reads it after in flight, with begun standing still, never subtracts
-    /// too much.
-    fn count<H: Control>(&self, host: &H, headers: &mut Lazy<H>) -> Counted {
-        let Plugin { config, metrics, member, .. } = &*self.plugin;
-        member.enter(host, config.scope, config.fingerprint);
-        let route = || host.property("xds\0route_name").unwrap_or_default();
-        if !config.exclude.is_empty() && rules::any(&config.exclude, headers.get(), route) {
-            if !metrics.excluded.count(host) {
-                self.plugin.say_rejected(host, &metrics::excluded(config.scope));
-            }
-            member.excluded.update(|excluded| excluded + 1);
-            return Counted::Excluded;
-        }
-        host.add(metrics.in_flight, 1);
-        if !metrics.begun.count(host) {
-            self.plugin.say_rejected(host, &metrics::begun(config.scope));
-        }
-        member.live.update(|live| live + 1);
-        if !config.long_lived.is_empty() && rules::any(&config.long_lived, headers.get(), route) {
-            host.add(metrics.long_lived, 1);
-            member.long.update(|long| long + 1);
-            return Counted::LongLived;
-        }
-        Counted::Plain
-    }
-
-    #[inline(never)] // streams that are only counted do not pay for its registers
-    fn restore_scheme<H: Host>(&self, policy: &Policy, host: &H, headers: &mut Lazy<H>) {
-        let told = self.plugin.told(policy, host);
-        let told = Told::new(&told);
-        let trusted = Plugin::trusts(policy, told.peer, host);
-        let verdict = if !trusted && policy.ignores_untrusted() {
-            crate::forwarded::Verdict::Untrusted
-        } else {
-            let named = told.headers(policy);
-            let headers = match &named {
-                Some(named) => Headers::named(named),
-                None => headers.get(),
-            };
-            let finding = if trusted {
-                policy.find(headers, || is_redirected(host))
-            } else {
-                Finding::Untrusted
-            };
-            let target = policy.target(finding, || connection_scheme(host));
-            policy.edit(finding, target, headers, |edit| match edit {
-                Edit::Set(name, value) => host.set_request_header(name, value),
-                Edit::Remove(name) => host.remove_request_header(name),
-            })
+#[inline(never)] // streams that are only counted do not pay for its registers
+pub(super) fn restore_scheme<H: Host>(
+    plugin: &Plugin,
+    policy: &Policy,
+    host: &H,
+    headers: &mut LazyHeaders<'_, H>,
+) {
+    let value = policy.trust.read_peer_info(host).unwrap_or_else(|| {
+        plugin.warn_of_missing_peer(host, &policy.trust.peer_key);
+        Vec::new()
+    });
+    let peer_info = PeerInfo::parse(&value);
+    let is_trusted = policy.trust.accepts(peer_info.peer, host);
+    let verdict = if !is_trusted && policy.ignores_untrusted() {
+        Verdict::Untrusted
+    } else {
+        let known = peer_info.headers(policy);
+        let headers = match &known {
+            Some(known) => Headers::of_pairs(known),
+            None => headers.get(),
         };
-        if let Some(counter) = self.plugin.metrics.verdict(verdict) {
-            host.add(counter, 1);
-        }
-    }
-}
-
-/// The request's headers, which Envoy is asked for when somebody first looks.
-struct Lazy<'h, H> {
-    host: &'h H,
-    map: Option<Vec<u8>>,
-}
-
-impl<H: Host> Lazy<'_, H> {
-    fn get(&mut self) -> Headers<'_> {
-        Headers::new(self.map.get_or_insert_with(|| self.host.request_headers()))
+        let finding = if is_trusted {
+            policy.find(headers, || is_redirected(host))
+        } else {
+            Finding::Untrusted
+        };
+        let target = policy.target(finding, || connection_scheme(host));
+        policy.edit(finding, target, headers, |edit| match edit {
+            Edit::Set(name, value) => host.set_request_header(name, value),
+            Edit::Remove(name) => host.remove_request_header(name),
+        })
+    };
+    if let Some(counter) = plugin.metrics.verdict(verdict) {
+        host.increment_metric(counter, 1);
     }
 }
 
@@ -182,8 +50,7 @@ fn is_redirected(host: &impl Host) -> bool {
     host.property("filter_state\0num_internal_redirects").is_some()
 }
 
-/// Only a TLS connection has a version of TLS, and none is empty: the SDK, for one, takes an empty
-/// property for a missing one.
+/// Only a TLS connection has a TLS version, and the version is never empty.
 fn connection_scheme(host: &impl Host) -> Scheme {
     match host.property("connection\0tls_version") {
         Some(_) => Scheme::Https,
@@ -197,29 +64,27 @@ mod tests {
 
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::Stream;
     use crate::fake::Fake;
-    use crate::host::{Control as _, Host as _, Kind};
-    use crate::plugin::Plugin;
+    use crate::stream::{Plugin, Stream};
 
     fn configured(host: &Fake, text: &str) -> Plugin {
         Plugin::new(host, crate::config::parse(text.as_bytes()).expect(text)).expect(text)
     }
 
-    /// Runs one request through a policy for peers in 10.0.0.0/8, and says what became of it.
+    /// Runs one request through a policy for peers in 10.0.0.0/8, and returns the verdict.
     fn verdict(host: &Fake, policy: &str) -> String {
         let text =
             format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {policy}}}}}"#);
         let plugin = configured(host, &text);
-        let with_headers_told = with_headers_told(host);
-        Stream::new(Rc::new(plugin)).begin(host);
-        let plugin = configured(&with_headers_told, &text);
-        Stream::new(Rc::new(plugin)).begin(&with_headers_told);
-        assert_eq!(counted(&with_headers_told), counted(host), "with headers told");
+        let with_peer_info = with_peer_info(host);
+        Stream::new(Rc::new(plugin)).on_request_headers(host);
+        let plugin = configured(&with_peer_info, &text);
+        Stream::new(Rc::new(plugin)).on_request_headers(&with_peer_info);
+        assert_eq!(counted(&with_peer_info), counted(host), "with all of PeerInfo");
         assert_eq!(
-            *with_headers_told.headers.borrow(),
+            *with_peer_info.headers.borrow(),
             *host.headers.borrow(),
-            "with headers told"
+            "with all of PeerInfo"
         );
         counted(host)
     }
@@ -231,8 +96,8 @@ mod tests {
         counted.join(" and ")
     }
 
-    /// The same request behind a filter that tells the headers, too.
-    fn with_headers_told(host: &Fake) -> Fake {
+    /// The same request, with the headers in [`crate::forwarded::PeerInfo`].
+    fn with_peer_info(host: &Fake) -> Fake {
         let header = |name: &str| host.header(name).unwrap_or_default();
         let headers =
             ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(header);
@@ -255,29 +120,6 @@ mod tests {
     }
 
     const GCP: &str = r#""presets": ["gcp"]"#;
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn a_refused_stream_is_counted_and_left_as_it_is() {
-        let host = from(
-            "10.1.2.3",
-            &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")],
-        );
-        host.clock.set(1_000);
-        let closing = host.metric(Kind::Gauge, crate::metrics::CLOSING).expect("a gauge");
-        host.set(closing, 2_000);
-        let text =
-            format!(r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {GCP}}}}}"#);
-        let mut stream = Stream::new(Rc::new(configured(&host, &text)));
-        assert!(!stream.begin(&host), "who has just begun to count minds the gate");
-        assert_eq!(
-            (host.metric_of("in_flight"), host.writes.get(), host.metric_of("overridden")),
-            (1, 0, 0)
-        );
-        stream.end(&host);
-        assert_eq!(host.metric_of("in_flight"), 0);
-        host.clock.set(2_000);
-        assert!(stream.begin(&host), "it runs out");
-    }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_trusted_peer_decides() {
@@ -322,13 +164,13 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn says_once_that_the_peer_is_missing() {
+    fn warns_once_of_a_missing_peer() {
         let host = Fake::with_headers(&[("x-forwarded-proto", "https")]);
         let text =
             r#"{"forwarded_proto": {"trust": {"peers": ["0.0.0.0/0"]}, "presets": ["gcp"]}}"#;
         let plugin = Rc::new(configured(&host, text));
         for _ in 0..3 {
-            Stream::new(Rc::clone(&plugin)).begin(&host);
+            Stream::new(Rc::clone(&plugin)).on_request_headers(&host);
         }
         assert_eq!(host.metric_of("untrusted"), 3);
         assert_eq!(
@@ -354,7 +196,7 @@ mod tests {
             let trust = r#"{"peers": ["10.0.0.0/8"], "identities": [{"prefix": "spiffe://mesh/ns/edge/"}, {"exact": "spiffe://mesh/ns/a/sa/b"}]}"#;
             let text = format!(r#"{{"forwarded_proto": {{"trust": {trust}, {policy}}}}}"#);
             let plugin = configured(&host, &text);
-            Stream::new(Rc::new(plugin)).begin(&host);
+            Stream::new(Rc::new(plugin)).on_request_headers(&host);
             assert_eq!(host.metric_of(expected), 1, "{uri}");
         }
     }
@@ -478,7 +320,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn forgeable_headers_go() {
+    fn forgeable_headers_are_removed() {
         let headers = [
             ("x-forwarded-proto", "http"),
             ("x-forwarded-port", "443"),
@@ -544,15 +386,15 @@ mod tests {
             (r#""presets": ["cloudflare"]"#, 2),
             (r#""presets": ["gcp"], "strip": {"twins": true}"#, 2),
         ] {
-            let told = with_headers_told(&from(
+            let host = with_peer_info(&from(
                 "10.0.0.1",
                 &[("x-forwarded-proto", "http"), ("x-laststream-forwarded-proto", "https")],
             ));
             let text = format!(
                 r#"{{"forwarded_proto": {{"trust": {{"peers": ["10.0.0.0/8"]}}, {policy}}}}}"#
             );
-            Stream::new(Rc::new(configured(&told, &text))).begin(&told);
-            assert_eq!((told.reads.get(), told.writes.get()), (reads, 1), "{policy}");
+            Stream::new(Rc::new(configured(&host, &text))).on_request_headers(&host);
+            assert_eq!((host.reads.get(), host.writes.get()), (reads, 1), "{policy}");
         }
     }
 }

@@ -1,10 +1,14 @@
-//! The bodies of the gate's answers, and the sentence that says why it waits.
+//! The bodies of the gate's answers, and the sentence that explains why it waits. Pure.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::machine::{App, Phase, Reason, Record, Step, Trust};
+use super::machine::Record;
+use super::observation::{App, Reason};
+use super::phase::Phase;
+use super::step::Step;
+use crate::census::CountState;
 use crate::config::wire::Scope;
 
 /// How the gate is.
@@ -16,7 +20,7 @@ pub struct Status {
     /// Why it is open or closed, in words.
     pub reason: String,
     /// How far the counts can be believed.
-    pub count: Trust,
+    pub count: CountState,
     /// What would make an `assumed` count exact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
@@ -159,7 +163,7 @@ impl From<Step> for Progress {
     fn from(step: Step) -> Self {
         match step {
             Step::Due => Self::Due,
-            Step::Under { .. } => Self::UnderWay,
+            Step::UnderWay { .. } => Self::UnderWay,
             Step::Done => Self::Done,
             Step::Failed => Self::Failed,
         }
@@ -168,67 +172,63 @@ impl From<Step> for Progress {
 
 /// The text of a body.
 pub(super) fn json(body: &impl Serialize) -> String {
-    // it only fails for maps, whose keys may be no texts
+    // It can only fail for maps whose keys are not strings.
     serde_json::to_string(body).unwrap_or_default()
 }
 
 const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
 
-/// What makes Envoy export its own count.
+/// How to make Envoy export its own count.
 pub(crate) const ADVICE: &str = "Envoy does not export its own count of requests, so none can be \
-    compared; in Istio the annotation \
-    `sidecar.istio.io/statsInclusionSuffixes: \
+    compared; in Istio the annotation `sidecar.istio.io/statsInclusionSuffixes: \
     downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered` makes the count \
     exact";
 
-/// One sentence for people.
+/// One sentence on why the gate is open or closed.
 pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) -> String {
     match reason {
         Reason::NotDraining => "no drain was asked for".into(),
         Reason::Streams(1) => "1 stream is in flight".into(),
         Reason::Streams(count) => format!("{count} streams are in flight"),
-        Reason::NoCounter => format!("{}{HOLDING}", doubt(Trust::Unknown)),
-        Reason::Requests(trust, 1) => format!(
-            "Envoy counts 1 request in flight \
-            ({})",
-            doubt(*trust)
-        ),
-        Reason::Requests(trust, count) => format!(
-            "Envoy counts {count} requests in flight \
-            ({})",
-            doubt(*trust)
-        ),
-        Reason::Unsure(trust) => format!("{}{HOLDING}", doubt(*trust)),
+        Reason::NoCounter => format!("{}{HOLDING}", doubt(CountState::Unknown)),
+        Reason::Requests(state, 1) => {
+            format!("Envoy counts 1 request in flight ({})", doubt(*state))
+        }
+        Reason::Requests(state, requests) => {
+            format!("Envoy counts {requests} requests in flight ({})", doubt(*state))
+        }
+        Reason::Unsure(state) => format!("{}{HOLDING}", doubt(*state)),
         Reason::Asking => "the counters and Envoy are being asked".into(),
         Reason::Finishing => "nothing is in flight; Istio's agent is being told".into(),
         Reason::Bytes(count) => format!("{count} bytes wait to be written to clients"),
         Reason::App(App::Asking) => "the app is being asked whether it is still there".into(),
         Reason::App(App::Unreachable) => {
             "Envoy cannot ask the app, its cluster is missing or has no healthy endpoint: holding \
-                until the deadline"
+             until the deadline"
                 .into()
         }
         Reason::App(App::There | App::Gone) => "the app is still there".into(),
         Reason::Beginning => "traffic is not yet told to leave".into(),
-        Reason::Quiet { since } => format!(
-            "nothing is in flight, for {} of {needed} \
-            ms",
-            now.saturating_sub(*since)
-        ),
-        Reason::Open(Phase::Forced) => format!("forced: {}", record.why),
+        Reason::Quiet { since } => {
+            format!("nothing is in flight, for {} of {needed} ms", now.saturating_sub(*since))
+        }
+        Reason::Open(Phase::Forced) => format!("forced: {}", record.force_reason),
         Reason::Open(Phase::Expired) => "the deadline came before the last stream had ended".into(),
         Reason::Open(_) => "the last stream has ended".into(),
     }
 }
 
-fn doubt(trust: Trust) -> &'static str {
-    match trust {
-        Trust::Leaking => "a worker's counter has died",
-        Trust::Partial => {
+/// Why a count is not exact.
+fn doubt(state: CountState) -> &'static str {
+    match state {
+        CountState::Leaking => "a worker's counter has died",
+        CountState::Partial => {
             "streams may be older than the counters, or on a filter chain without one"
         }
-        Trust::Rejected => "Envoy's stats matcher rejects a counter of streams",
-        Trust::Unknown => "no counter of streams is known here",
-        Trust::Asking | Trust::Exact | Trust::Assumed => "the counters are being asked",
+        CountState::Rejected => "Envoy's stats matcher rejects a counter of streams",
+        CountState::Unknown => "no counter of streams is known here",
+        CountState::Asking | CountState::Exact | CountState::Assumed => {
+            "the counters are being asked"
+        }
     }
 }

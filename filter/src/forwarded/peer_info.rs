@@ -1,62 +1,73 @@
-//! What a filter in front of the module tells of a request, in one value of filter state, so that
-//! the module needs only one read.
+//! What the filter in front writes about a request: one value of filter state, so that the module
+//! needs only one read.
 
 use super::known::{FORWARDED_PORT, FORWARDED_PROTO};
-use super::{Policy, Source};
+use super::policy::Policy;
+use super::source::Source;
 use crate::config::wire::Form;
 
-/// The lines of the value: who the direct peer is, and then, if the filter tells headers, too,
-/// `x-forwarded-proto` as it is, the header that holds it as the peer sent it, if that is another
-/// one, and `x-forwarded-port`; empty where there is none.
+/// The lines of the value. The first is the address of the direct peer. If the filter in front also
+/// writes headers, three more lines follow: `x-forwarded-proto` as it is now, the saved header, and
+/// `x-forwarded-port`. A line is empty if there is no such header.
 ///
-/// Nobody can forge it. Filter state is Envoy's own, no header can hold the end of a line, and the
-/// peer comes before any header.
+/// No client can forge it: filter state belongs to Envoy, no header can contain the end of a line,
+/// and the peer comes before any header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told<'t> {
+pub(crate) struct PeerInfo<'t> {
     pub(crate) peer: &'t [u8],
     headers: Option<[&'t [u8]; 3]>,
 }
 
-/// Headers by name.
-pub(crate) type Named<'n> = [(&'n [u8], &'n [u8]); 3];
+/// Names and values of headers.
+pub(crate) type HeaderPairs<'n> = [(&'n [u8], &'n [u8]); 3];
 
-impl<'t> Told<'t> {
-    /// Too few lines, or too many, tell nothing of headers.
-    pub(crate) fn new(value: &'t [u8]) -> Self {
+impl<'t> PeerInfo<'t> {
+    /// A value with too few or too many lines has no headers.
+    pub(crate) fn parse(value: &'t [u8]) -> Self {
         let mut lines = value.split(|byte| *byte == b'\n');
         let peer = lines.next().unwrap_or_default();
         let headers = [lines.next(), lines.next(), lines.next()];
-        let ends = lines.all(<[u8]>::is_empty);
-        let headers = if let ([Some(now), Some(sent), Some(port)], true) = (headers, ends) {
-            Some([now, sent, port])
+        let is_at_end = lines.all(<[u8]>::is_empty);
+        let headers = if let ([Some(current), Some(saved), Some(port)], true) = (headers, is_at_end)
+        {
+            Some([current, saved, port])
         } else {
             None
         };
         Self { peer, headers }
     }
 
-    /// The headers, if they are told, and the policy needs no others.
-    pub(crate) fn headers<'n>(&self, policy: &'n Policy) -> Option<Named<'n>>
+    /// The headers, if the value has them and the policy needs no others.
+    pub(crate) fn headers<'n>(&self, policy: &'n Policy) -> Option<HeaderPairs<'n>>
     where
         't: 'n,
     {
-        let [now, sent, port] = self.headers.filter(|_| policy.looks_only_at_told_headers())?;
-        // Where the header itself is the original, it must not be there twice.
-        let sent = if policy.original == FORWARDED_PROTO {
+        let [current, saved, port] = self.headers.filter(|_| policy.looks_only_at_peer_info())?;
+        // If the saved header is `x-forwarded-proto` itself, it must not be there twice.
+        let saved = if policy.original == FORWARDED_PROTO {
             (&b""[..], &b""[..])
         } else {
-            (policy.original.as_bytes(), sent)
+            (policy.original.as_bytes(), saved)
         };
-        Some([(FORWARDED_PROTO.as_bytes(), now), sent, (FORWARDED_PORT.as_bytes(), port)])
+        Some([(FORWARDED_PROTO.as_bytes(), current), saved, (FORWARDED_PORT.as_bytes(), port)])
     }
 }
 
-/// Whether sources can be read from what is told. Other headers can come several times, of which a
-/// value shows only the first.
-pub(super) fn tells(sources: &[Source], original: &str) -> bool {
+impl Policy {
+    /// Whether [`PeerInfo`] can hold all headers that the policy looks at.
+    pub fn looks_only_at_peer_info(&self) -> bool {
+        covered_by_peer_info(&self.sources, &self.original)
+            && !self.write_scheme
+            && !self.strip.untrusted
+            && !self.strip.twins
+    }
+}
+
+/// Other headers can come several times, and the filter in front writes only the first line.
+fn covered_by_peer_info(sources: &[Source], original: &str) -> bool {
     sources.iter().all(|source| {
-        let is_told = source.header == original || source.header == FORWARDED_PORT;
-        is_told && matches!(source.form, Form::Scheme | Form::Port | Form::Flag)
+        let is_covered = source.header == original || source.header == FORWARDED_PORT;
+        is_covered && matches!(source.form, Form::Scheme | Form::Port | Form::Flag)
     })
 }
 
@@ -64,10 +75,10 @@ pub(super) fn tells(sources: &[Source], original: &str) -> bool {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::Told;
+    use super::PeerInfo;
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn headers_are_told_by_all_of_their_lines_or_not_at_all() {
+    fn headers_need_all_of_their_lines() {
         for (value, peer, headers) in [
             ("", "", None),
             ("10.0.0.1", "10.0.0.1", None),
@@ -80,8 +91,8 @@ mod tests {
         ] {
             let headers = headers.map(|headers| headers.map(str::as_bytes));
             assert_eq!(
-                Told::new(value.as_bytes()),
-                Told { peer: peer.as_bytes(), headers },
+                PeerInfo::parse(value.as_bytes()),
+                PeerInfo { peer: peer.as_bytes(), headers },
                 "{value:?}"
             );
         }
@@ -92,7 +103,7 @@ mod tests {
         use proptest::prelude::*;
         use proptest::sample::select;
 
-        use super::super::{FORWARDED_PORT, FORWARDED_PROTO, Policy, Told};
+        use super::super::{FORWARDED_PORT, FORWARDED_PROTO, PeerInfo, Policy};
         use crate::config;
         use crate::forwarded::{Edit, Finding, Scheme, Verdict};
         use crate::headers::{Headers, serialise};
@@ -173,9 +184,9 @@ mod tests {
                 let there: Vec<_> = all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
                 let map = serialise(&there);
                 let value = [&b"::1"[..], now.unwrap_or_default(), sent.unwrap_or_default(), port.unwrap_or_default()].join(&b'\n');
-                let named = Told::new(&value).headers(&policy).expect("headers are told, and \
+                let pairs = PeerInfo::parse(&value).headers(&policy).expect("headers are told, and \
                     enough");
-                prop_assert_eq!(outcome(&policy, Headers::named(&named), peer), outcome(&policy, Headers::new(&map), peer), "{}", text);
+                prop_assert_eq!(outcome(&policy, Headers::of_pairs(&pairs), peer), outcome(&policy, Headers::new(&map), peer), "{}", text);
             }
         }
     }
