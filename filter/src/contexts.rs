@@ -23,8 +23,8 @@ proxy_wasm::main! {{
     proxy_wasm::set_root_context(|id| Box::new(PluginRoot(Root::new(id))));
 }}
 
-/// Writes message and place in one line. The SDK's own hook writes two, and the second has no prefix
-/// in Envoy's log.
+/// Writes message and place in one line. The SDK's own hook writes two, and the second has no
+/// prefix in Envoy's log.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let line = panic.to_string().replace('\n', " ");
     let _ = hostcalls::log(LogLevel::Critical, &line); // Envoy always returns `Ok`

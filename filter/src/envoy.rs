@@ -1,35 +1,34 @@
-//! Host calls, as [`Host`] and [`Control`]. The only place that makes them, and always by
-//! `proxy_wasm::hostcalls`: the methods of the SDK's traits unwrap results, and clippy forbids
-//! them.
+//! The only host calls, as [`Host`] and [`Control`]. They use `proxy_wasm::hostcalls`, because the
+//! methods of the SDK's traits unwrap results; clippy forbids those.
 //!
-//! The SDK panics on a status that it does not expect, and a panic ends the VM with the count of
-//! all its streams. So each call here must be one to which Envoy (1.36 to 1.40) gives no such
-//! status:
+//! The SDK panics on an unexpected status, and a panic ends the VM with the count of all its
+//! streams. So Envoy (1.36 to 1.40) must not return such a status to any of these calls:
 //!
-//! | call | Envoy's statuses | SDK | why it cannot panic |
-//! |---|---|---|---|
-//! | `log` | Ok; BadArgument for an unknown level | panics unless Ok | levels are the SDK's enum |
-//! | `define_metric` | Ok; BadArgument for an unknown type | panics unless Ok | types are the SDK's enum |
-//! | `increment_metric` | Ok, NotFound, BadArgument | `Err` | all are expected |
-//! | `record_metric` | Ok, NotFound | `Err` | all are expected |
-//! | `get_metric` | Ok, NotFound, BadArgument | `Err` | all are expected |
-//! | `proxy_get_property` | Ok, NotFound, SerializationFailure, InternalFailure | not asked: [`crate::raw`] | statuses are numbers |
-//! | `proxy_get_header_map_pairs` | Ok | not asked: [`crate::raw`] | the SDK unwraps UTF-8 of names, and other filters can add any bytes |
-//! | `set_map_value_bytes`, `remove_map_value` | Ok; BadArgument without request headers | panics unless Ok | called in `on_http_request_headers` alone, where the headers are there |
-//! | `get_map_value_bytes` of an answer | Ok, NotFound; BadArgument without an answer | panics on BadArgument | called only where `num_headers > 0`: a call that failed has none |
-//! | `get_buffer` | Ok, NotFound; BadArgument for `start` beyond the end | panics on BadArgument | `start` is 0 |
-//! | `dispatch_http_call` | Ok, BadArgument, InternalFailure | `Err` | all are expected. Numbers of calls are unique in a VM, and calls are made in callbacks of the root, which outlives them |
-//! | `get_shared_data`, `set_shared_data` | Ok, NotFound; Ok, CasMismatch | `None`; `Err` | all are expected |
-//! | `register_shared_queue` | Ok | panics unless Ok | |
-//! | `enqueue_shared_queue`, `dequeue_shared_queue` | Ok, NotFound, Empty | `None`, `Err` | all are expected |
-//! | `set_tick_period`, `get_current_time` | Ok | panics unless Ok | |
-//! | `set_effective_context` | Ok; BadArgument for one that is gone | `Err` | all are expected |
-//! | `send_http_response`, `reset_http_request` | Ok | panics unless Ok | |
-//! | any | InvalidMemoryAccess for pointers outside of the memory | undefined | pointers are Rust's |
+//! - `log`: Ok; BadArgument for an unknown level. Levels are the SDK's enum.
+//! - `define_metric`: Ok; BadArgument for an unknown type. Types are the SDK's enum.
+//! - `increment_metric`, `get_metric`: Ok, NotFound, BadArgument. All are expected.
+//! - `record_metric`: Ok, NotFound. Both are expected.
+//! - `proxy_get_property`: not called through the SDK; [`crate::raw`] handles every status.
+//! - `proxy_get_header_map_pairs`: not called through the SDK, which unwraps UTF-8 of names; other
+//!   filters can add any bytes. See [`crate::raw`].
+//! - `set_map_value_bytes`, `remove_map_value`: Ok; BadArgument without request headers. Called
+//!   only in `on_http_request_headers`.
+//! - `get_map_value_bytes` of a response: Ok, NotFound; BadArgument without a response. Called only
+//!   if `num_headers > 0`: a call that failed has none.
+//! - `get_buffer`: Ok, NotFound; BadArgument for a `start` beyond the end. `start` is 0.
+//! - `dispatch_http_call`: Ok, BadArgument, InternalFailure. All are expected. Numbers of calls are
+//!   unique in a VM, and calls are made in callbacks of the root context, which outlives them.
+//! - `get_shared_data`: Ok, NotFound. `set_shared_data`: Ok, CasMismatch. All are expected.
+//! - `register_shared_queue`: Ok.
+//! - `enqueue_shared_queue`, `dequeue_shared_queue`: Ok, NotFound, Empty. All are expected.
+//! - `set_tick_period`, `get_current_time`: Ok.
+//! - `set_effective_context`: Ok; BadArgument for a context that no longer exists. Both are
+//!   expected.
+//! - `send_http_response`, `reset_http_request`: Ok.
+//! - Any call: InvalidMemoryAccess for pointers outside of the memory. Pointers are Rust's.
 //!
-//! The dispatcher panics on the number of a context that it does not have. Envoy asks for such a
-//! one in `proxy_on_log` alone, which is not exported: for HTTP/3 it comes after the end of the
-//! stream.
+//! The dispatcher panics on the number of an unknown context. Envoy sends one only in
+//! `proxy_on_log`, which comes after the end of an HTTP/3 stream and is not exported.
 
 use core::time::Duration;
 use std::time::UNIX_EPOCH;
@@ -60,7 +59,7 @@ impl Host for Envoy {
             Level::Info => log::info!("{line}"),
             Level::Warning => log::warn!("{line}"),
             Level::Error => log::error!("{line}"),
-            // The crate `log` knows nothing above an error.
+            // The crate `log` has no level above error.
             Level::Critical => drop(hostcalls::log(LogLevel::Critical, line)),
         }
     }
@@ -125,8 +124,8 @@ impl Control for Envoy {
     }
 
     fn set_shared_data(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
-        // Generation 0 would replace whatever is there. One that nobody has yet creates a missing
-        // key, and only that.
+        // Generation 0 would replace any value. A generation that does not exist yet can only
+        // create a missing key.
         hostcalls::set_shared_data(key, Some(value), Some(generation.unwrap_or(u32::MAX))).is_ok()
     }
 
@@ -159,7 +158,7 @@ impl Control for Envoy {
             (":authority", cluster),
             ("content-length", "0"),
         ];
-        // The ABI has 32 bits for it, and Envoy refuses the upper half as negative.
+        // The ABI has 32 bits, and Envoy refuses the upper half as negative.
         let patience = Duration::from_millis(patience.min(i32::MAX as u64));
         hostcalls::dispatch_http_call(cluster, headers, None, Vec::new(), patience).ok()
     }

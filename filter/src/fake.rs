@@ -1,4 +1,4 @@
-//! An Envoy that fits into a test: metrics by name, properties, the headers of one request.
+//! A host for unit tests: metrics by name, properties, the headers of one request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -7,7 +7,7 @@ use crate::headers::serialise;
 use crate::host::{Control, Host, Kind, Level, Metric};
 use crate::lifecycle::{Flow, HttpStream, Root};
 
-/// The contexts of one VM by number, as the SDK keeps them.
+/// The contexts of one VM by their numbers, like the SDK's dispatcher.
 #[derive(Default)]
 pub(crate) struct Contexts {
     roots: BTreeMap<u32, Root>,
@@ -15,7 +15,7 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// A context without parent is a root.
+    /// A context without parent is a root context.
     pub(crate) fn create(&mut self, context: u32, parent: u32) {
         match self.roots.get(&parent) {
             Some(root) => drop(self.streams.insert(context, root.create_stream(context))),
@@ -27,14 +27,14 @@ impl Contexts {
         self.roots.get_mut(&root).is_some_and(|root| root.on_configure(host, text))
     }
 
-    pub(crate) fn begin(&mut self, stream: u32, host: &Fake) -> Flow {
+    pub(crate) fn on_request_headers(&mut self, stream: u32, host: &Fake) -> Flow {
         self.streams
             .get_mut(&stream)
             .map_or(Flow::Continue, |stream| stream.on_request_headers(host))
     }
 
     /// Envoy destroys each context once.
-    pub(crate) fn done(&mut self, context: u32, host: &Fake) {
+    pub(crate) fn on_done(&mut self, context: u32, host: &Fake) {
         if let Some(mut stream) = self.streams.remove(&context) {
             stream.on_delete(host);
         } else if let Some(mut root) = self.roots.remove(&context) {
@@ -48,7 +48,7 @@ pub(crate) struct Fake {
     names: RefCell<Vec<String>>,
     values: RefCell<BTreeMap<String, i64>>,
     pub(crate) shown: RefCell<Vec<String>>,
-    /// Metrics whose names contain this stay zero, as a stats matcher has it.
+    /// Metrics whose names contain this stay zero, as if the stats matcher rejected them.
     pub(crate) rejects: RefCell<Option<&'static str>>,
     pub(crate) properties: RefCell<BTreeMap<&'static str, &'static str>>,
     pub(crate) headers: RefCell<Vec<(String, Vec<u8>)>>,
@@ -57,18 +57,18 @@ pub(crate) struct Fake {
     pub(crate) writes: Cell<usize>,
     /// Milliseconds.
     pub(crate) clock: Cell<u64>,
-    /// How far the wall clock has stepped away from it.
+    /// How far the wall clock has stepped from it.
     pub(crate) step: Cell<i64>,
     /// How often the clock was read.
-    pub(crate) looks: Cell<usize>,
+    pub(crate) clock_reads: Cell<usize>,
     shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
     queues: RefCell<BTreeMap<u32, VecDeque<Vec<u8>>>>,
-    /// Queues cannot be had.
+    /// Queues cannot be registered.
     pub(crate) has_no_queues: Cell<bool>,
     pub(crate) period: Cell<u32>,
     pub(crate) calls: RefCell<Vec<String>>,
     pub(crate) answers: RefCell<Vec<(u32, u16, String)>>,
-    pub(crate) cuts: RefCell<Vec<u32>>,
+    pub(crate) resets: RefCell<Vec<u32>>,
 }
 
 impl Fake {
@@ -167,7 +167,7 @@ impl Host for Fake {
 
 impl Control for Fake {
     fn monotonic_time(&self) -> u64 {
-        self.looks.set(self.looks.get() + 1);
+        self.clock_reads.set(self.clock_reads.get() + 1);
         self.clock.get()
     }
 
@@ -233,14 +233,13 @@ impl Control for Fake {
         Some(calls.len() as u32)
     }
 
-    /// No call is ever answered here, and the SDK panics where headers are read of an answer that
-    /// there is not.
+    /// No call is answered here, and the SDK panics if headers of a missing response are read.
     fn call_response_status(&self) -> Option<u16> {
-        panic!("there is no answer")
+        panic!("there is no response")
     }
 
     fn call_response_header(&self, _name: &str) -> Option<Vec<u8>> {
-        panic!("there is no answer")
+        panic!("there is no response")
     }
 
     fn call_response_body(&self, _length: usize) -> Vec<u8> {
@@ -252,7 +251,7 @@ impl Control for Fake {
     }
 
     fn reset_stream(&self, stream: u32) {
-        self.cuts.borrow_mut().push(stream);
+        self.resets.borrow_mut().push(stream);
     }
 
     fn set_effective_context(&self, _stream: u32) -> bool {

@@ -243,11 +243,11 @@ mod tests {
         let host = Fake::default();
         let mut contexts = configured(&host, "");
         contexts.create(2, ROOT);
-        contexts.begin(2, &host);
-        contexts.begin(2, &host);
+        contexts.on_request_headers(2, &host);
+        contexts.on_request_headers(2, &host);
         assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (1, 1));
-        contexts.done(2, &host);
-        contexts.done(2, &host);
+        contexts.on_done(2, &host);
+        contexts.on_done(2, &host);
         assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (0, 1));
         assert_eq!(
             (host.reads.get(), host.writes.get()),
@@ -257,17 +257,17 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn nobody_looks_at_the_clock_once_no_gate_asks_for_it() {
+    fn no_stream_reads_the_clock_unless_a_gate_asks_for_it() {
         let host = Fake::default();
         let mut contexts = configured(&host, "");
         for (stream, time, looks) in
             [(2, 1_000, 4), (3, 3_999, 1), (4, 4_000, 1), (5, 4_001, 0), (6, 9_000, 0)]
         {
             host.clock.set(time);
-            host.looks.set(0);
+            host.clock_reads.set(0);
             contexts.create(stream, ROOT);
-            assert_eq!(contexts.begin(stream, &host), Flow::Continue, "at {time}");
-            assert_eq!(host.looks.get(), looks, "at {time}");
+            assert_eq!(contexts.on_request_headers(stream, &host), Flow::Continue, "at {time}");
+            assert_eq!(host.clock_reads.get(), looks, "at {time}");
         }
     }
 
@@ -276,9 +276,9 @@ mod tests {
         let host = Fake::default();
         let mut contexts = configured(&host, "");
         contexts.create(2, ROOT);
-        contexts.done(2, &host);
-        contexts.begin(3, &host);
-        contexts.done(3, &host);
+        contexts.on_done(2, &host);
+        contexts.on_request_headers(3, &host);
+        contexts.on_done(3, &host);
         assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (0, 0));
     }
 
@@ -287,7 +287,7 @@ mod tests {
         let host = Fake::default();
         let mut contexts = configured(&host, "");
         contexts.create(2, ROOT);
-        contexts.begin(2, &host);
+        contexts.on_request_headers(2, &host);
         contexts.create(5, 0);
         assert!(!contexts.configure(5, &host, br#"{"scope": "nowhere"}"#));
         assert!(
@@ -296,12 +296,12 @@ mod tests {
                 .iter()
                 .any(|line| line.contains("configuration refused: scope: `nowhere` is not known"))
         );
-        contexts.done(5, &host);
+        contexts.on_done(5, &host);
         contexts.create(3, ROOT);
-        contexts.begin(3, &host);
+        contexts.on_request_headers(3, &host);
         assert_eq!(host.metric_of("in_flight"), 2);
         for stream in [2, 3] {
-            contexts.done(stream, &host);
+            contexts.on_done(stream, &host);
         }
         assert_eq!(host.metric_of("in_flight"), 0);
     }
@@ -311,17 +311,17 @@ mod tests {
         let host = Fake::default();
         let mut contexts = configured(&host, r#"{"scope": "inbound"}"#);
         contexts.create(2, ROOT);
-        contexts.begin(2, &host);
+        contexts.on_request_headers(2, &host);
         contexts.create(3, 0);
         assert!(contexts.configure(3, &host, br#"{"scope": "outbound"}"#));
         contexts.create(4, 3);
-        contexts.begin(4, &host);
+        contexts.on_request_headers(4, &host);
         assert_eq!(
             (host.metric_of("in_flight_inbound"), host.metric_of("in_flight_outbound")),
             (1, 1)
         );
-        contexts.done(ROOT, &host);
-        contexts.done(2, &host);
+        contexts.on_done(ROOT, &host);
+        contexts.on_done(2, &host);
         assert_eq!(
             (host.metric_of("in_flight_inbound"), host.metric_of("in_flight_outbound")),
             (0, 1)
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(host.metric_of("streams"), 0);
         assert_eq!(host.shown.borrow().len(), 2, "counters are made visible");
         contexts.create(2, ROOT);
-        contexts.begin(2, &host);
+        contexts.on_request_headers(2, &host);
         contexts.create(3, 0);
         assert!(contexts.configure(3, &host, b"{}"));
         assert_eq!(host.metric_of("in_flight"), 1);
@@ -363,7 +363,7 @@ mod tests {
             for (stream, path) in [(2, "/"), (3, "/probe"), (4, "/"), (5, "/probe")] {
                 host.request(&[(":path", path)]);
                 contexts.create(stream, ROOT);
-                contexts.begin(stream, &host);
+                contexts.on_request_headers(stream, &host);
             }
             let lines = host
                 .lines

@@ -1,4 +1,4 @@
-//! A host of plain memory: metrics that add up, and a request whose headers can be changed.
+//! A host in memory: metrics that add up, and a request whose headers can be edited.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use laststream_filter::host::{Control, Host, Kind, Level, Metric};
 use crate::map::serialise;
 use crate::request::Request;
 
-/// What was done to the headers of a request.
+/// An edit of a request's headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// A header was set.
@@ -21,9 +21,9 @@ pub enum Edit {
 pub struct Memory {
     metrics: RefCell<Vec<(String, i64)>>,
     peer_key: Vec<u8>,
-    /// The request that is at hand.
+    /// The current request.
     pub request: RefCell<Request>,
-    /// What was done to it.
+    /// The edits of its headers.
     pub edits: RefCell<Vec<Edit>>,
 }
 
@@ -33,13 +33,13 @@ impl Memory {
         Self { peer_key, ..Self::default() }
     }
 
-    /// Puts a request at hand.
+    /// Sets the current request.
     pub fn serve(&self, request: Request) {
         *self.request.borrow_mut() = request;
         self.edits.borrow_mut().clear();
     }
 
-    /// The metrics whose names begin so, added up.
+    /// The sum of the metrics whose names begin so.
     pub fn sum(&self, start: &str) -> i64 {
         self.metrics
             .borrow()
@@ -111,7 +111,7 @@ impl Host for Memory {
     }
 }
 
-/// Nobody else is there: no other VM, no time, no cluster.
+/// There is no other VM, no time and no cluster.
 impl Control for Memory {
     fn monotonic_time(&self) -> u64 {
         0
@@ -149,7 +149,13 @@ impl Control for Memory {
 
     fn set_tick_period(&self, _period: u32) {}
 
-    fn dispatch_http_call(&self, _cluster: &str, _method: &str, _path: &str, _patience: u64) -> Option<u32> {
+    fn dispatch_http_call(
+        &self,
+        _cluster: &str,
+        _method: &str,
+        _path: &str,
+        _patience: u64,
+    ) -> Option<u32> {
         None
     }
 
@@ -165,7 +171,14 @@ impl Control for Memory {
         Vec::new()
     }
 
-    fn send_http_response(&self, _stream: u32, _status: u16, _headers: &[(&str, &str)], _body: &str) {}
+    fn send_http_response(
+        &self,
+        _stream: u32,
+        _status: u16,
+        _headers: &[(&str, &str)],
+        _body: &str,
+    ) {
+    }
 
     fn reset_stream(&self, _stream: u32) {}
 

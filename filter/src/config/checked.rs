@@ -33,7 +33,11 @@ impl Config {
     /// Settings that are valid but probably wrong.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.forwarded_proto.as_ref().is_some_and(|policy| policy.trust.peers.holds_everyone()) {
+        if self
+            .forwarded_proto
+            .as_ref()
+            .is_some_and(|policy| policy.trust.peers.contains_every_address())
+        {
             warnings.push(
                 "forwarded_proto.trust.peers: every address is trusted, so every client can claim \
                  https"

@@ -1,5 +1,5 @@
-//! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line uses the
-//! same types, so it accepts what the module accepts.
+//! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line uses
+//! the same types, so it accepts what the module accepts.
 
 use serde::Deserialize as _;
 
@@ -68,125 +68,112 @@ mod tests {
         }
     }
 
+    /// A configuration, the field of the problem, and a part of the message.
+    const INVALID: &[(&str, &str, &str)] = &[
+        (r#"{"rol": "stream"}"#, "rol", "did you mean `role`?"),
+        (r#"{"forwardedProto": {}}"#, "forwardedProto", "did you mean `forwarded_proto`?"),
+        (r#"{"role": "gatekeeper"}"#, "role", "`gatekeeper` is not known; known: stream"),
+        (r#"{"scope": "Gateway"}"#, "scope", "did you mean `gateway`?"),
+        (r#"{"scope": 1}"#, "scope", "1 is not what is expected here: a word in quotes"),
+        (r#"{"count": []}"#, "count", "a list is not what is expected here: an object"),
+        (r#"[]"#, "", "an object"),
+        (r#"{"scope": "inbound", "scope": "outbound"}"#, "scope", "twice"),
+        (
+            r#"{"count": {"exclude": {"paths": [{"exact": "/a"}, {"prefix": "b"}]}}}"#,
+            "count.exclude.paths[1]",
+            "begins with `/`",
+        ),
+        (
+            r#"{"count": {"exclude": {"paths": [{"exact": "/a?b"}]}}}"#,
+            "count.exclude.paths[0]",
+            "query",
+        ),
+        (r#"{"count": {"exclude": {"paths": [{}]}}}"#, "count.exclude.paths[0]", "neither"),
+        (
+            r#"{"count": {"exclude": {"paths": [{"exact": "/", "prefix": "/"}]}}}"#,
+            "count.exclude.paths[0]",
+            "both",
+        ),
+        (
+            r#"{"count": {"exclude": {"headers": [{"exact": "x"}]}}}"#,
+            "count.exclude.headers[0].name",
+            "is required",
+        ),
+        (
+            r#"{"count": {"exclude": {"headers": [{"name": "a b"}]}}}"#,
+            "count.exclude.headers[0].name",
+            "not the name of a header",
+        ),
+        (
+            r#"{"count": {"exclude": {"health_checks": "yes"}}}"#,
+            "count.exclude.health_checks",
+            "true or false",
+        ),
+        (r#"{"forwarded_proto": {"presets": ["gcp"]}}"#, "forwarded_proto.trust", "trusts no peer"),
+        (
+            r#"{"forwarded_proto": {"trust": {"peers": ["::/0"]}}}"#,
+            "forwarded_proto.sources",
+            "names no header",
+        ),
+        (r#"{"scope": }"#, "line 1, column 11", "not JSON"),
+    ];
+
+    /// One more trusted peer, the field of the problem, and a part of the message.
+    const INVALID_PEERS: &[(&str, &str, &str)] = &[
+        (r#""10.0.0.0/40""#, "forwarded_proto.trust.peers[1]", "from 0 to 32"),
+        (r#""10.0.0.5/8""#, "forwarded_proto.trust.peers[1]", "write `10.0.0.0/8`"),
+        (r#""2001:db8::1/32""#, "forwarded_proto.trust.peers[1]", "write `2001:db8::/32`"),
+        (
+            r#""proxy.example""#,
+            "forwarded_proto.trust.peers[1]",
+            "`proxy.example` is not an address range",
+        ),
+        ("7", "forwarded_proto.trust.peers[1]", "a text in quotes"),
+    ];
+
+    /// More fields of `forwarded_proto`, the field of the problem, and a part of the message.
+    const INVALID_SCHEMES: &[(&str, &str, &str)] = &[
+        (r#""ports": {"https": [70000]}"#, "forwarded_proto.ports.https[0]", "from 0 to 65535"),
+        (r#""ports": {"https": [443, 80]}"#, "forwarded_proto.ports", "80 stands for both"),
+        (r#""ports": {"http": []}, "write_port": true"#, "forwarded_proto.ports", "at least one"),
+        (
+            r#""sources": [{"header": "x-forwarded-proto", "form": "flag"}]"#,
+            "forwarded_proto.sources",
+            "twice",
+        ),
+        (
+            r#""fallback": "keep", "original_header": "X-Forwarded-Proto""#,
+            "forwarded_proto.fallback",
+            "take `connection`",
+        ),
+        (r#""original_header": "x y""#, "forwarded_proto.original_header", "`x y`"),
+    ];
+
     #[wasm_bindgen_test(unsupported = test)]
-    fn names_the_place_and_the_way_out() {
-        let proto = |inside: &str| {
-            format!(
-                r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["10.0.0.0/8"]}}, {inside}}}}}"#
-            )
+    fn errors_name_the_field_and_the_fix() {
+        let with_peer = |peer: &str| {
+            let trust = format!(r#""trust": {{"peers": ["10.0.0.0/8", {peer}]}}"#);
+            format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], {trust}}}}}"#)
         };
-        let peers = |peer: &str| {
-            format!(
-                r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["10.0.0.0/8", {peer}]}}}}}}"#
-            )
+        let with_fields = |inside: &str| {
+            let trust = r#""trust": {"peers": ["10.0.0.0/8"]}"#;
+            format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], {trust}, {inside}}}}}"#)
         };
-        for (text, path, message) in [
-            (r#"{"rol": "stream"}"#.into(), "rol", "did you mean `role`?"),
-            (
-                r#"{"forwardedProto": {}}"#.into(),
-                "forwardedProto",
-                "did you mean `forwarded_proto`?",
-            ),
-            (
-                r#"{"role": "gatekeeper"}"#.into(),
-                "role",
-                "`gatekeeper` is not known; known: stream",
-            ),
-            (r#"{"scope": "Gateway"}"#.into(), "scope", "did you mean `gateway`?"),
-            (r#"{"scope": 1}"#.into(), "scope", "1 is not what is expected here: a word in quotes"),
-            (r#"{"count": []}"#.into(), "count", "a list is not what is expected here: an object"),
-            (r#"[]"#.into(), "", "an object"),
-            (r#"{"scope": "inbound", "scope": "outbound"}"#.into(), "scope", "twice"),
-            (
-                r#"{"count": {"exclude": {"paths": [{"exact": "/a"}, {"prefix": "b"}]}}}"#.into(),
-                "count.exclude.paths[1]",
-                "begins with `/`",
-            ),
-            (
-                r#"{"count": {"exclude": {"paths": [{"exact": "/a?b"}]}}}"#.into(),
-                "count.exclude.paths[0]",
-                "query",
-            ),
-            (
-                r#"{"count": {"exclude": {"paths": [{}]}}}"#.into(),
-                "count.exclude.paths[0]",
-                "neither",
-            ),
-            (
-                r#"{"count": {"exclude": {"paths": [{"exact": "/", "prefix": "/"}]}}}"#.into(),
-                "count.exclude.paths[0]",
-                "both",
-            ),
-            (
-                r#"{"count": {"exclude": {"headers": [{"exact": "x"}]}}}"#.into(),
-                "count.exclude.headers[0].name",
-                "is required",
-            ),
-            (
-                r#"{"count": {"exclude": {"headers": [{"name": "a b"}]}}}"#.into(),
-                "count.exclude.headers[0].name",
-                "not the name of a header",
-            ),
-            (
-                r#"{"count": {"exclude": {"health_checks": "yes"}}}"#.into(),
-                "count.exclude.health_checks",
-                "true or false",
-            ),
-            (
-                r#"{"forwarded_proto": {"presets": ["gcp"]}}"#.into(),
-                "forwarded_proto.trust",
-                "trusts nobody",
-            ),
-            (
-                r#"{"forwarded_proto": {"trust": {"peers": ["::/0"]}}}"#.into(),
-                "forwarded_proto.sources",
-                "names no header",
-            ),
-            (peers(r#""10.0.0.0/40""#), "forwarded_proto.trust.peers[1]", "from 0 to 32"),
-            (peers(r#""10.0.0.5/8""#), "forwarded_proto.trust.peers[1]", "write `10.0.0.0/8`"),
-            (
-                peers(r#""2001:db8::1/32""#),
-                "forwarded_proto.trust.peers[1]",
-                "write `2001:db8::/32`",
-            ),
-            (
-                peers(r#""proxy.example""#),
-                "forwarded_proto.trust.peers[1]",
-                "`proxy.example` is not an address range",
-            ),
-            (peers("7"), "forwarded_proto.trust.peers[1]", "a text in quotes"),
-            (
-                proto(r#""ports": {"https": [70000]}"#),
-                "forwarded_proto.ports.https[0]",
-                "from 0 to 65535",
-            ),
-            (
-                proto(r#""ports": {"https": [443, 80]}"#),
-                "forwarded_proto.ports",
-                "80 stands for both",
-            ),
-            (
-                proto(r#""ports": {"http": []}, "write_port": true"#),
-                "forwarded_proto.ports",
-                "at least one",
-            ),
-            (
-                proto(r#""sources": [{"header": "x-forwarded-proto", "form": "flag"}]"#),
-                "forwarded_proto.sources",
-                "twice",
-            ),
-            (
-                proto(r#""fallback": "keep", "original_header": "X-Forwarded-Proto""#),
-                "forwarded_proto.fallback",
-                "take `connection`",
-            ),
-            (proto(r#""original_header": "x y""#), "forwarded_proto.original_header", "`x y`"),
-            (r#"{"scope": }"#.into(), "line 1, column 11", "not JSON"),
-        ] {
-            let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
-            assert_eq!(refused.0[0].path, path, "{text}: {refused}");
-            assert!(refused.0[0].message.contains(message), "{text}: {refused}");
+        let whole = |text: &str| text.to_owned();
+        let make: [(&[(&str, &str, &str)], &dyn Fn(&str) -> String); 3] =
+            [(INVALID, &whole), (INVALID_PEERS, &with_peer), (INVALID_SCHEMES, &with_fields)];
+        for (cases, make) in make {
+            for (inside, path, message) in cases {
+                let text = make(inside);
+                let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
+                assert_eq!(refused.0[0].path, *path, "{text}: {refused}");
+                assert!(refused.0[0].message.contains(message), "{text}: {refused}");
+            }
         }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_text_that_is_not_json_is_explained() {
         for protobuf in [&b"\n\x14\n\x05scope\x12\x0b\x1a\x07inbound"[..], b"\x00"] {
             assert!(
                 parse(protobuf)
@@ -207,7 +194,13 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn reports_every_wrong_value_at_once() {
-        let text = r#"{"count": {"exclude": {"paths": [{"exact": "a"}]}}, "forwarded_proto": {"trust": {"peers": ["a", "b"], "identities": [{"prefix": "spiffe://x/ns/ist"}]}}}"#;
+        let text = r#"{
+            "count": {"exclude": {"paths": [{"exact": "a"}]}},
+            "forwarded_proto": {"trust": {
+                "peers": ["a", "b"],
+                "identities": [{"prefix": "spiffe://x/ns/ist"}]
+            }}
+        }"#;
         let refused = parse(text.as_bytes()).map(|_| ()).expect_err(text);
         let paths: Vec<_> = refused.0.iter().map(|problem| problem.path.as_str()).collect();
         assert_eq!(
@@ -223,7 +216,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn warns_of_trusting_everybody() {
+    fn warns_if_every_address_is_trusted() {
         for (peer, warns) in [
             ("0.0.0.0/0", true),
             ("::/0", true),

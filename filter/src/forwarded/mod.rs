@@ -1,5 +1,5 @@
-//! Restoring `x-forwarded-proto`: which peers are trusted, what their headers say, and which headers
-//! are written.
+//! Restoring `x-forwarded-proto`: which peers are trusted, what their headers say, and which
+//! headers are written.
 //!
 //! Only [`Trust`] reads from Envoy; everything else is pure. The edits are made in
 //! [`crate::stream`].

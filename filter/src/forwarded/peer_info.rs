@@ -108,7 +108,7 @@ mod tests {
         use crate::forwarded::{Edit, Finding, Scheme, Verdict};
         use crate::headers::{Headers, serialise};
 
-        /// What is found, what becomes of the request, and what is written.
+        /// The finding, the verdict, and the edits.
         type Outcome = (Finding, Verdict, Vec<(Vec<u8>, Vec<u8>)>);
 
         fn outcome(
@@ -144,14 +144,21 @@ mod tests {
                 ][..],
             );
             let decision = select(&["agree", "first"][..]);
-            (original, readers, element, decision, any::<(bool, bool)>()).prop_map(|(original, readers, element, decision, (keep, port))| {
-                let fallback = if keep && original != FORWARDED_PROTO { "keep" } else { "connection" };
-                format!(
-                    r#"{{"forwarded_proto": {{"trust": {{"peers": ["::1"]}}, "original_header": "{original}", {}, "decision": "{decision}",
-                    "fallback": "{fallback}", "write_port": {port}}}}}"#,
-                    readers.replace('?', element)
-                )
-            })
+            let flags = any::<(bool, bool)>();
+            (original, readers, element, decision, flags).prop_map(
+                |(original, readers, element, decision, (keep, port))| {
+                    let keeps = keep && original != FORWARDED_PROTO;
+                    let fallback = if keeps { "keep" } else { "connection" };
+                    let readers = readers.replace('?', element);
+                    format!(
+                        r#"{{"forwarded_proto": {{
+                            "trust": {{"peers": ["::1"]}}, "original_header": "{original}",
+                            {readers}, "decision": "{decision}", "fallback": "{fallback}",
+                            "write_port": {port}
+                        }}}}"#
+                    )
+                },
+            )
         }
 
         fn any_value() -> impl Strategy<Value = Option<&'static [u8]>> {
@@ -176,17 +183,35 @@ mod tests {
 
         proptest! {
             #[test]
-            fn comes_to_the_same(text in any_policy(), now in any_value(), saved in any_value(), port in any_value(), peer: [bool; 2]) {
-                let config = config::parse(text.as_bytes()).map_err(|refused| TestCaseError::fail(refused.to_string()))?;
+            fn comes_to_the_same(
+                text in any_policy(),
+                current in any_value(),
+                saved in any_value(),
+                port in any_value(),
+                peer: [bool; 2],
+            ) {
+                let config = config::parse(text.as_bytes())
+                    .map_err(|refused| TestCaseError::fail(refused.to_string()))?;
                 let policy = config.forwarded_proto.expect("a policy");
-                let sent = if policy.original == FORWARDED_PROTO { now } else { saved };
-                let all = [(FORWARDED_PROTO, now), (policy.original.as_str(), saved.filter(|_| policy.original != FORWARDED_PROTO)), (FORWARDED_PORT, port)];
-                let there: Vec<_> = all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-                let map = serialise(&there);
-                let value = [&b"::1"[..], now.unwrap_or_default(), sent.unwrap_or_default(), port.unwrap_or_default()].join(&b'\n');
-                let pairs = PeerInfo::parse(&value).headers(&policy).expect("headers are told, and \
-                    enough");
-                prop_assert_eq!(outcome(&policy, Headers::of_pairs(&pairs), peer), outcome(&policy, Headers::new(&map), peer), "{}", text);
+                let is_separate = policy.original != FORWARDED_PROTO;
+                let all = [
+                    (FORWARDED_PROTO, current),
+                    (policy.original.as_str(), saved.filter(|_| is_separate)),
+                    (FORWARDED_PORT, port),
+                ];
+                let present: Vec<_> =
+                    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+                let map = serialise(&present);
+                let lines = [current, if is_separate { saved } else { current }, port]
+                    .map(Option::unwrap_or_default);
+                let value = [b"::1", lines[0], lines[1], lines[2]].join(&b'\n');
+                let pairs = PeerInfo::parse(&value).headers(&policy).expect("all headers");
+                prop_assert_eq!(
+                    outcome(&policy, Headers::of_pairs(&pairs), peer),
+                    outcome(&policy, Headers::new(&map), peer),
+                    "{}",
+                    text
+                );
             }
         }
     }

@@ -75,6 +75,11 @@ pub fn parse_command(method: &str, path: &str) -> Result<Command, RequestError> 
     if !allow.split(',').any(|allowed| allowed.trim_start() == method) {
         return Err(RequestError::Method(allow));
     }
+    check_secret_in_query(method, plain, query)?;
+    command_of(method, path, plain, query)
+}
+
+fn check_secret_in_query(method: &str, plain: &str, query: &str) -> Result<(), RequestError> {
     // The secret must not reach Envoy's admin interface, nor a log if the client can send a header
     // instead.
     if parameter(query, "secret").is_some()
@@ -85,6 +90,11 @@ pub fn parse_command(method: &str, path: &str) -> Result<Command, RequestError> 
              x-laststream-secret",
         ));
     }
+    Ok(())
+}
+
+/// The command of a request whose path and method are valid.
+fn command_of(method: &str, path: &str, plain: &str, query: &str) -> Result<Command, RequestError> {
     Ok(match plain {
         "/status" => Command::Status,
         "/streams" => Command::Streams(parse_limit(query)?),

@@ -1,5 +1,5 @@
-//! Properties of every sequence of events: random events drive the machine, and a [`Watch`] that knows
-//! only the rules checks it.
+//! Properties of every sequence of events: random events drive the machine, and a [`Watch`] that
+//! knows only the rules checks it.
 
 use proptest::prelude::*;
 
@@ -28,7 +28,14 @@ enum Event {
 }
 
 fn count_state() -> impl Strategy<Value = CountState> {
-    prop_oneof![6 => Just(CountState::Exact), 1 => Just(CountState::Asking), 2 => Just(CountState::Unknown), 2 => Just(CountState::Partial), 1 => Just(CountState::Rejected), 2 => Just(CountState::Leaking)]
+    prop_oneof![
+        6 => Just(CountState::Exact),
+        1 => Just(CountState::Asking),
+        2 => Just(CountState::Unknown),
+        2 => Just(CountState::Partial),
+        1 => Just(CountState::Rejected),
+        2 => Just(CountState::Leaking),
+    ]
 }
 
 fn few() -> impl Strategy<Value = u64> {
@@ -36,7 +43,11 @@ fn few() -> impl Strategy<Value = u64> {
 }
 
 fn envoy() -> impl Strategy<Value = EnvoyCount> {
-    prop_oneof![1 => Just(EnvoyCount::Asking), 1 => Just(EnvoyCount::Absent), 6 => few().prop_map(EnvoyCount::Holds)]
+    prop_oneof![
+        1 => Just(EnvoyCount::Asking),
+        1 => Just(EnvoyCount::Absent),
+        6 => few().prop_map(EnvoyCount::Holds),
+    ]
 }
 
 /// `begun` is how many more began, `known_until` how long ago that was known.
@@ -156,16 +167,7 @@ impl Watch {
         if before == Phase::Draining && after.phase == Phase::Drained {
             assert!(known && !busy && clear, "drained at {observed:?}");
             assert!(!moved, "drained although a stream began");
-            assert!(
-                observed.known_until >= self.busy_at + policy.quiet,
-                "quiet since {} only, sure up to {}",
-                self.busy_at,
-                observed.known_until
-            );
-            assert!(
-                matches!(after.begin, Step::Done | Step::Failed),
-                "drained before clients were told to leave"
-            );
+            self.check_drained(policy, observed, after);
         }
         if before == Phase::Drained && now < self.deadline && (busy || moved || !clear) {
             assert_eq!(after.phase, Phase::Draining, "drained with {observed:?}");
@@ -173,6 +175,20 @@ impl Watch {
         if busy || moved || !clear {
             self.busy_at = now;
         }
+    }
+
+    /// Zero lasted for the quiet period, and clients were told to leave.
+    fn check_drained(&self, policy: &Policy, observed: &Observation, after: &Record) {
+        assert!(
+            observed.known_until >= self.busy_at + policy.quiet,
+            "quiet since {} only, sure up to {}",
+            self.busy_at,
+            observed.known_until
+        );
+        assert!(
+            matches!(after.begin, Step::Done | Step::Failed),
+            "drained before clients were told to leave"
+        );
     }
 }
 
@@ -271,7 +287,11 @@ fn force(record: &mut Record, now: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 500,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn never_a_false_zero(mut policy in policy(), events in events()) {
@@ -293,9 +313,12 @@ proptest! {
             }
             if before == Phase::Expired {
                 let to = record.phase;
-                prop_assert!(matches!(to, Phase::Expired | Phase::Serving | Phase::Forced) || to == Phase::Draining && record.began == now);
+                let is_new_drain = to == Phase::Draining && record.began == now;
+                let is_over = matches!(to, Phase::Expired | Phase::Serving | Phase::Forced);
+                prop_assert!(is_over || is_new_drain);
             }
-            prop_assert_eq!(record::parse(record::to_text(&record).as_bytes()), Some(record.clone()), "as text");
+            let text = record::to_text(&record);
+            prop_assert_eq!(record::parse(text.as_bytes()), Some(record.clone()), "as text");
         }
     }
 }

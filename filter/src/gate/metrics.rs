@@ -54,10 +54,7 @@ impl Metrics {
                 all_begun.push((*scope, define(host, Kind::Counter, name(*scope))?));
             }
         }
-        let count = CountState::VARIANTS
-            .iter()
-            .map(|state| define(host, Kind::Gauge, metrics::count(*state)))
-            .collect::<Result<_, _>>()?;
+        let count = define_count_states(host)?;
         let mut scopes = Vec::new();
         for scope in gate_scopes {
             scopes.push((*scope, define_of_scope(host, *scope)?));
@@ -78,6 +75,13 @@ impl Metrics {
             forced,
         })
     }
+}
+
+fn define_count_states(host: &impl Control) -> Result<Vec<Metric>, Fault> {
+    CountState::VARIANTS
+        .iter()
+        .map(|state| define(host, Kind::Gauge, metrics::count(*state)))
+        .collect()
 }
 
 fn define_of_scope(host: &impl Control, scope: Scope) -> Result<[Metric; 3], Fault> {

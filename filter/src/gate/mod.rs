@@ -8,8 +8,8 @@
 //! | `gate` | the gate of one worker; its callbacks are in the next three rows |
 //! | `requests`, `commands`, `respond`, `streams` | requests, commands and answers |
 //! | `snapshot`, `queries`, `drain`, `healing` | what is observed, asked for, and done |
-//! | `calls`, `call_responses`, `signals`, `latched_signal` | calls to Envoy, its agent and the app |
-//! | `policy`, [`replies`], `record`, `metrics`, `waiting` | data: configuration, bodies, shared record |
+//! | `calls`, `call_responses`, `signals`, `latched_signal` | calls to Envoy, agent and app |
+//! | `policy`, [`replies`], `record`, `metrics`, `waiting` | configuration, bodies, shared record |
 //! | `stats`, `envoy_samples`, `query_pacing`, `app` | Envoy's own count, and the app's state |
 
 /// The gate's HTTP interface, as OpenAPI.

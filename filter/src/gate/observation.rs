@@ -51,8 +51,9 @@ pub struct Observation {
     pub app: App,
 }
 
-/// How far the counters can be believed, given Envoy's own count. With `may_have_uncounted`, streams
-/// may be older than the counters or on a filter chain without one; only Envoy's count shows them.
+/// How far the counters can be believed, given Envoy's own count. With `may_have_uncounted`,
+/// streams may be older than the counters or on a filter chain without one; only Envoy's count
+/// shows them.
 #[must_use]
 pub fn combine_counts(
     counters: CountState,

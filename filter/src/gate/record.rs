@@ -47,6 +47,7 @@ pub(crate) fn parse(text: &[u8]) -> Option<Record> {
     if words.next() != Some(VERSION) {
         return None;
     }
+    let numbers: [u64; 14] = parse::numbers(&mut words)?;
     let [
         phase,
         began,
@@ -57,7 +58,7 @@ pub(crate) fn parse(text: &[u8]) -> Option<Record> {
         quiet_since,
         steps @ ..,
         logged_at,
-    ]: [u64; 14] = parse::numbers(&mut words)?;
+    ] = numbers;
     let [begin_kind, begin_since, begin_tries, finish_kind, finish_since, finish_tries] = steps;
     Some(Record {
         phase: *Phase::VARIANTS.get(usize::try_from(phase).ok()?)?,
@@ -100,8 +101,9 @@ pub(super) struct SharedRecord {
 }
 
 impl SharedRecord {
-    /// The record of the gate with these scopes, in the filter that is being configured. The filter's
-    /// name stays the same when the configuration or the module changes, so a drain goes on.
+    /// The record of the gate with these scopes, in the filter that is being configured. The name
+    /// of the filter stays the same when the configuration or the module changes, so a drain goes
+    /// on.
     pub(super) fn of_this_filter(host: &impl Control, scopes: &[Scope]) -> Self {
         let mut key = String::from("laststream.gate");
         for scope in Scope::VARIANTS.iter().filter(|scope| scopes.contains(scope)) {

@@ -11,7 +11,7 @@ use super::step::Step;
 use crate::census::CountState;
 use crate::config::wire::Scope;
 
-/// How the gate is.
+/// The state and the counts of the gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Status {
@@ -21,7 +21,7 @@ pub struct Status {
     pub reason: String,
     /// How far the counts can be believed.
     pub count: CountState,
-    /// What would make an `assumed` count exact.
+    /// How to make an `assumed` count exact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
     /// Streams that hold the drain.
@@ -32,27 +32,27 @@ pub struct Status {
     pub counters: u64,
     /// How many do not answer any more.
     pub lost_counters: u64,
-    /// Envoy's own count of requests in flight, where that was asked for.
+    /// Envoy's own count of requests in flight, if it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub envoy_active: Option<u64>,
-    /// Bytes that wait to be written to clients, where that was asked for.
+    /// Bytes that wait to be written to clients, if Envoy was asked for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffered_bytes: Option<u64>,
     /// How long nothing has been in flight and nothing began; milliseconds.
     pub quiet_ms: u64,
-    /// How long that must be.
+    /// The quiet period; milliseconds.
     pub quiet_needed_ms: u64,
-    /// How long the drain has gone on, or went on; milliseconds.
+    /// How long the drain has lasted; milliseconds.
     pub draining_ms: u64,
     /// How long until the deadline, while draining; milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_in_ms: Option<u64>,
     /// Streams that began after the drain did.
     pub late: u64,
-    /// The call that makes traffic leave; not while serving.
+    /// The call that tells clients to leave; not while serving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begin: Option<Progress>,
-    /// The last call, where there is one; not while serving.
+    /// The last call, if there is one; not while serving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<Progress>,
     /// Whether the signal to end was sent to Envoy or its agent: new streams are refused until the
@@ -61,7 +61,7 @@ pub struct Status {
     pub sealed: Option<bool>,
     /// Signals that were refused because of streams in flight.
     pub refused: u64,
-    /// How often a leaked count was put right.
+    /// How often a leaked count was healed.
     pub heals: u64,
     /// The module's version.
     pub version: &'static str,
@@ -71,7 +71,7 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ScopeStatus {
-    /// Which one.
+    /// The scope.
     pub scope: Scope,
     /// Streams in flight.
     pub in_flight: u64,
@@ -89,7 +89,7 @@ pub struct Streams {
     pub state: Phase,
     /// Streams that hold the drain.
     pub holding: u64,
-    /// Whether these are all of them, and all who count have answered.
+    /// Whether these are all of them, and every counter has answered.
     pub complete: bool,
     /// The oldest first.
     pub streams: Vec<StreamStatus>,
@@ -99,13 +99,13 @@ pub struct Streams {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamStatus {
-    /// Whose count it is in.
+    /// The scope in which it is counted.
     pub scope: Scope,
-    /// How long ago its request came; milliseconds.
+    /// How long ago its request arrived; milliseconds.
     pub age_ms: u64,
     /// Whether it is long-lived.
     pub long_lived: bool,
-    /// What was asked, where the filter state `laststream.request` holds it.
+    /// Method and path, if the filter state `laststream.request` has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// Such as `HTTP/2`.
@@ -114,29 +114,29 @@ pub struct StreamStatus {
     /// The name of Envoy's route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// Where it goes.
+    /// The cluster to which it goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// Who asks, as Envoy takes it from `x-forwarded-for`.
+    /// The client's address, as Envoy takes it from `x-forwarded-for`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Who is asked, once that is known.
+    /// The address of the upstream, once it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// The answer's status, once that is known.
+    /// The status of the response, once it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u64>,
-    /// Bytes of the answer's body so far.
+    /// Bytes of the response's body so far.
     pub bytes: u64,
 }
 
-/// An answer that is no status: what was done, or why not.
+/// The answer to a command: the effect, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Outcome {
     /// How far the drain is.
     pub state: Phase,
-    /// What was done, or why not.
+    /// The effect, or why there is none.
     pub reason: String,
     /// Streams that hold the drain.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,8 +2,8 @@
 
 use crate::config::wire::Scope;
 
-/// Gauges only, a few of many statistics. Enough if the filter's counters show whether a stream began
-/// in between.
+/// Gauges only, a few of many statistics. Enough if the filter's counters show whether a stream
+/// began in between.
 pub(crate) const GAUGES: &str = concat!(
     "/stats?type=Gauges&filter=",
     "%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%29",
@@ -61,8 +61,8 @@ pub(crate) struct Stats {
     pub(crate) ignored: u64,
     /// Whether there are connection managers that are known to be of the other direction.
     pub(crate) splits_directions: bool,
-    /// Listeners and filter chains that were replaced and still have connections; the filter may not
-    /// be in them.
+    /// Listeners and filter chains that were replaced and still have connections; the filter may
+    /// not be in them.
     pub(crate) draining: Option<u64>,
     /// Workers.
     pub(crate) workers: Option<u64>,

@@ -86,8 +86,15 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn excluded_streams_are_counted_apart() {
-        let rules = r#"{"count": {"exclude": {"paths": [{"exact": "/healthz"}, {"prefix": "/internal/"}],
-            "headers": [{"name": "X-Probe"}, {"name": "x-kind", "exact": "synthetic"}, {"name": "x-kind", "prefix": "test-"}], "health_checks": true}}}"#;
+        let rules = r#"{"count": {"exclude": {
+            "paths": [{"exact": "/healthz"}, {"prefix": "/internal/"}],
+            "headers": [
+                {"name": "X-Probe"},
+                {"name": "x-kind", "exact": "synthetic"},
+                {"name": "x-kind", "prefix": "test-"}
+            ],
+            "health_checks": true
+        }}}"#;
         for (headers, counted) in [
             (vec![(":path", "/healthz")], false),
             (vec![(":path", "/healthz?full=1")], false),
@@ -104,18 +111,22 @@ mod tests {
             let host = Fake::with_headers(&headers);
             let mut contexts = configured(&host, rules);
             contexts.create(2, ROOT);
-            contexts.begin(2, &host);
+            contexts.on_request_headers(2, &host);
             assert_eq!(host.metric_of("in_flight"), i64::from(counted), "{headers:?}");
             assert_eq!(host.metric_of("excluded"), i64::from(!counted), "{headers:?}");
-            contexts.done(2, &host);
+            contexts.on_done(2, &host);
             assert_eq!(host.metric_of("in_flight"), 0, "{headers:?}");
         }
     }
 
     #[wasm_bindgen_test(unsupported = test)]
     fn long_lived_streams_are_counted_in_both() {
-        let rules = r#"{"count": {"long_lived": {"upgrades": true, "grpc": true, "event_streams": true,
-            "paths": [{"prefix": "/watch"}], "headers": [{"name": "x-long"}], "routes": [{"exact": "streaming"}]}}}"#;
+        let rules = r#"{"count": {"long_lived": {
+            "upgrades": true, "grpc": true, "event_streams": true,
+            "paths": [{"prefix": "/watch"}],
+            "headers": [{"name": "x-long"}],
+            "routes": [{"exact": "streaming"}]
+        }}}"#;
         for (headers, route, long) in [
             (vec![("upgrade", "websocket")], "", true),
             (vec![(":method", "CONNECT")], "", true),
@@ -131,13 +142,13 @@ mod tests {
             host.properties.borrow_mut().insert("xds/route_name", route);
             let mut contexts = configured(&host, rules);
             contexts.create(2, ROOT);
-            contexts.begin(2, &host);
+            contexts.on_request_headers(2, &host);
             assert_eq!(
                 (host.metric_of("in_flight"), host.metric_of("long_lived")),
                 (1, i64::from(long)),
                 "{headers:?} {route}"
             );
-            contexts.done(2, &host);
+            contexts.on_done(2, &host);
             assert_eq!(
                 (host.metric_of("in_flight"), host.metric_of("long_lived")),
                 (0, 0),

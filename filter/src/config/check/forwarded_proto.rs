@@ -9,54 +9,12 @@ use crate::text::Text;
 
 impl Checker {
     pub(super) fn forwarded_proto(&mut self, wire: &ForwardedProto) -> Policy {
-        const HERE: &str = "forwarded_proto";
-        let original = self.header_name(HERE, "original_header", &wire.original_header);
-        let mut sources = Vec::new();
-        for preset in &wire.presets {
-            for header in headers_of(*preset) {
-                self.source(&mut sources, &original, header, form_of(header), Element::Agree);
-            }
-        }
-        for (index, source) in wire.sources.iter().enumerate() {
-            let header =
-                self.header_name(&item("forwarded_proto.sources", index), "header", &source.header);
-            self.source(
-                &mut sources,
-                &original,
-                &header,
-                source.form.or_else(|| form_of(&header)),
-                source.element,
-            );
-        }
-        if sources.is_empty() {
-            self.add_problem(
-                "forwarded_proto.sources",
-                "names no header: add one, or name your load balancer in `presets`",
-            );
-        }
-        for (path, fallback, safe) in [
-            ("forwarded_proto.fallback", wire.fallback, "connection"),
-            ("forwarded_proto.silent", wire.silent, "http"),
-        ] {
-            if fallback == Fallback::Keep && original == FORWARDED_PROTO {
-                const WHY: &str = "`keep` keeps what any client claims where the peer's own \
-                    `x-forwarded-proto` is the original header: take `";
-                self.add_problem(path, &format!("{WHY}{safe}`"));
-            }
-        }
+        let original =
+            self.header_name("forwarded_proto", "original_header", &wire.original_header);
+        let sources = self.sources(wire, &original);
+        self.check_fallbacks(wire, &original);
+        self.check_ports(wire);
         let ports = &wire.ports;
-        if let Some(port) = ports.https.iter().find(|port| ports.http.contains(port)) {
-            self.add_problem(
-                "forwarded_proto.ports",
-                &format!("{port} stands for both https and http"),
-            );
-        }
-        if wire.write_port && (ports.https.is_empty() || ports.http.is_empty()) {
-            self.add_problem(
-                "forwarded_proto.ports",
-                "`write_port` needs at least one port for https and one for http",
-            );
-        }
         Policy {
             trust: self.trust(&wire.trust),
             sources,
@@ -71,8 +29,59 @@ impl Checker {
         }
     }
 
-    /// One more source; two presets may share one.
-    fn source(
+    fn sources(&mut self, wire: &ForwardedProto, original: &str) -> Vec<Source> {
+        let mut sources = Vec::new();
+        for preset in &wire.presets {
+            for header in headers_of(*preset) {
+                self.add_source(&mut sources, original, header, form_of(header), Element::Agree);
+            }
+        }
+        for (index, source) in wire.sources.iter().enumerate() {
+            let path = item("forwarded_proto.sources", index);
+            let header = self.header_name(&path, "header", &source.header);
+            let form = source.form.or_else(|| form_of(&header));
+            self.add_source(&mut sources, original, &header, form, source.element);
+        }
+        if sources.is_empty() {
+            self.add_problem(
+                "forwarded_proto.sources",
+                "names no header: add one, or name your load balancer in `presets`",
+            );
+        }
+        sources
+    }
+
+    fn check_fallbacks(&mut self, wire: &ForwardedProto, original: &str) {
+        const WHY: &str = "`keep` keeps what any client claims where the peer's own \
+            `x-forwarded-proto` is the original header: take `";
+        for (path, fallback, safe) in [
+            ("forwarded_proto.fallback", wire.fallback, "connection"),
+            ("forwarded_proto.silent", wire.silent, "http"),
+        ] {
+            if fallback == Fallback::Keep && original == FORWARDED_PROTO {
+                self.add_problem(path, &format!("{WHY}{safe}`"));
+            }
+        }
+    }
+
+    fn check_ports(&mut self, wire: &ForwardedProto) {
+        let ports = &wire.ports;
+        if let Some(port) = ports.https.iter().find(|port| ports.http.contains(port)) {
+            self.add_problem(
+                "forwarded_proto.ports",
+                &format!("{port} stands for both https and http"),
+            );
+        }
+        if wire.write_port && (ports.https.is_empty() || ports.http.is_empty()) {
+            self.add_problem(
+                "forwarded_proto.ports",
+                "`write_port` needs at least one port for https and one for http",
+            );
+        }
+    }
+
+    /// Two presets may share a source.
+    fn add_source(
         &mut self,
         sources: &mut Vec<Source>,
         original: &str,
@@ -97,8 +106,8 @@ impl Checker {
         if wire.peers.is_empty() && wire.identities.is_empty() {
             self.add_problem(
                 HERE,
-                "trusts nobody: add the address range of the load balancer to \
-                `peers`, or its identity to `identities`",
+                "trusts no peer: add the address range of the load balancer to `peers`, or its \
+                 identity to `identities`",
             );
         }
         if wire.peer_key.is_empty() || wire.peer_key.contains('\0') {

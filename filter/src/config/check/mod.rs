@@ -1,5 +1,4 @@
-//! From the configuration as it is written to the checked one. Finds every problem before it reports
-//! any.
+//! From the written configuration to the checked one. Finds every problem before it reports any.
 
 mod forwarded_proto;
 mod gate;

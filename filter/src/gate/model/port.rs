@@ -10,7 +10,7 @@ use super::shared::{
 };
 use crate::host::{Control, Host, Kind, Level, Metric};
 
-/// What a host call answered.
+/// The result of a host call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
     Number(u64),
@@ -18,14 +18,14 @@ pub(super) enum Reply {
     Flag(bool),
 }
 
-/// Who runs, and what Envoy hands to it.
+/// The VM that is called, and its input.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Caller {
     pub(super) worker: usize,
     /// The number of its root among those of the worker.
     pub(super) root: u32,
     pub(super) headers: Vec<u8>,
-    /// The status and the body of the answer at hand.
+    /// The status and the body of the response in this callback.
     pub(super) answer: (Option<u16>, String),
     /// Whether other workers may run between two host calls.
     pub(super) is_fine: bool,
@@ -33,7 +33,7 @@ pub(super) struct Caller {
     pub(super) holds: bool,
 }
 
-/// What one callback did beyond what [`Shared`] shows.
+/// The progress of one callback that [`Shared`] does not show.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Progress {
     pub(super) replies: Vec<Reply>,
@@ -86,7 +86,7 @@ impl<'s> Port<'s> {
         self.answered.take()
     }
 
-    /// What the root's timer was set to.
+    /// The period that was set in this callback.
     pub(super) fn period(&self) -> Option<u32> {
         self.period.get()
     }
@@ -299,7 +299,7 @@ impl Control for Port<'_> {
     }
 }
 
-/// Metrics as they are named when nothing is counted yet: a probe finds that each counts.
+/// Metrics before anything is counted; every probe succeeds.
 pub(super) struct Definitions;
 
 impl Host for Definitions {

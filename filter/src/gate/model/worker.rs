@@ -1,5 +1,5 @@
-//! One worker: its VM with the gates and counters, which are the module's own code, and the
-//! callback that it is in the middle of.
+//! One worker: its VM with gates and counters, which are the module's own code, and the callback
+//! that is running.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use crate::gate::Gate;
 use crate::headers::serialise;
 use crate::stream::{Counted, Plugin, Stream};
 
-/// What Envoy calls a VM for.
+/// A callback of a VM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Callback {
-    /// Of that counting root.
+    /// Of that counter.
     Enter(u32),
     Leave(u32),
     Begin {
@@ -47,7 +47,7 @@ pub(super) enum Callback {
     },
 }
 
-/// What a callback that is over returned.
+/// The result of a callback.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outcome {
     Nothing,
@@ -71,7 +71,7 @@ pub(super) struct GateRoot {
 }
 
 impl Hash for GateRoot {
-    /// Without what never changes, and what only tells people.
+    /// Without fields that never change or have no effect on decisions.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let gate = &self.gate;
         (
@@ -88,7 +88,7 @@ impl Hash for GateRoot {
     }
 }
 
-/// A counting root.
+/// A counter.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Counter {
     pub(super) root: u32,
@@ -106,9 +106,11 @@ pub(super) struct Worker {
     pub(super) running: Option<Running>,
 }
 
+type Plugins = BTreeMap<&'static str, Rc<Plugin>>;
+
 thread_local! {
-    /// Configured once for each thread; a member is put in for each callback.
-    static PLUGINS: RefCell<BTreeMap<&'static str, Rc<Plugin>>> = const { RefCell::new(BTreeMap::new()) };
+    /// Configured once for each thread; the fields of the counter are restored for each callback.
+    static PLUGINS: RefCell<Plugins> = const { RefCell::new(BTreeMap::new()) };
 }
 
 fn plugin(scope: Scope) -> Rc<Plugin> {
@@ -207,7 +209,7 @@ impl Worker {
         outcome
     }
 
-    /// Runs something of a counting root.
+    /// Runs code of a counter.
     fn count(&mut self, root: u32, run: impl FnOnce(&Rc<Plugin>)) {
         let Some(counter) = self.counters.iter_mut().find(|counter| counter.root == root) else {
             return;
@@ -218,7 +220,7 @@ impl Worker {
         counter.fields = plugin.counter.fields();
     }
 
-    /// Runs something of a gate. The contexts of the requests that it answers end with it.
+    /// Runs code of a gate. The contexts of the requests that it answers end after it.
     fn gate(&mut self, port: &Port<'_>, root: u32, now: u64, run: impl FnOnce(&mut Gate)) {
         let Some(gate) = self.gates.get_mut(root as usize) else { return };
         run(&mut gate.gate);
