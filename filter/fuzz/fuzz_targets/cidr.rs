@@ -42,7 +42,7 @@ fuzz_target!(|text: &str| {
             "{address} as a text"
         );
     }
-    if peers.holds_everyone() {
+    if peers.contains_every_address() {
         let all = |v4| {
             addresses
                 .iter()

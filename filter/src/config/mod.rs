@@ -68,8 +68,11 @@ mod tests {
         }
     }
 
-    /// A configuration, the field of the problem, and a part of the message.
-    const INVALID: &[(&str, &str, &str)] = &[
+    /// A text, the field of the problem, and a part of the message.
+    type Case = (&'static str, &'static str, &'static str);
+
+    /// Whole configurations.
+    const INVALID: &[Case] = &[
         (r#"{"rol": "stream"}"#, "rol", "did you mean `role`?"),
         (r#"{"forwardedProto": {}}"#, "forwardedProto", "did you mean `forwarded_proto`?"),
         (r#"{"role": "gatekeeper"}"#, "role", "`gatekeeper` is not known; known: stream"),
@@ -118,8 +121,8 @@ mod tests {
         (r#"{"scope": }"#, "line 1, column 11", "not JSON"),
     ];
 
-    /// One more trusted peer, the field of the problem, and a part of the message.
-    const INVALID_PEERS: &[(&str, &str, &str)] = &[
+    /// One more trusted peer.
+    const INVALID_PEERS: &[Case] = &[
         (r#""10.0.0.0/40""#, "forwarded_proto.trust.peers[1]", "from 0 to 32"),
         (r#""10.0.0.5/8""#, "forwarded_proto.trust.peers[1]", "write `10.0.0.0/8`"),
         (r#""2001:db8::1/32""#, "forwarded_proto.trust.peers[1]", "write `2001:db8::/32`"),
@@ -131,8 +134,8 @@ mod tests {
         ("7", "forwarded_proto.trust.peers[1]", "a text in quotes"),
     ];
 
-    /// More fields of `forwarded_proto`, the field of the problem, and a part of the message.
-    const INVALID_SCHEMES: &[(&str, &str, &str)] = &[
+    /// More fields of `forwarded_proto`.
+    const INVALID_SCHEMES: &[Case] = &[
         (r#""ports": {"https": [70000]}"#, "forwarded_proto.ports.https[0]", "from 0 to 65535"),
         (r#""ports": {"https": [443, 80]}"#, "forwarded_proto.ports", "80 stands for both"),
         (r#""ports": {"http": []}, "write_port": true"#, "forwarded_proto.ports", "at least one"),
@@ -160,7 +163,7 @@ mod tests {
             format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], {trust}, {inside}}}}}"#)
         };
         let whole = |text: &str| text.to_owned();
-        let make: [(&[(&str, &str, &str)], &dyn Fn(&str) -> String); 3] =
+        let make: [(&[Case], &dyn Fn(&str) -> String); 3] =
             [(INVALID, &whole), (INVALID_PEERS, &with_peer), (INVALID_SCHEMES, &with_fields)];
         for (cases, make) in make {
             for (inside, path, message) in cases {
