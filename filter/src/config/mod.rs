@@ -162,16 +162,17 @@ mod tests {
             let trust = r#""trust": {"peers": ["10.0.0.0/8"]}"#;
             format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], {trust}, {inside}}}}}"#)
         };
-        let whole = |text: &str| text.to_owned();
-        let make: [(&[Case], &dyn Fn(&str) -> String); 3] =
-            [(INVALID, &whole), (INVALID_PEERS, &with_peer), (INVALID_SCHEMES, &with_fields)];
-        for (cases, make) in make {
-            for (inside, path, message) in cases {
-                let text = make(inside);
-                let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
-                assert_eq!(refused.0[0].path, *path, "{text}: {refused}");
-                assert!(refused.0[0].message.contains(message), "{text}: {refused}");
-            }
+        assert_refused(INVALID, str::to_owned);
+        assert_refused(INVALID_PEERS, with_peer);
+        assert_refused(INVALID_SCHEMES, with_fields);
+    }
+
+    fn assert_refused(cases: &[Case], make: impl Fn(&str) -> String) {
+        for (part, path, message) in cases {
+            let text = make(part);
+            let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
+            assert_eq!(refused.0[0].path, *path, "{text}: {refused}");
+            assert!(refused.0[0].message.contains(message), "{text}: {refused}");
         }
     }
 
