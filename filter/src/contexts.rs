@@ -1,10 +1,8 @@
-//! The module's contexts, as the SDK wants them. They only hand on: what they do is in
-//! [`crate::lifecycle`].
+//! The contexts that the SDK calls. They only forward to [`crate::lifecycle`].
 //!
-//! The SDK exports every callback there is; the linker keeps those that
-//! `companion-cli/src/module/compile.rs` names. `proxy_on_done` is not among them, so the end of a
-//! context is its `Drop`, in `proxy_on_delete`. A callback that is added here must be added there,
-//! too.
+//! The SDK exports every callback, but the linker keeps only those that
+//! `companion-cli/src/module/compile.rs` lists: a new callback must be added there, too.
+//! `proxy_on_done` is not in that list, so a context ends with its `Drop`, in `proxy_on_delete`.
 
 use std::panic::PanicHookInfo;
 
@@ -15,7 +13,7 @@ use proxy_wasm::types::{Action, ContextType, LogLevel};
 use crate::envoy::Envoy;
 use crate::lifecycle::{Flow, HttpStream, Root};
 
-/// With the standard library's allocator the first worker needs 2 MB more.
+/// With the allocator of the standard library, the first worker needs 2 MB more.
 #[global_allocator]
 static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
 
@@ -25,11 +23,11 @@ proxy_wasm::main! {{
     proxy_wasm::set_root_context(|id| Box::new(PluginRoot(Root::new(id))));
 }}
 
-/// Message and place in one line: the SDK's own hook writes two, and the second has no prefix in
-/// Envoy's log.
+/// Writes message and place in one line. The SDK's own hook writes two, and the second has no
+/// prefix in Envoy's log.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let line = panic.to_string().replace('\n', " ");
-    let _ = hostcalls::log(LogLevel::Critical, &line); // it has no other result than `Ok`
+    let _ = hostcalls::log(LogLevel::Critical, &line); // Envoy always returns `Ok`
 }
 
 struct PluginRoot(Root);

@@ -1,35 +1,34 @@
-//! Host calls, as [`Host`] and [`Control`]. The only place that makes them, and always by
-//! `proxy_wasm::hostcalls`: the methods of the SDK's traits unwrap results, and clippy forbids
-//! them.
+//! The only host calls, as [`Host`] and [`Control`]. They use `proxy_wasm::hostcalls`, because the
+//! methods of the SDK's traits unwrap results; clippy forbids those.
 //!
-//! The SDK panics on a status that it does not expect, and a panic ends the VM with the count of
-//! all its streams. So each call here must be one to which Envoy (1.36 to 1.40) gives no such
-//! status:
+//! The SDK panics on an unexpected status, and a panic ends the VM with the count of all its
+//! streams. So Envoy (1.36 to 1.40) must not return such a status to any of these calls:
 //!
-//! | call | Envoy's statuses | SDK | why it cannot panic |
-//! |---|---|---|---|
-//! | `log` | Ok; BadArgument for an unknown level | panics unless Ok | levels are the SDK's enum |
-//! | `define_metric` | Ok; BadArgument for an unknown type | panics unless Ok | types are the SDK's enum |
-//! | `increment_metric` | Ok, NotFound, BadArgument | `Err` | all are expected |
-//! | `record_metric` | Ok, NotFound | `Err` | all are expected |
-//! | `get_metric` | Ok, NotFound, BadArgument | `Err` | all are expected |
-//! | `proxy_get_property` | Ok, NotFound, SerializationFailure, InternalFailure | not asked: [`crate::raw`] | statuses are numbers |
-//! | `proxy_get_header_map_pairs` | Ok | not asked: [`crate::raw`] | the SDK unwraps UTF-8 of names, and other filters can add any bytes |
-//! | `set_map_value_bytes`, `remove_map_value` | Ok; BadArgument without request headers | panics unless Ok | called in `on_http_request_headers` alone, where the headers are there |
-//! | `get_map_value_bytes` of an answer | Ok, NotFound; BadArgument without an answer | panics on BadArgument | called only where `num_headers > 0`: a call that failed has none |
-//! | `get_buffer` | Ok, NotFound; BadArgument for `start` beyond the end | panics on BadArgument | `start` is 0 |
-//! | `dispatch_http_call` | Ok, BadArgument, InternalFailure | `Err` | all are expected. Numbers of calls are unique in a VM, and calls are made in callbacks of the root, which outlives them |
-//! | `get_shared_data`, `set_shared_data` | Ok, NotFound; Ok, CasMismatch | `None`; `Err` | all are expected |
-//! | `register_shared_queue` | Ok | panics unless Ok | |
-//! | `enqueue_shared_queue`, `dequeue_shared_queue` | Ok, NotFound, Empty | `None`, `Err` | all are expected |
-//! | `set_tick_period`, `get_current_time` | Ok | panics unless Ok | |
-//! | `set_effective_context` | Ok; BadArgument for one that is gone | `Err` | all are expected |
-//! | `send_http_response`, `reset_http_request` | Ok | panics unless Ok | |
-//! | any | InvalidMemoryAccess for pointers outside of the memory | undefined | pointers are Rust's |
+//! - `log`: Ok; BadArgument for an unknown level. Levels are the SDK's enum.
+//! - `define_metric`: Ok; BadArgument for an unknown type. Types are the SDK's enum.
+//! - `increment_metric`, `get_metric`: Ok, NotFound, BadArgument. All are expected.
+//! - `record_metric`: Ok, NotFound. Both are expected.
+//! - `proxy_get_property`: not called through the SDK; [`crate::raw`] handles every status.
+//! - `proxy_get_header_map_pairs`: not called through the SDK, which unwraps UTF-8 of names; other
+//!   filters can add any bytes. See [`crate::raw`].
+//! - `set_map_value_bytes`, `remove_map_value`: Ok; BadArgument without request headers. Called
+//!   only in `on_http_request_headers`.
+//! - `get_map_value_bytes` of a response: Ok, NotFound; BadArgument without a response. Called only
+//!   if `num_headers > 0`: a call that failed has none.
+//! - `get_buffer`: Ok, NotFound; BadArgument for a `start` beyond the end. `start` is 0.
+//! - `dispatch_http_call`: Ok, BadArgument, InternalFailure. All are expected. Numbers of calls are
+//!   unique in a VM, and calls are made in callbacks of the root context, which outlives them.
+//! - `get_shared_data`: Ok, NotFound. `set_shared_data`: Ok, CasMismatch. All are expected.
+//! - `register_shared_queue`: Ok.
+//! - `enqueue_shared_queue`, `dequeue_shared_queue`: Ok, NotFound, Empty. All are expected.
+//! - `set_tick_period`, `get_current_time`: Ok.
+//! - `set_effective_context`: Ok; BadArgument for a context that no longer exists. Both are
+//!   expected.
+//! - `send_http_response`, `reset_http_request`: Ok.
+//! - Any call: InvalidMemoryAccess for pointers outside of the memory. Pointers are Rust's.
 //!
-//! The dispatcher panics on the number of a context that it does not have. Envoy asks for such a
-//! one in `proxy_on_log` alone, which is not exported: for HTTP/3 it comes after the end of the
-//! stream.
+//! The dispatcher panics on the number of an unknown context. Envoy sends one only in
+//! `proxy_on_log`, which comes after the end of an HTTP/3 stream and is not exported.
 
 use core::time::Duration;
 use std::time::UNIX_EPOCH;
@@ -60,12 +59,12 @@ impl Host for Envoy {
             Level::Info => log::info!("{line}"),
             Level::Warning => log::warn!("{line}"),
             Level::Error => log::error!("{line}"),
-            // The crate `log` knows nothing above an error.
+            // The crate `log` has no level above error.
             Level::Critical => drop(hostcalls::log(LogLevel::Critical, line)),
         }
     }
 
-    fn metric(&self, kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, kind: Kind, name: &str) -> Option<Metric> {
         let kind = match kind {
             Kind::Counter => MetricType::Counter,
             Kind::Gauge => MetricType::Gauge,
@@ -73,15 +72,15 @@ impl Host for Envoy {
         hostcalls::define_metric(kind, name).ok().map(Metric)
     }
 
-    fn add(&self, metric: Metric, amount: i64) {
+    fn increment_metric(&self, metric: Metric, amount: i64) {
         let _ = hostcalls::increment_metric(metric.0, amount);
     }
 
-    fn show(&self, counter: Metric) {
+    fn make_visible(&self, counter: Metric) {
         let _ = hostcalls::record_metric(counter.0, 0);
     }
 
-    fn value(&self, metric: Metric) -> Option<u64> {
+    fn get_metric(&self, metric: Metric) -> Option<u64> {
         hostcalls::get_metric(metric.0).ok()
     }
 
@@ -105,7 +104,7 @@ impl Host for Envoy {
 }
 
 impl Control for Envoy {
-    fn now(&self) -> u64 {
+    fn monotonic_time(&self) -> u64 {
         raw::monotonic_clock() / 1_000_000
     }
 
@@ -115,66 +114,72 @@ impl Control for Envoy {
         since.map_or(0, |since| since.as_millis() as u64)
     }
 
-    fn set(&self, gauge: Metric, value: u64) {
+    fn record_metric(&self, gauge: Metric, value: u64) {
         let _ = hostcalls::record_metric(gauge.0, value);
     }
 
-    fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)> {
+    fn get_shared_data(&self, key: &str) -> Option<(Vec<u8>, u32)> {
         let (value, generation) = hostcalls::get_shared_data(key).ok()?;
         Some((value.unwrap_or_default(), generation?))
     }
 
-    fn share(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
-        // Generation 0 would replace whatever is there. One that nobody has yet creates a missing
-        // key, and only that.
+    fn set_shared_data(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
+        // Generation 0 would replace any value. A generation that does not exist yet can only
+        // create a missing key.
         hostcalls::set_shared_data(key, Some(value), Some(generation.unwrap_or(u32::MAX))).is_ok()
     }
 
-    fn queue(&self, name: &str) -> Option<u32> {
+    fn register_queue(&self, name: &str) -> Option<u32> {
         hostcalls::register_shared_queue(name).ok()
     }
 
-    fn send(&self, queue: u32, message: &[u8]) -> bool {
+    fn enqueue(&self, queue: u32, message: &[u8]) -> bool {
         hostcalls::enqueue_shared_queue(queue, Some(message)).is_ok()
     }
 
-    fn receive(&self, queue: u32) -> Option<Vec<u8>> {
+    fn dequeue(&self, queue: u32) -> Option<Vec<u8>> {
         hostcalls::dequeue_shared_queue(queue).ok().flatten()
     }
 
-    fn tick_every(&self, period: u32) {
+    fn set_tick_period(&self, period: u32) {
         let _ = hostcalls::set_tick_period(Duration::from_millis(period.into()));
     }
 
-    fn call(&self, cluster: &str, method: &str, path: &str, patience: u64) -> Option<u32> {
+    fn dispatch_http_call(
+        &self,
+        cluster: &str,
+        method: &str,
+        path: &str,
+        patience: u64,
+    ) -> Option<u32> {
         let headers = vec![
             (":method", method),
             (":path", path),
             (":authority", cluster),
             ("content-length", "0"),
         ];
-        // The ABI has 32 bits for it, and Envoy refuses the upper half as negative.
+        // The ABI has 32 bits, and Envoy refuses the upper half as negative.
         let patience = Duration::from_millis(patience.min(i32::MAX as u64));
         hostcalls::dispatch_http_call(cluster, headers, None, Vec::new(), patience).ok()
     }
 
-    fn called_status(&self) -> Option<u16> {
-        digits(&self.called_header(":status")?)
+    fn call_response_status(&self) -> Option<u16> {
+        digits(&self.call_response_header(":status")?)
     }
 
-    fn called_header(&self, name: &str) -> Option<Vec<u8>> {
+    fn call_response_header(&self, name: &str) -> Option<Vec<u8>> {
         hostcalls::get_map_value_bytes(MapType::HttpCallResponseHeaders, name).ok().flatten()
     }
 
-    fn called_body(&self, length: usize) -> Vec<u8> {
+    fn call_response_body(&self, length: usize) -> Vec<u8> {
         hostcalls::get_buffer(BufferType::HttpCallResponseBody, 0, length)
             .ok()
             .flatten()
             .unwrap_or_default()
     }
 
-    fn answer(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str) {
-        if self.enter(stream) {
+    fn send_http_response(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str) {
+        if self.set_effective_context(stream) {
             let _ = hostcalls::send_http_response(
                 status.into(),
                 headers.to_vec(),
@@ -183,13 +188,13 @@ impl Control for Envoy {
         }
     }
 
-    fn cut(&self, stream: u32) {
-        if self.enter(stream) {
+    fn reset_stream(&self, stream: u32) {
+        if self.set_effective_context(stream) {
             let _ = hostcalls::reset_http_request();
         }
     }
 
-    fn enter(&self, stream: u32) -> bool {
+    fn set_effective_context(&self, stream: u32) -> bool {
         hostcalls::set_effective_context(stream).is_ok()
     }
 }

@@ -1,4 +1,4 @@
-//! An Envoy that fits into a test: metrics by name, properties, the headers of one request.
+//! A host for unit tests: metrics by name, properties, the headers of one request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -7,7 +7,7 @@ use crate::headers::serialise;
 use crate::host::{Control, Host, Kind, Level, Metric};
 use crate::lifecycle::{Flow, HttpStream, Root};
 
-/// The contexts of one VM by number, as the SDK keeps them.
+/// The contexts of one VM by their numbers, like the SDK's dispatcher.
 #[derive(Default)]
 pub(crate) struct Contexts {
     roots: BTreeMap<u32, Root>,
@@ -15,7 +15,7 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// A context without parent is a root.
+    /// A context without parent is a root context.
     pub(crate) fn create(&mut self, context: u32, parent: u32) {
         match self.roots.get(&parent) {
             Some(root) => drop(self.streams.insert(context, root.create_stream(context))),
@@ -27,14 +27,14 @@ impl Contexts {
         self.roots.get_mut(&root).is_some_and(|root| root.on_configure(host, text))
     }
 
-    pub(crate) fn begin(&mut self, stream: u32, host: &Fake) -> Flow {
+    pub(crate) fn on_request_headers(&mut self, stream: u32, host: &Fake) -> Flow {
         self.streams
             .get_mut(&stream)
             .map_or(Flow::Continue, |stream| stream.on_request_headers(host))
     }
 
     /// Envoy destroys each context once.
-    pub(crate) fn done(&mut self, context: u32, host: &Fake) {
+    pub(crate) fn on_done(&mut self, context: u32, host: &Fake) {
         if let Some(mut stream) = self.streams.remove(&context) {
             stream.on_delete(host);
         } else if let Some(mut root) = self.roots.remove(&context) {
@@ -48,7 +48,7 @@ pub(crate) struct Fake {
     names: RefCell<Vec<String>>,
     values: RefCell<BTreeMap<String, i64>>,
     pub(crate) shown: RefCell<Vec<String>>,
-    /// Metrics whose names contain this stay zero, as a stats matcher has it.
+    /// Metrics whose names contain this stay zero, as if the stats matcher rejected them.
     pub(crate) rejects: RefCell<Option<&'static str>>,
     pub(crate) properties: RefCell<BTreeMap<&'static str, &'static str>>,
     pub(crate) headers: RefCell<Vec<(String, Vec<u8>)>>,
@@ -57,18 +57,18 @@ pub(crate) struct Fake {
     pub(crate) writes: Cell<usize>,
     /// Milliseconds.
     pub(crate) clock: Cell<u64>,
-    /// How far the wall clock has stepped away from it.
+    /// How far the wall clock has stepped from it.
     pub(crate) step: Cell<i64>,
     /// How often the clock was read.
-    pub(crate) looks: Cell<usize>,
+    pub(crate) clock_reads: Cell<usize>,
     shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
     queues: RefCell<BTreeMap<u32, VecDeque<Vec<u8>>>>,
-    /// Queues cannot be had.
+    /// Queues cannot be registered.
     pub(crate) has_no_queues: Cell<bool>,
     pub(crate) period: Cell<u32>,
     pub(crate) calls: RefCell<Vec<String>>,
     pub(crate) answers: RefCell<Vec<(u32, u16, String)>>,
-    pub(crate) cuts: RefCell<Vec<u32>>,
+    pub(crate) resets: RefCell<Vec<u32>>,
 }
 
 impl Fake {
@@ -120,26 +120,26 @@ impl Host for Fake {
         self.lines.borrow_mut().push(line.into());
     }
 
-    fn metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
         let mut names = self.names.borrow_mut();
         names.push(name.into());
         self.values.borrow_mut().entry(name.into()).or_default();
         Some(Metric(names.len() as u32 - 1))
     }
 
-    fn add(&self, metric: Metric, amount: i64) {
+    fn increment_metric(&self, metric: Metric, amount: i64) {
         let name = self.name(metric);
         if self.counts(&name) {
             *self.values.borrow_mut().entry(name).or_default() += amount;
         }
     }
 
-    fn show(&self, counter: Metric) {
+    fn make_visible(&self, counter: Metric) {
         let name = self.name(counter);
         self.shown.borrow_mut().push(name);
     }
 
-    fn value(&self, metric: Metric) -> Option<u64> {
+    fn get_metric(&self, metric: Metric) -> Option<u64> {
         self.values.borrow().get(&self.name(metric)).map(|value| *value as u64)
     }
 
@@ -166,8 +166,8 @@ impl Host for Fake {
 }
 
 impl Control for Fake {
-    fn now(&self) -> u64 {
-        self.looks.set(self.looks.get() + 1);
+    fn monotonic_time(&self) -> u64 {
+        self.clock_reads.set(self.clock_reads.get() + 1);
         self.clock.get()
     }
 
@@ -175,18 +175,18 @@ impl Control for Fake {
         self.clock.get().wrapping_add_signed(self.step.get())
     }
 
-    fn set(&self, gauge: Metric, value: u64) {
+    fn record_metric(&self, gauge: Metric, value: u64) {
         let name = self.name(gauge);
         if self.counts(&name) {
             self.values.borrow_mut().insert(name, value as i64);
         }
     }
 
-    fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)> {
+    fn get_shared_data(&self, key: &str) -> Option<(Vec<u8>, u32)> {
         self.shared.borrow().get(key).cloned()
     }
 
-    fn share(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
+    fn set_shared_data(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool {
         let mut shared = self.shared.borrow_mut();
         let now = shared.get(key).map(|(_, generation)| *generation);
         if now == generation {
@@ -195,7 +195,7 @@ impl Control for Fake {
         now == generation
     }
 
-    fn queue(&self, _name: &str) -> Option<u32> {
+    fn register_queue(&self, _name: &str) -> Option<u32> {
         if self.has_no_queues.get() {
             return None;
         }
@@ -205,7 +205,7 @@ impl Control for Fake {
         Some(queue)
     }
 
-    fn send(&self, queue: u32, message: &[u8]) -> bool {
+    fn enqueue(&self, queue: u32, message: &[u8]) -> bool {
         self.queues
             .borrow_mut()
             .get_mut(&queue)
@@ -213,43 +213,48 @@ impl Control for Fake {
             .is_some()
     }
 
-    fn receive(&self, queue: u32) -> Option<Vec<u8>> {
+    fn dequeue(&self, queue: u32) -> Option<Vec<u8>> {
         self.queues.borrow_mut().get_mut(&queue)?.pop_front()
     }
 
-    fn tick_every(&self, period: u32) {
+    fn set_tick_period(&self, period: u32) {
         self.period.set(period);
     }
 
-    fn call(&self, cluster: &str, method: &str, path: &str, _patience: u64) -> Option<u32> {
+    fn dispatch_http_call(
+        &self,
+        cluster: &str,
+        method: &str,
+        path: &str,
+        _patience: u64,
+    ) -> Option<u32> {
         let mut calls = self.calls.borrow_mut();
         calls.push(format!("{cluster} {method} {path}"));
         Some(calls.len() as u32)
     }
 
-    /// No call is ever answered here, and the SDK panics where headers are read of an answer that
-    /// there is not.
-    fn called_status(&self) -> Option<u16> {
-        panic!("there is no answer")
+    /// No call is answered here, and the SDK panics if headers of a missing response are read.
+    fn call_response_status(&self) -> Option<u16> {
+        panic!("there is no response")
     }
 
-    fn called_header(&self, _name: &str) -> Option<Vec<u8>> {
-        panic!("there is no answer")
+    fn call_response_header(&self, _name: &str) -> Option<Vec<u8>> {
+        panic!("there is no response")
     }
 
-    fn called_body(&self, _length: usize) -> Vec<u8> {
+    fn call_response_body(&self, _length: usize) -> Vec<u8> {
         Vec::new()
     }
 
-    fn answer(&self, stream: u32, status: u16, _headers: &[(&str, &str)], body: &str) {
+    fn send_http_response(&self, stream: u32, status: u16, _headers: &[(&str, &str)], body: &str) {
         self.answers.borrow_mut().push((stream, status, body.into()));
     }
 
-    fn cut(&self, stream: u32) {
-        self.cuts.borrow_mut().push(stream);
+    fn reset_stream(&self, stream: u32) {
+        self.resets.borrow_mut().push(stream);
     }
 
-    fn enter(&self, _stream: u32) -> bool {
+    fn set_effective_context(&self, _stream: u32) -> bool {
         true
     }
 }

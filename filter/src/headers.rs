@@ -1,6 +1,6 @@
 //! The request headers in one piece, as the host hands them over: a count, the lengths of every
-//! name and value, then the names and values, each with a zero byte behind it. Or only those that
-//! somebody has picked out already.
+//! name and value, then the names and values, each followed by a zero byte. Or pairs of names and
+//! values that are already parsed.
 //!
 //! One call for all headers costs hardly more than one call for one header, shows repeated headers
 //! (a single get shows only the first value), and cannot fail on bytes that are not UTF-8.
@@ -9,16 +9,16 @@
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'m>(Rest<'m>);
 
-/// What is still to be shown.
+/// The headers that are still to be shown.
 #[derive(Debug, Clone, Copy)]
 enum Rest<'m> {
     Map { lengths: &'m [u8], texts: &'m [u8] },
-    Named(&'m [(&'m [u8], &'m [u8])]),
+    Pairs(&'m [(&'m [u8], &'m [u8])]),
 }
 
 impl<'m> Headers<'m> {
-    /// A view of a serialised map. A damaged one is cut short where it stops making sense, never
-    /// read beyond.
+    /// A view of a serialised map. A damaged map is truncated at the damage, never read
+    /// beyond its end.
     pub fn new(map: &'m [u8]) -> Self {
         let (count, rest) = take_u32(map).unwrap_or_default();
         // A map that ends within its lengths has no texts.
@@ -29,9 +29,9 @@ impl<'m> Headers<'m> {
         Self(Rest::Map { lengths, texts })
     }
 
-    /// A view of these.
-    pub(crate) fn named(headers: &'m [(&'m [u8], &'m [u8])]) -> Self {
-        Self(Rest::Named(headers))
+    /// A view of these names and values.
+    pub(crate) fn of_pairs(headers: &'m [(&'m [u8], &'m [u8])]) -> Self {
+        Self(Rest::Pairs(headers))
     }
 
     /// Name and value of each header, in order.
@@ -48,6 +48,16 @@ impl<'m> Headers<'m> {
     pub fn first(self, name: &str) -> Option<&'m [u8]> {
         self.all(name).next()
     }
+
+    /// Whether the content type is one of gRPC's.
+    pub(crate) fn is_grpc(self) -> bool {
+        self.first("content-type").is_some_and(|kind| begins_with(kind, "application/grpc"))
+    }
+}
+
+/// Whether a text begins so, in upper or lower case.
+pub(crate) fn begins_with(text: &[u8], start: &str) -> bool {
+    text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start.as_bytes()))
 }
 
 /// See [`Headers::iter`].
@@ -68,22 +78,22 @@ impl<'m> Iterator for Iter<'m> {
                 self.0 = Rest::Map { lengths, texts };
                 Some((name, value))
             }
-            Rest::Named(headers) => {
+            Rest::Pairs(headers) => {
                 let (first, others) = headers.split_first()?;
-                self.0 = Rest::Named(others);
+                self.0 = Rest::Pairs(others);
                 Some(*first)
             }
         }
     }
 }
 
-#[inline(always)] // four times for each header of a request
+#[inline(always)] // called four times for each header of a request
 fn take_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = bytes.split_first_chunk::<4>()?;
     Some((u32::from_le_bytes(*number), rest))
 }
 
-/// A text and the zero byte behind it.
+/// A text, and the zero byte after it.
 #[inline(always)] // as above
 fn take_text(bytes: &[u8], length: u32) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(length).ok()?;
@@ -126,7 +136,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn a_damaged_map_is_cut_short() {
+    fn a_damaged_map_is_truncated() {
         let map = serialise(&[("name", &b"value"[..]), ("other", b"thing")]);
         for length in 0..map.len() {
             assert!(Headers::new(&map[..length]).iter().count() <= 2);

@@ -1,27 +1,27 @@
-//! What the module may ask of Envoy. Everything that decides is written against this trait; only
-//! `crate::envoy` knows host calls.
+//! The host calls that the module makes, as traits. Only `crate::envoy` implements them with the
+//! SDK; tests, the model checker and the fuzz targets have hosts of their own.
 
-/// A metric, by the number that this VM knows it under.
+/// A metric, by its number in this VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Metric(pub u32);
 
-/// Kinds of metrics in use.
+/// The kinds of metrics in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
-    /// Goes up.
+    /// It only goes up.
     Counter = 0,
-    /// Goes up and down. All workers' VMs that name it the same share one atomic value.
+    /// It goes up and down. The VMs of all workers share one atomic value for each name.
     Gauge = 1,
 }
 
-/// How much a log line matters.
+/// The severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Level {
-    /// For who looks.
+    /// Information.
     Info = 2,
-    /// Something the operator should change.
+    /// The operator should change something.
     Warning = 3,
     /// Something does not work.
     Error = 4,
@@ -29,87 +29,90 @@ pub enum Level {
     Critical = 5,
 }
 
-/// What the module may ask of Envoy. Nothing here fails loudly: an answer that Envoy does not give
-/// is an answer that is not there.
+/// The host calls that a stream needs. A call that fails returns nothing; none of them panics.
 pub trait Host {
     /// Writes a line to Envoy's log.
     fn log(&self, level: Level, line: &str);
-    /// Defines a metric, or finds the one of that name.
-    fn metric(&self, kind: Kind, name: &str) -> Option<Metric>;
+    /// Defines a metric, or returns the existing one of that name.
+    fn define_metric(&self, kind: Kind, name: &str) -> Option<Metric>;
     /// Adds to a metric.
-    fn add(&self, metric: Metric, amount: i64);
-    /// Adds nothing to a counter, which makes it visible.
-    fn show(&self, counter: Metric);
-    /// The value over all workers.
-    fn value(&self, metric: Metric) -> Option<u64>;
+    fn increment_metric(&self, metric: Metric, amount: i64);
+    /// Makes a counter visible, by adding zero.
+    fn make_visible(&self, counter: Metric);
+    /// The value of a metric over all workers.
+    fn get_metric(&self, metric: Metric) -> Option<u64>;
     /// A property; the parts of its path are separated by zero bytes.
     fn property(&self, path: &str) -> Option<Vec<u8>>;
-    /// All request headers, serialised (see [`crate::headers`]). Only while the request headers are
-    /// at hand.
+    /// All request headers, serialised (see [`crate::headers`]). Only in the callback for request
+    /// headers.
     fn request_headers(&self) -> Vec<u8>;
-    /// Sets a request header, in place of all its values.
+    /// Replaces all values of a request header.
     fn set_request_header(&self, name: &str, value: &[u8]);
     /// Removes all values of a request header.
     fn remove_request_header(&self, name: &[u8]);
 }
 
-/// What the parts that talk to each other and to the outside may ask of Envoy, beyond what a
-/// request needs.
+/// The host calls that the census and the gate need in addition.
 pub trait Control: Host {
-    /// Milliseconds of a clock that never steps and that all VMs share; what it counts from means
-    /// nothing.
-    fn now(&self) -> u64;
-    /// Milliseconds of the wall clock, which may step at any time. Only for comparing with times
-    /// that Envoy tells.
+    /// Milliseconds of the monotonic clock, which all VMs share. Its zero has no meaning.
+    fn monotonic_time(&self) -> u64;
+    /// Milliseconds of the wall clock, which may step at any time. Only for comparison with times
+    /// from Envoy.
     fn wall_clock(&self) -> u64;
     /// Sets a gauge.
-    fn set(&self, gauge: Metric, value: u64);
-    /// Data under a key that all VMs of this VM id see, and its generation.
-    fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)>;
-    /// Replaces it if nobody else did since that generation.
-    fn share(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool;
-    /// A queue of this root's own, under a name that nobody else uses.
-    fn queue(&self, name: &str) -> Option<u32>;
-    /// Puts a message on any queue; false when the queue is gone.
-    fn send(&self, queue: u32, message: &[u8]) -> bool;
-    /// Takes a message off a queue of one's own.
-    fn receive(&self, queue: u32) -> Option<Vec<u8>>;
-    /// From now on a tick so often, in milliseconds; 0 for none.
-    fn tick_every(&self, period: u32);
-    /// Sends a request to a cluster; the answer comes under the number that this gives.
-    fn call(&self, cluster: &str, method: &str, path: &str, patience: u64) -> Option<u32>;
-    /// The status of the answer at hand; none where there was no answer.
-    fn called_status(&self) -> Option<u16>;
-    /// The first value of a header of the answer at hand.
-    fn called_header(&self, name: &str) -> Option<Vec<u8>>;
-    /// The body of the answer at hand.
-    fn called_body(&self, length: usize) -> Vec<u8>;
-    /// Answers a stream that is held, or the one at hand. One answer for each stream and call of
-    /// the VM: two end Envoy.
-    fn answer(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str);
-    /// Ends a stream without an answer.
-    fn cut(&self, stream: u32);
-    /// Makes a stream the one whose properties are read.
-    fn enter(&self, stream: u32) -> bool;
+    fn record_metric(&self, gauge: Metric, value: u64);
+    /// Shared data of all VMs with this VM id, and its generation.
+    fn get_shared_data(&self, key: &str) -> Option<(Vec<u8>, u32)>;
+    /// Sets shared data, if it still has that generation.
+    fn set_shared_data(&self, key: &str, value: &[u8], generation: Option<u32>) -> bool;
+    /// Registers a queue of this root context, under a unique name.
+    fn register_queue(&self, name: &str) -> Option<u32>;
+    /// Adds a message to any queue; false if the queue no longer exists.
+    fn enqueue(&self, queue: u32, message: &[u8]) -> bool;
+    /// Removes a message from a queue of this root context.
+    fn dequeue(&self, queue: u32) -> Option<Vec<u8>>;
+    /// Sets the period of ticks in milliseconds; 0 for none.
+    fn set_tick_period(&self, period: u32);
+    /// Sends a request to a cluster. The response has the number that this returns.
+    fn dispatch_http_call(
+        &self,
+        cluster: &str,
+        method: &str,
+        path: &str,
+        patience: u64,
+    ) -> Option<u32>;
+    /// The status of the response in this callback; none if the call failed.
+    fn call_response_status(&self) -> Option<u16>;
+    /// The first value of a header of that response.
+    fn call_response_header(&self, name: &str) -> Option<Vec<u8>>;
+    /// The body of that response.
+    fn call_response_body(&self, length: usize) -> Vec<u8>;
+    /// Answers a stream. Two answers to one stream in one callback crash Envoy.
+    fn send_http_response(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str);
+    /// Resets a stream, without an answer.
+    fn reset_stream(&self, stream: u32);
+    /// Sets the context whose properties are read; false if it no longer exists.
+    fn set_effective_context(&self, stream: u32) -> bool;
 }
 
-/// From what is there to what shall be there; nothing leaves it as it is.
-pub(crate) type Change<'c> = &'c mut dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>>;
+/// From the current value to the new one; none leaves it unchanged.
+pub(crate) type Update<'u> = &'u mut dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>>;
 
-/// Changes shared data; tries again when another VM was quicker.
-pub(crate) fn change(host: &impl Control, key: &str, change: Change<'_>) -> bool {
+/// Updates shared data, and tries again if another VM has changed it meanwhile. False: every try
+/// failed.
+pub(crate) fn compare_and_set_shared(host: &impl Control, key: &str, update: Update<'_>) -> bool {
     for _ in 0..TRIES {
-        let shared = host.shared(key);
+        let shared = host.get_shared_data(key);
         let (value, generation) =
             shared.map_or((None, None), |(value, generation)| (Some(value), Some(generation)));
-        match change(value.as_deref()) {
+        match update(value.as_deref()) {
             None => return true,
-            Some(fresh) if host.share(key, &fresh, generation) => return true,
+            Some(fresh) if host.set_shared_data(key, &fresh, generation) => return true,
             Some(_) => {}
         }
     }
     false
 }
 
-/// More than there are workers to be quicker.
+/// More than there are workers that could change it meanwhile.
 const TRIES: usize = 1_000;

@@ -1,17 +1,16 @@
-//! Which laststream a module is: a few words in a custom section of it, for whoever has the file
-//! alone.
+//! The version of a module, in a custom section, for readers that have only the file.
 
 /// The custom section with [`TEXT`] in it.
 pub const SECTION: &str = "laststream";
 
-/// The version of the configuration: it goes up when a configuration that used to be taken is
-/// refused, or means something else.
+/// The version of the configuration. It goes up when a configuration that was valid is refused, or
+/// changes its meaning.
 pub const CONFIGURATION: u32 = 1;
 
-/// What stands in the section: words with values, of which there may be more one day.
+/// The text of the section: words with values. Later versions may add words.
 pub const TEXT: &str = concat!("version=", env!("CARGO_PKG_VERSION"), " configuration=", "1");
 
-/// What a module says of itself.
+/// The contents of the section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The version of laststream.
@@ -21,7 +20,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads the section's contents; nothing if they are not what this project writes.
+    /// Parses the section; none if this project did not write it.
     pub fn read(section: &[u8]) -> Option<Self> {
         let text = core::str::from_utf8(section).ok()?;
         let word = |name: &str| {
@@ -41,7 +40,7 @@ mod tests {
     use super::*;
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn says_what_the_constants_say() {
+    fn reads_its_own_section() {
         let expected = Identity {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             configuration: CONFIGURATION,
@@ -50,7 +49,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn words_of_later_versions_do_no_harm() {
+    fn ignores_words_of_later_versions() {
         let expected = Identity { version: "2.0.0".to_owned(), configuration: 7 };
         assert_eq!(
             Identity::read(b"colour=green version=2.0.0 configuration=7 more"),
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn anything_else_is_no_identity() {
+    fn refuses_any_other_text() {
         for section in [
             &b""[..],
             b"version=1",

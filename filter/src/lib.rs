@@ -1,17 +1,17 @@
-//! laststream, the module: counts the HTTP streams in flight over all of Envoy's workers, restores
-//! `x-forwarded-proto`, and gates the drain.
+//! The laststream module: counts the HTTP streams in flight over all of Envoy's workers, restores
+//! `x-forwarded-proto`, and holds stop hooks and signals until a drain is over.
 //!
-//! | where | what |
+//! | module | holds |
 //! |---|---|
 //! | [`config`] | the configuration, from text to checked types; shared with the command line |
-//! | [`forwarded`] | the original scheme: whom to believe, what headers say, what is written |
-//! | [`gate`], `census` | the drain: how long to wait, and who counts |
-//! | [`rules`] | which streams are not counted, which are long-lived |
-//! | [`lifecycle`], `plugin`, `stream` | the life of contexts, of a configuration, of a stream |
-//! | [`host`] | what may be asked of Envoy |
-//! | `parse` | texts taken apart |
-//! | [`identity`] | which laststream a module is |
-//! | `contexts`, `envoy`, `raw` | the border to Envoy by the SDK: callbacks, host calls, and the little that is not plain Rust |
+//! | `stream` | one HTTP stream: counting, rules, and the edits of its headers |
+//! | [`forwarded`] | the original scheme: trusted peers, sources, decision, edits |
+//! | `census` | the protocol between the counters and the gate |
+//! | [`gate`] | the drain, and the gate's HTTP interface |
+//! | [`lifecycle`] | root contexts and HTTP contexts, without the SDK |
+//! | [`host`], [`headers`], [`metrics`], [`text`], `parse` | what several of these use |
+//! | [`identity`] | the version, in the module's custom section |
+//! | `contexts`, `envoy`, `raw` | the border to Envoy: callbacks, host calls, unsafe code |
 
 mod census;
 pub mod config;
@@ -31,10 +31,7 @@ pub mod identity;
 pub mod lifecycle;
 pub mod metrics;
 mod parse;
-mod plugin;
 #[cfg(all(target_arch = "wasm32", not(test)))]
 mod raw;
-mod roll;
-pub mod rules;
 mod stream;
 pub mod text;

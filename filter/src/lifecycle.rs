@@ -1,5 +1,5 @@
-//! The life of a root context and of an HTTP context, apart from the SDK: `crate::contexts` hands
-//! each callback on to these types, and tests and fuzz targets drive them without Envoy.
+//! The life of root contexts and HTTP contexts, without the SDK: `crate::contexts` forwards each
+//! callback to these types, and tests and fuzz targets call them without Envoy.
 
 use core::cell::RefCell;
 use std::rc::Rc;
@@ -7,68 +7,67 @@ use std::rc::Rc;
 use slab::Slab;
 
 use crate::config::{self, Refused};
-use crate::gate::root::Gate;
+use crate::gate::Gate;
 use crate::host::{Control, Level};
-use crate::plugin::Plugin;
-use crate::stream::Stream;
+use crate::stream::{Plugin, Stream};
 
-/// A root context: one configuration of the plugin on one worker. Plugins that share a VM, and old
-/// and new configurations of one plugin, are roots side by side.
+/// A root context: one configuration of the module on one worker. Filters that share a VM, and old
+/// and new configurations of one filter, have root contexts side by side.
 #[derive(Debug)]
 pub struct Root {
     id: u32,
-    /// None before the root is configured, and after its configuration was refused.
+    /// None before the root context is configured, and if its configuration was refused.
     role: Option<Role>,
 }
 
 #[derive(Debug)]
 enum Role {
-    Stream(Rc<Counter>),
+    Stream(Rc<CountingRoot>),
     Gate(Rc<RefCell<Gate>>),
 }
 
-/// A root that counts, and its streams.
+/// A counter, and its streams.
 #[derive(Debug)]
-struct Counter {
+struct CountingRoot {
     plugin: Rc<Plugin>,
-    /// With the numbers of their contexts. They stand here and not in their contexts, because the
-    /// SDK's table of contexts cannot be walked.
+    /// With the numbers of their contexts. They are stored here and not in their contexts, because
+    /// the SDK's table of contexts cannot be iterated.
     streams: RefCell<Slab<(u32, Stream)>>,
 }
 
-/// An HTTP context. One type for all roles: each type that implements the SDK's traits adds a
-/// hundred default methods to the module.
+/// An HTTP context. All roles share one type, because each type that implements the SDK's traits
+/// adds a hundred default methods to the module.
 #[derive(Debug)]
 pub struct HttpStream(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    /// The stream is counted, unless a rule excludes it. `key` is its place among the streams of
-    /// its root.
-    Counted { id: u32, key: usize, counter: Rc<Counter> },
-    /// The stream is a request to the gate. `has_begun`: its request headers have come.
+    /// The stream is counted, unless a rule excludes it. `key` is its place in
+    /// [`CountingRoot::streams`].
+    Counted { id: u32, key: usize, root: Rc<CountingRoot> },
+    /// The stream is a request to the gate. `has_begun`: its request headers have arrived.
     GateRequest { id: u32, gate: Rc<RefCell<Gate>>, has_begun: bool },
-    /// The stream belongs to a root without configuration, or has ended. It is not counted.
+    /// The stream belongs to a root context without configuration, or has ended. It is not counted.
     Ignored,
 }
 
-/// How the request goes on.
+/// Whether the request goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// To the next filter.
+    /// It goes on to the next filter.
     Continue,
-    /// Not: it was answered, or will be.
+    /// It does not: it was answered, or will be.
     Stop,
 }
 
 impl Root {
-    /// A root of which nothing is known before it is configured.
+    /// A root context that is not configured yet.
     #[must_use]
     pub fn new(id: u32) -> Self {
         Self { id, role: None }
     }
 
-    /// Reads the configuration. False: Envoy refuses it, and the old one goes on.
+    /// Reads the configuration. False: Envoy rejects it, and the previous one stays active.
     pub fn on_configure(&mut self, host: &impl Control, text: &[u8]) -> bool {
         match Role::new(host, self.id, text) {
             Ok(role) => {
@@ -82,16 +81,14 @@ impl Root {
         }
     }
 
-    /// The logic of a new HTTP context.
+    /// Creates an HTTP context.
     #[must_use]
     pub fn create_stream(&self, id: u32) -> HttpStream {
         let kind = match &self.role {
-            Some(Role::Stream(counter)) => {
-                let key = counter
-                    .streams
-                    .borrow_mut()
-                    .insert((id, Stream::new(Rc::clone(&counter.plugin))));
-                Kind::Counted { id, key, counter: Rc::clone(counter) }
+            Some(Role::Stream(root)) => {
+                let key =
+                    root.streams.borrow_mut().insert((id, Stream::new(Rc::clone(&root.plugin))));
+                Kind::Counted { id, key, root: Rc::clone(root) }
             }
             Some(Role::Gate(gate)) => {
                 Kind::GateRequest { id, gate: Rc::clone(gate), has_begun: false }
@@ -101,34 +98,33 @@ impl Root {
         HttpStream(kind)
     }
 
-    /// Time has passed.
+    /// The tick period has passed.
     pub fn on_tick(&self, host: &impl Control) {
         match &self.role {
-            Some(Role::Stream(counter)) => {
-                let Plugin { member, config, .. } = &*counter.plugin;
-                member.enter(host, config.scope, config.fingerprint);
-                host.tick_every(0);
+            Some(Role::Stream(root)) => {
+                let Plugin { counter, config, .. } = &*root.plugin;
+                counter.enter_index(host, config.scope, config.fingerprint);
+                host.set_tick_period(0);
             }
-            Some(Role::Gate(gate)) => gate.borrow_mut().tick(host),
+            Some(Role::Gate(gate)) => gate.borrow_mut().on_tick(host),
             None => {}
         }
     }
 
-    /// A message is on a queue of this root's.
+    /// A message is on a queue of this root context.
     pub fn on_queue_ready(&self, host: &impl Control, queue: u32) {
         match &self.role {
-            Some(Role::Stream(counter)) => counter.plugin.member.answer_all(host, &mut |visit| {
-                for (_, (context, stream)) in &mut *counter.streams.borrow_mut() {
+            Some(Role::Stream(root)) => root.plugin.counter.reply_to_all(host, &mut |visit| {
+                for (_, (context, stream)) in &mut *root.streams.borrow_mut() {
                     visit(*context, stream);
                 }
             }),
-            Some(Role::Gate(gate)) => gate.borrow_mut().heard(host, queue),
+            Some(Role::Gate(gate)) => gate.borrow_mut().on_queue_ready(host, queue),
             None => {}
         }
     }
 
-    /// The answer to a call of this root's is here. Without headers there was none: the call
-    /// failed.
+    /// A call of this root context has ended. Without headers it failed.
     pub fn on_http_call_response(
         &self,
         host: &impl Control,
@@ -137,20 +133,20 @@ impl Root {
         body_size: usize,
     ) {
         if let Some(Role::Gate(gate)) = &self.role {
-            gate.borrow_mut().called(host, call, num_headers, body_size);
+            gate.borrow_mut().on_http_call_response(host, call, num_headers, body_size);
         }
     }
 
-    /// Envoy destroys the root. Its streams keep the configuration they began with.
+    /// Envoy destroys the root context. Its streams keep the configuration that they began with.
     pub fn on_delete(&mut self, host: &impl Control) {
-        if let Some(Role::Stream(counter)) = self.role.take() {
-            counter.plugin.member.leave(host);
+        if let Some(Role::Stream(root)) = self.role.take() {
+            root.plugin.counter.leave_index(host);
         }
     }
 }
 
 impl Role {
-    /// The first tick comes soon: then a counting root enters the census.
+    /// At the first tick, a counter enters the index of the census.
     fn new(host: &impl Control, root: u32, text: &[u8]) -> Result<Self, Refused> {
         let config = config::parse(text)?;
         for warning in &config.warnings() {
@@ -160,9 +156,9 @@ impl Role {
         let role = match config.gate {
             Some(policy) => Self::Gate(Rc::new(RefCell::new(Gate::new(host, root, policy)?))),
             None => {
-                host.tick_every(ENTER_AFTER);
+                host.set_tick_period(FIRST_TICK);
                 let plugin = Rc::new(Plugin::new(host, config)?);
-                Self::Stream(Rc::new(Counter { plugin, streams: RefCell::default() }))
+                Self::Stream(Rc::new(CountingRoot { plugin, streams: RefCell::default() }))
             }
         };
         host.log(Level::Info, &summary);
@@ -170,32 +166,37 @@ impl Role {
     }
 }
 
-/// Milliseconds.
-const ENTER_AFTER: u32 = 10;
+/// When the first tick comes; milliseconds.
+const FIRST_TICK: u32 = 10;
 
 impl HttpStream {
-    /// The request headers are here.
+    /// The request headers have arrived.
     pub fn on_request_headers(&mut self, host: &impl Control) -> Flow {
         match &mut self.0 {
-            Kind::Counted { id, key, counter } => {
-                let goes_on = counter
+            Kind::Counted { id, key, root } => {
+                let goes_on = root
                     .streams
                     .borrow_mut()
                     .get_mut(*key)
-                    .is_none_or(|(_, stream)| stream.begin(host));
+                    .is_none_or(|(_, stream)| stream.on_request_headers(host));
                 #[cfg(all(feature = "test-deaths", target_arch = "wasm32"))]
-                crate::death::come(host);
+                crate::death::die_if_asked(host);
                 if goes_on {
                     return Flow::Continue;
                 }
-                host.answer(*id, 503, &[("retry-after", "1")], "the proxy is closing\n");
+                host.send_http_response(
+                    *id,
+                    503,
+                    &[("retry-after", "1")],
+                    "the proxy is closing\n",
+                );
                 Flow::Stop
             }
             Kind::GateRequest { id, gate, has_begun } => {
                 #[cfg(all(feature = "test-deaths", target_arch = "wasm32"))]
-                crate::death::come(host);
+                crate::death::die_if_asked(host);
                 if !core::mem::replace(has_begun, true) {
-                    gate.borrow_mut().request(host, *id, &host.request_headers());
+                    gate.borrow_mut().on_request_headers(host, *id, &host.request_headers());
                 }
                 Flow::Stop
             }
@@ -203,15 +204,17 @@ impl HttpStream {
         }
     }
 
-    /// The stream is over, in whatever way. Does nothing the second time.
+    /// The stream has ended, in whatever way. Does nothing the second time.
     pub fn on_delete(&mut self, host: &impl Control) {
         match core::mem::replace(&mut self.0, Kind::Ignored) {
-            Kind::Counted { key, counter, .. } => {
-                if let Some((_, mut stream)) = counter.streams.borrow_mut().try_remove(key) {
-                    stream.end(host);
+            Kind::Counted { key, root, .. } => {
+                if let Some((_, mut stream)) = root.streams.borrow_mut().try_remove(key) {
+                    stream.on_end(host);
                 }
             }
-            Kind::GateRequest { id, gate, has_begun: true } => gate.borrow_mut().gone(host, id),
+            Kind::GateRequest { id, gate, has_begun: true } => {
+                gate.borrow_mut().on_stream_end(host, id)
+            }
             Kind::GateRequest { .. } | Kind::Ignored => {}
         }
     }
@@ -240,11 +243,11 @@ mod tests {
         let host = Fake::default();
         let mut contexts = configured(&host, "");
         contexts.create(2, ROOT);
-        contexts.begin(2, &host);
-        contexts.begin(2, &host);
+        contexts.on_request_headers(2, &host);
+        contexts.on_request_headers(2, &host);
         assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (1, 1));
-        contexts.done(2, &host);
-        contexts.done(2, &host);
+        contexts.on_done(2, &host);
+        contexts.on_done(2, &host);
         assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (0, 1));
         assert_eq!(
             (host.reads.get(), host.writes.get()),
@@ -254,17 +257,17 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn nobody_looks_at_the_clock_once_no_gate_asks_for_it() {
+    fn no_stream_reads_the_clock_unless_a_gate_asks_for_it() {
         let host = Fake::default();
         let mut contexts = configured(&host, "");
         for (stream, time, looks) in
             [(2, 1_000, 4), (3, 3_999, 1), (4, 4_000, 1), (5, 4_001, 0), (6, 9_000, 0)]
         {
             host.clock.set(time);
-            host.looks.set(0);
+            host.clock_reads.set(0);
             contexts.create(stream, ROOT);
-            assert_eq!(contexts.begin(stream, &host), Flow::Continue, "at {time}");
-            assert_eq!(host.looks.get(), looks, "at {time}");
+            assert_eq!(contexts.on_request_headers(stream, &host), Flow::Continue, "at {time}");
+            assert_eq!(host.clock_reads.get(), looks, "at {time}");
         }
     }
 
@@ -273,9 +276,9 @@ mod tests {
         let host = Fake::default();
         let mut contexts = configured(&host, "");
         contexts.create(2, ROOT);
-        contexts.done(2, &host);
-        contexts.begin(3, &host);
-        contexts.done(3, &host);
+        contexts.on_done(2, &host);
+        contexts.on_request_headers(3, &host);
+        contexts.on_done(3, &host);
         assert_eq!((host.metric_of("in_flight"), host.metric_of("begun")), (0, 0));
     }
 
@@ -284,7 +287,7 @@ mod tests {
         let host = Fake::default();
         let mut contexts = configured(&host, "");
         contexts.create(2, ROOT);
-        contexts.begin(2, &host);
+        contexts.on_request_headers(2, &host);
         contexts.create(5, 0);
         assert!(!contexts.configure(5, &host, br#"{"scope": "nowhere"}"#));
         assert!(
@@ -293,12 +296,12 @@ mod tests {
                 .iter()
                 .any(|line| line.contains("configuration refused: scope: `nowhere` is not known"))
         );
-        contexts.done(5, &host);
+        contexts.on_done(5, &host);
         contexts.create(3, ROOT);
-        contexts.begin(3, &host);
+        contexts.on_request_headers(3, &host);
         assert_eq!(host.metric_of("in_flight"), 2);
         for stream in [2, 3] {
-            contexts.done(stream, &host);
+            contexts.on_done(stream, &host);
         }
         assert_eq!(host.metric_of("in_flight"), 0);
     }
@@ -308,17 +311,17 @@ mod tests {
         let host = Fake::default();
         let mut contexts = configured(&host, r#"{"scope": "inbound"}"#);
         contexts.create(2, ROOT);
-        contexts.begin(2, &host);
+        contexts.on_request_headers(2, &host);
         contexts.create(3, 0);
         assert!(contexts.configure(3, &host, br#"{"scope": "outbound"}"#));
         contexts.create(4, 3);
-        contexts.begin(4, &host);
+        contexts.on_request_headers(4, &host);
         assert_eq!(
             (host.metric_of("in_flight_inbound"), host.metric_of("in_flight_outbound")),
             (1, 1)
         );
-        contexts.done(ROOT, &host);
-        contexts.done(2, &host);
+        contexts.on_done(ROOT, &host);
+        contexts.on_done(2, &host);
         assert_eq!(
             (host.metric_of("in_flight_inbound"), host.metric_of("in_flight_outbound")),
             (0, 1)
@@ -332,7 +335,7 @@ mod tests {
         assert_eq!(host.metric_of("streams"), 0);
         assert_eq!(host.shown.borrow().len(), 2, "counters are made visible");
         contexts.create(2, ROOT);
-        contexts.begin(2, &host);
+        contexts.on_request_headers(2, &host);
         contexts.create(3, 0);
         assert!(contexts.configure(3, &host, b"{}"));
         assert_eq!(host.metric_of("in_flight"), 1);
@@ -360,7 +363,7 @@ mod tests {
             for (stream, path) in [(2, "/"), (3, "/probe"), (4, "/"), (5, "/probe")] {
                 host.request(&[(":path", path)]);
                 contexts.create(stream, ROOT);
-                contexts.begin(stream, &host);
+                contexts.on_request_headers(stream, &host);
             }
             let lines = host
                 .lines
@@ -371,68 +374,6 @@ mod tests {
             assert_eq!(lines, usize::from(known), "{:?}", host.lines);
             assert_eq!(is_rejected(&host, Scope::Gateway), known, "{rejected:?}");
             assert!(!is_rejected(&host, Scope::Inbound));
-        }
-    }
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn excluded_streams_are_counted_apart() {
-        let rules = r#"{"count": {"exclude": {"paths": [{"exact": "/healthz"}, {"prefix": "/internal/"}],
-            "headers": [{"name": "X-Probe"}, {"name": "x-kind", "exact": "synthetic"}, {"name": "x-kind", "prefix": "test-"}], "health_checks": true}}}"#;
-        for (headers, counted) in [
-            (vec![(":path", "/healthz")], false),
-            (vec![(":path", "/healthz?full=1")], false),
-            (vec![(":path", "/healthz/")], true),
-            (vec![(":path", "/internal/x")], false),
-            (vec![(":path", "/internal")], true),
-            (vec![(":path", "/"), ("x-probe", "")], false),
-            (vec![(":path", "/"), ("x-kind", "real"), ("x-kind", "synthetic")], false),
-            (vec![(":path", "/"), ("x-kind", "synthetic2")], true),
-            (vec![(":path", "/"), ("x-kind", "test-1")], false),
-            (vec![(":path", "/"), ("user-agent", "kube-probe/1.34")], false),
-            (vec![(":path", "/"), ("user-agent", "curl (like kube-probe/1.34)")], true),
-        ] {
-            let host = Fake::with_headers(&headers);
-            let mut contexts = configured(&host, rules);
-            contexts.create(2, ROOT);
-            contexts.begin(2, &host);
-            assert_eq!(host.metric_of("in_flight"), i64::from(counted), "{headers:?}");
-            assert_eq!(host.metric_of("excluded"), i64::from(!counted), "{headers:?}");
-            contexts.done(2, &host);
-            assert_eq!(host.metric_of("in_flight"), 0, "{headers:?}");
-        }
-    }
-
-    #[wasm_bindgen_test(unsupported = test)]
-    fn long_lived_streams_are_counted_in_both() {
-        let rules = r#"{"count": {"long_lived": {"upgrades": true, "grpc": true, "event_streams": true,
-            "paths": [{"prefix": "/watch"}], "headers": [{"name": "x-long"}], "routes": [{"exact": "streaming"}]}}}"#;
-        for (headers, route, long) in [
-            (vec![("upgrade", "websocket")], "", true),
-            (vec![(":method", "CONNECT")], "", true),
-            (vec![("content-type", "application/grpc+proto")], "", true),
-            (vec![("content-type", "application/json")], "", false),
-            (vec![("accept", "application/json, Text/Event-Stream;q=1")], "", true),
-            (vec![(":path", "/watch?x")], "", true),
-            (vec![("x-long", "1")], "", true),
-            (vec![], "streaming", true),
-            (vec![], "streaming2", false),
-        ] {
-            let host = Fake::with_headers(&headers);
-            host.properties.borrow_mut().insert("xds/route_name", route);
-            let mut contexts = configured(&host, rules);
-            contexts.create(2, ROOT);
-            contexts.begin(2, &host);
-            assert_eq!(
-                (host.metric_of("in_flight"), host.metric_of("long_lived")),
-                (1, i64::from(long)),
-                "{headers:?} {route}"
-            );
-            contexts.done(2, &host);
-            assert_eq!(
-                (host.metric_of("in_flight"), host.metric_of("long_lived")),
-                (0, 0),
-                "{headers:?} {route}"
-            );
         }
     }
 }

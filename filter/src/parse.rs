@@ -1,4 +1,4 @@
-//! Texts taken apart in ways for which the standard library has no name.
+//! Parsers that the standard library does not have.
 
 use core::str::FromStr;
 
@@ -16,8 +16,7 @@ pub(crate) fn numbers<const N: usize>(words: &mut dyn Iterator<Item = &str>) -> 
     Some(numbers)
 }
 
-/// In one line and not too long, for people: control characters would break the log's line, and
-/// lists.
+/// One line of limited length: control characters would break lines of the log and of listings.
 pub(crate) fn printable_line(bytes: &[u8], longest: usize) -> String {
     let printable = |character: char| if character.is_control() { ' ' } else { character };
     String::from_utf8_lossy(bytes).chars().take(longest).map(printable).collect()
@@ -30,7 +29,7 @@ mod tests {
     use super::{digits, numbers, printable_line};
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn reads_digits_and_nothing_else() {
+    fn parses_digits_only() {
         for (text, number) in [("0", 0), ("007", 7), ("18446744073709551615", u64::MAX)] {
             assert_eq!(digits(text.as_bytes()), Some(number), "{text}");
         }
@@ -52,7 +51,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn reads_as_many_numbers_as_wanted() {
+    fn parses_the_requested_number_of_words() {
         let mut words = "7 8 x y z".splitn(3, ' ');
         assert_eq!((numbers(&mut words), words.next()), (Some([7, 8]), Some("x y z")));
         assert_eq!(numbers::<2>(&mut "7".split(' ')), None);
@@ -60,7 +59,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn lines_hold_no_controls() {
+    fn a_line_has_no_control_characters() {
         assert_eq!(printable_line(b"a\r\nb\xff\tc", 5), "a  b\u{fffd}");
     }
 }

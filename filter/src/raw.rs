@@ -1,11 +1,11 @@
-//! The only `unsafe` of the workspace: three host calls that the SDK has not in this form, and the
-//! custom section.
+//! The only `unsafe` of the workspace: three host calls that the SDK does not offer in this form,
+//! and the custom section.
 //!
-//! - Header map: the SDK copies it into `String`s, for 15,000 instructions more per request, and
-//!   panics where a name is not UTF-8.
-//! - Property: the SDK puts its path together in two allocations, for 700 instructions more, and
+//! - Header map: the SDK copies it into `String`s, which takes 15,000 more instructions per
+//!   request, and panics if a name is not UTF-8.
+//! - Property: the SDK builds its path in two allocations, which takes 700 more instructions, and
 //!   takes an empty value for a missing one.
-//! - Clock: the SDK has the wall clock alone, which steps. Envoy implements WASI's `clock_time_get`
+//! - Clock: the SDK has only the wall clock, which steps. Envoy implements WASI's `clock_time_get`
 //!   for every module.
 #![allow(unsafe_code, reason = "foreign functions and link sections have no safe form")]
 
@@ -18,7 +18,7 @@ use crate::identity::TEXT;
 const OK: u32 = 0;
 /// The number of the map that holds the request headers.
 const REQUEST_HEADERS: u32 = 0;
-/// The number of the clock that never steps.
+/// The number of the monotonic clock.
 const MONOTONIC: u32 = 1;
 
 #[link(wasm_import_module = "env")]
@@ -37,8 +37,7 @@ unsafe extern "C" {
     safe fn clock_time_get(clock: u32, precision: u64, nanoseconds: &mut u64) -> u32;
 }
 
-/// All request headers as one piece of bytes, which [`crate::headers`] reads; empty where there are
-/// none.
+/// All request headers in one buffer, which [`crate::headers`] parses; empty if there are none.
 pub(crate) fn request_headers() -> Vec<u8> {
     filled(|pairs, length| proxy_get_header_map_pairs(REQUEST_HEADERS, pairs, length))
         .unwrap_or_default()
@@ -50,7 +49,7 @@ pub(crate) fn property(path: &str) -> Option<Vec<u8>> {
     filled(|value, length| unsafe { proxy_get_property(path.as_ptr(), path.len(), value, length) })
 }
 
-/// What the host has filled.
+/// The buffer that the host allocates and fills.
 fn filled(call: impl FnOnce(&mut *mut u8, &mut usize) -> u32) -> Option<Vec<u8>> {
     let (mut start, mut length) = (ptr::null_mut(), 0);
     if call(&mut start, &mut length) != OK {
@@ -65,14 +64,14 @@ fn filled(call: impl FnOnce(&mut *mut u8, &mut usize) -> u32) -> Option<Vec<u8>>
     Some(unsafe { Vec::from_raw_parts(start, length, length) })
 }
 
-/// Nanoseconds of the clock that never steps.
+/// Nanoseconds of the monotonic clock.
 pub(crate) fn monotonic_clock() -> u64 {
     let mut nanoseconds = 0;
     clock_time_get(MONOTONIC, 0, &mut nanoseconds);
     nanoseconds
 }
 
-/// What the module says of itself, readable without running it.
+/// The module's version, readable without running it.
 #[used]
 #[unsafe(link_section = "laststream")]
 static IDENTITY: [u8; TEXT.len()] = {

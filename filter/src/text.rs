@@ -10,7 +10,7 @@ pub enum Text {
 }
 
 impl Text {
-    /// Byte for byte.
+    /// Compares bytes.
     pub fn matches(&self, given: &[u8]) -> bool {
         match self {
             Self::Exact(whole) => given == whole.as_bytes(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use laststream_filter::config::schema;
-use laststream_filter::gate::answers::{
+use laststream_filter::gate::replies::{
     Outcome as Answer, ScopeStatus, Status, StreamStatus, Streams,
 };
 use serde_json::{Map, Value, json};

@@ -3,7 +3,7 @@
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, schema};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Verdict};
-use laststream_filter::gate::machine::Trust;
+use laststream_filter::gate::CountState;
 use laststream_filter::host::Kind;
 use laststream_filter::metrics;
 use serde_json::json;
@@ -48,11 +48,11 @@ pub(super) fn gate_metrics() -> String {
         let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
         rows.push_str(&format!("| `{name}` | {kind} | {about} |\n"));
     }
-    for trust in Trust::VARIANTS {
+    for state in CountState::VARIANTS {
         rows.push_str(&format!(
             "| `{}` | gauge | 1 while the count is `{}`, else 0; at the last evaluation |\n",
-            metrics::count(*trust),
-            trust
+            metrics::count(*state),
+            state
         ));
     }
     rows.push_str(&format!(

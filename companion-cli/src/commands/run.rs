@@ -18,7 +18,7 @@ use laststream::local::run::{self, Drained, Runner, Setup, Step, Stop, echo};
 use laststream::policy::Policy;
 use laststream::progress::Progress;
 
-use laststream_filter::gate::access::SHORTEST_SECRET;
+use laststream_filter::config::wire::SHORTEST_SECRET;
 
 use crate::commands::exit::Exit;
 use crate::commands::guarded;

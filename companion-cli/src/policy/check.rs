@@ -336,7 +336,7 @@ impl Found {
             ]
         };
         let headers =
-            checked.is_some_and(ForwardedPolicy::looks_only_at_told_headers).then(told_headers);
+            checked.is_some_and(ForwardedPolicy::looks_only_at_peer_info).then(told_headers);
         let told =
             (!wire.trust.peers.is_empty()).then_some(Told { key: wire.trust.peer_key, headers });
         Some(ForwardedProto { json, saved_in, forgets, told, peers: wire.trust.peers })

@@ -1,4 +1,4 @@
-//! Address ranges: the same texts are ranges, and hold the same addresses, as in a naive version.
+//! Address ranges: the same texts are valid, and contain the same addresses, as in a naive version.
 //! One range or address on each line.
 #![no_main]
 
@@ -42,7 +42,7 @@ fuzz_target!(|text: &str| {
             "{address} as a text"
         );
     }
-    if peers.holds_everyone() {
+    if peers.contains_every_address() {
         let all = |v4| {
             addresses
                 .iter()
@@ -56,7 +56,7 @@ fuzz_target!(|text: &str| {
     peers.contains_text(text.as_bytes());
 });
 
-/// A range that is offered instead must be one.
+/// A range that is suggested must be valid.
 fn way_out(line: &str, error: &RangeError) {
     assert!(!error.to_text().is_empty());
     if let RangeError::HostBits(instead) = error {

@@ -1,6 +1,6 @@
-//! Configurations: nothing panics, what is taken is taken again after it was written back, what is
-//! refused is refused with a place and a reason. A text that begins with `s` stands for bytes to
-//! make a configuration of that follows the schema.
+//! Configurations: nothing panics, a valid configuration is still valid after it was written back,
+//! and a refusal has a field and a reason. If a text begins with `s`, the bytes after it make a
+//! configuration that follows the schema.
 #![no_main]
 
 use arbitrary::Unstructured;
@@ -74,7 +74,7 @@ fn known_field<'p>(schema: &Value, path: &'p str) -> Option<(&'p str, &'p str)> 
     schema["properties"].get(field).map(|_| (field, rest))
 }
 
-/// The first member of this name. Of the second nothing is read but that it is one.
+/// The first member of this name. A second one is an error, whatever its value.
 fn member<'t>(text: &'t Tree<'_>, name: &str) -> Option<&'t Tree<'t>> {
     let Tree::Object(members) = text else { return None };
     members.iter().find(|(other, _)| other == name).map(|(_, value)| value)

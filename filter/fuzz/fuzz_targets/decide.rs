@@ -1,8 +1,8 @@
-//! Whole requests: a configuration, and requests behind lines of `===`. What must hold whatever the
-//! headers are: nobody untrusted becomes https without TLS, only what has to be written is written,
-//! and the counts come out even.
+//! Whole requests: a configuration, and requests after lines of `===`. With any headers, no
+//! untrusted peer gets https without TLS, only necessary edits are made, and the counts are zero in
+//! the end.
 //!
-//! A configuration that begins with `s` stands for bytes to make one of that follows the schema.
+//! If the configuration begins with `s`, the bytes after it make one that follows the schema.
 #![no_main]
 
 use arbitrary::Unstructured;
@@ -19,7 +19,7 @@ const IN_FLIGHT: &str = "laststream_streams_in_flight_";
 const PROTO: &str = "x-forwarded-proto";
 const PORT: &str = "x-forwarded-port";
 
-/// Headers that tell a scheme, and have to go when a policy strips untrusted requests.
+/// Headers that tell the scheme, and must be removed if a policy strips untrusted requests.
 const FORGEABLE: [&str; 5] =
     ["forwarded", "cf-visitor", "front-end-https", "x_forwarded_proto", "x-forwarded-ssl"];
 
@@ -63,7 +63,7 @@ fn peer_key(wire: &Configuration) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// A gate counts nothing; whatever it is asked, it must not panic.
+/// A gate counts nothing, and must not panic on any request.
 fn ask(root: &Root, host: &Memory, requests: Vec<Request>) {
     for (id, request) in (2..).zip(requests) {
         host.serve(request);
@@ -156,7 +156,7 @@ fn trusts(policy: &ForwardedProto, request: &Request) -> bool {
     is_peer || policy.trust.identities.iter().any(is)
 }
 
-/// Only three headers are ever set, to what they were not; and only forgeable ones are removed.
+/// Only three headers are set, to new values; and only forgeable headers are removed.
 fn check_edit(edit: &Edit, policy: &ForwardedProto, before: &Request) {
     match edit {
         Edit::Set(name, value) => {
@@ -186,8 +186,8 @@ fn check_edit(edit: &Edit, policy: &ForwardedProto, before: &Request) {
     }
 }
 
-/// What becomes of a request of which nothing can be believed. `keep` believes the
-/// `x-forwarded-proto` that is there, and no other.
+/// The result for a request without a believed header. `keep` believes the `x-forwarded-proto` of
+/// the request, and no other header.
 fn check_fallback(
     fallback: Fallback,
     policy: &ForwardedProto,
@@ -211,7 +211,7 @@ fn check_fallback(
         Fallback::Keep => {
             assert_eq!(written(PROTO.as_bytes()), None, "written though it is to be kept");
             if let Some(Edit::Set(_, scheme)) = written(b":scheme") {
-                assert_eq!(scheme, b"http", ":scheme is raised though nobody vouches for it");
+                assert_eq!(scheme, b"http", ":scheme is https though no trusted peer says so");
                 assert!(
                     before.values(PROTO).eq([scheme.as_slice()]),
                     ":scheme is not what was kept"
@@ -230,8 +230,8 @@ fn check_stripped(policy: &ForwardedProto, after: &Request) {
     }
 }
 
-/// Whether nothing in the request tells a scheme, as far as can be seen from here: presets name
-/// headers, too.
+/// Whether no header in the request tells the scheme. False if there are presets, because those
+/// name headers, too.
 fn is_silent(policy: &ForwardedProto, request: &Request) -> bool {
     let header = |header: &str| match header.to_ascii_lowercase() {
         name if name == PROTO => policy.original_header.to_ascii_lowercase(),

@@ -1,5 +1,5 @@
-//! The reader of RFC 7239 agrees with a naive one, which cuts the header into pieces instead of
-//! walking through it.
+//! The parser of RFC 7239 agrees with a naive one, which splits the header instead of walking
+//! through it.
 #![no_main]
 
 use laststream_filter::forwarded::forwarded_protos;
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|header: &[u8]| {
     assert_eq!(forwarded_protos(header).ok(), naive(header));
-    // A line after a sound one adds its elements, and takes nothing away.
+    // A line after a valid one adds its elements, and removes none.
     let line_end = header.iter().position(|&byte| byte == b'\n');
     if let Some((one, other)) = line_end.map(|end| (&header[..end], &header[end + 1..]))
         && let Ok(mut before) = forwarded_protos(one)
@@ -58,7 +58,7 @@ fn token(text: &[u8]) -> Option<Vec<u8>> {
     (!text.is_empty() && text.iter().all(is_token)).then(|| text.to_vec())
 }
 
-/// What stands between the quotes.
+/// The text between the quotes.
 fn unescaped(inner: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = inner.iter().copied();
     let mut text = Vec::new();

@@ -1,5 +1,5 @@
-//! The view of the serialised headers never shows more than was there, whatever the map says of
-//! itself.
+//! The view of serialised headers never shows more than the map contains, whatever lengths it
+//! claims.
 #![no_main]
 
 use laststream_filter::headers::Headers;
@@ -19,13 +19,13 @@ fn damaged(map: &[u8]) {
         headers.iter().count() <= said.min(map.len() / 10),
         "a header takes at least ten bytes"
     );
-    let mut behind = map.as_ptr() as usize + map.len().min(4);
+    let mut end = map.as_ptr() as usize + map.len().min(4);
     for text in headers.iter().flat_map(|(name, value)| [name, value]) {
         let start = text.as_ptr() as usize;
-        assert!(start >= behind, "texts overlap");
-        behind = start + text.len() + 1;
+        assert!(start >= end, "texts overlap");
+        end = start + text.len() + 1;
     }
-    assert!(behind <= map.as_ptr() as usize + map.len().max(4), "read beyond the end");
+    assert!(end <= map.as_ptr() as usize + map.len().max(4), "read beyond the end");
     for (name, value) in headers.iter() {
         if let Ok(name) = std::str::from_utf8(name) {
             assert!(headers.all(name).any(|other| other == value));

@@ -1,4 +1,4 @@
-//! Configurations that follow the JSON schema, made of arbitrary bytes: their shape is right, their
+//! Configurations that follow the JSON schema, made of arbitrary bytes: their shape is valid, their
 //! values need not be.
 
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use arbitrary::{Result, Unstructured};
 use laststream_filter::config::schema::schema;
 use serde_json::Value;
 
-/// The schema, made once: that takes longer than an input.
+/// The schema, made once, because that takes longer than an input.
 pub static SCHEMA: LazyLock<Value> = LazyLock::new(schema);
 
 /// Makes a configuration.
@@ -37,7 +37,7 @@ fn value(name: &str, schema: &Value, bytes: &mut Unstructured<'_>) -> Result<Val
             bytes.int_in_range(bound("minimum", 0)..=bound("maximum", i64::MAX as u64))?.into()
         }
         Some("string") => text(name, bytes)?.into(),
-        other => unreachable!("the schema has a type that nothing is known about: {other:?}"),
+        other => unreachable!("the schema has an unknown type: {other:?}"),
     })
 }
 
@@ -54,7 +54,7 @@ fn object(schema: &Value, bytes: &mut Unstructured<'_>) -> Result<Value> {
     Ok(members.into())
 }
 
-/// Mostly what makes sense for a field of this name, so that most configurations are taken.
+/// Mostly plausible values for a field of this name, so that most configurations are valid.
 fn text(name: &str, bytes: &mut Unstructured<'_>) -> Result<String> {
     let usual: &[&str] = match name {
         "peers" => &[

@@ -1,4 +1,4 @@
-//! A host of plain memory: metrics that add up, and a request whose headers can be changed.
+//! A host in memory: metrics that add up, and a request whose headers can be edited.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use laststream_filter::host::{Control, Host, Kind, Level, Metric};
 use crate::map::serialise;
 use crate::request::Request;
 
-/// What was done to the headers of a request.
+/// An edit of a request's headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// A header was set.
@@ -21,9 +21,9 @@ pub enum Edit {
 pub struct Memory {
     metrics: RefCell<Vec<(String, i64)>>,
     peer_key: Vec<u8>,
-    /// The request that is at hand.
+    /// The current request.
     pub request: RefCell<Request>,
-    /// What was done to it.
+    /// The edits of its headers.
     pub edits: RefCell<Vec<Edit>>,
 }
 
@@ -33,13 +33,13 @@ impl Memory {
         Self { peer_key, ..Self::default() }
     }
 
-    /// Puts a request at hand.
+    /// Sets the current request.
     pub fn serve(&self, request: Request) {
         *self.request.borrow_mut() = request;
         self.edits.borrow_mut().clear();
     }
 
-    /// The metrics whose names begin so, added up.
+    /// The sum of the metrics whose names begin so.
     pub fn sum(&self, start: &str) -> i64 {
         self.metrics
             .borrow()
@@ -55,7 +55,7 @@ impl Host for Memory {
         assert!(!line.is_empty(), "an empty line in the log");
     }
 
-    fn metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
         let mut metrics = self.metrics.borrow_mut();
         let index = metrics.iter().position(|(other, _)| other == name).unwrap_or_else(|| {
             metrics.push((name.to_owned(), 0));
@@ -64,7 +64,7 @@ impl Host for Memory {
         u32::try_from(index).ok().map(Metric)
     }
 
-    fn add(&self, metric: Metric, amount: i64) {
+    fn increment_metric(&self, metric: Metric, amount: i64) {
         if let Some((name, value)) = self.metrics.borrow_mut().get_mut(metric.0 as usize) {
             *value += amount;
             assert!(*value >= 0, "{name} fell below zero");
@@ -72,9 +72,9 @@ impl Host for Memory {
         }
     }
 
-    fn show(&self, _counter: Metric) {}
+    fn make_visible(&self, _counter: Metric) {}
 
-    fn value(&self, metric: Metric) -> Option<u64> {
+    fn get_metric(&self, metric: Metric) -> Option<u64> {
         self.metrics
             .borrow()
             .get(metric.0 as usize)
@@ -111,9 +111,9 @@ impl Host for Memory {
     }
 }
 
-/// Nobody else is there: no other VM, no time, no cluster.
+/// There is no other VM, no time and no cluster.
 impl Control for Memory {
-    fn now(&self) -> u64 {
+    fn monotonic_time(&self) -> u64 {
         0
     }
 
@@ -121,55 +121,68 @@ impl Control for Memory {
         0
     }
 
-    fn set(&self, gauge: Metric, value: u64) {
+    fn record_metric(&self, gauge: Metric, value: u64) {
         if let Some((_, old)) = self.metrics.borrow_mut().get_mut(gauge.0 as usize) {
             *old = i64::try_from(value).unwrap_or(i64::MAX);
         }
     }
 
-    fn shared(&self, _key: &str) -> Option<(Vec<u8>, u32)> {
+    fn get_shared_data(&self, _key: &str) -> Option<(Vec<u8>, u32)> {
         None
     }
 
-    fn share(&self, _key: &str, _value: &[u8], _generation: Option<u32>) -> bool {
+    fn set_shared_data(&self, _key: &str, _value: &[u8], _generation: Option<u32>) -> bool {
         true
     }
 
-    fn queue(&self, _name: &str) -> Option<u32> {
+    fn register_queue(&self, _name: &str) -> Option<u32> {
         None
     }
 
-    fn send(&self, _queue: u32, _message: &[u8]) -> bool {
+    fn enqueue(&self, _queue: u32, _message: &[u8]) -> bool {
         false
     }
 
-    fn receive(&self, _queue: u32) -> Option<Vec<u8>> {
+    fn dequeue(&self, _queue: u32) -> Option<Vec<u8>> {
         None
     }
 
-    fn tick_every(&self, _period: u32) {}
+    fn set_tick_period(&self, _period: u32) {}
 
-    fn call(&self, _cluster: &str, _method: &str, _path: &str, _patience: u64) -> Option<u32> {
+    fn dispatch_http_call(
+        &self,
+        _cluster: &str,
+        _method: &str,
+        _path: &str,
+        _patience: u64,
+    ) -> Option<u32> {
         None
     }
 
-    fn called_status(&self) -> Option<u16> {
+    fn call_response_status(&self) -> Option<u16> {
         None
     }
 
-    fn called_header(&self, _name: &str) -> Option<Vec<u8>> {
+    fn call_response_header(&self, _name: &str) -> Option<Vec<u8>> {
         None
     }
 
-    fn called_body(&self, _length: usize) -> Vec<u8> {
+    fn call_response_body(&self, _length: usize) -> Vec<u8> {
         Vec::new()
     }
 
-    fn answer(&self, _stream: u32, _status: u16, _headers: &[(&str, &str)], _body: &str) {}
+    fn send_http_response(
+        &self,
+        _stream: u32,
+        _status: u16,
+        _headers: &[(&str, &str)],
+        _body: &str,
+    ) {
+    }
 
-    fn cut(&self, _stream: u32) {}
+    fn reset_stream(&self, _stream: u32) {}
 
-    fn enter(&self, _stream: u32) -> bool {
+    fn set_effective_context(&self, _stream: u32) -> bool {
         true
     }
 }

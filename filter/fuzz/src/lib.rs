@@ -1,5 +1,5 @@
-//! What the fuzz targets share: naive versions of what the module does, to compare with, and ways
-//! to make inputs with some sense.
+//! Shared code of the fuzz targets: naive versions of the module's logic, for comparison, and
+//! generators of plausible inputs.
 
 pub mod by_schema;
 pub mod host;

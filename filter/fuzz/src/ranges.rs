@@ -5,14 +5,14 @@ use std::net::IpAddr;
 /// An address as bits, the first one first.
 type Bits = Vec<bool>;
 
-/// A range: its family, and how all of its addresses begin.
+/// A range: its family, and the common prefix of its addresses.
 #[derive(Debug)]
 pub struct Naive {
     v4: bool,
     prefix: Bits,
 }
 
-/// Reads a range; `None` when it is none.
+/// Parses a range; `None` if the text is not one.
 pub fn read(text: &str) -> Option<Naive> {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length)),

@@ -1,18 +1,18 @@
-//! What is wrong with a configuration: where, and what to do.
+//! The problems of a configuration: the field, and what to do.
 
 use core::fmt;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The field, such as `forwarded_proto.trust.peers[3]`; the position in the text where it is
-    /// not even JSON.
+    /// The field, such as `forwarded_proto.trust.peers[3]`; the position in the text if it is not
+    /// JSON.
     pub path: String,
-    /// What is there, what is expected, and the way out.
+    /// The value, the expected value, and what to do.
     pub message: String,
 }
 
-/// A problem on its way out of a reader: small, because everything that can fail may hand one on.
+/// A problem as the error of a reader. It is boxed, because many functions return it.
 pub type Fault = Box<Problem>;
 
 /// A problem at a place.
@@ -26,13 +26,13 @@ impl Problem {
         Self { path: path.into(), message: message.into() }
     }
 
-    /// The same problem, seen from one level further out.
+    /// Puts the field that contains the problem in front of its path.
     pub(crate) fn within(&mut self, field: &str) {
         let joint = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("{field}{joint}{}", self.path);
     }
 
-    /// In one line.
+    /// As one line.
     pub fn to_text(&self) -> String {
         let path = if self.path.is_empty() { "configuration" } else { &self.path };
         format!("{path}: {}", self.message)
@@ -47,8 +47,7 @@ impl fmt::Display for Problem {
 
 impl core::error::Error for Problem {}
 
-/// A configuration that is not taken, with everything that is known to be wrong with it. Never
-/// empty.
+/// All problems of a configuration that is refused. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused(pub Vec<Problem>);
 
@@ -59,7 +58,7 @@ impl From<Fault> for Refused {
 }
 
 impl Refused {
-    /// All of them in one line.
+    /// As one line.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for problem in &self.0 {

@@ -1,9 +1,10 @@
-//! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line checks
-//! what it renders with these very types, so what one accepts, the other accepts.
+//! The configuration: JSON text → [`wire`] structs → a checked [`Config`]. The command line uses
+//! the same types, so it accepts what the module accepts.
 
 use serde::Deserialize as _;
 
 mod check;
+mod checked;
 mod error;
 mod read;
 #[cfg(feature = "schema")]
@@ -11,29 +12,14 @@ pub mod schema;
 pub mod tree;
 pub mod wire;
 
+pub use checked::Config;
 pub(crate) use error::fault;
 pub use error::{Fault, Problem, Refused};
-
-use crate::forwarded::Policy;
-use crate::rules::Rule;
-use wire::Scope;
-
-/// A checked configuration.
-#[derive(Debug)]
-pub struct Config {
-    pub(crate) scope: Scope,
-    pub(crate) exclude: Vec<Rule>,
-    pub(crate) long_lived: Vec<Rule>,
-    pub(crate) forwarded_proto: Option<Policy>,
-    pub(crate) gate: Option<crate::gate::policy::Policy>,
-    /// Tells it from others.
-    pub(crate) fingerprint: u32,
-}
 
 /// Reads and checks a configuration. No text at all is the empty configuration.
 ///
 /// # Errors
-/// The first thing that is wrong with the shape; or everything that is wrong with the values.
+/// The first problem of the shape, or all problems of the values.
 pub fn parse(text: &[u8]) -> Result<Config, Refused> {
     let fingerprint = text
         .iter()
@@ -44,9 +30,9 @@ pub fn parse(text: &[u8]) -> Result<Config, Refused> {
 /// Reads a configuration without checking its values.
 ///
 /// # Errors
-/// The first thing that is wrong with the shape.
+/// The first problem of the shape.
 pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Fault> {
-    // Envoy hands over any message but a string or bytes in protobuf's own encoding, which has
+    // Envoy passes any message other than a string or bytes in protobuf's own encoding, which has
     // control characters.
     if text.iter().any(|byte| *byte < b' ' && !byte.is_ascii_whitespace()) {
         return Err(fault(
@@ -61,60 +47,6 @@ pub fn read_wire(text: &[u8]) -> Result<wire::Configuration, Fault> {
         return Ok(wire::Configuration::default());
     }
     wire::Configuration::deserialize(read::Reader(&tree::parse(text)?))
-}
-
-const NAME: &str = concat!("laststream ", env!("CARGO_PKG_VERSION"));
-
-impl Config {
-    /// Which metrics it counts in.
-    pub fn scope(&self) -> Scope {
-        self.scope
-    }
-
-    /// How `x-forwarded-proto` is restored, if it is.
-    pub fn forwarded_proto(&self) -> Option<&Policy> {
-        self.forwarded_proto.as_ref()
-    }
-
-    /// What an operator should know, though it is allowed.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.forwarded_proto.as_ref().is_some_and(|policy| policy.trust.peers.holds_everyone()) {
-            warnings.push(
-                "forwarded_proto.trust.peers: every address is trusted, so every client \
-                can claim https"
-                    .into(),
-            );
-        }
-        if self
-            .gate
-            .as_ref()
-            .is_some_and(|gate| gate.inbound_only && gate.scopes.contains(&Scope::Gateway))
-        {
-            warnings.push("gate.begin.inbound_only: drains nothing on a gateway".into());
-        }
-        warnings
-    }
-
-    /// One line for the log.
-    pub fn summary(&self) -> String {
-        if let Some(gate) = &self.gate {
-            let mut summary = format!("{NAME}: gate");
-            for (index, scope) in gate.scopes.iter().enumerate() {
-                summary = format!("{summary}{}{scope}", if index == 0 { " for " } else { " and " });
-            }
-            return summary;
-        }
-        let proto = match &self.forwarded_proto {
-            Some(policy) => format!("{} sources for x-forwarded-proto", policy.sources.len()),
-            None => "x-forwarded-proto untouched".into(),
-        };
-        let (scope, excluded, long) = (self.scope, self.exclude.len(), self.long_lived.len());
-        format!(
-            "{NAME}: counts streams as {scope}, {excluded} exclusions, {long} rules for long-lived \
-                ones, {proto}"
-        )
-    }
 }
 
 #[cfg(test)]
@@ -136,125 +68,116 @@ mod tests {
         }
     }
 
+    /// A text, the field of the problem, and a part of the message.
+    type Case = (&'static str, &'static str, &'static str);
+
+    /// Whole configurations.
+    const INVALID: &[Case] = &[
+        (r#"{"rol": "stream"}"#, "rol", "did you mean `role`?"),
+        (r#"{"forwardedProto": {}}"#, "forwardedProto", "did you mean `forwarded_proto`?"),
+        (r#"{"role": "gatekeeper"}"#, "role", "`gatekeeper` is not known; known: stream"),
+        (r#"{"scope": "Gateway"}"#, "scope", "did you mean `gateway`?"),
+        (r#"{"scope": 1}"#, "scope", "1 is not what is expected here: a word in quotes"),
+        (r#"{"count": []}"#, "count", "a list is not what is expected here: an object"),
+        (r#"[]"#, "", "an object"),
+        (r#"{"scope": "inbound", "scope": "outbound"}"#, "scope", "twice"),
+        (
+            r#"{"count": {"exclude": {"paths": [{"exact": "/a"}, {"prefix": "b"}]}}}"#,
+            "count.exclude.paths[1]",
+            "begins with `/`",
+        ),
+        (
+            r#"{"count": {"exclude": {"paths": [{"exact": "/a?b"}]}}}"#,
+            "count.exclude.paths[0]",
+            "query",
+        ),
+        (r#"{"count": {"exclude": {"paths": [{}]}}}"#, "count.exclude.paths[0]", "neither"),
+        (
+            r#"{"count": {"exclude": {"paths": [{"exact": "/", "prefix": "/"}]}}}"#,
+            "count.exclude.paths[0]",
+            "both",
+        ),
+        (
+            r#"{"count": {"exclude": {"headers": [{"exact": "x"}]}}}"#,
+            "count.exclude.headers[0].name",
+            "is required",
+        ),
+        (
+            r#"{"count": {"exclude": {"headers": [{"name": "a b"}]}}}"#,
+            "count.exclude.headers[0].name",
+            "not the name of a header",
+        ),
+        (
+            r#"{"count": {"exclude": {"health_checks": "yes"}}}"#,
+            "count.exclude.health_checks",
+            "true or false",
+        ),
+        (r#"{"forwarded_proto": {"presets": ["gcp"]}}"#, "forwarded_proto.trust", "trusts no peer"),
+        (
+            r#"{"forwarded_proto": {"trust": {"peers": ["::/0"]}}}"#,
+            "forwarded_proto.sources",
+            "names no header",
+        ),
+        (r#"{"scope": }"#, "line 1, column 11", "not JSON"),
+    ];
+
+    /// One more trusted peer.
+    const INVALID_PEERS: &[Case] = &[
+        (r#""10.0.0.0/40""#, "forwarded_proto.trust.peers[1]", "from 0 to 32"),
+        (r#""10.0.0.5/8""#, "forwarded_proto.trust.peers[1]", "write `10.0.0.0/8`"),
+        (r#""2001:db8::1/32""#, "forwarded_proto.trust.peers[1]", "write `2001:db8::/32`"),
+        (
+            r#""proxy.example""#,
+            "forwarded_proto.trust.peers[1]",
+            "`proxy.example` is not an address range",
+        ),
+        ("7", "forwarded_proto.trust.peers[1]", "a text in quotes"),
+    ];
+
+    /// More fields of `forwarded_proto`.
+    const INVALID_SCHEMES: &[Case] = &[
+        (r#""ports": {"https": [70000]}"#, "forwarded_proto.ports.https[0]", "from 0 to 65535"),
+        (r#""ports": {"https": [443, 80]}"#, "forwarded_proto.ports", "80 stands for both"),
+        (r#""ports": {"http": []}, "write_port": true"#, "forwarded_proto.ports", "at least one"),
+        (
+            r#""sources": [{"header": "x-forwarded-proto", "form": "flag"}]"#,
+            "forwarded_proto.sources",
+            "twice",
+        ),
+        (
+            r#""fallback": "keep", "original_header": "X-Forwarded-Proto""#,
+            "forwarded_proto.fallback",
+            "take `connection`",
+        ),
+        (r#""original_header": "x y""#, "forwarded_proto.original_header", "`x y`"),
+    ];
+
     #[wasm_bindgen_test(unsupported = test)]
-    fn names_the_place_and_the_way_out() {
-        let proto = |inside: &str| {
-            format!(
-                r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["10.0.0.0/8"]}}, {inside}}}}}"#
-            )
+    fn errors_name_the_field_and_the_fix() {
+        let with_peer = |peer: &str| {
+            let trust = format!(r#""trust": {{"peers": ["10.0.0.0/8", {peer}]}}"#);
+            format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], {trust}}}}}"#)
         };
-        let peers = |peer: &str| {
-            format!(
-                r#"{{"forwarded_proto": {{"presets": ["gcp"], "trust": {{"peers": ["10.0.0.0/8", {peer}]}}}}}}"#
-            )
+        let with_fields = |inside: &str| {
+            let trust = r#""trust": {"peers": ["10.0.0.0/8"]}"#;
+            format!(r#"{{"forwarded_proto": {{"presets": ["gcp"], {trust}, {inside}}}}}"#)
         };
-        for (text, path, message) in [
-            (r#"{"rol": "stream"}"#.into(), "rol", "did you mean `role`?"),
-            (
-                r#"{"forwardedProto": {}}"#.into(),
-                "forwardedProto",
-                "did you mean `forwarded_proto`?",
-            ),
-            (
-                r#"{"role": "gatekeeper"}"#.into(),
-                "role",
-                "`gatekeeper` is not known; known: stream",
-            ),
-            (r#"{"scope": "Gateway"}"#.into(), "scope", "did you mean `gateway`?"),
-            (r#"{"scope": 1}"#.into(), "scope", "1 is not what is expected here: a word in quotes"),
-            (r#"{"count": []}"#.into(), "count", "a list is not what is expected here: an object"),
-            (r#"[]"#.into(), "", "an object"),
-            (r#"{"scope": "inbound", "scope": "outbound"}"#.into(), "scope", "twice"),
-            (
-                r#"{"count": {"exclude": {"paths": [{"exact": "/a"}, {"prefix": "b"}]}}}"#.into(),
-                "count.exclude.paths[1]",
-                "begins with `/`",
-            ),
-            (
-                r#"{"count": {"exclude": {"paths": [{"exact": "/a?b"}]}}}"#.into(),
-                "count.exclude.paths[0]",
-                "query",
-            ),
-            (
-                r#"{"count": {"exclude": {"paths": [{}]}}}"#.into(),
-                "count.exclude.paths[0]",
-                "neither",
-            ),
-            (
-                r#"{"count": {"exclude": {"paths": [{"exact": "/", "prefix": "/"}]}}}"#.into(),
-                "count.exclude.paths[0]",
-                "both",
-            ),
-            (
-                r#"{"count": {"exclude": {"headers": [{"exact": "x"}]}}}"#.into(),
-                "count.exclude.headers[0].name",
-                "is required",
-            ),
-            (
-                r#"{"count": {"exclude": {"headers": [{"name": "a b"}]}}}"#.into(),
-                "count.exclude.headers[0].name",
-                "not the name of a header",
-            ),
-            (
-                r#"{"count": {"exclude": {"health_checks": "yes"}}}"#.into(),
-                "count.exclude.health_checks",
-                "true or false",
-            ),
-            (
-                r#"{"forwarded_proto": {"presets": ["gcp"]}}"#.into(),
-                "forwarded_proto.trust",
-                "trusts nobody",
-            ),
-            (
-                r#"{"forwarded_proto": {"trust": {"peers": ["::/0"]}}}"#.into(),
-                "forwarded_proto.sources",
-                "names no header",
-            ),
-            (peers(r#""10.0.0.0/40""#), "forwarded_proto.trust.peers[1]", "from 0 to 32"),
-            (peers(r#""10.0.0.5/8""#), "forwarded_proto.trust.peers[1]", "write `10.0.0.0/8`"),
-            (
-                peers(r#""2001:db8::1/32""#),
-                "forwarded_proto.trust.peers[1]",
-                "write `2001:db8::/32`",
-            ),
-            (
-                peers(r#""proxy.example""#),
-                "forwarded_proto.trust.peers[1]",
-                "`proxy.example` is not an address range",
-            ),
-            (peers("7"), "forwarded_proto.trust.peers[1]", "a text in quotes"),
-            (
-                proto(r#""ports": {"https": [70000]}"#),
-                "forwarded_proto.ports.https[0]",
-                "from 0 to 65535",
-            ),
-            (
-                proto(r#""ports": {"https": [443, 80]}"#),
-                "forwarded_proto.ports",
-                "80 stands for both",
-            ),
-            (
-                proto(r#""ports": {"http": []}, "write_port": true"#),
-                "forwarded_proto.ports",
-                "at least one",
-            ),
-            (
-                proto(r#""sources": [{"header": "x-forwarded-proto", "form": "flag"}]"#),
-                "forwarded_proto.sources",
-                "twice",
-            ),
-            (
-                proto(r#""fallback": "keep", "original_header": "X-Forwarded-Proto""#),
-                "forwarded_proto.fallback",
-                "take `connection`",
-            ),
-            (proto(r#""original_header": "x y""#), "forwarded_proto.original_header", "`x y`"),
-            (r#"{"scope": }"#.into(), "line 1, column 11", "not JSON"),
-        ] {
+        assert_refused(INVALID, str::to_owned);
+        assert_refused(INVALID_PEERS, with_peer);
+        assert_refused(INVALID_SCHEMES, with_fields);
+    }
+
+    fn assert_refused(cases: &[Case], make: impl Fn(&str) -> String) {
+        for (part, path, message) in cases {
+            let text = make(part);
             let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
-            assert_eq!(refused.0[0].path, path, "{text}: {refused}");
+            assert_eq!(refused.0[0].path, *path, "{text}: {refused}");
             assert!(refused.0[0].message.contains(message), "{text}: {refused}");
         }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_text_that_is_not_json_is_explained() {
         for protobuf in [&b"\n\x14\n\x05scope\x12\x0b\x1a\x07inbound"[..], b"\x00"] {
             assert!(
                 parse(protobuf)
@@ -275,7 +198,13 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn reports_every_wrong_value_at_once() {
-        let text = r#"{"count": {"exclude": {"paths": [{"exact": "a"}]}}, "forwarded_proto": {"trust": {"peers": ["a", "b"], "identities": [{"prefix": "spiffe://x/ns/ist"}]}}}"#;
+        let text = r#"{
+            "count": {"exclude": {"paths": [{"exact": "a"}]}},
+            "forwarded_proto": {"trust": {
+                "peers": ["a", "b"],
+                "identities": [{"prefix": "spiffe://x/ns/ist"}]
+            }}
+        }"#;
         let refused = parse(text.as_bytes()).map(|_| ()).expect_err(text);
         let paths: Vec<_> = refused.0.iter().map(|problem| problem.path.as_str()).collect();
         assert_eq!(
@@ -291,7 +220,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn warns_of_trusting_everybody() {
+    fn warns_if_every_address_is_trusted() {
         for (peer, warns) in [
             ("0.0.0.0/0", true),
             ("::/0", true),

@@ -1,8 +1,8 @@
-//! Serde's types from a [`Value`], with errors that name the path, what is there and what is
-//! expected, and guess what was meant.
+//! Deserializes serde's types from a [`Value`]. Errors have the path, the value, the expected value
+//! and a suggestion.
 //!
-//! `serde_path_to_error` around `serde_json`'s own reader makes the module larger, and cannot
-//! guess. See RATIONALE.md.
+//! `serde_path_to_error` around `serde_json`'s own reader makes the module larger, and has no
+//! suggestions. See RATIONALE.md.
 
 use core::fmt;
 use core::slice::Iter;
@@ -22,8 +22,7 @@ use super::tree::Value;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'v>(pub(crate) &'v Value<'v>);
 
-/// Kinds are told apart here and not by serde's visitors, whose words for what they expect are
-/// Rust's.
+/// Kinds are checked here and not by serde's visitors, because their messages use Rust's words.
 impl<'de> Deserializer<'de> for Reader<'de> {
     type Error = Fault;
 
@@ -93,8 +92,8 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u32 u128 f32 f64 char str bytes byte_buf unit unit_struct newtype_struct tuple tuple_struct identifier
-        ignored_any
+        i8 i16 i32 i64 i128 u8 u32 u128 f32 f64 char str bytes byte_buf unit unit_struct
+        newtype_struct tuple tuple_struct identifier ignored_any
     }
 }
 
@@ -121,7 +120,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 
 struct Members<'v> {
     members: Iter<'v, (Cow<'v, str>, Value<'v>)>,
-    /// The one whose name was read last.
+    /// The member whose name was read last.
     last: Option<&'v (Cow<'v, str>, Value<'v>)>,
 }
 
@@ -182,8 +181,8 @@ impl Visitor<'_> for Bounds {
     }
 }
 
-/// What serde's derived code finds wrong, in words for operators. Not one of the trait's own: they
-/// format floating-point numbers.
+/// The errors of serde's derived code, in the operator's words. The trait's own default methods
+/// would link the formatting of floating-point numbers.
 impl de::Error for Fault {
     fn custom<T: fmt::Display>(message: T) -> Self {
         fault("", &format!("{message}"))
@@ -247,7 +246,6 @@ fn unexpected(given: Unexpected<'_>, expected: &dyn Expected) -> Fault {
     fault("", &format!("{given} is not what is expected here: {expected}"))
 }
 
-/// A problem of a part is one of the whole, further in.
 fn within(mut fault: Fault, part: &str) -> Fault {
     fault.within(part);
     fault
@@ -259,16 +257,18 @@ fn unknown(what: &str, given: &str, known: &[&str]) -> String {
     format!("{what}{guess}; known: {}", known.join(", "))
 }
 
-/// Whether two names are one slip apart: a letter too much, too few, or another; or differ in case,
-/// `-` and `_` only.
+/// Whether two names differ only in case, `-` and `_`, or in one letter that is added, missing or
+/// replaced.
 fn is_near(one: &str, other: &str) -> bool {
     let (one, other) = (plain(one), plain(other));
-    let same_start = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
-    let (one, other) =
-        (one.get(same_start..).unwrap_or_default(), other.get(same_start..).unwrap_or_default());
-    let same_end =
+    let common_start = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
+    let (one, other) = (
+        one.get(common_start..).unwrap_or_default(),
+        other.get(common_start..).unwrap_or_default(),
+    );
+    let common_end =
         one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count();
-    one.len() - same_end <= 1 && other.len() - same_end <= 1
+    one.len() - common_end <= 1 && other.len() - common_end <= 1
 }
 
 fn plain(name: &str) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! JSON schemas, from the types themselves.
+//! JSON schemas, made from the types.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
@@ -14,7 +14,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// The schema of an answer.
+/// The schema of a body of the gate's answers.
 pub fn answer<T: JsonSchema>() -> Value {
     let mut schema = of::<T>(SchemaSettings::draft2020_12().for_serialize());
     if let Some(schema) = schema.as_object_mut() {
@@ -30,8 +30,8 @@ fn of<T: JsonSchema>(settings: SchemaSettings) -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// What may be left out may be `null` as well, but need not be offered; and descriptions are one
-/// line each.
+/// Removes `null` from optional fields: it is accepted, but need not be suggested. Joins the lines
+/// of descriptions.
 #[derive(Debug, Clone)]
 struct Plain;
 
@@ -43,11 +43,11 @@ impl Transform for Plain {
             *text = text.lines().collect::<Vec<_>>().join(" ");
         }
         if parts.contains_key("properties") {
-            // schemars says so only where serde reads
+            // schemars adds this only to schemas for deserializing
             parts.insert("additionalProperties".into(), false.into());
         }
         if parts.get("format").is_some_and(|format| format == "uint64") {
-            // what clients are generated from takes an unknown format for 32 bits
+            // client generators take an unknown format for 32 bits
             parts.insert("format".into(), "int64".into());
         }
         if parts.get("default").is_some_and(Value::is_null) {

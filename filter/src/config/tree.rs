@@ -1,5 +1,5 @@
-//! JSON as a tree that borrows from its text. `serde_json` reads it; `serde_json::Value` would drop
-//! members that come twice.
+//! JSON as a tree that borrows from its text. `serde_json` parses it; `serde_json::Value` would
+//! drop duplicate members.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -17,9 +17,9 @@ pub enum Value<'t> {
     Bool(bool),
     /// A whole number, in digits alone.
     Number(u64),
-    /// The same with a minus sign.
+    /// A whole number with a minus sign.
     Negative(i64),
-    /// Any other number: the configuration knows none.
+    /// Any other number; the configuration has none.
     Fraction,
     /// A string.
     Text(Cow<'t, str>),
@@ -29,10 +29,10 @@ pub enum Value<'t> {
     Object(Vec<(Cow<'t, str>, Value<'t>)>),
 }
 
-/// Parses a whole text. `serde_json` bounds how deeply it may be nested.
+/// Parses a whole text. `serde_json` limits the depth.
 ///
 /// # Errors
-/// Where it stops being JSON, as line and column.
+/// The line and column at which the text is not JSON.
 pub fn parse(text: &str) -> Result<Value<'_>, Fault> {
     serde_json::from_str(text).map_err(|error| {
         let (line, column, message) = (error.line(), error.column(), format!("{error}"));
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Value<'de> {
 
 struct Any;
 
-/// Every kind of value is taken here: the messages for a kind that is not format floating-point
+/// Accepts every kind of value. The messages for a rejected kind would format floating-point
 /// numbers, which takes 12 kB.
 impl<'de> Visitor<'de> for Any {
     type Value = Value<'de>;
@@ -105,7 +105,7 @@ impl<'de> Visitor<'de> for Any {
     }
 }
 
-/// Borrowed where it can be; serde's own `Cow` never is.
+/// Borrowed if possible; serde's own `Cow` never is.
 struct Name<'t>(Cow<'t, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {

@@ -1,11 +1,13 @@
-//! From what the sources say to what is done.
+//! The decision on a scheme, from what the sources say.
 
+use super::known::FORWARDED_PROTO;
+use super::policy::Policy;
+use super::scheme::Scheme;
 use super::source::{Says, agreed};
-use super::{FORWARDED_PROTO, Policy, Scheme};
 use crate::config::wire::{Decision, Fallback};
 use crate::headers::Headers;
 
-/// What became of a request; each has a counter.
+/// The result for a request; each has a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Trusted, and `x-forwarded-proto` was something else.
@@ -37,10 +39,10 @@ impl Verdict {
     }
 }
 
-/// What was found out about a request's scheme.
+/// What the headers of a request say about its scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// A trusted peer says this.
+    /// A trusted peer says this scheme.
     Known(Scheme),
     /// A trusted peer says nothing.
     Silent,
@@ -51,9 +53,9 @@ pub(crate) enum Finding {
 }
 
 impl Policy {
-    /// What a trusted peer's headers say. `is_redirected` tells whether Envoy has followed a
-    /// redirect itself: then the request was decided in its first pass, whose route has removed the
-    /// saved header. It is asked for only where that header says nothing.
+    /// What a trusted peer's headers say. If Envoy has followed a redirect itself, the request was
+    /// decided in its first pass, and the route of that pass has removed the saved header.
+    /// `is_redirected` is called only if the saved header says nothing.
     pub(crate) fn find(
         &self,
         headers: Headers<'_>,
@@ -84,8 +86,8 @@ impl Policy {
         }
     }
 
-    /// What `x-forwarded-proto` becomes of a trusted or untrusted peer's request on such a
-    /// connection; `None` leaves it. For tests that compare it with Envoy's own matchers.
+    /// The new `x-forwarded-proto` of a request; `None` leaves it. For tests that compare it with
+    /// Envoy's native matchers.
     pub fn decide(
         &self,
         headers: Headers<'_>,
@@ -96,8 +98,8 @@ impl Policy {
         self.target(finding, || connection)
     }
 
-    /// The scheme that `x-forwarded-proto` must tell; `None` leaves it. The connection's own scheme
-    /// is only asked for when it is needed.
+    /// The scheme for `x-forwarded-proto`; `None` leaves it. `connection` is called only if it is
+    /// needed.
     pub(crate) fn target(
         &self,
         finding: Finding,
@@ -116,7 +118,7 @@ impl Policy {
         }
     }
 
-    /// Whether an untrusted request's headers need not even be looked at.
+    /// Whether the headers of an untrusted request need not be read.
     pub(crate) fn ignores_untrusted(&self) -> bool {
         self.fallback == Fallback::Keep
             && !self.write_scheme
@@ -126,7 +128,7 @@ impl Policy {
     }
 }
 
-/// What the first pass has written.
+/// The scheme that the first pass has written.
 fn decided_before(headers: Headers<'_>) -> Option<Scheme> {
     let is = |scheme: &Scheme| headers.first(FORWARDED_PROTO) == Some(scheme.name().as_bytes());
     [Scheme::Http, Scheme::Https].into_iter().find(is)
@@ -168,12 +170,12 @@ mod tests {
         assert_eq!(
             find(&own, &[("x-forwarded-proto", "")], true),
             Finding::Silent,
-            "nothing was saved, so nothing is missing"
+            "there is no saved header that could be missing"
         );
     }
 
-    /// The host is asked only where the saved header says nothing, which a load balancer that does
-    /// its work never lets happen.
+    /// The host is asked only if the saved header says nothing, which no correct load balancer
+    /// causes.
     #[wasm_bindgen_test(unsupported = test)]
     fn a_saved_header_is_no_redirect() {
         let policy = policy(r#""presets": ["gcp"]"#);
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn over_tls_only_a_clear_word_is_https() {
+    fn an_unclear_value_is_http_even_over_tls() {
         const HTTP: Option<Scheme> = Some(Scheme::Http);
         const HTTPS: Option<Scheme> = Some(Scheme::Https);
         for (inside, silent, untrusted) in [

@@ -1,5 +1,5 @@
-//! Which headers are written. Each write makes Envoy choose the route again, so nothing is written
-//! that is already there.
+//! The edits of a request's headers. Each edit makes Envoy choose the route again, so a header that
+//! is already right is not written.
 
 use super::known::{FORWARDED_PORT, FORWARDED_PROTO, tells_scheme};
 use super::{Finding, Policy, Ports, Scheme, Verdict};
@@ -10,12 +10,12 @@ use crate::headers::Headers;
 pub(crate) enum Edit<'e> {
     /// The header has this value, and only this.
     Set(&'static str, &'e [u8]),
-    /// The header is not there.
+    /// The header is removed.
     Remove(&'e [u8]),
 }
 
 impl Policy {
-    /// Hands over every edit that the finding asks for, and says what became of the request.
+    /// Passes every edit to `write`, and returns the verdict.
     pub(crate) fn edit<'e>(
         &'e self,
         finding: Finding,
@@ -48,7 +48,8 @@ impl Policy {
         }
     }
 
-    /// A port that stands for neither scheme may be an odd one of the load balancer's, and stays.
+    /// A port that stands for neither scheme may be an unusual one of the load balancer, so it
+    /// stays.
     fn port_is_wrong(&self, scheme: Scheme, headers: Headers<'_>) -> bool {
         let mut values = headers.all(FORWARDED_PORT);
         match (values.next(), values.next()) {
@@ -72,7 +73,7 @@ impl Policy {
         }
     }
 
-    /// Whether this header is to go: a twin, or with `all` any header that tells a scheme.
+    /// Whether this header is removed: a twin, or with `all` any header that tells the scheme.
     fn is_forgeable(&self, name: &[u8], all: bool) -> bool {
         let Ok(name) = core::str::from_utf8(name) else { return false };
         let is_source = |name: &str| self.sources.iter().any(|source| source.header == name);
@@ -87,13 +88,13 @@ impl Policy {
     }
 }
 
-/// Where `x-forwarded-proto` is kept and says http, nothing beside it may say https. Where it says
-/// https nobody vouches for it, and nothing follows from it.
+/// If `x-forwarded-proto` is kept and says http, no other header may say https. If it says https,
+/// that is not verified, so nothing follows from it.
 fn kept_http(headers: Headers<'_>) -> Option<Scheme> {
     holds(headers, FORWARDED_PROTO, Scheme::Http.name()).then_some(Scheme::Http)
 }
 
-/// Whether a header is there once, with exactly this value.
+/// Whether a header exists once, with exactly this value.
 fn holds(headers: Headers<'_>, name: &str, value: &str) -> bool {
     let mut values = headers.all(name);
     values.next() == Some(value.as_bytes()) && values.next().is_none()

@@ -1,12 +1,12 @@
-//! What is known of the headers in use, and which of them each load balancer writes.
+//! The well-known headers, and which of them each load balancer writes.
 
 use crate::config::wire::{Form, Preset};
 
-/// The header that all of this is about.
+/// The header that the module restores.
 pub const FORWARDED_PROTO: &str = "x-forwarded-proto";
 pub(crate) const FORWARDED_PORT: &str = "x-forwarded-port";
 
-/// Headers that tell a scheme, and how.
+/// Headers that tell the scheme, with their forms.
 const HEADERS: [(&str, Form); 13] = [
     (FORWARDED_PROTO, Form::Scheme),
     (FORWARDED_PORT, Form::Port),
@@ -32,8 +32,8 @@ pub(crate) fn tells_scheme(header: &str) -> bool {
     form_of(header).is_some()
 }
 
-/// The headers that a load balancer writes itself, whatever the client sent. A header that it
-/// merely may pass on is not among them.
+/// The headers that a load balancer always writes itself. A header that it merely forwards is not
+/// among them.
 pub(crate) fn headers_of(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::AwsAlb | Preset::AwsClb | Preset::Heroku => &[FORWARDED_PROTO, FORWARDED_PORT],

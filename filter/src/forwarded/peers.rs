@@ -1,5 +1,4 @@
-//! Address ranges, and whether an address is in any of them: in logarithmic time, however many
-//! there are.
+//! Address ranges, and whether an address is in any of them, in logarithmic time.
 
 use core::net::IpAddr;
 use core::str::FromStr;
@@ -12,24 +11,24 @@ use ipnet::{IpNet, Ipv4Net};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range(IpNet);
 
-/// Why a text is no range.
+/// Why a text is not a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RangeError {
-    /// The part before the slash is no address.
+    /// The part before the slash is not an address.
     Address,
-    /// The part after the slash is no number from 0 to this.
+    /// The part after the slash is not a number from 0 to this.
     Length(u8),
-    /// Bits behind the prefix are set; this is the range without them.
+    /// Bits after the prefix are set; this is the range without them.
     HostBits(String),
 }
 
 impl RangeError {
-    /// What it is, and the way out.
+    /// The problem, and what to do.
     pub fn to_text(&self) -> String {
         match self {
             Self::Address => {
-                "is not an address range: write it like `10.0.0.0/8`, `2001:db8::/32` \
-                or `192.0.2.1`"
+                "is not an address range: write it like `10.0.0.0/8`, `2001:db8::/32` or \
+                 `192.0.2.1`"
                     .into()
             }
             Self::Length(most) => format!("has no prefix length from 0 to {most} behind the slash"),
@@ -38,8 +37,8 @@ impl RangeError {
     }
 }
 
-/// The parts are read here, because a single address is a range, too, and because `ipnet` does not
-/// say which part is wrong.
+/// The parts are parsed here, because a single address is a range, too, and because `ipnet` does
+/// not report which part is wrong.
 impl FromStr for Range {
     type Err = RangeError;
 
@@ -61,7 +60,7 @@ impl FromStr for Range {
     }
 }
 
-/// Only the canonical form: others may read a leading zero as octal.
+/// Only the canonical form, because other programs may read a leading zero as octal.
 fn decimal(text: &str) -> Option<u8> {
     let number = text.parse().ok()?;
     (format!("{number}") == text).then_some(number)
@@ -85,7 +84,7 @@ impl FromIterator<Range> for Peers {
     fn from_iter<I: IntoIterator<Item = Range>>(ranges: I) -> Self {
         let mut ranges: Vec<IpNet> = ranges.into_iter().map(|range| range.0).collect();
         ranges.sort_unstable();
-        // two ranges overlap only where one is in the other
+        // two ranges overlap only if one contains the other
         ranges.dedup_by(|range, before| before.contains(&*range));
         Self { ranges }
     }
@@ -93,7 +92,7 @@ impl FromIterator<Range> for Peers {
 
 impl Peers {
     /// Whether every address of a family is in it.
-    pub fn holds_everyone(&self) -> bool {
+    pub fn contains_every_address(&self) -> bool {
         let addresses = |range: &IpNet| {
             1_u128.checked_shl((range.max_prefix_len() - range.prefix_len()).into()).unwrap_or(0)
         };
@@ -107,7 +106,7 @@ impl Peers {
         all(true) == Some(1 << 32) || all(false) == Some(0) // 2^128 wraps around
     }
 
-    /// Whether nobody is in it.
+    /// Whether no range is in it.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -115,14 +114,15 @@ impl Peers {
     /// Whether the address is in any of the ranges.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        let behind = self.ranges.partition_point(|range| range.network() <= address);
-        behind
+        let after = self.ranges.partition_point(|range| range.network() <= address);
+        after
             .checked_sub(1)
             .and_then(|index| self.ranges.get(index))
             .is_some_and(|range| range.contains(&address))
     }
 
-    /// Reads an address as Envoy writes it, and looks it up. Text that is no address is nobody.
+    /// Parses an address as Envoy writes it, and looks it up. A text that is not an address is not
+    /// contained.
     pub fn contains_text(&self, text: &[u8]) -> bool {
         let Ok(text) = core::str::from_utf8(text) else { return false };
         // the zone of a link-local address
@@ -140,6 +140,33 @@ mod tests {
     fn peers(ranges: &[&str]) -> Peers {
         ranges.iter().map(|range| range.parse::<Range>().expect(range)).collect()
     }
+
+    const OUTSIDE: &[&str] = &[
+        "9.255.255.255",
+        "11.0.0.0",
+        "192.0.2.6",
+        "192.0.2.8",
+        "2001:db7:ffff::",
+        "2001:db9::",
+        "203.0.113.127",
+        "203.0.114.0",
+        "::2",
+        "",
+        "10.0.0.1:80",
+        "010.0.0.1",
+        "10.0.0",
+        "-",
+        "pipe",
+        "10.0.0.1 ",
+        " 10.0.0.1",
+        "+10.0.0.1",
+        "10.0.0.1/32",
+        "[::1]",
+        "[::1]:80",
+        "::00001",
+        "::1.2.3",
+        "\u{e9}",
+    ];
 
     #[wasm_bindgen_test(unsupported = test)]
     fn finds_addresses_of_both_families() {
@@ -165,32 +192,7 @@ mod tests {
         ] {
             assert!(set.contains_text(inside.as_bytes()), "{inside}");
         }
-        for outside in [
-            "9.255.255.255",
-            "11.0.0.0",
-            "192.0.2.6",
-            "192.0.2.8",
-            "2001:db7:ffff::",
-            "2001:db9::",
-            "203.0.113.127",
-            "203.0.114.0",
-            "::2",
-            "",
-            "10.0.0.1:80",
-            "010.0.0.1",
-            "10.0.0",
-            "-",
-            "pipe",
-            "10.0.0.1 ",
-            " 10.0.0.1",
-            "+10.0.0.1",
-            "10.0.0.1/32",
-            "[::1]",
-            "[::1]:80",
-            "::00001",
-            "::1.2.3",
-            "\u{e9}",
-        ] {
+        for outside in OUTSIDE {
             assert!(!set.contains_text(outside.as_bytes()), "{outside}");
         }
         assert!(!set.contains_text(b"10.0.0.1\xff"));
@@ -272,9 +274,17 @@ mod tests {
 
         proptest! {
             #[test]
-            fn names_the_range_that_was_meant(v4: u32, v6: [u16; 8], zeros: u8, length in 0_u8..=128) {
+            fn suggests_the_range_without_host_bits(
+                v4: u32,
+                v6: [u16; 8],
+                zeros: u8,
+                length in 0_u8..=128,
+            ) {
                 let mut few = v6;
-                few.iter_mut().enumerate().filter(|(index, _)| zeros >> index & 1 == 1).for_each(|(_, group)| *group = 0);
+                let groups = few.iter_mut().enumerate();
+                groups
+                    .filter(|(index, _)| zeros >> index & 1 == 1)
+                    .for_each(|(_, group)| *group = 0);
                 let few = Ipv6Addr::from(few);
                 let bits = u128::from(few);
                 for (address, meant) in [
@@ -282,15 +292,15 @@ mod tests {
                     (IpAddr::from(Ipv4Addr::from_bits(v4)), network(v4, length % 33)),
                 ] {
                     let written = format!("{address}/{}", meant.1).parse::<Range>();
-                    let expected: Range = format!("{}/{}", meant.0, meant.1).parse().expect("a \
-                        range");
+                    let expected: Range =
+                        format!("{}/{}", meant.0, meant.1).parse().expect("a range");
                     match written {
                         Ok(range) => prop_assert_eq!((range, address), (expected, meant.0)),
                         Err(RangeError::HostBits(text)) => {
                             prop_assert_ne!(address, meant.0);
                             prop_assert_eq!(text.parse(), Ok(expected), "{}", text);
-                            prop_assert_eq!(text.split_once('/').expect("a \
-                                slash").0.parse(), Ok(meant.0), "{}", text);
+                            let (network, _) = text.split_once('/').expect("a slash");
+                            prop_assert_eq!(network.parse(), Ok(meant.0), "{}", text);
                         }
                         Err(error) => prop_assert!(false, "{error:?}"),
                     }
@@ -298,10 +308,20 @@ mod tests {
             }
 
             #[test]
-            fn finds_the_same(networks in prop::collection::vec(any_network(), 0..12), v4 in 0x0a00_0000_u32..0x0a80_0010, low in 0_u128..16, high in 0_u128..16) {
-                let peers: Peers = networks.iter().map(|(network, length)| format!("{network}/{length}").parse::<Range>().expect("a range")).collect();
-                for address in [IpAddr::from(Ipv4Addr::from_bits(v4)), Ipv6Addr::from_bits(0x2001_0db8 << 96 | high << 64 | low).into()] {
-                    prop_assert_eq!(peers.contains(address), networks.iter().any(|network| holds(network, address)), "{}", address);
+            fn finds_the_same(
+                networks in prop::collection::vec(any_network(), 0..12),
+                v4 in 0x0a00_0000_u32..0x0a80_0010,
+                low in 0_u128..16,
+                high in 0_u128..16,
+            ) {
+                let range = |(network, length): &(IpAddr, u8)| {
+                    format!("{network}/{length}").parse::<Range>().expect("a range")
+                };
+                let peers: Peers = networks.iter().map(range).collect();
+                let v6 = Ipv6Addr::from_bits(0x2001_0db8 << 96 | high << 64 | low);
+                for address in [IpAddr::from(Ipv4Addr::from_bits(v4)), v6.into()] {
+                    let expected = networks.iter().any(|network| holds(network, address));
+                    prop_assert_eq!(peers.contains(address), expected, "{}", address);
                 }
             }
         }

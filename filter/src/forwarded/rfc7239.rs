@@ -4,21 +4,21 @@
 //! Forwarded: for=192.0.2.60;proto=http;by=203.0.113.43, for="[2001:db8::1]:80";proto=https
 //! ```
 
-/// A header that does not follow the RFC. Nothing of it is believed then: what follows a broken
-/// quote may be the client's.
+/// A header that does not follow the RFC. None of it is believed, because the client may control
+/// what follows a broken quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
-/// The RFC knows four parameters, and each one is compared with all before it: ten thousand would
-/// hold a worker up.
+/// The RFC has four parameters. Each one is compared with all before it, so ten thousand would
+/// block a worker.
 const MOST_PARAMETERS: usize = 32;
 
-/// The `proto` of each element, in order; `None` for an element without. Empty elements are left
-/// out, as lists allow them.
+/// The `proto` of each element, in order; `None` for an element without one. Empty elements are
+/// skipped, because lists may have them.
 ///
 /// # Errors
 /// [`Malformed`] when any part of the header breaks the grammar, or an element has a parameter
-/// twice, or more of them than anybody writes.
+/// twice, or too many of them.
 pub fn protos(header: &[u8]) -> Result<Vec<Option<Vec<u8>>>, Malformed> {
     let mut cursor = Cursor { rest: header };
     let mut elements = Vec::new();
@@ -122,14 +122,18 @@ impl<'h> Cursor<'h> {
     }
 }
 
-/// What may stand between quotes, behind a backslash or not.
+/// A byte of a quoted string, escaped or not.
 fn is_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
 
-/// What the name of a header, and of a parameter, is made of.
+/// A byte of the name of a header or a parameter.
 pub(crate) fn is_token(byte: u8) -> bool {
-    matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'^'..=b'z' | b'|' | b'~')
+    matches!(
+        byte,
+        b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'^'..=b'z'
+            | b'|' | b'~'
+    )
 }
 
 #[cfg(test)]
@@ -165,7 +169,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn an_element_has_not_any_number_of_parameters() {
+    fn limits_the_parameters_of_an_element() {
         let with = |extensions: usize| {
             let extensions: String = (0..extensions).map(|index| format!(";x{index}=1")).collect();
             format!("proto=https{extensions}, proto=http{extensions}")

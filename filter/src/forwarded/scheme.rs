@@ -1,16 +1,16 @@
-//! The two schemes, and the words for them.
+//! The two schemes, and their words in headers.
 
 /// What `x-forwarded-proto` may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// Plain.
+    /// Without TLS.
     Http,
     /// Over TLS.
     Https,
 }
 
 impl Scheme {
-    /// As it is written into headers.
+    /// Its name in headers.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -18,8 +18,7 @@ impl Scheme {
         }
     }
 
-    /// Reads a word as a load balancer writes it: any case, and the WebSocket schemes stand for
-    /// what they run on.
+    /// Parses a word in any case. A WebSocket scheme stands for the scheme below it.
     pub fn from_word(word: &[u8]) -> Option<Self> {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         if is("https") || is("wss") {

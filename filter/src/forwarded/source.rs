@@ -12,7 +12,7 @@ pub struct Ports {
     pub https: Vec<u16>,
     /// Those of http.
     pub http: Vec<u16>,
-    /// What is written for https and for http.
+    /// The ports that are written for https and for http.
     written: [String; 2],
 }
 
@@ -40,23 +40,22 @@ impl Ports {
         }
     }
 
-    /// Only the canonical decimal form is a port. A load balancer writes no other; back ends read
-    /// the others in different ways.
+    /// Only the canonical decimal form is a port. Load balancers write no other, and back ends
+    /// disagree on the others.
     pub(crate) fn read(word: &[u8]) -> Option<u16> {
         let has_leading_zero = word.len() > 1 && word.starts_with(b"0");
         if has_leading_zero { None } else { digits(word) }
     }
 }
 
-/// What one header, or one element of it, says.
+/// What one header, or one element of it, says about the scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Says {
-    /// Not there, empty, or about something else.
+    /// It is missing, empty, or about something else.
     Nothing,
-    /// This.
+    /// It says this.
     Scheme(Scheme),
-    /// It is there, but nobody can tell what it means: it breaks its own grammar, or its elements
-    /// contradict each other.
+    /// It breaks its own grammar, or its elements contradict each other.
     Unclear,
 }
 
@@ -85,15 +84,14 @@ impl Source {
             .unwrap_or(Says::Nothing)
     }
 
-    /// What is known after one more line of the header; nothing as long as there was no element at
-    /// all.
+    /// The result after one more line of the header; none if there was no element yet.
     fn line(&self, so_far: Option<Says>, line: &[u8], ports: &Ports) -> Option<Says> {
         match self.form {
             Form::Forwarded => match rfc7239::protos(line) {
                 Ok(protos) => protos
                     .into_iter()
                     .fold(so_far, |so_far, proto| self.join(so_far, forwarded(proto))),
-                // A broken line may hide an element on either side of the one that was asked for.
+                // A broken line may hide an element before or after the one that counts.
                 Err(rfc7239::Malformed) => Some(Says::Unclear),
             },
             Form::CfVisitor | Form::Present if trim(line).is_empty() => so_far,
@@ -106,8 +104,7 @@ impl Source {
         }
     }
 
-    /// An element that says nothing is an element all the same: another must not speak in its
-    /// place.
+    /// An element that says nothing still counts as an element: another must not take its place.
     fn join(&self, so_far: Option<Says>, next: Says) -> Option<Says> {
         Some(match (so_far, self.element) {
             (None, _) | (_, Element::Last) => next,
@@ -118,7 +115,7 @@ impl Source {
     }
 }
 
-/// What two agree on.
+/// The scheme on which two agree.
 pub(crate) fn agreed(one: Says, other: Says) -> Says {
     match (one, other) {
         (Says::Nothing, only) | (only, Says::Nothing) => only,
@@ -140,7 +137,7 @@ fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// A value that is no list.
+/// A value that is not a list.
 fn whole(form: Form, value: &[u8]) -> Says {
     match form {
         _ if value.is_empty() => Says::Nothing,

@@ -1,9 +1,10 @@
-//! Whose headers are believed.
+//! The peers whose headers are believed.
 
 use super::Peers;
+use crate::host::Host;
 use crate::text::Text;
 
-/// Whom a policy trusts: whoever is in `peers` or has one of the `identities`.
+/// The trusted peers: those with an address in `peers` or one of the `identities`.
 #[derive(Debug)]
 pub struct Trust {
     /// Addresses.
@@ -11,18 +12,34 @@ pub struct Trust {
     /// Identities in certificates.
     pub identities: Vec<Text>,
     pub(crate) peer_key: String,
-    /// The property that holds the direct peer's address. Never `source.address`: that one is
-    /// inferred from `x-forwarded-for`.
-    pub(crate) peer_property: Vec<u8>,
+    /// The property of [`Self::peer_key`]. Never `source.address`: Envoy infers that one from
+    /// `x-forwarded-for`.
+    peer_property: String,
 }
 
 impl Trust {
     pub(crate) fn new(peers: Peers, identities: Vec<Text>, peer_key: String) -> Self {
-        Self {
-            peer_property: [b"filter_state\0", peer_key.as_bytes()].concat(),
-            peers,
-            identities,
-            peer_key,
+        Self { peer_property: format!("filter_state\0{peer_key}"), peers, identities, peer_key }
+    }
+
+    /// The value that the filter in front writes for this request, which
+    /// [`PeerInfo`](super::PeerInfo) parses. Empty if the trust does not depend on it; none if it
+    /// is missing.
+    pub(crate) fn read_peer_info(&self, host: &impl Host) -> Option<Vec<u8>> {
+        if self.peers.is_empty() {
+            return Some(Vec::new());
         }
+        host.property(&self.peer_property)
+    }
+
+    /// Whether the direct peer of this stream is trusted.
+    pub(crate) fn accepts(&self, peer: &[u8], host: &impl Host) -> bool {
+        if self.peers.contains_text(peer) {
+            return true;
+        }
+        !self.identities.is_empty()
+            && host
+                .property("connection\0uri_san_peer_certificate")
+                .is_some_and(|uri| self.identities.iter().any(|identity| identity.matches(&uri)))
     }
 }

@@ -1,26 +1,24 @@
-//! Who may use the gate. Pure: what a request says of itself and what Envoy says of its connection
+//! Which clients may use the gate. Pure: a request's headers and the properties of its connection
 //! go in, a refusal comes out.
 //!
-//! Three checks, each for another kind of stranger: a page in a browser, a client on the network,
-//! and a client in the pod that does not have the secret. docs/threat-model.md says what each of
-//! them can do.
+//! There are three checks: for pages in a browser, for clients on the network, and for clients in
+//! the pod without the secret. docs/threat-model.md describes what each of them can do.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::http::{Command, same_secret, secret_in_query};
 use super::policy::Policy;
-use super::requests::SECRET_HEADER;
+use crate::config::wire::SHORTEST_SECRET;
 use crate::headers::Headers;
 use crate::host::Host;
+
+const SECRET_HEADER: &str = "x-laststream-secret";
 
 /// The filter state key of the connection's local address, from Envoy itself:
 /// `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`. The property `destination.address` is what a PROXY protocol
 /// header claims, where the listener takes such headers; it counts only where nothing writes this
-/// key, so that the hooks of a gate that was rendered before keep working.
+/// key, so that the hooks of gates from earlier manifests keep working.
 pub const ADDRESS_KEY: &str = "laststream.gate_address";
-
-/// Shorter secrets are refused: they can be guessed.
-pub const SHORTEST_SECRET: usize = 16;
 
 /// What the gate requires of a request.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +27,7 @@ pub(super) struct Access<'a> {
     /// dot at the end.
     pub(super) hosts: &'a [String],
     pub(super) secret: Secret<'a>,
-    /// Where the connection came in, if Envoy tells.
+    /// The local address of the connection, if Envoy has it.
     pub(super) address: Option<&'a [u8]>,
 }
 
@@ -37,30 +35,29 @@ pub(super) struct Access<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secret<'a> {
     /// None is configured.
-    NotWanted,
-    /// One is configured, and Envoy does not have it.
+    NotConfigured,
+    /// One is configured, but Envoy does not have it.
     Missing,
-    /// This one.
+    /// The secret.
     Known(&'a [u8]),
 }
 
 impl<'a> Secret<'a> {
-    /// From what a source outside of the configuration holds. Files and variables often end with a
-    /// line feed.
-    fn of(value: &'a [u8]) -> Self {
+    /// A secret from outside of the configuration. Files and variables often end with a line feed.
+    fn from_state(value: &'a [u8]) -> Self {
         let value = value.trim_ascii();
         if value.len() < SHORTEST_SECRET { Self::Missing } else { Self::Known(value) }
     }
 }
 
-/// What Envoy knows of the connection and of the secret, beyond what the policy says.
+/// What Envoy knows of the connection and the secret.
 #[derive(Debug)]
-pub(super) struct Surroundings {
+pub(super) struct ConnectionProperties {
     address: Option<Vec<u8>>,
     secret: Option<Vec<u8>>,
 }
 
-impl Surroundings {
+impl ConnectionProperties {
     pub(super) fn read(host: &impl Host, policy: &Policy) -> Self {
         let state = |key: &str| host.property(&format!("filter_state\0{key}"));
         let address = state(ADDRESS_KEY)
@@ -72,45 +69,45 @@ impl Surroundings {
     pub(super) fn access<'a>(&'a self, policy: &'a Policy) -> Access<'a> {
         let secret = match (&policy.secret, &policy.secret_key) {
             (Some(secret), _) => Secret::Known(secret.as_bytes()),
-            (None, Some(_)) => Secret::of(self.secret.as_deref().unwrap_or_default()),
-            (None, None) => Secret::NotWanted,
+            (None, Some(_)) => Secret::from_state(self.secret.as_deref().unwrap_or_default()),
+            (None, None) => Secret::NotConfigured,
         };
         Access { hosts: &policy.hosts, secret, address: self.address.as_deref() }
     }
 }
 
-/// Why a request is refused, whatever it asks for: a page in a browser sent it. Browsers say so, or
-/// use a name that is not the gate's.
-pub(super) fn foreign(headers: Headers<'_>, access: &Access<'_>) -> Option<&'static str> {
+/// Why a request from a page in a browser is refused, whatever its command. Browsers send headers
+/// that show it, or a host name that is not the gate's.
+pub(super) fn browser_refusal(headers: Headers<'_>, access: &Access<'_>) -> Option<&'static str> {
     if headers.first("origin").is_some() {
         return Some(
             "a page in a browser sent this, which the gate does not take: use `laststream`, curl \
-                or wget",
+             or wget",
         );
     }
     if headers.all("sec-fetch-site").any(|site| !matches!(site, b"none" | b"same-origin")) {
         return Some(
             "a page in a browser led here, which the gate does not take: use the address bar, \
-                `laststream`, curl or wget",
+             `laststream`, curl or wget",
         );
     }
     let authority =
         headers.first(":authority").and_then(|authority| core::str::from_utf8(authority).ok());
-    let is_named = authority.and_then(host_of).is_some_and(|host| is_own(host, access.hosts));
+    let is_named = authority.and_then(host_of).is_some_and(|host| is_own_host(host, access.hosts));
     (!is_named).then_some(
-        "the gate does not know this host: use an IP address or `localhost`, or \
-        add the name to `gate.hosts`",
+        "the gate does not know this host: use an IP address or `localhost`, or add the name to \
+         `gate.hosts`",
     )
 }
 
-/// Why a request that makes sense is refused. The status and the readiness are free.
-pub(super) fn refusal(
+/// Why a command is refused. Status and readiness need no access.
+pub(super) fn access_refusal(
     headers: Headers<'_>,
     path: &[u8],
-    asked: &Command,
+    command: &Command,
     access: &Access<'_>,
 ) -> Option<&'static str> {
-    if matches!(asked, Command::Status | Command::Ready) {
+    if matches!(command, Command::Status | Command::Ready) {
         return None;
     }
     match access.secret {
@@ -118,20 +115,20 @@ pub(super) fn refusal(
             let in_header =
                 headers.first(SECRET_HEADER).is_some_and(|given| same_secret(given, secret));
             let in_query = || {
-                asked.is_of_a_hook()
+                command.is_of_hook()
                     && secret_in_query(path).is_some_and(|given| same_secret(&given, secret))
             };
             (!in_header && !in_query()).then_some("x-laststream-secret is missing or wrong")
         }
         Secret::Missing => Some(
             "the gate's secret is not there, or is shorter than 16 characters: see where \
-                `gate.secret_key` comes from",
+             `gate.secret_key` comes from",
         ),
-        Secret::NotWanted => match access.address {
+        Secret::NotConfigured => match access.address {
             Some(address) if address.starts_with(b"127.") || address.starts_with(b"[::1]:") => None,
             _ => Some(
                 "this listener is not on the loopback interface: this needs a secret, see \
-                    `gate.secret`",
+                 `gate.secret`",
             ),
         },
     }
@@ -148,12 +145,12 @@ fn host_of(authority: &str) -> Option<&str> {
     (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(host)
 }
 
-/// Addresses, `localhost` and the configured names. A stranger's DNS cannot make a page's name one
-/// of these.
-fn is_own(host: &str, hosts: &[String]) -> bool {
+/// Whether this is an address, `localhost` or a configured name. DNS rebinding cannot give any of
+/// these to a page.
+fn is_own_host(host: &str, hosts: &[String]) -> bool {
     if let Some(literal) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        // Browsers take only ::1 for the loopback interface: for other addresses that lead there
-        // they do not say where a request comes from.
+        // Browsers treat only ::1 as the loopback interface. To other addresses that lead there
+        // they do not send the headers that show a page.
         return literal
             .parse::<Ipv6Addr>()
             .is_ok_and(|address| !address.is_unspecified() && address.to_ipv4_mapped().is_none());
@@ -165,7 +162,7 @@ fn is_own(host: &str, hosts: &[String]) -> bool {
     name.eq_ignore_ascii_case("localhost") || hosts.iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
-/// The body of a refusal. It tells nothing of the gate's state.
+/// The body of a refusal. It does not reveal the state of the gate.
 pub(super) fn refusal_body(reason: &str) -> String {
     format!(r#"{{"reason":"{reason}"}}"#)
 }
@@ -174,20 +171,20 @@ pub(super) fn refusal_body(reason: &str) -> String {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{Access, Secret, foreign, host_of, is_own, refusal};
-    use crate::gate::http::{Command, command};
+    use super::{Access, Secret, access_refusal, browser_refusal, host_of, is_own_host};
+    use crate::gate::http::parse_command;
     use crate::headers::{Headers, serialise};
 
     const SECRET: &[u8] = b"open-sesame/0123456789";
 
-    fn is_foreign(headers: &[(&str, &str)]) -> bool {
+    fn is_from_browser(headers: &[(&str, &str)]) -> bool {
         let access =
-            Access { hosts: &["gate.shop".into()], secret: Secret::NotWanted, address: None };
-        foreign(Headers::new(&serialise(headers)), &access).is_some()
+            Access { hosts: &["gate.shop".into()], secret: Secret::NotConfigured, address: None };
+        browser_refusal(Headers::new(&serialise(headers)), &access).is_some()
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn knows_a_browser_by_what_it_says() {
+    fn recognises_browsers_by_their_headers() {
         let own = (":authority", "127.0.0.1:15091");
         for (marks, expected) in [
             (&[][..], false),
@@ -203,63 +200,66 @@ mod tests {
             (&[("origin", "")], true),
         ] {
             let headers: Vec<_> = core::iter::once(own).chain(marks.iter().copied()).collect();
-            assert_eq!(is_foreign(&headers), expected, "{marks:?}");
+            assert_eq!(is_from_browser(&headers), expected, "{marks:?}");
         }
-        assert!(is_foreign(&[]), "no authority");
+        assert!(is_from_browser(&[]), "no authority");
     }
 
+    const AUTHORITIES: &[(&str, bool)] = &[
+        ("127.0.0.1", true),
+        ("127.0.0.1:15091", true),
+        ("10.4.0.12:1", true),
+        ("[::1]", true),
+        ("[fd00::12]:65535", true),
+        ("localhost", true),
+        ("LOCALHOST.:80", true),
+        ("Gate.Shop", true),
+        ("gate.shop.:80", true),
+        ("", false),
+        (":80", false),
+        ("evil.example", false),
+        ("localhost.evil.example", false),
+        ("a.localhost", false),
+        ("gate.shop.evil.example", false),
+        ("user@localhost", false),
+        ("localhost..", false),
+        ("localhost:", false),
+        ("localhost:x", false),
+        ("localhost:+80", false),
+        ("localhost:65536", false),
+        ("localhost:80:80", false),
+        ("0.0.0.0", false),
+        ("[::]", false),
+        ("[::ffff:127.0.0.1]", false),
+        ("[fe80::1%25eth0]", false),
+        ("[127.0.0.1]", false),
+        ("[localhost]", false),
+        ("[::1]evil.example", false),
+        ("::1", false),
+        ("127.1", false),
+        ("127.0.0.01", false),
+        ("2130706433", false),
+        ("127.0.0.1.", false),
+    ];
+
     #[wasm_bindgen_test(unsupported = test)]
-    fn tells_its_names_from_others() {
+    fn takes_only_its_own_host_names() {
         let hosts = ["gate.shop".into()];
-        for (authority, expected) in [
-            ("127.0.0.1", true),
-            ("127.0.0.1:15091", true),
-            ("10.4.0.12:1", true),
-            ("[::1]", true),
-            ("[fd00::12]:65535", true),
-            ("localhost", true),
-            ("LOCALHOST.:80", true),
-            ("Gate.Shop", true),
-            ("gate.shop.:80", true),
-            ("", false),
-            (":80", false),
-            ("evil.example", false),
-            ("localhost.evil.example", false),
-            ("a.localhost", false),
-            ("gate.shop.evil.example", false),
-            ("user@localhost", false),
-            ("localhost..", false),
-            ("localhost:", false),
-            ("localhost:x", false),
-            ("localhost:+80", false),
-            ("localhost:65536", false),
-            ("localhost:80:80", false),
-            ("0.0.0.0", false),
-            ("[::]", false),
-            ("[::ffff:127.0.0.1]", false),
-            ("[fe80::1%25eth0]", false),
-            ("[127.0.0.1]", false),
-            ("[localhost]", false),
-            ("[::1]evil.example", false),
-            ("::1", false),
-            ("127.1", false),
-            ("127.0.0.01", false),
-            ("2130706433", false),
-            ("127.0.0.1.", false),
-        ] {
+        for (authority, expected) in AUTHORITIES {
             assert_eq!(
-                host_of(authority).is_some_and(|host| is_own(host, &hosts)),
-                expected,
+                host_of(authority).is_some_and(|host| is_own_host(host, &hosts)),
+                *expected,
                 "{authority}"
             );
         }
     }
 
     fn is_refused(method: &str, path: &str, given: Option<&str>, access: &Access<'_>) -> bool {
-        let asked: Command = command(method, path).expect(path);
+        let command = parse_command(method, path).expect(path);
         let headers: Vec<_> =
             given.into_iter().map(|given| ("x-laststream-secret", given)).collect();
-        refusal(Headers::new(&serialise(&headers)), path.as_bytes(), &asked, access).is_some()
+        access_refusal(Headers::new(&serialise(&headers)), path.as_bytes(), &command, access)
+            .is_some()
     }
 
     const PROTECTED: [(&str, &str); 7] = [
@@ -274,7 +274,7 @@ mod tests {
 
     #[wasm_bindgen_test(unsupported = test)]
     fn without_a_secret_only_the_loopback_interface_counts() {
-        let at = |address| Access { hosts: &[], secret: Secret::NotWanted, address };
+        let at = |address| Access { hosts: &[], secret: Secret::NotConfigured, address };
         for (address, expected) in [
             (Some(&b"127.0.0.1:15091"[..]), false),
             (Some(b"127.9.9.9:1"), false),
@@ -302,8 +302,11 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn a_secret_that_is_missing_opens_nothing() {
         for held in [&b""[..], b"-", b"\n", b"fifteen-letters", b"fifteen-letters\n\n"] {
-            let access =
-                Access { hosts: &[], secret: Secret::of(held), address: Some(b"127.0.0.1:1") };
+            let access = Access {
+                hosts: &[],
+                secret: Secret::from_state(held),
+                address: Some(b"127.0.0.1:1"),
+            };
             assert_eq!(access.secret, Secret::Missing);
             for (method, path) in PROTECTED {
                 for given in [None, Some(""), Some("-"), Some("fifteen-letters")] {
@@ -311,7 +314,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(Secret::of(b"sixteen-letters!\r\n"), Secret::Known(b"sixteen-letters!"));
+        assert_eq!(Secret::from_state(b"sixteen-letters!\r\n"), Secret::Known(b"sixteen-letters!"));
     }
 
     #[wasm_bindgen_test(unsupported = test)]

@@ -1,68 +1,68 @@
-//! What may be asked of the gate: from method and path to a command.
+//! The requests that the gate takes: from method and path to a command. Pure.
 
 use crate::parse::{digits, printable_line};
 
-/// A request that makes sense.
+/// A valid request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// How things are.
+    /// The state and the counts.
     Status,
-    /// The oldest streams that hold the drain; how many at most.
+    /// The oldest streams that hold the drain, with a limit.
     Streams(usize),
-    /// Whether one may go.
+    /// Whether the gate is open.
     Ready,
-    /// Begin, and hold for so many milliseconds at most.
+    /// Begin a drain, and hold the request for so many milliseconds at most.
     PreStop(u64),
-    /// Begin.
+    /// Begin a drain.
     Drain,
-    /// Take it back.
+    /// Cancel the drain.
     Cancel,
-    /// Open the gate; why.
+    /// Open the gate, for this reason.
     Force(String),
-    /// Pass it to Envoy's admin interface: at zero only, unless Envoy itself acts gracefully.
-    Pass {
+    /// Pass a signal to Envoy's admin interface: at zero only, unless it is graceful.
+    Signal {
         /// With its query.
         path: String,
-        /// Whether nobody in flight is hurt.
-        gracefully: bool,
+        /// Whether Envoy lets the streams in flight end.
+        is_graceful: bool,
     },
 }
 
-/// A request that does not.
+/// Why a request is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wrong {
-    /// 404.
+pub enum RequestError {
+    /// 404: there is no such path.
     Path,
-    /// 405, with what is allowed.
+    /// 405, with the allowed methods.
     Method(&'static str),
-    /// 400, with why.
+    /// 400, with the reason.
     Query(&'static str),
 }
 
-/// Holding as long as the gate is closed.
+/// The wait of a request that is held until the gate opens.
 pub const UNTIL_OPEN: u64 = u64::MAX;
 
-/// Each of these costs a dozen reads.
-const MOST: usize = 100;
+/// Each listed stream costs a dozen reads.
+const MOST_STREAMS: usize = 100;
 
-/// Longer paths than any that make sense are not looked at.
-const LONGEST: usize = 4_096;
+/// Longer than any valid path.
+const LONGEST_PATH: usize = 4_096;
 
 impl Command {
-    /// Whether a stop hook asks this. `pilot-agent wait` sends no headers of its own, so these may
-    /// carry the secret in the URL.
-    pub(super) fn is_of_a_hook(&self) -> bool {
+    /// Whether stop hooks send this. `pilot-agent wait` sends no headers of its own, so a hook may
+    /// have the secret in the URL.
+    pub(super) fn is_of_hook(&self) -> bool {
         matches!(self, Self::PreStop(_) | Self::Drain)
     }
 }
 
-/// Reads a request. HEAD is GET without the body.
+/// Parses a request. HEAD is GET without the body.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
-    if path.len() > LONGEST {
-        return Err(Wrong::Path);
+/// Why the request is invalid.
+pub fn parse_command(method: &str, path: &str) -> Result<Command, RequestError> {
+    if path.len() > LONGEST_PATH {
+        return Err(RequestError::Path);
     }
     let (plain, query) = path.split_once('?').unwrap_or((path, ""));
     let allow = match plain {
@@ -70,42 +70,52 @@ pub fn command(method: &str, path: &str) -> Result<Command, Wrong> {
         "/prestop" => "GET, HEAD, POST",
         "/drain" => "POST, DELETE",
         "/force" | "/quitquitquit" | "/drain_listeners" => "POST",
-        _ => return Err(Wrong::Path),
+        _ => return Err(RequestError::Path),
     };
     if !allow.split(',').any(|allowed| allowed.trim_start() == method) {
-        return Err(Wrong::Method(allow));
+        return Err(RequestError::Method(allow));
     }
-    // Envoy's admin interface must not see it, and where a client can send a header, nothing should
-    // log it.
+    check_secret_in_query(method, plain, query)?;
+    command_of(method, path, plain, query)
+}
+
+fn check_secret_in_query(method: &str, plain: &str, query: &str) -> Result<(), RequestError> {
+    // The secret must not reach Envoy's admin interface, nor a log if the client can send a header
+    // instead.
     if parameter(query, "secret").is_some()
         && !matches!((method, plain), (_, "/prestop") | ("POST", "/drain"))
     {
-        return Err(Wrong::Query(
+        return Err(RequestError::Query(
             "only /prestop and POST /drain take `secret` in the URL: send the header \
-                x-laststream-secret",
+             x-laststream-secret",
         ));
     }
+    Ok(())
+}
+
+/// The command of a request whose path and method are valid.
+fn command_of(method: &str, path: &str, plain: &str, query: &str) -> Result<Command, RequestError> {
     Ok(match plain {
         "/status" => Command::Status,
-        "/streams" => Command::Streams(limit(query)?),
+        "/streams" => Command::Streams(parse_limit(query)?),
         "/ready" => Command::Ready,
-        "/prestop" => Command::PreStop(hold(query)?),
+        "/prestop" => Command::PreStop(parse_wait(query)?),
         "/drain" if method == "DELETE" => Command::Cancel,
         "/drain" => Command::Drain,
-        "/force" => match parameter(query, "reason").map(decoded) {
+        "/force" => match parameter(query, "reason").map(decoded_line) {
             Some(reason) if !reason.trim_ascii().is_empty() => Command::Force(reason),
-            _ => return Err(Wrong::Query("say why: POST /force?reason=…")),
+            _ => return Err(RequestError::Query("say why: POST /force?reason=…")),
         },
-        _ => Command::Pass {
+        _ => Command::Signal {
             path: path.into(),
-            gracefully: plain != "/quitquitquit" && parameter(query, "graceful").is_some(),
+            is_graceful: plain != "/quitquitquit" && parameter(query, "graceful").is_some(),
         },
     })
 }
 
 /// `wait=30s`, `wait=500ms`, `wait=30`; `wait` alone holds until the gate is open.
-fn hold(query: &str) -> Result<u64, Wrong> {
-    const HELP: Wrong = Wrong::Query(
+fn parse_wait(query: &str) -> Result<u64, RequestError> {
+    const HELP: RequestError = RequestError::Query(
         "`wait` is a time such as 30s or 500ms, or nothing at all to hold until the gate is open",
     );
     match parameter(query, "wait") {
@@ -126,11 +136,11 @@ fn hold(query: &str) -> Result<u64, Wrong> {
     }
 }
 
-fn limit(query: &str) -> Result<usize, Wrong> {
+fn parse_limit(query: &str) -> Result<usize, RequestError> {
     parameter(query, "limit").map_or(Ok(20), |limit| {
         digits(limit.as_bytes())
-            .filter(|limit| (1..=MOST).contains(limit))
-            .ok_or(Wrong::Query("`limit` is a number from 1 to 100"))
+            .filter(|limit| (1..=MOST_STREAMS).contains(limit))
+            .ok_or(RequestError::Query("`limit` is a number from 1 to 100"))
     })
 }
 
@@ -148,12 +158,12 @@ pub(super) fn secret_in_query(path: &[u8]) -> Option<Vec<u8>> {
     parameter(query, "secret").map(percent_decoded)
 }
 
-/// As one line for people.
-fn decoded(text: &str) -> String {
+/// Decoded and printable, as one line.
+fn decoded_line(text: &str) -> String {
     printable_line(&percent_decoded(text), 200)
 }
 
-/// Percent signs and plus signs.
+/// With percent signs and plus signs decoded.
 fn percent_decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -180,7 +190,7 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Compares without telling by its time how much of it was right.
+/// Compares in a time that does not reveal how much of the secret was right.
 pub fn same_secret(given: &[u8], secret: &[u8]) -> bool {
     let difference = given.iter().zip(secret).fold(0, |sum, (one, other)| sum | (one ^ other));
     given.len() == secret.len() && core::hint::black_box(difference) == 0
@@ -190,10 +200,10 @@ pub fn same_secret(given: &[u8], secret: &[u8]) -> bool {
 mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
-    use super::{Command, UNTIL_OPEN, Wrong, command, same_secret};
+    use super::{Command, RequestError, UNTIL_OPEN, parse_command, same_secret};
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn reads_what_makes_sense() {
+    fn parses_valid_requests() {
         for (method, path, expected) in [
             ("GET", "/status", Command::Status),
             ("HEAD", "/ready?x=1", Command::Ready),
@@ -210,26 +220,26 @@ mod tests {
             (
                 "POST",
                 "/drain_listeners?inboundonly",
-                Command::Pass { path: "/drain_listeners?inboundonly".into(), gracefully: false },
+                Command::Signal { path: "/drain_listeners?inboundonly".into(), is_graceful: false },
             ),
             (
                 "POST",
                 "/drain_listeners?graceful&skip_exit",
-                Command::Pass {
+                Command::Signal {
                     path: "/drain_listeners?graceful&skip_exit".into(),
-                    gracefully: true,
+                    is_graceful: true,
                 },
             ),
         ] {
-            assert_eq!(command(method, path), Ok(expected), "{method} {path}");
+            assert_eq!(parse_command(method, path), Ok(expected), "{method} {path}");
         }
     }
 
     #[wasm_bindgen_test(unsupported = test)]
-    fn says_what_does_not() {
-        assert_eq!(command("GET", "/"), Err(Wrong::Path));
-        assert_eq!(command("GET", &"/status".repeat(1_000)), Err(Wrong::Path));
-        assert_eq!(command("GET", "/config_dump"), Err(Wrong::Path));
+    fn rejects_invalid_requests() {
+        assert_eq!(parse_command("GET", "/"), Err(RequestError::Path));
+        assert_eq!(parse_command("GET", &"/status".repeat(1_000)), Err(RequestError::Path));
+        assert_eq!(parse_command("GET", "/config_dump"), Err(RequestError::Path));
         for (method, path, allow) in [
             ("POST", "/status", "GET, HEAD"),
             ("POST", "/streams", "GET, HEAD"),
@@ -238,7 +248,11 @@ mod tests {
             ("GET", "/force?reason=x", "POST"),
             ("PUT", "/prestop", "GET, HEAD, POST"),
         ] {
-            assert_eq!(command(method, path), Err(Wrong::Method(allow)), "{method} {path}");
+            assert_eq!(
+                parse_command(method, path),
+                Err(RequestError::Method(allow)),
+                "{method} {path}"
+            );
         }
         for (method, path) in [
             ("POST", "/force"),
@@ -255,7 +269,10 @@ mod tests {
             ("POST", "/force?reason=x&secret=x"),
             ("POST", "/drain_listeners?graceful&secret=x"),
         ] {
-            assert!(matches!(command(method, path), Err(Wrong::Query(_))), "{method} {path}");
+            assert!(
+                matches!(parse_command(method, path), Err(RequestError::Query(_))),
+                "{method} {path}"
+            );
         }
     }
 

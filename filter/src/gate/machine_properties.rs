@@ -1,28 +1,41 @@
-//! What holds for every sequence of events: the machine is driven by chance, and watched by one
-//! that knows only the rules.
+//! Properties of every sequence of events: random events drive the machine, and a [`Watch`] that
+//! knows only the rules checks it.
 
 use proptest::prelude::*;
 
-use super::{Act, App, EnvoyCount, Phase, Reason, Record, Sight, Step, TRIES, Trust, believe};
+use super::{Action, App, CountState, EnvoyCount, Observation, Phase, Reason, Record, Step};
 use crate::config::wire::{BeginCall, Finish, Gate};
+use crate::gate::observation::combine_counts;
 use crate::gate::policy::Policy;
 use crate::gate::record;
+use crate::gate::step::{CallOutcome, TRIES};
+
+fn outcome() -> impl Strategy<Value = CallOutcome> {
+    prop_oneof![Just(CallOutcome::Success), Just(CallOutcome::Failure)]
+}
 
 /// What happens to a machine.
 #[derive(Debug, Clone)]
 enum Event {
-    Look(Sight),
+    Evaluate(Observation),
     Drain,
     Cancel,
     Force,
-    /// The oldest call that is under way ends; whether the answer is good.
-    Answer(bool),
-    /// The configuration has another deadline from here on.
+    /// The oldest call that is under way ends.
+    Answer(CallOutcome),
+    /// A new configuration has another deadline.
     Deadline(u64),
 }
 
-fn trust() -> impl Strategy<Value = Trust> {
-    prop_oneof![6 => Just(Trust::Exact), 1 => Just(Trust::Asking), 2 => Just(Trust::Unknown), 2 => Just(Trust::Partial), 1 => Just(Trust::Rejected), 2 => Just(Trust::Leaking)]
+fn count_state() -> impl Strategy<Value = CountState> {
+    prop_oneof![
+        6 => Just(CountState::Exact),
+        1 => Just(CountState::Asking),
+        2 => Just(CountState::Unknown),
+        2 => Just(CountState::Partial),
+        1 => Just(CountState::Rejected),
+        2 => Just(CountState::Leaking),
+    ]
 }
 
 fn few() -> impl Strategy<Value = u64> {
@@ -30,37 +43,51 @@ fn few() -> impl Strategy<Value = u64> {
 }
 
 fn envoy() -> impl Strategy<Value = EnvoyCount> {
-    prop_oneof![1 => Just(EnvoyCount::Asking), 1 => Just(EnvoyCount::Absent), 6 => few().prop_map(EnvoyCount::Holds)]
+    prop_oneof![
+        1 => Just(EnvoyCount::Asking),
+        1 => Just(EnvoyCount::Absent),
+        6 => few().prop_map(EnvoyCount::Holds),
+    ]
 }
 
-/// `begun` is how many more began, `seen` how long ago that was sure.
-fn sight() -> impl Strategy<Value = Sight> {
+/// `begun` is how many more began, `known_until` how long ago that was known.
+fn observation() -> impl Strategy<Value = Observation> {
     let buffered = prop_oneof![1 => Just(None), 4 => few().prop_map(Some)];
     let begun = prop_oneof![12 => Just(0_u64), 1 => 1..3_u64];
-    (trust(), 0..400_u64, few(), 0..3_u64, begun, envoy(), buffered, any::<[bool; 2]>()).prop_map(
-        |(counters, seen, holding, living, begun, envoy, buffered, [app_is_there, may_miss])| {
-            Sight {
-                trust: believe(counters, holding, envoy, may_miss),
-                seen,
+    (count_state(), 0..400_u64, few(), 0..3_u64, begun, envoy(), buffered, any::<[bool; 2]>())
+        .prop_map(
+            |(
+                counters,
+                known_until,
                 holding,
-                living,
+                in_flight,
                 begun,
                 envoy,
-                lingers: buffered.is_none(),
                 buffered,
-                app: if app_is_there { App::There } else { App::Gone },
-            }
-        },
-    )
+                [app_is_there, may_miss],
+            )| {
+                Observation {
+                    count: combine_counts(counters, holding, envoy, may_miss),
+                    known_until,
+                    holding,
+                    in_flight,
+                    begun,
+                    envoy,
+                    lingers: buffered.is_none(),
+                    buffered,
+                    app: if app_is_there { App::There } else { App::Gone },
+                }
+            },
+        )
 }
 
 fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     let event = prop_oneof![
-        30 => sight().prop_map(Event::Look),
+        30 => observation().prop_map(Event::Evaluate),
         2 => Just(Event::Drain),
         1 => Just(Event::Cancel),
         1 => Just(Event::Force),
-        4 => any::<bool>().prop_map(Event::Answer),
+        4 => outcome().prop_map(Event::Answer),
         1 => (1_000..6_000_u64).prop_map(Event::Deadline),
     ];
     let step = prop_oneof![8 => 0..150_u64, 1 => 150..3_000_u64];
@@ -82,14 +109,14 @@ fn policy() -> impl Strategy<Value = Policy> {
     )
 }
 
-/// Knows the rules, and what has happened.
+/// The rules, and what has happened so far.
 #[derive(Default)]
 struct Watch {
-    /// When the last look was that saw something hold, or something begin.
+    /// The last evaluation at which a stream held the drain or began.
     busy_at: u64,
-    /// The tightest deadline of this drain so far.
+    /// The earliest deadline of this drain so far.
     deadline: u64,
-    /// Calls handed out in this drain, and when the last one was: begin, finish.
+    /// Calls of this drain, and when the last one began: begin, finish.
     tries: [u64; 2],
     under_way: [Option<u64>; 2],
 }
@@ -99,63 +126,69 @@ impl Watch {
         *self = Self { busy_at: now, deadline: now + policy.deadline, ..Self::default() };
     }
 
-    /// An act was handed out: not while another of its kind may still come back, and not too often.
-    fn acted(&mut self, act: Act, now: u64, patience: u64) {
-        let kind = match act {
-            Act::Begin => 0,
-            Act::Finish => 1,
-            Act::Heal => return,
+    /// An action was returned: not while another of its kind is under way, and not too often.
+    fn acted(&mut self, action: Action, now: u64, patience: u64) {
+        let kind = match action {
+            Action::Begin => 0,
+            Action::Finish => 1,
+            Action::Heal => return,
         };
         self.tries[kind] += 1;
-        assert!(self.tries[kind] <= TRIES, "{act:?} for the {}th time", self.tries[kind]);
+        assert!(self.tries[kind] <= TRIES, "{action:?} for the {}th time", self.tries[kind]);
         if let Some(since) = self.under_way[kind] {
-            assert!(now >= since + 2 * patience, "{act:?} while another is under way");
+            assert!(now >= since + 2 * patience, "{action:?} while another is under way");
         }
         self.under_way[kind] = Some(now);
     }
 
-    fn looked(
+    fn evaluated(
         &mut self,
         now: u64,
         policy: &Policy,
-        sight: &Sight,
+        observed: &Observation,
         moved: bool,
         (before, after): (Phase, &Record),
     ) {
         self.deadline = self.deadline.min(after.began + policy.deadline);
-        let counts = matches!(sight.trust, Trust::Exact | Trust::Assumed | Trust::Asking);
-        let busy = match sight.envoy {
-            EnvoyCount::Holds(active) => active > 0 || counts && sight.holding > 0,
-            EnvoyCount::Absent | EnvoyCount::Asking if counts => sight.holding > 0,
+        let counts =
+            matches!(observed.count, CountState::Exact | CountState::Assumed | CountState::Asking);
+        let busy = match observed.envoy {
+            EnvoyCount::Holds(active) => active > 0 || counts && observed.holding > 0,
+            EnvoyCount::Absent | EnvoyCount::Asking if counts => observed.holding > 0,
             EnvoyCount::Absent => true,
             EnvoyCount::Asking => false,
         };
-        let known = sight.trust != Trust::Asking && sight.envoy != EnvoyCount::Asking;
-        let clear =
-            sight.buffered.unwrap_or(0) == 0 && (policy.app.is_none() || sight.app == App::Gone);
+        let known = observed.count != CountState::Asking && observed.envoy != EnvoyCount::Asking;
+        let clear = observed.buffered.unwrap_or(0) == 0
+            && (policy.app.is_none() || observed.app == App::Gone);
         if before == Phase::Draining && now >= self.deadline {
             assert!(after.phase == Phase::Expired, "closed at its deadline");
         }
         if before == Phase::Draining && after.phase == Phase::Drained {
-            assert!(known && !busy && clear, "drained at {sight:?}");
+            assert!(known && !busy && clear, "drained at {observed:?}");
             assert!(!moved, "drained although a stream began");
-            assert!(
-                sight.seen >= self.busy_at + policy.quiet,
-                "quiet since {} only, sure up to {}",
-                self.busy_at,
-                sight.seen
-            );
-            assert!(
-                matches!(after.begin, Step::Done | Step::Failed),
-                "drained before traffic was told to leave"
-            );
+            self.check_drained(policy, observed, after);
         }
         if before == Phase::Drained && now < self.deadline && (busy || moved || !clear) {
-            assert_eq!(after.phase, Phase::Draining, "drained with {sight:?}");
+            assert_eq!(after.phase, Phase::Draining, "drained with {observed:?}");
         }
         if busy || moved || !clear {
             self.busy_at = now;
         }
+    }
+
+    /// Zero lasted for the quiet period, and clients were told to leave.
+    fn check_drained(&self, policy: &Policy, observed: &Observation, after: &Record) {
+        assert!(
+            observed.known_until >= self.busy_at + policy.quiet,
+            "quiet since {} only, sure up to {}",
+            self.busy_at,
+            observed.known_until
+        );
+        assert!(
+            matches!(after.begin, Step::Done | Step::Failed),
+            "drained before clients were told to leave"
+        );
     }
 }
 
@@ -163,18 +196,19 @@ fn start() -> (Record, Watch) {
     (Record::default(), Watch { deadline: u64::MAX, ..Watch::default() })
 }
 
-fn look(
+fn evaluate(
     record: &mut Record,
     watch: &mut Watch,
     policy: &Policy,
     now: u64,
     begun: u64,
-    sight: Sight,
+    observed: Observation,
 ) {
-    let moved = sight.begun > 0;
-    let sight = Sight { begun, seen: now.saturating_sub(sight.seen), ..sight };
+    let moved = observed.begun > 0;
+    let observed =
+        Observation { begun, known_until: now.saturating_sub(observed.known_until), ..observed };
     let before = record.phase;
-    let (reason, act) = record.look(policy, now, &sight);
+    let (reason, action) = record.evaluate(policy, now, &observed);
     assert_eq!(reason == Reason::NotDraining, record.phase == Phase::Serving, "{reason:?}");
     let is_open = matches!(reason, Reason::Open(_));
     assert!(!is_open || record.phase.is_open(), "{reason:?} at {:?}", record.phase);
@@ -183,37 +217,43 @@ fn look(
         "{reason:?} at {:?}",
         record.phase
     );
-    let zero = sight.envoy != EnvoyCount::Asking && sight.in_flight().is_none();
-    assert!(!is_open || record.phase.lets_go() || zero, "open at {sight:?}");
-    if let Some(act) = act {
-        watch.acted(act, now, policy.patience);
+    let zero = observed.envoy != EnvoyCount::Asking && observed.in_flight_reason().is_none();
+    assert!(!is_open || record.phase.is_unconditionally_open() || zero, "open at {observed:?}");
+    if let Some(action) = action {
+        watch.acted(action, now, policy.patience);
         assert!(
-            act != Act::Finish || record.phase == Phase::Drained,
+            action != Action::Finish || record.phase == Phase::Drained,
             "the last call at {:?}",
             record.phase
         );
         assert!(
-            act != Act::Heal || sight.envoy == EnvoyCount::Holds(0),
-            "healed without a witness"
+            action != Action::Heal || observed.envoy == EnvoyCount::Holds(0),
+            "healed without Envoy's count"
         );
     }
-    watch.looked(now, policy, &sight, moved, (before, record));
-    again(record, policy, now, &sight, reason);
+    watch.evaluated(now, policy, &observed, moved, (before, record));
+    evaluate_again(record, policy, now, &observed, reason);
 }
 
-/// The same look at the same moment changes nothing more, and hands nothing out a second time.
-fn again(record: &Record, policy: &Policy, now: u64, sight: &Sight, reason: Reason) {
+/// A second evaluation at the same moment changes nothing, and returns no second call.
+fn evaluate_again(
+    record: &Record,
+    policy: &Policy,
+    now: u64,
+    observed: &Observation,
+    reason: Reason,
+) {
     let mut twin = record.clone();
-    let (second, act) = twin.look(policy, now, sight);
+    let (second, action) = twin.evaluate(policy, now, observed);
     assert_eq!(second, reason);
-    assert!(!matches!(act, Some(Act::Begin | Act::Finish)), "{act:?} twice");
-    assert_eq!(&twin, record, "a second look is not the same");
+    assert!(!matches!(action, Some(Action::Begin | Action::Finish)), "{action:?} twice");
+    assert_eq!(&twin, record, "a second evaluation changed the record");
 }
 
-fn answer(record: &mut Record, watch: &mut Watch, well: bool) {
+fn answer(record: &mut Record, watch: &mut Watch, outcome: CallOutcome) {
     for (kind, step) in [&mut record.begin, &mut record.finish].into_iter().enumerate() {
         if watch.under_way[kind].take().is_some() {
-            step.answered(well);
+            step.record(outcome);
             return;
         }
     }
@@ -240,14 +280,18 @@ fn drain(record: &mut Record, watch: &mut Watch, policy: &Policy, now: u64, begu
 
 fn force(record: &mut Record, now: u64) {
     record.force(now, 0, "by hand  twice");
-    assert_ne!(record.began, 0, "it is known how long it took");
+    assert_ne!(record.began, 0, "the duration is known");
     let once = record.clone();
     record.force(now + 1, 0, "again");
     assert_eq!(&once, record, "forcing is idempotent");
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 500,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn never_a_false_zero(mut policy in policy(), events in events()) {
@@ -257,21 +301,24 @@ proptest! {
             now += step;
             let before = record.phase;
             match event {
-                Event::Look(sight) => {
-                    begun += sight.begun;
-                    look(&mut record, &mut watch, &policy, now, begun, sight);
+                Event::Evaluate(observed) => {
+                    begun += observed.begun;
+                    evaluate(&mut record, &mut watch, &policy, now, begun, observed);
                 }
                 Event::Drain => drain(&mut record, &mut watch, &policy, now, begun),
                 Event::Cancel => (record, watch) = start(),
                 Event::Force => force(&mut record, now),
-                Event::Answer(well) => answer(&mut record, &mut watch, well),
+                Event::Answer(outcome) => answer(&mut record, &mut watch, outcome),
                 Event::Deadline(deadline) => policy.deadline = deadline,
             }
             if before == Phase::Expired {
                 let to = record.phase;
-                prop_assert!(matches!(to, Phase::Expired | Phase::Serving | Phase::Forced) || to == Phase::Draining && record.began == now);
+                let is_new_drain = to == Phase::Draining && record.began == now;
+                let is_over = matches!(to, Phase::Expired | Phase::Serving | Phase::Forced);
+                prop_assert!(is_over || is_new_drain);
             }
-            prop_assert_eq!(record::read(record::write(&record).as_bytes()), Some(record.clone()), "as text");
+            let text = record::to_text(&record);
+            prop_assert_eq!(record::parse(text.as_bytes()), Some(record.clone()), "as text");
         }
     }
 }

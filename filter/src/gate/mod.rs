@@ -1,44 +1,53 @@
-//! The gate: refuses to drain and quit until the last stream is out, holds stop hooks, begins the
-//! drain, and always says why it waits.
+//! The gate: holds stop hooks and signals until the last stream has ended, begins the drain, and
+//! always shows why it waits.
 //!
-//! | where | what |
+//! | file | holds |
 //! |---|---|
-//! | [`machine`] | the drain as a machine, pure |
-//! | [`http`] | what may be asked, pure |
-//! | [`access`] | who may ask, pure |
-//! | `policy`, `answers`, `stats`, `record` | the checked configuration; bodies; Envoy's own counts; the record as text |
-//! | `census` | who counts, and who does not any more |
-//! | `latch` | no stream begins while a signal passes |
-//! | `witness` | what Envoy itself counts, and how far that goes |
-//! | `app` | what an answer says about the app |
-//! | `listing` | the oldest streams |
-//! | `inbox`, `waiting` | commands that the root is to run; requests that are held |
-//! | `root` | one worker's gate; `requests`, `snapshot`, `drive` and `signals` are what it is asked, knows, does, and lets pass |
+//! | [`machine`], [`observation`], [`phase`], [`step`] | the drain as a state machine, pure |
+//! | [`http`], [`access`] | which requests the gate takes, and from which clients, pure |
+//! | `gate` | the gate of one worker; its callbacks are in the next three rows |
+//! | `requests`, `commands`, `respond`, `streams` | requests, commands and answers |
+//! | `snapshot`, `queries`, `drain`, `healing` | what is observed, asked for, and done |
+//! | `calls`, `call_responses`, `signals`, `latched_signal` | calls to Envoy, agent and app |
+//! | `policy`, [`replies`], `record`, `metrics`, `waiting` | configuration, bodies, shared record |
+//! | `stats`, `envoy_samples`, `query_pacing`, `app` | Envoy's own count, and the app's state |
 
-/// What may be asked of the gate, as OpenAPI.
+/// The gate's HTTP interface, as OpenAPI.
 #[cfg(feature = "schema")]
 pub const OPENAPI: &str = include_str!("../../gate.openapi.yaml");
 
 pub mod access;
-pub mod answers;
 mod app;
-mod census;
-mod drive;
+mod call_responses;
+mod calls;
+mod commands;
+mod drain;
+mod envoy_samples;
+#[allow(clippy::module_inception, reason = "the owner of everything else here")]
+mod gate;
+mod healing;
 pub mod http;
-mod inbox;
-pub(crate) mod latch;
-mod listing;
+mod latched_signal;
 pub mod machine;
+mod metrics;
 #[cfg(test)]
 #[cfg(not(target_arch = "wasm32"))] // threads
 mod model;
+pub mod observation;
+pub mod phase;
 pub(crate) mod policy;
-mod questions;
+mod queries;
+mod query_pacing;
 mod record;
+pub mod replies;
 mod requests;
-pub(crate) mod root;
+mod respond;
 mod signals;
 mod snapshot;
 mod stats;
+pub mod step;
+mod streams;
 mod waiting;
-mod witness;
+
+pub use crate::census::CountState;
+pub(crate) use gate::Gate;

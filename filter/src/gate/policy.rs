@@ -1,8 +1,9 @@
-//! The checked configuration of a gate. Times are milliseconds.
+//! The checked configuration of a gate. Times are in milliseconds.
 
+use super::calls::Target;
 use crate::config::wire::{App, BeginCall, Finish, Gate, LongLivedPolicy, Scope};
 
-/// See the configuration's own descriptions.
+/// The fields are described in [`crate::config::wire`].
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub(crate) scopes: Vec<Scope>,
@@ -13,7 +14,7 @@ pub struct Policy {
     pub(crate) assumed_after: u64,
     pub(crate) delay: u64,
     pub(crate) patience: u64,
-    pub(crate) exempts: bool,
+    pub(crate) exempts_long_lived: bool,
     pub(crate) long_lived_after: Option<u64>,
     pub(crate) begin: BeginCall,
     pub(crate) inbound_only: bool,
@@ -38,7 +39,7 @@ impl Policy {
             assumed_after: wire.assumed_after_ms,
             delay: wire.begin.delay_ms,
             patience: wire.admin.timeout_ms,
-            exempts: wire.long_lived == LongLivedPolicy::Exempt,
+            exempts_long_lived: wire.long_lived == LongLivedPolicy::Exempt,
             long_lived_after: wire.long_lived_after_ms,
             begin: wire.begin.call,
             inbound_only: wire.begin.inbound_only,
@@ -53,6 +54,11 @@ impl Policy {
         }
     }
 
+    /// A call to Envoy's admin interface.
+    pub(super) fn admin_call<'t>(&'t self, method: &'t str, path: &'t str) -> Target<'t> {
+        Target { cluster: &self.admin, method, path, patience: self.patience }
+    }
+
     pub(crate) fn begins(&self) -> bool {
         self.begin != BeginCall::Nothing
     }
@@ -65,7 +71,7 @@ impl Policy {
         self.app.is_some()
     }
 
-    /// The call that makes traffic leave.
+    /// The path of the call that tells clients to leave.
     pub(crate) fn begin_path(&self) -> &'static str {
         match (self.begin, self.inbound_only) {
             (BeginCall::FailHealthChecks, _) => "/healthcheck/fail",
@@ -74,7 +80,7 @@ impl Policy {
         }
     }
 
-    /// The call that takes it back, where there is one.
+    /// The path of the call that undoes it, if there is one.
     pub(crate) fn undo_path(&self) -> Option<&'static str> {
         (self.begin == BeginCall::FailHealthChecks).then_some("/healthcheck/ok")
     }

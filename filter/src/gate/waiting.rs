@@ -1,42 +1,42 @@
-//! Requests that are held until there is something to say.
+//! The requests that the gate holds, and what each waits for.
 
 /// What a held request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum For {
+pub(crate) enum WaitsFor {
     /// Fresh counts, for a status.
     Counts,
-    /// Fresh counts, to tell whether the gate is open at this moment.
+    /// Fresh counts, for whether the gate is open at this moment.
     Ready,
     /// The gate to open.
     Opening,
     /// A fresh listing of so many streams.
     Listing(usize),
-    /// Everybody to mind the gate, so that a signal may pass.
+    /// Every counter to check the latch, so that a signal may pass.
     Signal,
 }
 
-/// Answers that were asked for after a moment, by their numbers: then they tell of a later one.
+/// The first answers that are new enough, by their numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Needs {
     /// The round of the census.
     pub(crate) round: u64,
-    /// The question to Envoy; 0 for none.
-    pub(crate) question: u64,
+    /// The query to Envoy; 0 for none.
+    pub(crate) query: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Waiter {
     pub(crate) stream: u32,
-    pub(crate) what: For,
+    pub(crate) waits_for: WaitsFor,
     /// When it is answered at the latest.
     pub(crate) until: u64,
     pub(crate) needs: Needs,
-    /// What to pass on.
+    /// The path of a signal.
     pub(crate) path: String,
 }
 
-/// More answers in one call of the VM nest deeper than its stack allows.
-pub(crate) const AT_ONCE: usize = 64;
+/// In one callback. More answers nest deeper than the stack of the VM allows.
+pub(crate) const MOST_ANSWERS: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Waiting(Vec<Waiter>);
@@ -57,42 +57,43 @@ impl Waiting {
         self.0.is_empty()
     }
 
-    pub(crate) fn any(&self, what: For) -> bool {
-        self.0.iter().any(|waiter| waiter.what == what)
+    pub(crate) fn any(&self, waits_for: WaitsFor) -> bool {
+        self.0.iter().any(|waiter| waiter.waits_for == waits_for)
     }
 
     /// Whether a signal waits that needs no newer count to be tried.
     pub(crate) fn has_untried_signal(&self) -> bool {
-        self.0.iter().any(|waiter| waiter.what == For::Signal && waiter.needs.question == 0)
+        self.0.iter().any(|waiter| waiter.waits_for == WaitsFor::Signal && waiter.needs.query == 0)
     }
 
-    /// The latest question to Envoy whose answer is waited for now.
-    pub(crate) fn wanted_question(&self) -> Option<u64> {
+    /// The latest query to Envoy whose answer a request waits for now.
+    pub(crate) fn wanted_query(&self) -> Option<u64> {
         self.0
             .iter()
-            .filter(|waiter| waiter.what != For::Opening)
-            .map(|waiter| waiter.needs.question)
+            .filter(|waiter| waiter.waits_for != WaitsFor::Opening)
+            .map(|waiter| waiter.needs.query)
             .max()
     }
 
-    /// Whether somebody waits for fresh answers, and not for the end.
-    pub(crate) fn presses(&self) -> bool {
-        self.0.iter().any(|waiter| waiter.what != For::Opening)
+    /// Whether a request waits for fresh counts, and not for the end of the drain.
+    pub(crate) fn needs_fresh_counts(&self) -> bool {
+        self.0.iter().any(|waiter| waiter.waits_for != WaitsFor::Opening)
     }
 
-    /// How many streams must be listed for whoever waits for that.
-    pub(crate) fn longest_listing(&self) -> usize {
-        let length =
-            |waiter: &Waiter| if let For::Listing(length) = waiter.what { length } else { 0 };
+    /// How many streams the counters must list.
+    pub(crate) fn list_limit(&self) -> usize {
+        let length = |waiter: &Waiter| {
+            if let WaitsFor::Listing(length) = waiter.waits_for { length } else { 0 }
+        };
         self.0.iter().map(length).max().unwrap_or_default()
     }
 
-    /// Takes out those that are ready, the oldest first, as many as may be answered at once.
-    pub(crate) fn ready(&mut self, mut ready: impl FnMut(&Waiter) -> bool) -> Vec<Waiter> {
+    /// Removes the requests that are ready, the oldest first, at most [`MOST_ANSWERS`].
+    pub(crate) fn take_ready(&mut self, mut is_ready: impl FnMut(&Waiter) -> bool) -> Vec<Waiter> {
         let mut taken = Vec::new();
         let mut index = 0;
-        while let Some(waiter) = self.0.get(index).filter(|_| taken.len() < AT_ONCE) {
-            if ready(waiter) {
+        while let Some(waiter) = self.0.get(index).filter(|_| taken.len() < MOST_ANSWERS) {
+            if is_ready(waiter) {
                 taken.push(self.0.remove(index));
             } else {
                 index += 1;

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use laststream_filter::gate::CountState;
 use laststream_filter::gate::OPENAPI;
-use laststream_filter::gate::machine::Trust;
 use laststream_filter::metrics;
 use strum::VariantArray as _;
 use tokio::net::TcpListener;
@@ -206,7 +206,8 @@ async fn shows_its_metrics(bench: &Bench) -> Outcome {
     let shown: BTreeSet<&str> = own.filter_map(|line| line.split(['{', ' ']).next()).collect();
     let mut expected: BTreeSet<&str> = metrics::GATE.iter().map(|(_, name)| *name).collect();
     expected.insert(metrics::CLOSING);
-    let counts: Vec<String> = Trust::VARIANTS.iter().map(|trust| metrics::count(*trust)).collect();
+    let counts: Vec<String> =
+        CountState::VARIANTS.iter().map(|state| metrics::count(*state)).collect();
     expected.extend(counts.iter().map(String::as_str));
     ensure_eq!(shown, expected, "the gate's metrics");
     Ok(())

@@ -7,7 +7,7 @@ use smart_default::SmartDefault;
 
 use super::TextMatch;
 
-/// Where the early header mutation of the rendered configuration saves `x-forwarded-proto`.
+/// The saved header of the rendered configuration.
 pub const ORIGINAL_HEADER: &str = "x-laststream-forwarded-proto";
 
 /// The filter state key under which the direct peer's address is expected.
@@ -18,38 +18,37 @@ pub const PEER_KEY: &str = "laststream.direct_peer";
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ForwardedProto {
-    /// Whose headers are believed.
+    /// The peers whose headers are believed.
     pub trust: Trust,
     /// Load balancers by name, each for the headers that it writes; read before `sources`.
     pub presets: Vec<Preset>,
     /// Headers that tell the original scheme, in order.
     pub sources: Vec<Source>,
-    /// What several sources must do to be believed.
+    /// How several sources are combined.
     pub decision: Decision,
     /// The header that holds the `x-forwarded-proto` which the peer sent. Envoy overwrites
-    /// `x-forwarded-proto` itself at an edge, so an early header mutation saves it here. Where
+    /// `x-forwarded-proto` itself at an edge, so an early header mutation saves it here. If
     /// Envoy keeps it (`use_remote_address: false`, or trusted hops), name `x-forwarded-proto`.
     #[default(ORIGINAL_HEADER.into())]
     pub original_header: String,
     /// Which scheme a port in a header stands for.
     pub ports: Ports,
-    /// What `x-forwarded-proto` becomes when the peer is not trusted.
+    /// The new `x-forwarded-proto` if the peer is not trusted.
     pub fallback: Fallback,
-    /// What `x-forwarded-proto` becomes when a trusted peer says nothing. `http`, because the
-    /// connection of a load balancer tells nothing about its client. When a trusted peer
-    /// contradicts itself, it is always `http`.
+    /// The new `x-forwarded-proto` if the headers of a trusted peer say nothing. `http`, because
+    /// the connection of a load balancer does not show the scheme of its client. If the headers
+    /// contradict each other, it is always `http`.
     #[default(Fallback::Http)]
     pub silent: Fallback,
     /// Which forgeable headers are removed.
     pub strip: Strip,
     /// Also write `:scheme`, which HTTP/2 upstreams and some filters look at.
     pub write_scheme: bool,
-    /// Also write `x-forwarded-port` where it is absent or contradicts the decision.
+    /// Also write `x-forwarded-port` if it is missing or contradicts the decision.
     pub write_port: bool,
 }
 
-/// Whose headers are believed: a peer that matches `peers` or `identities`. At least one entry is
-/// required.
+/// The trusted peers: those that match `peers` or `identities`. At least one entry is required.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -75,9 +74,10 @@ pub struct Source {
     /// The header's name. `x-forwarded-proto` means the one that the peer sent, see
     /// `original_header`.
     pub header: String,
-    /// How its value tells the scheme. Well-known headers know theirs; `scheme` for all others.
+    /// How its value tells the scheme. Well-known headers have a default; for others it is
+    /// `scheme`.
     pub form: Option<Form>,
-    /// Which element counts when the header holds a list or comes several times.
+    /// Which element counts if the header is a list or comes several times.
     #[serde(default)]
     pub element: Element,
 }
@@ -115,7 +115,7 @@ pub enum Element {
     Last,
 }
 
-/// What several sources must do to be believed.
+/// How several sources are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -140,7 +140,7 @@ pub struct Ports {
     pub http: Vec<u16>,
 }
 
-/// What `x-forwarded-proto` becomes when no header is believed.
+/// The new `x-forwarded-proto` if no header is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -151,7 +151,7 @@ pub enum Fallback {
     Connection,
     /// `http`, also over TLS.
     Http,
-    /// What it is. Cheaper, and safe only where Envoy has overwritten it (`use_remote_address:
+    /// The current value. Cheaper, and safe only if Envoy has overwritten it (`use_remote_address:
     /// true` without trusted hops).
     Keep,
 }

@@ -1,4 +1,4 @@
-//! What the gate waits for, and how it makes traffic leave.
+//! The configuration of the gate.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -8,30 +8,35 @@ use smart_default::SmartDefault;
 use super::Scope;
 use crate::config::read::whole;
 
-/// No drain takes longer: thirty days, in milliseconds. A larger number is a slip.
+/// The longest drain: thirty days, in milliseconds. A larger number is a mistake.
 const LONGEST: u64 = 2_592_000_000;
 
-/// What the gate waits for and how it makes traffic leave.
+/// Shorter secrets are refused, because they can be guessed.
+pub const SHORTEST_SECRET: usize = 16;
+
+/// How long the gate waits, and how it tells clients to leave.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Gate {
-    /// Whose streams it waits for.
+    /// The scopes of the streams that hold the drain.
     #[default(vec![Scope::Gateway])]
     pub scopes: Vec<Scope>,
-    /// How long nothing may be in flight, and nothing begin, before it is believed; milliseconds.
+    /// The quiet period: how long nothing may be in flight and nothing may begin before the drain
+    /// is over; milliseconds.
     #[serde(deserialize_with = "whole::<200, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 200, max = LONGEST)))]
     #[default(1000)]
     pub quiet_ms: u64,
-    /// How long zero must last where Envoy does not tell whether bytes still wait to be written;
-    /// milliseconds.
+    /// How long zero must last if Envoy does not export the number of bytes that wait to be
+    /// written; milliseconds.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     #[default(500)]
     pub linger_ms: u64,
-    /// When it is over whatever happens, from the beginning of the drain; milliseconds. The usual
-    /// grace period of a pod, less what Istio's agent and kubelet need after the hook.
+    /// The deadline, from the beginning of the drain, whatever is in flight; milliseconds. The
+    /// default is the usual grace period of a pod, less the time of Istio's agent and kubelet
+    /// after the hook.
     #[serde(deserialize_with = "whole::<201, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 201, max = LONGEST)))]
     #[default(23_000)]
@@ -42,13 +47,13 @@ pub struct Gate {
     #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = LONGEST)))]
     #[default(30_000)]
     pub open_ms: u64,
-    /// Where Envoy does not export its own count of requests: how long the youngest counter must
+    /// If Envoy does not export its own count of requests: how long the youngest counter must
     /// have counted before its zero is believed, since streams may be older than it; milliseconds.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     #[default(60_000)]
     pub assumed_after_ms: u64,
-    /// What long-lived streams do to the drain.
+    /// The effect of long-lived streams on the drain.
     pub long_lived: LongLivedPolicy,
     /// Streams that are older than this when the drain begins are long-lived, too; milliseconds.
     pub long_lived_after_ms: Option<u64>,
@@ -60,14 +65,13 @@ pub struct Gate {
     pub admin: Admin,
     /// Also wait until the app has gone, so that the proxy outlives it.
     pub app: Option<App>,
-    /// What state-changing requests, and the listing of streams, must carry in
-    /// `x-laststream-secret`: 16 visible ASCII characters or more. Here it stands in clear text:
-    /// prefer `secret_key`. One of both is required when the listener is not on the loopback
-    /// interface.
+    /// The secret that state-changing requests and the listing of streams must have in
+    /// `x-laststream-secret`: 16 visible ASCII characters or more. This is clear text: prefer
+    /// `secret_key`. One of both is required if the listener is not on the loopback interface.
     pub secret: Option<String>,
     /// The filter state key that holds the secret, which a `set_filter_state` filter in front of
     /// the gate writes from a place outside of the configuration, such as `%ENVIRONMENT(NAME)%`.
-    /// While nothing is there, the gate refuses what needs the secret.
+    /// While it is empty, the gate refuses all requests that need the secret.
     pub secret_key: Option<String>,
     /// Names under which the gate may be asked, besides IP addresses and `localhost`. A request to
     /// any other name is refused: a page in a browser can reach this machine under a name of its
@@ -75,7 +79,7 @@ pub struct Gate {
     pub hosts: Vec<String>,
 }
 
-/// What long-lived streams do to the drain.
+/// The effect of long-lived streams on the drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -92,7 +96,7 @@ pub enum LongLivedPolicy {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Begin {
-    /// What is asked of Envoy.
+    /// The call to Envoy.
     pub call: BeginCall,
     /// Only listeners of inbound traffic are drained. For sidecars; it does nothing on a gateway.
     pub inbound_only: bool,
@@ -102,7 +106,7 @@ pub struct Begin {
     pub delay_ms: u64,
 }
 
-/// What makes traffic leave.
+/// The call that tells clients to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -113,7 +117,7 @@ pub enum BeginCall {
     DrainListeners,
     /// `/healthcheck/fail`: the same for both directions; it can be taken back.
     FailHealthChecks,
-    /// Nothing; somebody else sees to it.
+    /// None; another program tells clients to leave.
     Nothing,
 }
 
@@ -159,9 +163,9 @@ pub struct Admin {
 pub struct App {
     /// Its cluster, without TLS.
     pub cluster: String,
-    /// What is asked of it. It has gone when its port refuses connections. An app that hangs,
-    /// breaks off or says 503 is there; with one that Envoy cannot ask, the gate holds until the
-    /// deadline.
+    /// The path of the request. The app has gone when its port refuses connections. An app that
+    /// hangs, resets the connection or answers 503 is still there; if Envoy cannot ask the app, the
+    /// gate holds until the deadline.
     #[serde(default = "App::usual_path")]
     pub path: String,
 }

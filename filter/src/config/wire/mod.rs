@@ -1,8 +1,7 @@
-//! The configuration as it is written: one type for each JSON object, nothing checked beyond its
-//! shape and the bounds of its numbers.
+//! The configuration as it is written: one type for each JSON object. Only the shape and the bounds
+//! of numbers are checked here; [`super::check`] checks the values.
 //!
-//! The doc comments here are the descriptions in the JSON schema and in the README's table. What
-//! the values must be like is said in [`super::check`].
+//! The doc comments are the descriptions in the JSON schema and in docs/configuration.md.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -16,7 +15,7 @@ pub use forwarded_proto::{
     Decision, Element, Fallback, Form, ForwardedProto, ORIGINAL_HEADER, PEER_KEY, Ports, Preset,
     Source, Strip, Trust,
 };
-pub use gate::{Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy};
+pub use gate::{Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy, SHORTEST_SECRET};
 
 /// Configuration of the laststream module. Every field is optional: `{}` counts streams and touches
 /// no header.
@@ -24,29 +23,28 @@ pub use gate::{Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy};
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Configuration {
-    /// What this instance of the module does.
+    /// The role of this instance of the module.
     pub role: Role,
-    /// Which streams these are; it becomes part of every metric's name, so that directions are told
-    /// apart.
+    /// The scope of its streams. It is part of every metric's name.
     pub scope: Scope,
     /// Which streams are counted, and which of them are long-lived.
     pub count: Option<Count>,
-    /// What the gate waits for and how it makes traffic leave; only with `"role": "gate"`.
+    /// How long the gate waits, and how it tells clients to leave; only with `"role": "gate"`.
     pub gate: Option<Gate>,
-    /// How `x-forwarded-proto` is restored. Without it no header is read or written for that
+    /// How `x-forwarded-proto` is restored. Without it, no header is read or written for that
     /// purpose.
     pub forwarded_proto: Option<ForwardedProto>,
 }
 
-/// What an instance of the module does.
+/// The role of an instance of the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Sits in the path of the requests: counts streams, restores the scheme.
+    /// In the path of the requests: counts streams and restores the scheme.
     #[default]
     Stream,
-    /// Answers on a listener of its own: refuses to drain and quit until the last stream is out.
+    /// On a listener of its own: holds stop hooks and signals until the last stream has ended.
     Gate,
 }
 

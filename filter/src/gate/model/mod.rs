@@ -1,6 +1,6 @@
 //! The protocol of the drain, checked exhaustively: two workers run the module's own code (`Gate`,
-//! `Member`, `Stream`) over an Envoy that does one thing at a time, in every order that a
-//! configuration below allows. Each is small; together they have all that matters.
+//! `Counter`, `Stream`) over an Envoy that does one thing at a time, in every order that a
+//! configuration below allows. Each configuration is small; together they cover the protocol.
 //!
 //! **Modelled**: shared data, queues, metrics, timers, calls to the admin interface, which Envoy
 //! serves at a moment between the call and its answer; streams of four kinds, also in an earlier
@@ -10,30 +10,35 @@
 //!
 //! **Not modelled**: calls that fail, latencies of the admin interface, the app, bytes that wait to
 //! be written, `long_lived_after_ms`, clients that give up, other workers between the read and the
-//! change of shared data (the host compares generations), and a living worker that reads no message
-//! for a second, except where that is the point.
+//! change of shared data (the host compares generations), and a live worker that reads no message
+//! for a second, except in one configuration.
 //!
-//! Mistakes that were put back, and how many steps the shortest sequence has that was found:
+//! Mistakes that were put back, each with the configuration and the number of steps of the shortest
+//! sequence that shows it:
 //!
-//! | mistake | configuration | broken | steps |
-//! |---|---|---|---|
-//! | Envoy's count is ignored where the counters are exact | `unloaded` | no 200 unless Envoy was asked since | 20 |
-//! | the same, for a signal | `signals` | no signal passes unless Envoy was asked since | 30 |
-//! | an answer of Envoy's from before the request is enough | `poll` | no 200 unless Envoy was asked since | 18 |
-//! | `drained` lasts, in `Record::look` | `poll` | no 200 while a counted stream holds | 23 |
-//! | `drained` lasts, in `Phase::lets_go` | `poll` | no 200 unless Envoy was asked since | 21 |
-//! | an open gate stays open until a restart | `force`, `expiry` | no gate stays open for ever | 9, 19 |
-//! | two gates have one record | `two_gates` | no gate opens that was not asked to | 4 |
-//! | `holding` does not read `begun` again | `torn` | no signal passes while a counted stream is in flight | 74 |
-//! | the latch is closed after the confirming read | `signal` | no signal passes while a counted stream is in flight | 64 |
-//! | `finish` does not seal | `finish` | no stream is accepted behind the latch | 27 |
-//! | the gate's time is the wall clock | `clock` | no drain expires before its deadline | 22 |
-//! | `heals` is never true | `heal` | `healed` is not reached | |
+//! - Envoy's count is ignored if the counters are exact: `unloaded`, 20: no 200 unless Envoy was
+//!   asked since. The same for a signal: `signals`, 30.
+//! - An answer of Envoy's from before the request is enough: `poll`, 18: no 200 unless Envoy was
+//!   asked since.
+//! - `drained` lasts, in `Record::evaluate`: `poll`, 23: no 200 while a counted stream holds.
+//! - `drained` lasts, in `Phase::is_unconditionally_open`: `poll`, 21: no 200 unless Envoy was
+//!   asked since.
+//! - An open gate stays open until a restart: `force`, 9, and `expiry`, 19: no gate stays open for
+//!   ever.
+//! - Two gates have one record: `two_gates`, 4: no gate opens that was not asked to.
+//! - `holding` does not read `begun` again: `torn`, 74: no signal passes while a counted stream is
+//!   in flight.
+//! - The latch is closed after the confirming read: `signal`, 64: no signal passes while a counted
+//!   stream is in flight.
+//! - `finish` does not seal: `finish`, 27: no stream is accepted behind the latch.
+//! - The gate's time is the wall clock: `clock`, 22: no drain expires before its deadline.
+//! - `is_healable` is never true: `heal`: `healed` is not reached.
 //!
-//! Not found, because the census protects, too: a stream that looks at the latch before it counts
-//! itself. Its worker answers the round that is asked behind the closed latch only once the
-//! callback is over, and the gate reads the gauges after that.
+//! Not found: a stream that checks the latch before it counts itself. The census prevents harm,
+//! too: the worker replies to the round behind the closed latch only after the callback, and the
+//! gate reads the gauges after that.
 
+mod checks;
 mod port;
 mod properties;
 mod setup;
@@ -74,7 +79,7 @@ impl Model for Protocol {
     }
 }
 
-/// Every state of this configuration.
+/// Checks every state of this configuration.
 #[allow(clippy::print_stdout, reason = "how many states there were is the result")]
 fn check(setup: Setup) {
     let name = std::thread::current().name().unwrap_or_default().to_string();
@@ -233,8 +238,8 @@ fn unloaded() {
     );
 }
 
-/// A worker that reads none of its messages for a second may still run. Until it has been silent
-/// for long no signal passes: its next stream would not look at the latch.
+/// A worker that reads no message for a second may still run. Until it has been silent for long, no
+/// signal passes, because its next stream would not check the latch.
 #[test]
 fn a_worker_that_stands_still_holds_the_signal() {
     let setup =

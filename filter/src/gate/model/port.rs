@@ -10,7 +10,7 @@ use super::shared::{
 };
 use crate::host::{Control, Host, Kind, Level, Metric};
 
-/// What a host call answered.
+/// The result of a host call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
     Number(u64),
@@ -18,14 +18,14 @@ pub(super) enum Reply {
     Flag(bool),
 }
 
-/// Who runs, and what Envoy hands to it.
+/// The VM that is called, and its input.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Caller {
     pub(super) worker: usize,
     /// The number of its root among those of the worker.
     pub(super) root: u32,
     pub(super) headers: Vec<u8>,
-    /// The status and the body of the answer at hand.
+    /// The status and the body of the response in this callback.
     pub(super) answer: (Option<u16>, String),
     /// Whether other workers may run between two host calls.
     pub(super) is_fine: bool,
@@ -33,7 +33,7 @@ pub(super) struct Caller {
     pub(super) holds: bool,
 }
 
-/// What one callback did beyond what [`Shared`] shows.
+/// The progress of one callback that [`Shared`] does not show.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Progress {
     pub(super) replies: Vec<Reply>,
@@ -86,7 +86,7 @@ impl<'s> Port<'s> {
         self.answered.take()
     }
 
-    /// What the root's timer was set to.
+    /// The period that was set in this callback.
     pub(super) fn period(&self) -> Option<u32> {
         self.period.get()
     }
@@ -139,11 +139,11 @@ fn is_contended(metric: Metric) -> bool {
 impl Host for Port<'_> {
     fn log(&self, _level: Level, _line: &str) {}
 
-    fn metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
         metric_index(name)
     }
 
-    fn add(&self, metric: Metric, amount: i64) {
+    fn increment_metric(&self, metric: Metric, amount: i64) {
         if metric.0 as usize >= TRACKED {
             return;
         }
@@ -157,9 +157,9 @@ impl Host for Port<'_> {
         });
     }
 
-    fn show(&self, _counter: Metric) {}
+    fn make_visible(&self, _counter: Metric) {}
 
-    fn value(&self, metric: Metric) -> Option<u64> {
+    fn get_metric(&self, metric: Metric) -> Option<u64> {
         if metric.0 as usize >= TRACKED {
             return Some(0);
         }
@@ -189,7 +189,7 @@ impl Host for Port<'_> {
 }
 
 impl Control for Port<'_> {
-    fn now(&self) -> u64 {
+    fn monotonic_time(&self) -> u64 {
         self.number(false, |shared, _| shared.clock)
     }
 
@@ -197,7 +197,7 @@ impl Control for Port<'_> {
         self.number(false, |shared, _| shared.clock + shared.wall_step)
     }
 
-    fn set(&self, gauge: Metric, value: u64) {
+    fn record_metric(&self, gauge: Metric, value: u64) {
         if (gauge.0 as usize) < TRACKED {
             self.number(is_contended(gauge), |shared, _| {
                 shared.values[gauge.0 as usize] = value;
@@ -206,19 +206,19 @@ impl Control for Port<'_> {
         }
     }
 
-    fn shared(&self, key: &str) -> Option<(Vec<u8>, u32)> {
+    fn get_shared_data(&self, key: &str) -> Option<(Vec<u8>, u32)> {
         self.data(|shared| shared.data.get(key).cloned()).map(|data| (data, 1))
     }
 
     /// Nothing comes between a read of shared data and its change, so there is one generation.
-    fn share(&self, key: &str, value: &[u8], _generation: Option<u32>) -> bool {
+    fn set_shared_data(&self, key: &str, value: &[u8], _generation: Option<u32>) -> bool {
         self.flag(|shared| {
             shared.data.insert(key.into(), value.to_vec());
             true
         })
     }
 
-    fn queue(&self, _name: &str) -> Option<u32> {
+    fn register_queue(&self, _name: &str) -> Option<u32> {
         let queue = self.number(false, |shared, _| {
             shared.queues.push(Queue {
                 worker: self.caller.worker,
@@ -230,25 +230,31 @@ impl Control for Port<'_> {
         u32::try_from(queue).ok()
     }
 
-    fn send(&self, queue: u32, message: &[u8]) -> bool {
+    fn enqueue(&self, queue: u32, message: &[u8]) -> bool {
         self.flag(|shared| {
             let queue = shared.queue(queue);
             queue.map(|queue| queue.messages.push(message.to_vec())).is_some()
         })
     }
 
-    fn receive(&self, queue: u32) -> Option<Vec<u8>> {
+    fn dequeue(&self, queue: u32) -> Option<Vec<u8>> {
         self.data(|shared| {
             let messages = &mut shared.queue(queue)?.messages;
             (!messages.is_empty()).then(|| messages.remove(0))
         })
     }
 
-    fn tick_every(&self, period: u32) {
+    fn set_tick_period(&self, period: u32) {
         self.period.set(Some(period));
     }
 
-    fn call(&self, _cluster: &str, _method: &str, path: &str, _patience: u64) -> Option<u32> {
+    fn dispatch_http_call(
+        &self,
+        _cluster: &str,
+        _method: &str,
+        path: &str,
+        _patience: u64,
+    ) -> Option<u32> {
         let number = self.number(false, |shared, _| {
             shared.calls_made += 1;
             let number = shared.calls_made;
@@ -262,19 +268,19 @@ impl Control for Port<'_> {
         u32::try_from(number).ok()
     }
 
-    fn called_status(&self) -> Option<u16> {
+    fn call_response_status(&self) -> Option<u16> {
         self.caller.answer.0
     }
 
-    fn called_header(&self, _name: &str) -> Option<Vec<u8>> {
+    fn call_response_header(&self, _name: &str) -> Option<Vec<u8>> {
         None
     }
 
-    fn called_body(&self, _length: usize) -> Vec<u8> {
+    fn call_response_body(&self, _length: usize) -> Vec<u8> {
         self.caller.answer.1.clone().into_bytes()
     }
 
-    fn answer(&self, stream: u32, status: u16, _headers: &[(&str, &str)], _body: &str) {
+    fn send_http_response(&self, stream: u32, status: u16, _headers: &[(&str, &str)], _body: &str) {
         self.perform(false, |shared, progress| {
             shared.events.push(Event::Answered {
                 request: stream,
@@ -286,24 +292,24 @@ impl Control for Port<'_> {
         self.answered.borrow_mut().push(stream);
     }
 
-    fn cut(&self, _stream: u32) {}
+    fn reset_stream(&self, _stream: u32) {}
 
-    fn enter(&self, _stream: u32) -> bool {
+    fn set_effective_context(&self, _stream: u32) -> bool {
         true
     }
 }
 
-/// Metrics as they are named when nothing is counted yet: a probe finds that each counts.
+/// Metrics before anything is counted; every probe succeeds.
 pub(super) struct Definitions;
 
 impl Host for Definitions {
     fn log(&self, _level: Level, _line: &str) {}
-    fn metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
+    fn define_metric(&self, _kind: Kind, name: &str) -> Option<Metric> {
         metric_index(name)
     }
-    fn add(&self, _metric: Metric, _amount: i64) {}
-    fn show(&self, _counter: Metric) {}
-    fn value(&self, _metric: Metric) -> Option<u64> {
+    fn increment_metric(&self, _metric: Metric, _amount: i64) {}
+    fn make_visible(&self, _counter: Metric) {}
+    fn get_metric(&self, _metric: Metric) -> Option<u64> {
         Some(1)
     }
     fn property(&self, _path: &str) -> Option<Vec<u8>> {

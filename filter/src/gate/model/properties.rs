@@ -1,11 +1,11 @@
-//! What holds in every state, and what must be reachable.
+//! The properties of every state, and the states that must be reachable.
 
 use stateright::Property;
 
 use super::Protocol;
 use super::setup::Goal;
-use super::world::{World, Wrong};
-use crate::gate::machine::Phase;
+use super::world::{Violation, World};
+use crate::gate::phase::Phase;
 
 type Condition = fn(&Protocol, &World) -> bool;
 
@@ -13,21 +13,29 @@ pub(super) const BEHIND_THE_LATCH: &str = "no stream is accepted behind the latc
 
 /// In every state.
 const NEVER: [(&str, Condition); 10] = [
-    ("no 200 while a counted stream holds", |_, world| world.wrong != Some(Wrong::OpenWithCounted)),
-    ("no 200 unless Envoy was asked since, while only counted streams were there", |_, world| {
-        world.wrong != Some(Wrong::OpenWithUncounted)
+    ("no 200 while a counted stream holds", |_, world| {
+        world.violation != Some(Violation::OpenWithCounted)
     }),
-    ("no gate opens that was not asked to", |_, world| world.wrong != Some(Wrong::OpenUnasked)),
+    ("no 200 unless Envoy was asked since, while only counted streams were there", |_, world| {
+        world.violation != Some(Violation::OpenWithUncounted)
+    }),
+    ("no gate opens that was not asked to", |_, world| {
+        world.violation != Some(Violation::OpenUnasked)
+    }),
     ("no signal passes while a counted stream is in flight", |_, world| {
-        world.wrong != Some(Wrong::PassedWithCounted)
+        world.violation != Some(Violation::PassedWithCounted)
     }),
     ("no signal passes unless Envoy was asked since", |_, world| {
-        world.wrong != Some(Wrong::PassedWithUncounted)
+        world.violation != Some(Violation::PassedWithUncounted)
     }),
-    (BEHIND_THE_LATCH, |_, world| world.wrong != Some(Wrong::AcceptedBehindLatch)),
-    ("no drain lasts longer than its deadline", |_, world| world.wrong != Some(Wrong::Overdue)),
-    ("no drain expires before its deadline", |_, world| world.wrong != Some(Wrong::TooEarly)),
-    ("no gate stays open for ever", |_, world| world.wrong != Some(Wrong::OpenForEver)),
+    (BEHIND_THE_LATCH, |_, world| world.violation != Some(Violation::AcceptedBehindLatch)),
+    ("no drain lasts longer than its deadline", |_, world| {
+        world.violation != Some(Violation::Overdue)
+    }),
+    ("no drain expires before its deadline", |_, world| {
+        world.violation != Some(Violation::TooEarly)
+    }),
+    ("no gate stays open for ever", |_, world| world.violation != Some(Violation::OpenForEver)),
     ("no drain without streams expires", |model, world| {
         !model.0.streams.is_empty() || !model.0.is_prompt || world.record(0).phase != Phase::Expired
     }),

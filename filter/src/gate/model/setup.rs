@@ -1,14 +1,14 @@
-//! A configuration of the model: what there is, and what may happen how often.
+//! A configuration of the model: its streams and requests, and how often each event may happen.
 
 use crate::config::wire::Scope;
 
-/// What Envoy and the filter make of a stream.
+/// How Envoy and the filter treat a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Plain,
     /// Counted as long-lived.
     Long,
-    /// The operator's rule says that it is not counted.
+    /// A rule excludes it from the count.
     Excluded,
     /// It never reaches the filter: another listener, an earlier filter, a disabled route.
     Uncounted,
@@ -37,7 +37,7 @@ impl RequestPlan {
         self.path.starts_with("/prestop") || self.path == "/ready"
     }
 
-    /// Whether it begins a drain of its gate, or opens it by an operator's word.
+    /// Whether it begins a drain of its gate, or forces it open.
     pub(super) fn may_open(&self) -> bool {
         self.path.starts_with("/prestop")
             || self.path.starts_with("/force")
@@ -45,11 +45,11 @@ impl RequestPlan {
     }
 }
 
-/// What must be reachable.
+/// A state that must be reachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
     Drained,
-    /// A client hears that the gate is open.
+    /// A client gets the answer that the gate is open.
     Open,
     /// A signal passes behind the latch.
     Passed,
@@ -66,7 +66,7 @@ pub(super) struct Setup {
     /// The scope of each gate; each has a record of its own.
     pub(super) gates: Vec<Scope>,
     pub(super) exempts: bool,
-    /// What `finish` is set to.
+    /// The value of `finish`.
     pub(super) finish: &'static str,
     pub(super) streams: Vec<StreamPlan>,
     /// So many of them, the first ones, are in flight from the beginning.
@@ -170,8 +170,11 @@ impl Setup {
 
     pub(super) fn gate_text(&self, gate: usize) -> String {
         format!(
-            r#"{{"role": "gate", "gate": {{"scopes": ["{}"], "quiet_ms": {QUIET}, "linger_ms": 0, "deadline_ms": {DEADLINE},
-            "open_ms": {OPEN_FOR}, "long_lived": "{}", "begin": {{"call": "nothing"}}, "finish": "{}", "admin": {{"timeout_ms": 100}}}}}}"#,
+            r#"{{"role": "gate", "gate": {{
+                "scopes": ["{}"], "quiet_ms": {QUIET}, "linger_ms": 0, "deadline_ms": {DEADLINE},
+                "open_ms": {OPEN_FOR}, "long_lived": "{}", "begin": {{"call": "nothing"}},
+                "finish": "{}", "admin": {{"timeout_ms": 100}}
+            }}}}"#,
             self.gates[gate],
             if self.exempts { "exempt" } else { "wait" },
             self.finish,
@@ -180,8 +183,10 @@ impl Setup {
 
     pub(super) fn counter_text(scope: Scope) -> String {
         format!(
-            r#"{{"scope": "{}", "count": {{"exclude": {{"headers": [{{"name": "x-excluded"}}]}}, "long_lived": {{"headers": [{{"name": "x-long"}}]}}}}}}"#,
-            scope
+            r#"{{"scope": "{scope}", "count": {{
+                "exclude": {{"headers": [{{"name": "x-excluded"}}]}},
+                "long_lived": {{"headers": [{{"name": "x-long"}}]}}
+            }}}}"#
         )
     }
 

@@ -1,16 +1,16 @@
-//! What all VMs share: metrics, data, queues, and Envoy's admin interface with its calls.
+//! The state that all VMs share: metrics, data, queues, and Envoy's admin interface with its calls.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use strum::VariantArray as _;
 
+use crate::census::CountState;
 use crate::config::wire::Scope;
-use crate::gate::machine::Trust;
 use crate::host::Metric;
 use crate::metrics;
 
-/// So many metrics decide something; the others only tell people.
+/// So many metrics have an effect on decisions.
 pub(super) const TRACKED: usize = 1 + 4 * Scope::VARIANTS.len();
 
 /// The tracked ones first: closing, then in flight, long-lived, begun and excluded of each scope.
@@ -20,7 +20,7 @@ static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         names.extend(Scope::VARIANTS.iter().map(|scope| of_scope(*scope)));
     }
     names.extend(metrics::GATE.iter().map(|(_, name)| (*name).to_string()));
-    names.extend(Trust::VARIANTS.iter().map(|trust| metrics::count(*trust)));
+    names.extend(CountState::VARIANTS.iter().map(|trust| metrics::count(*trust)));
     names
 });
 
@@ -41,12 +41,12 @@ pub(super) fn is_excluded(metric: Metric) -> bool {
     (metric.0 as usize) > 3 * Scope::VARIANTS.len()
 }
 
-/// Whether nothing can be in flight when Envoy gets it.
+/// Whether it may only be sent when nothing is in flight.
 pub(super) fn is_signal(path: &str) -> bool {
     path == "/quitquitquit" || path == "/drain_listeners"
 }
 
-/// What is checked as soon as it happens.
+/// An event that is checked as soon as it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Event {
     /// A request to the gate was answered; with the streams that held when the gate had last read
@@ -56,7 +56,7 @@ pub(super) enum Event {
     Passed { number: u32, root: u32 },
 }
 
-/// A queue, and which root hears of its messages.
+/// A queue, and the root context that is called for its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Queue {
     pub(super) worker: usize,
@@ -71,7 +71,7 @@ pub(super) struct Call {
     pub(super) worker: usize,
     pub(super) root: u32,
     pub(super) path: String,
-    /// Envoy's main thread has served it; what it answered.
+    /// The response, once Envoy's main thread has served the call.
     pub(super) arrived: Option<String>,
 }
 

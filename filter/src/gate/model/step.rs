@@ -1,4 +1,4 @@
-//! What may happen in a state, and what comes of it.
+//! The actions that are possible in a state, and their effects.
 
 use super::setup::{Kind, Setup};
 use super::worker::{Callback, headers};
@@ -17,7 +17,7 @@ pub(super) enum Action {
     Send(usize),
     /// A worker goes on with its callback.
     GoOn(usize),
-    /// A worker hears of the messages on a queue.
+    /// A worker is called for the messages on a queue.
     Deliver(usize),
     Tick(usize, u32),
     /// Envoy's main thread serves a call.
@@ -38,7 +38,7 @@ const WALL_STEP: u64 = 120_000;
 
 impl World {
     pub(super) fn actions(&self, setup: &Setup, actions: &mut Vec<Action>) {
-        if self.wrong.is_some() {
+        if self.violation.is_some() {
             return;
         }
         for worker in 0..self.workers.len() {
@@ -77,7 +77,7 @@ impl World {
         actions.extend(alive.filter(|_| self.deaths > 0).map(|(worker, _)| Action::Die(worker)));
     }
 
-    /// What its VM may be called for next.
+    /// The next callbacks of its VM.
     fn actions_of(&self, setup: &Setup, number: usize, actions: &mut Vec<Action>) {
         let worker = &self.workers[number];
         if !worker.is_alive {
@@ -200,7 +200,7 @@ impl World {
         self.run(setup, plan.worker, Callback::Begin { root, stream }, None);
     }
 
-    /// The client has its answer. Where the VM has died, only Envoy sees that.
+    /// The client has its response. If the VM has died, only Envoy sees that.
     fn end(&mut self, setup: &Setup, stream: usize) {
         let (state, plan) = (self.streams[stream], setup.streams[stream]);
         match state.life {
@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// What Envoy's admin interface says.
+    /// The statistics of Envoy's admin interface.
     fn stats(&self, setup: &Setup) -> String {
         let mut text = String::new();
         for scope in setup.scopes() {
@@ -271,8 +271,8 @@ impl World {
             let total = lives().filter(|life| *life != Life::Future).count();
             let active = total - lives().filter(|life| *life == Life::Over).count();
             text += &format!(
-                "http.{prefix}.downstream_rq_active: {active}\nhttp.{prefix}.downstream_rq_total: \
-                    {total}\n\
+                "http.{prefix}.downstream_rq_active: {active}\n\
+                 http.{prefix}.downstream_rq_total: {total}\n\
                  http.{prefix}.downstream_cx_tx_bytes_buffered: 0\n"
             );
         }

@@ -1,5 +1,5 @@
-//! One worker: its VM with the gates and counters, which are the module's own code, and the
-//! callback that it is in the middle of.
+//! One worker: its VM with gates and counters, which are the module's own code, and the callback
+//! that is running.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,17 +8,16 @@ use std::rc::Rc;
 
 use super::port::{Definitions, Port, Progress};
 use super::setup::Setup;
-use crate::census::MemberState;
+use crate::census::CounterFields;
 use crate::config::{self, wire::Scope};
-use crate::gate::root::Gate;
+use crate::gate::Gate;
 use crate::headers::serialise;
-use crate::plugin::Plugin;
-use crate::stream::{Counted, Stream};
+use crate::stream::{Counted, Plugin, Stream};
 
-/// What Envoy calls a VM for.
+/// A callback of a VM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Callback {
-    /// Of that counting root.
+    /// Of that counter.
     Enter(u32),
     Leave(u32),
     Begin {
@@ -48,7 +47,7 @@ pub(super) enum Callback {
     },
 }
 
-/// What a callback that is over returned.
+/// The result of a callback.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outcome {
     Nothing,
@@ -72,21 +71,29 @@ pub(super) struct GateRoot {
 }
 
 impl Hash for GateRoot {
-    /// Without what never changes, and what only tells people.
+    /// Without fields that never change or have no effect on decisions.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let gate = &self.gate;
-        (&gate.census, &gate.waiting, &gate.latch, &gate.passage, &gate.calls, &gate.witness)
+        (
+            &gate.census,
+            &gate.waiting,
+            &gate.latch,
+            &gate.latched_signal,
+            &gate.calls,
+            &gate.envoy_samples,
+        )
             .hash(state);
-        (&gate.inbox, gate.callers, gate.is_healing(), self.period, self.due).hash(state);
+        (&gate.commands, gate.requests_in_flight, gate.is_healing(), self.period, self.due)
+            .hash(state);
     }
 }
 
-/// A counting root.
+/// A counter.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Counter {
     pub(super) root: u32,
     pub(super) scope: Scope,
-    pub(super) member: MemberState,
+    pub(super) fields: CounterFields,
     /// A newer configuration has taken its place.
     pub(super) is_replaced: bool,
 }
@@ -99,17 +106,19 @@ pub(super) struct Worker {
     pub(super) running: Option<Running>,
 }
 
+type Plugins = BTreeMap<&'static str, Rc<Plugin>>;
+
 thread_local! {
-    /// Configured once for each thread; a member is put in for each callback.
-    static PLUGINS: RefCell<BTreeMap<&'static str, Rc<Plugin>>> = const { RefCell::new(BTreeMap::new()) };
+    /// Configured once for each thread; the fields of the counter are restored for each callback.
+    static PLUGINS: RefCell<Plugins> = const { RefCell::new(BTreeMap::new()) };
 }
 
 fn plugin(scope: Scope) -> Rc<Plugin> {
     let make = || {
         let config = config::parse(Setup::counter_text(scope).as_bytes()).expect("a configuration");
         let plugin = Plugin::new(&Definitions, config).expect("all metrics count");
-        plugin.metrics.begun.count(&Definitions);
-        plugin.metrics.excluded.count(&Definitions);
+        plugin.metrics.begun.increment(&Definitions);
+        plugin.metrics.excluded.increment(&Definitions);
         Rc::new(plugin)
     };
     PLUGINS.with_borrow_mut(|plugins| Rc::clone(plugins.entry(scope.into()).or_insert_with(make)))
@@ -138,7 +147,7 @@ impl Worker {
         self.counters.push(Counter {
             root,
             scope,
-            member: MemberState::default(),
+            fields: CounterFields::default(),
             is_replaced: false,
         });
     }
@@ -157,34 +166,34 @@ impl Worker {
     pub(super) fn call(&mut self, port: &Port<'_>, callback: &Callback, now: u64) -> Outcome {
         match *callback {
             Callback::Enter(root) => self.count(root, |plugin| {
-                plugin.member.enter(port, plugin.config.scope, plugin.config.fingerprint)
+                plugin.counter.enter_index(port, plugin.config.scope, plugin.config.fingerprint)
             }),
             Callback::Leave(root) => {
-                self.count(root, |plugin| plugin.member.leave(port));
+                self.count(root, |plugin| plugin.counter.leave_index(port));
                 self.counters.retain(|counter| counter.root != root);
             }
             Callback::Begin { root, .. } => return self.begin(port, root),
             Callback::End { root, counted, .. } => {
-                self.count(root, |plugin| Stream::resumed(Rc::clone(plugin), counted).end(port))
+                self.count(root, |plugin| Stream::resumed(Rc::clone(plugin), counted).on_end(port))
             }
             Callback::Message { root, .. }
                 if self.counters.iter().any(|counter| counter.root == root) =>
             {
-                self.count(root, |plugin| plugin.member.answer_all(port, &mut |_| {}));
+                self.count(root, |plugin| plugin.counter.reply_to_all::<Stream>(port, &mut |_| {}));
             }
             Callback::Message { root, queue } => {
-                self.gate(port, root, now, |gate| gate.heard(port, queue))
+                self.gate(port, root, now, |gate| gate.on_queue_ready(port, queue))
             }
             Callback::Tick { root } => {
-                self.gate(port, root, now, |gate| gate.tick(port));
+                self.gate(port, root, now, |gate| gate.on_tick(port));
                 let gate = &mut self.gates[root as usize];
                 gate.due = gate.due.max(now + u64::from(gate.period));
             }
             Callback::Request { root, request, ref headers } => {
-                self.gate(port, root, now, |gate| gate.request(port, request, headers))
+                self.gate(port, root, now, |gate| gate.on_request_headers(port, request, headers))
             }
             Callback::Called { root, number } => self.gate(port, root, now, |gate| {
-                gate.called(port, number, 1, 0);
+                gate.on_http_call_response(port, number, 1, 0);
             }),
         }
         Outcome::Nothing
@@ -194,29 +203,29 @@ impl Worker {
         let mut outcome = Outcome::Nothing;
         self.count(root, |plugin| {
             let mut stream = Stream::new(Rc::clone(plugin));
-            let goes_on = stream.begin(port);
+            let goes_on = stream.on_request_headers(port);
             outcome = Outcome::Begun { counted: stream.counted(), goes_on };
         });
         outcome
     }
 
-    /// Runs something of a counting root.
+    /// Runs code of a counter.
     fn count(&mut self, root: u32, run: impl FnOnce(&Rc<Plugin>)) {
         let Some(counter) = self.counters.iter_mut().find(|counter| counter.root == root) else {
             return;
         };
         let plugin = plugin(counter.scope);
-        plugin.member.restore(&counter.member);
+        plugin.counter.restore(&counter.fields);
         run(&plugin);
-        counter.member = plugin.member.state();
+        counter.fields = plugin.counter.fields();
     }
 
-    /// Runs something of a gate. The contexts of the requests that it answers end with it.
+    /// Runs code of a gate. The contexts of the requests that it answers end after it.
     fn gate(&mut self, port: &Port<'_>, root: u32, now: u64, run: impl FnOnce(&mut Gate)) {
         let Some(gate) = self.gates.get_mut(root as usize) else { return };
         run(&mut gate.gate);
         for request in port.take_answered() {
-            gate.gate.gone(port, request);
+            gate.gate.on_stream_end(port, request);
         }
         if let Some(period) = port.period() {
             gate.period = period;

@@ -1,18 +1,19 @@
-//! A state of the model: the VMs, what they share, the streams and clients as they truly are, and
-//! what was seen to be wrong.
+//! A state of the model: the VMs, their shared state, the true state of streams and clients, and
+//! the first violation.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::port::{Caller, Port, Progress};
-use super::setup::{DEADLINE, Kind, OPEN_FOR, Setup};
-use super::shared::{Event, Shared};
+use super::setup::{Kind, Setup};
+use super::shared::Shared;
 use super::worker::{Callback, Outcome, Running, Worker, headers};
 use crate::config::wire::Scope;
-use crate::gate::machine::{Phase, Record};
+use crate::gate::machine::Record;
+use crate::gate::phase::Phase;
 use crate::gate::record;
 use crate::stream::Counted;
 
-/// How far a stream is, by its client's view.
+/// The state of a stream, as its client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Life {
     Future,
@@ -46,13 +47,13 @@ pub(super) struct RequestState {
     pub(super) status: Option<u16>,
 }
 
-/// What a bystander notes of a gate.
+/// Notes on a gate, independent of its own state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Notes {
     /// A client asked this gate to drain or to open, and none has taken that back since.
     pub(super) was_asked: bool,
     pub(super) phase: u8,
-    /// By the clock that never steps.
+    /// By the monotonic clock.
     pub(super) drains_since: u64,
     pub(super) open_since: u64,
 }
@@ -64,9 +65,9 @@ pub(super) struct Signal {
     pub(super) ends_envoy: bool,
 }
 
-/// What is never to happen.
+/// A violation of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Wrong {
+pub(super) enum Violation {
     OpenWithCounted,
     OpenWithUncounted,
     OpenUnasked,
@@ -99,7 +100,7 @@ pub(super) struct World {
     pub(super) has_passed: bool,
     /// The latch has refused a stream.
     pub(super) has_refused: bool,
-    pub(super) wrong: Option<Wrong>,
+    pub(super) violation: Option<Violation>,
 }
 
 impl PartialEq for World {
@@ -113,8 +114,8 @@ impl PartialEq for World {
     }
 }
 
-/// Whatever is in flight: in the words of this model, since the gate's own may be wrong.
-fn is_open_anyway(phase: Phase) -> bool {
+/// Whether the gate is open whatever is in flight. Not [`Phase`]'s own method, which may be wrong.
+pub(super) fn is_open_anyway(phase: Phase) -> bool {
     matches!(phase, Phase::Expired | Phase::Forced)
 }
 
@@ -144,7 +145,7 @@ impl World {
             reloads: vec![0, setup.reloads],
             has_passed: false,
             has_refused: false,
-            wrong: None,
+            violation: None,
         };
         for worker in 0..WORKERS {
             world.start(setup, worker);
@@ -205,7 +206,7 @@ impl World {
     }
 
     fn caller(&self, setup: &Setup, worker: usize, running: &Running) -> Caller {
-        // Only streams come in between, so it is no use once they are all over.
+        // Only streams come in between, so this is pointless once all have ended.
         let is_fine = setup.is_fine && self.streams.iter().any(|stream| stream.life != Life::Over);
         let caller = |root: u32| Caller {
             worker,
@@ -294,7 +295,7 @@ impl World {
                     && matches!(counted, Counted::Plain | Counted::LongLived)
                     && !self.signals.is_empty()
                 {
-                    self.wrong(Wrong::AcceptedBehindLatch);
+                    self.report(Violation::AcceptedBehindLatch);
                 }
                 if !goes_on {
                     self.has_refused = true;
@@ -311,8 +312,8 @@ impl World {
         }
     }
 
-    pub(super) fn wrong(&mut self, wrong: Wrong) {
-        self.wrong = self.wrong.or(Some(wrong));
+    pub(super) fn report(&mut self, violation: Violation) {
+        self.violation = self.violation.or(Some(violation));
     }
 
     pub(super) fn record(&self, gate: usize) -> Record {
@@ -322,7 +323,7 @@ impl World {
             .find_map(|worker| worker.gates.get(gate))
             .map(|root| &root.gate.record.key);
         key.and_then(|key| self.shared.data.get(key))
-            .and_then(|text| record::read(text))
+            .and_then(|text| record::parse(text))
             .unwrap_or_default()
     }
 
@@ -355,95 +356,5 @@ impl World {
         streams.any(|(stream, plan)| {
             plan.scope == scope && setup.holds(plan.kind) && is_counted(stream)
         })
-    }
-
-    /// What a gate did just now.
-    fn note(&mut self, setup: &Setup, event: Event) {
-        match event {
-            Event::Answered { request, status, holding } => {
-                let plan = setup.requests[request as usize];
-                let state = &mut self.requests[request as usize];
-                state.status = Some(status);
-                let is_confirmed = state.is_confirmed || !setup.exports;
-                if status != 200
-                    || !plan.asks_for_opening()
-                    || is_open_anyway(self.record(plan.gate).phase)
-                {
-                    return;
-                }
-                if holding > 0 {
-                    self.wrong(Wrong::OpenWithCounted);
-                } else if !is_confirmed {
-                    self.wrong(Wrong::OpenWithUncounted);
-                } else if !self.notes[plan.gate].was_asked {
-                    self.wrong(Wrong::OpenUnasked);
-                }
-            }
-            Event::Passed { number, root } => self.note_signal(setup, number, root as usize),
-        }
-    }
-
-    fn note_signal(&mut self, setup: &Setup, number: u32, gate: usize) {
-        if is_open_anyway(self.record(gate).phase) {
-            return;
-        }
-        let scope = setup.gates[gate];
-        let Some(call) = self.shared.calls.iter().find(|call| call.number == number) else {
-            return;
-        };
-        let ends_envoy = call.path == "/quitquitquit";
-        let mut asked = setup.requests.iter().zip(&self.requests);
-        let is_confirmed = !setup.exports
-            || setup.finish != "nothing"
-            || asked.any(|(plan, state)| {
-                plan.path == call.path && plan.worker == call.worker && state.is_confirmed
-            });
-        if self.counted(setup, scope) {
-            self.wrong(Wrong::PassedWithCounted);
-        } else if !is_confirmed {
-            self.wrong(Wrong::PassedWithUncounted);
-        }
-        self.has_passed = true;
-        self.signals.push(Signal { number, ends_envoy });
-    }
-
-    /// What the records show after a step.
-    fn note_records(&mut self, setup: &Setup) {
-        let now = self.shared.clock;
-        for gate in 0..setup.gates.len() {
-            let record = self.record(gate);
-            let notes = &mut self.notes[gate];
-            if notes.phase == record.phase as u8 {
-                continue;
-            }
-            if notes.phase == Phase::Serving as u8 {
-                notes.drains_since = now;
-            }
-            notes.phase = record.phase as u8;
-            notes.open_since = if is_open_anyway(record.phase) { now } else { 0 };
-            let is_early = record.phase == Phase::Expired && now < notes.drains_since + DEADLINE;
-            let is_unasked = record.phase != Phase::Serving && !notes.was_asked;
-            if is_early {
-                self.wrong(Wrong::TooEarly);
-            }
-            if is_unasked {
-                self.wrong(Wrong::OpenUnasked);
-            }
-        }
-    }
-
-    /// A gate has looked: nothing may last longer than it is to.
-    fn check_times(&mut self, setup: &Setup, gate: usize) {
-        if setup.is_fine {
-            return;
-        }
-        let (now, phase, notes) = (self.shared.clock, self.record(gate).phase, self.notes[gate]);
-        if matches!(phase, Phase::Draining | Phase::Drained) && now >= notes.drains_since + DEADLINE
-        {
-            self.wrong(Wrong::Overdue);
-        }
-        if is_open_anyway(phase) && now >= notes.open_since + OPEN_FOR {
-            self.wrong(Wrong::OpenForEver);
-        }
     }
 }

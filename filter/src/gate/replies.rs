@@ -1,13 +1,17 @@
-//! The bodies of the gate's answers, and the sentence that says why it waits.
+//! The bodies of the gate's answers, and the sentence that explains why it waits. Pure.
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::machine::{App, Phase, Reason, Record, Step, Trust};
+use super::machine::Record;
+use super::observation::{App, Reason};
+use super::phase::Phase;
+use super::step::Step;
+use crate::census::CountState;
 use crate::config::wire::Scope;
 
-/// How the gate is.
+/// The state and the counts of the gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Status {
@@ -16,8 +20,8 @@ pub struct Status {
     /// Why it is open or closed, in words.
     pub reason: String,
     /// How far the counts can be believed.
-    pub count: Trust,
-    /// What would make an `assumed` count exact.
+    pub count: CountState,
+    /// How to make an `assumed` count exact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
     /// Streams that hold the drain.
@@ -28,27 +32,27 @@ pub struct Status {
     pub counters: u64,
     /// How many do not answer any more.
     pub lost_counters: u64,
-    /// Envoy's own count of requests in flight, where that was asked for.
+    /// Envoy's own count of requests in flight, if it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub envoy_active: Option<u64>,
-    /// Bytes that wait to be written to clients, where that was asked for.
+    /// Bytes that wait to be written to clients, if Envoy was asked for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffered_bytes: Option<u64>,
     /// How long nothing has been in flight and nothing began; milliseconds.
     pub quiet_ms: u64,
-    /// How long that must be.
+    /// The quiet period; milliseconds.
     pub quiet_needed_ms: u64,
-    /// How long the drain has gone on, or went on; milliseconds.
+    /// How long the drain has lasted; milliseconds.
     pub draining_ms: u64,
     /// How long until the deadline, while draining; milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_in_ms: Option<u64>,
     /// Streams that began after the drain did.
     pub late: u64,
-    /// The call that makes traffic leave; not while serving.
+    /// The call that tells clients to leave; not while serving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begin: Option<Progress>,
-    /// The last call, where there is one; not while serving.
+    /// The last call, if there is one; not while serving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<Progress>,
     /// Whether the signal to end was sent to Envoy or its agent: new streams are refused until the
@@ -57,7 +61,7 @@ pub struct Status {
     pub sealed: Option<bool>,
     /// Signals that were refused because of streams in flight.
     pub refused: u64,
-    /// How often a leaked count was put right.
+    /// How often a leaked count was healed.
     pub heals: u64,
     /// The module's version.
     pub version: &'static str,
@@ -67,7 +71,7 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ScopeStatus {
-    /// Which one.
+    /// The scope.
     pub scope: Scope,
     /// Streams in flight.
     pub in_flight: u64,
@@ -85,7 +89,7 @@ pub struct Streams {
     pub state: Phase,
     /// Streams that hold the drain.
     pub holding: u64,
-    /// Whether these are all of them, and all who count have answered.
+    /// Whether these are all of them, and every counter has answered.
     pub complete: bool,
     /// The oldest first.
     pub streams: Vec<StreamStatus>,
@@ -95,13 +99,13 @@ pub struct Streams {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamStatus {
-    /// Whose count it is in.
+    /// The scope in which it is counted.
     pub scope: Scope,
-    /// How long ago its request came; milliseconds.
+    /// How long ago its request arrived; milliseconds.
     pub age_ms: u64,
     /// Whether it is long-lived.
     pub long_lived: bool,
-    /// What was asked, where the filter state `laststream.request` holds it.
+    /// Method and path, if the filter state `laststream.request` has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// Such as `HTTP/2`.
@@ -110,29 +114,29 @@ pub struct StreamStatus {
     /// The name of Envoy's route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// Where it goes.
+    /// The cluster to which it goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// Who asks, as Envoy takes it from `x-forwarded-for`.
+    /// The client's address, as Envoy takes it from `x-forwarded-for`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Who is asked, once that is known.
+    /// The address of the upstream, once it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// The answer's status, once that is known.
+    /// The status of the response, once it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u64>,
-    /// Bytes of the answer's body so far.
+    /// Bytes of the response's body so far.
     pub bytes: u64,
 }
 
-/// An answer that is no status: what was done, or why not.
+/// The answer to a command: the effect, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Outcome {
     /// How far the drain is.
     pub state: Phase,
-    /// What was done, or why not.
+    /// The effect, or why there is none.
     pub reason: String,
     /// Streams that hold the drain.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,7 +163,7 @@ impl From<Step> for Progress {
     fn from(step: Step) -> Self {
         match step {
             Step::Due => Self::Due,
-            Step::Under { .. } => Self::UnderWay,
+            Step::UnderWay { .. } => Self::UnderWay,
             Step::Done => Self::Done,
             Step::Failed => Self::Failed,
         }
@@ -168,67 +172,63 @@ impl From<Step> for Progress {
 
 /// The text of a body.
 pub(super) fn json(body: &impl Serialize) -> String {
-    // it only fails for maps, whose keys may be no texts
+    // It can only fail for maps whose keys are not strings.
     serde_json::to_string(body).unwrap_or_default()
 }
 
 const HOLDING: &str = ", and Envoy's own count is not known: holding until the deadline";
 
-/// What makes Envoy export its own count.
+/// How to make Envoy export its own count.
 pub(crate) const ADVICE: &str = "Envoy does not export its own count of requests, so none can be \
-    compared; in Istio the annotation \
-    `sidecar.istio.io/statsInclusionSuffixes: \
+    compared; in Istio the annotation `sidecar.istio.io/statsInclusionSuffixes: \
     downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered` makes the count \
     exact";
 
-/// One sentence for people.
+/// One sentence on why the gate is open or closed.
 pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) -> String {
     match reason {
         Reason::NotDraining => "no drain was asked for".into(),
         Reason::Streams(1) => "1 stream is in flight".into(),
         Reason::Streams(count) => format!("{count} streams are in flight"),
-        Reason::NoCounter => format!("{}{HOLDING}", doubt(Trust::Unknown)),
-        Reason::Requests(trust, 1) => format!(
-            "Envoy counts 1 request in flight \
-            ({})",
-            doubt(*trust)
-        ),
-        Reason::Requests(trust, count) => format!(
-            "Envoy counts {count} requests in flight \
-            ({})",
-            doubt(*trust)
-        ),
-        Reason::Unsure(trust) => format!("{}{HOLDING}", doubt(*trust)),
+        Reason::NoCounter => format!("{}{HOLDING}", doubt(CountState::Unknown)),
+        Reason::Requests(state, 1) => {
+            format!("Envoy counts 1 request in flight ({})", doubt(*state))
+        }
+        Reason::Requests(state, requests) => {
+            format!("Envoy counts {requests} requests in flight ({})", doubt(*state))
+        }
+        Reason::Unsure(state) => format!("{}{HOLDING}", doubt(*state)),
         Reason::Asking => "the counters and Envoy are being asked".into(),
         Reason::Finishing => "nothing is in flight; Istio's agent is being told".into(),
         Reason::Bytes(count) => format!("{count} bytes wait to be written to clients"),
         Reason::App(App::Asking) => "the app is being asked whether it is still there".into(),
         Reason::App(App::Unreachable) => {
             "Envoy cannot ask the app, its cluster is missing or has no healthy endpoint: holding \
-                until the deadline"
+             until the deadline"
                 .into()
         }
         Reason::App(App::There | App::Gone) => "the app is still there".into(),
         Reason::Beginning => "traffic is not yet told to leave".into(),
-        Reason::Quiet { since } => format!(
-            "nothing is in flight, for {} of {needed} \
-            ms",
-            now.saturating_sub(*since)
-        ),
-        Reason::Open(Phase::Forced) => format!("forced: {}", record.why),
+        Reason::Quiet { since } => {
+            format!("nothing is in flight, for {} of {needed} ms", now.saturating_sub(*since))
+        }
+        Reason::Open(Phase::Forced) => format!("forced: {}", record.force_reason),
         Reason::Open(Phase::Expired) => "the deadline came before the last stream had ended".into(),
         Reason::Open(_) => "the last stream has ended".into(),
     }
 }
 
-fn doubt(trust: Trust) -> &'static str {
-    match trust {
-        Trust::Leaking => "a worker's counter has died",
-        Trust::Partial => {
+/// Why a count is not exact.
+fn doubt(state: CountState) -> &'static str {
+    match state {
+        CountState::Leaking => "a worker's counter has died",
+        CountState::Partial => {
             "streams may be older than the counters, or on a filter chain without one"
         }
-        Trust::Rejected => "Envoy's stats matcher rejects a counter of streams",
-        Trust::Unknown => "no counter of streams is known here",
-        Trust::Asking | Trust::Exact | Trust::Assumed => "the counters are being asked",
+        CountState::Rejected => "Envoy's stats matcher rejects a counter of streams",
+        CountState::Unknown => "no counter of streams is known here",
+        CountState::Asking | CountState::Exact | CountState::Assumed => {
+            "the counters are being asked"
+        }
     }
 }

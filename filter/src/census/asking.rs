@@ -1,0 +1,290 @@
+//! The asking side of the census: a gate's rounds of requests, and what it knows of each counter.
+
+use super::index::{IndexEntry, entries, register_queue, remove_from_index};
+use super::messages::{CountReply, CountRequest, LatchCheck};
+use super::survey::{ByLiveness, Liveness, Survey, SurveyOptions};
+use crate::config::wire::Scope;
+use crate::host::Control;
+
+/// How long a reply may take, and how long it is valid; milliseconds. A worker may be busy.
+const REPLY_TIMEOUT: u64 = 1_000;
+/// A counter of the same configuration that began to count so much later than a lost one that never
+/// replied is taken for its replacement; milliseconds.
+const REPLACED_AFTER: u64 = 5_000;
+/// A dead VM reads no message and gets no more than so many; a live one reads them all once it
+/// runs.
+const MOST_UNREAD: u32 = 8;
+/// A lost counter without replacement is written off only after such a silence. Its worker may
+/// merely not have been scheduled, and would let streams begin while a signal passes; milliseconds.
+const WRITE_OFF_AFTER: u64 = 10_000;
+/// A counter that was written off and has been silent for so long does not return; milliseconds.
+const GONE_AFTER: u64 = 600_000;
+/// Replies to a request that was sent less than this ago are as good as new; milliseconds.
+const JUST_ASKED: u64 = 5;
+
+/// A reply that has not arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct AwaitedReply {
+    since: u64,
+    /// How long Envoy's main thread had been busy with queries at that time.
+    busy: u64,
+}
+
+/// What the gate knows of one counter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct KnownCounter {
+    awaited: Option<AwaitedReply>,
+    /// Requests that were sent since its last reply.
+    unread: u32,
+    replied_at: u64,
+    last_reply: CountReply,
+    /// The listing of its streams, and the round of that listing.
+    listing: Option<(u64, String)>,
+    /// Since when its streams are subtracted from the count. It holds nothing until it replies
+    /// again.
+    written_off: Option<u64>,
+}
+
+impl KnownCounter {
+    /// The time for which the gates' own queries kept Envoy busy does not count against it.
+    fn is_late(&self, now: u64, busy: u64) -> bool {
+        self.awaited.is_some_and(|awaited| {
+            now.saturating_sub(awaited.since)
+                >= REPLY_TIMEOUT.saturating_add(busy.saturating_sub(awaited.busy))
+        })
+    }
+
+    fn liveness(&self, now: u64, busy: u64) -> Liveness {
+        if self.written_off.is_some() {
+            Liveness::WrittenOff
+        } else if self.is_late(now, busy) {
+            Liveness::Lost
+        } else if now.checked_sub(self.replied_at).is_some_and(|age| age < REPLY_TIMEOUT) {
+            Liveness::Fresh
+        } else {
+            Liveness::Pending
+        }
+    }
+}
+
+/// What the gate requests of the counters; see [`CountRequest`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestOptions {
+    pub(crate) latch_check: LatchCheck,
+    pub(crate) long_lived_before: u64,
+    pub(crate) list_limit: usize,
+    pub(crate) plain_only: bool,
+    /// How long Envoy's main thread has been busy with queries.
+    pub(crate) busy: u64,
+}
+
+/// One gate's view of the counters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Census {
+    queue: Option<u32>,
+    round: u64,
+    asked_at: u64,
+    known: Vec<(u32, KnownCounter)>,
+}
+
+impl Census {
+    pub(crate) fn owns_queue(&self, queue: u32) -> bool {
+        self.queue == Some(queue)
+    }
+
+    fn find(&self, queue: u32) -> Option<&KnownCounter> {
+        self.known.iter().find(|(other, _)| *other == queue).map(|(_, known)| known)
+    }
+
+    /// The last round of requests.
+    pub(crate) fn round(&self) -> u64 {
+        self.round
+    }
+
+    pub(crate) fn has_just_asked(&self, now: u64) -> bool {
+        now.saturating_sub(self.asked_at) < JUST_ASKED
+    }
+
+    /// The gate's own queue, which also identifies the gate among those of other workers.
+    pub(crate) fn queue(&self) -> Option<u32> {
+        self.queue
+    }
+
+    /// The gate's own queue, registered when it is first needed.
+    pub(crate) fn queue_or_register(&mut self, host: &impl Control) -> Option<u32> {
+        if self.queue.is_none() {
+            self.queue = register_queue(host);
+        }
+        self.queue
+    }
+
+    /// Sends a request to every counter.
+    pub(crate) fn ask(&mut self, host: &impl Control, options: RequestOptions) {
+        let Some(reply_to) = self.queue_or_register(host) else { return };
+        self.round += 1;
+        let now = host.monotonic_time();
+        self.asked_at = now;
+        let entries = entries(host);
+        self.known.retain(|(queue, _)| entries.iter().any(|entry| entry.queue == *queue));
+        let RequestOptions { latch_check, long_lived_before, list_limit, plain_only, busy } =
+            options;
+        let request = CountRequest {
+            reply_to,
+            round: self.round,
+            latch_check,
+            sent_at: now,
+            long_lived_before,
+            list_limit,
+            plain_only,
+        };
+        let message = request.to_text();
+        for entry in entries {
+            let known = self.find_or_insert(entry.queue);
+            known.awaited = known.awaited.or(Some(AwaitedReply { since: now, busy }));
+            if list_limit == 0 {
+                known.listing = None;
+            }
+            if known.unread < MOST_UNREAD {
+                known.unread += 1;
+                host.enqueue(entry.queue, message.as_bytes());
+            }
+        }
+    }
+
+    fn find_or_insert(&mut self, queue: u32) -> &mut KnownCounter {
+        let index = self.known.iter().position(|(other, _)| *other == queue).unwrap_or_else(|| {
+            self.known.push((queue, KnownCounter::default()));
+            self.known.len() - 1
+        });
+        &mut self.known[index].1
+    }
+
+    /// Receives the replies that have arrived. Returns whether there was any.
+    pub(crate) fn receive_replies(&mut self, host: &impl Control) -> bool {
+        let Some(queue) = self.queue else { return false };
+        let now = host.monotonic_time();
+        let mut has_reply = false;
+        while let Some(message) = host.dequeue(queue) {
+            if let Some((reply, listing)) = CountReply::parse(&message)
+                && let Some((_, known)) =
+                    self.known.iter_mut().find(|(queue, _)| *queue == reply.queue)
+            {
+                (known.awaited, known.unread, known.written_off) = (None, 0, None);
+                (known.replied_at, known.last_reply) = (now, reply);
+                has_reply = true;
+                if let Some(listing) = listing {
+                    known.listing = Some((reply.round, listing.into()));
+                }
+            }
+        }
+        has_reply
+    }
+
+    /// What is known now of all counters.
+    pub(crate) fn survey(&self, host: &impl Control, options: SurveyOptions<'_>) -> Survey {
+        let now = host.monotonic_time();
+        let unknown = KnownCounter::default();
+        let mut survey = Survey::new();
+        let mut by_liveness = ByLiveness::default();
+        for entry in entries(host) {
+            let known = self.find(entry.queue).unwrap_or(&unknown);
+            let liveness = known.liveness(now, options.busy);
+            if liveness == Liveness::Fresh {
+                survey.add(&entry, &known.last_reply, options, now);
+            }
+            if matches!(liveness, Liveness::Fresh | Liveness::Pending) {
+                survey.completed_round = survey.completed_round.min(known.last_reply.round);
+            }
+            if options.scopes.contains(&entry.scope) {
+                by_liveness.push(liveness, entry);
+            }
+        }
+        let ByLiveness { fresh, lost, .. } = &by_liveness;
+        survey.count_state = by_liveness.count_state(host, options.scopes);
+        survey.completed_round = survey.completed_round.min(self.round);
+        if fresh.is_empty() {
+            (survey.counting_since, survey.alive_until) = (now, now);
+        }
+        survey.counters = fresh.len() as u64;
+        survey.replaced = lost
+            .iter()
+            .filter(|entry| self.is_replaced(entry, lost, fresh))
+            .map(|entry| entry.queue)
+            .collect();
+        survey.lost = lost.iter().map(|entry| entry.queue).collect();
+        survey
+    }
+
+    /// Whether as many counters of the same scope and configuration have begun to count as are
+    /// lost.
+    fn is_replaced(&self, gone: &IndexEntry, lost: &[IndexEntry], fresh: &[IndexEntry]) -> bool {
+        let died_at = self
+            .find(gone.queue)
+            .map_or(0, |known| known.replied_at)
+            .max(gone.since.saturating_add(REPLACED_AFTER));
+        let is_alike = |entry: &&IndexEntry| {
+            entry.configuration == gone.configuration && entry.scope == gone.scope
+        };
+        let newer = fresh.iter().filter(is_alike).filter(|entry| entry.since >= died_at).count();
+        newer >= lost.iter().filter(is_alike).count()
+            || !fresh.is_empty() && !fresh.iter().any(|entry| is_alike(&entry))
+    }
+
+    /// Passes each listing of this round or a later one to `take`. Returns whether every counter of
+    /// the scopes has listed all of its streams.
+    pub(crate) fn for_each_listing<'c>(
+        &'c self,
+        host: &impl Control,
+        scopes: &[Scope],
+        round: u64,
+        plain_only: bool,
+        take: &mut dyn FnMut(Scope, &'c str),
+    ) -> bool {
+        let mut is_complete = true;
+        for entry in entries(host).iter().filter(|entry| scopes.contains(&entry.scope)) {
+            match self.find(entry.queue) {
+                Some(KnownCounter { listing: Some((listed_in, listing)), last_reply, .. })
+                    if *listed_in >= round =>
+                {
+                    let long_lived = if plain_only { last_reply.long_lived } else { 0 };
+                    let expected = last_reply.in_flight - long_lived;
+                    let lines = listing.bytes().filter(|byte| *byte == b'\n').count() as u64;
+                    is_complete &= lines == expected;
+                    take(entry.scope, listing);
+                }
+                _ => is_complete = false,
+            }
+        }
+        is_complete
+    }
+
+    /// The streams of the lost counters were subtracted from the count. Counters that are replaced
+    /// or have been silent for long are forgotten; the others may only be slow and are asked again.
+    pub(crate) fn write_off(&mut self, host: &impl Control, lost: &[u32], replaced: &[u32]) {
+        let now = host.monotonic_time();
+        for (queue, known) in &mut self.known {
+            let is_silent = known
+                .awaited
+                .is_some_and(|awaited| now.saturating_sub(awaited.since) >= WRITE_OFF_AFTER);
+            if lost.contains(queue) && is_silent {
+                known.written_off = known.written_off.or(Some(now));
+            }
+        }
+        self.forget_dead(host, now, replaced);
+    }
+
+    fn forget_dead(&mut self, host: &impl Control, now: u64, replaced: &[u32]) {
+        let is_gone = |known: &KnownCounter| {
+            known.written_off.is_some_and(|since| now.saturating_sub(since) >= GONE_AFTER)
+        };
+        let mut dead: Vec<u32> = self
+            .known
+            .iter()
+            .filter(|(_, known)| is_gone(known))
+            .map(|(queue, _)| *queue)
+            .collect();
+        dead.extend(replaced);
+        remove_from_index(host, &dead);
+        self.known.retain(|(queue, _)| !dead.contains(queue));
+    }
+}

@@ -1,0 +1,155 @@
+//! The latch: while it is closed, the filter refuses new streams, so that a signal can pass.
+//!
+//! One worker's gate holds it at a time. It opens by itself when that gate's VM has died. A sealed
+//! latch never opens, because the signal that was sent cannot be taken back.
+
+use crate::host::{Control, Metric, compare_and_set_shared};
+
+/// The shared data key of the gate that holds the latch, and until when.
+const HOLDER: &str = "laststream.passing";
+/// How much longer than the calls behind it the latch stays closed; milliseconds.
+const SLACK: u64 = 1_000;
+/// Until the process ends.
+pub(crate) const SEALED: u64 = i64::MAX as u64;
+
+pub(crate) fn is_sealed(host: &impl Control) -> bool {
+    holder(host).is_some_and(|(_, until)| until == SEALED)
+}
+
+fn holder(host: &impl Control) -> Option<(u32, u64)> {
+    host.get_shared_data(HOLDER).and_then(|(text, _)| parse_holder(&text))
+}
+
+/// One worker's view of the latch.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Latch {
+    /// Until when new streams are refused. Streams read it; only the holder of the latch writes it.
+    closing: Metric,
+    is_held: bool,
+    /// Envoy's stats matcher rejects the gauge, so streams would not see that the latch is closed.
+    is_rejected: bool,
+}
+
+impl Latch {
+    pub(crate) fn new(closing: Metric) -> Self {
+        Self { closing, is_held: false, is_rejected: false }
+    }
+
+    /// Whether this worker's gate holds it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    pub(crate) fn is_rejected(&self) -> bool {
+        self.is_rejected
+    }
+
+    /// Refuses new streams from now on. False: a gate already holds the latch, this one or that of
+    /// another worker.
+    pub(crate) fn close(&mut self, host: &impl Control, gate: u32, patience: u64) -> bool {
+        let now = host.monotonic_time();
+        let until = now.saturating_add(patience).saturating_add(SLACK);
+        let mut is_free = false;
+        let is_changed = compare_and_set_shared(host, HOLDER, &mut |text| {
+            is_free = text.and_then(parse_holder).is_none_or(|(_, until)| until <= now);
+            is_free.then(|| format!("{gate} {until}").into_bytes())
+        });
+        let is_closed = is_free && is_changed;
+        if is_closed {
+            self.is_held = true;
+            host.record_metric(self.closing, until);
+            self.is_rejected = host.get_metric(self.closing) != Some(until);
+            if self.is_rejected {
+                self.open(host, gate);
+            }
+        }
+        is_closed && !self.is_rejected
+    }
+
+    /// Resets the gauge first, because another gate may write it as soon as the latch is free.
+    pub(crate) fn open(&mut self, host: &impl Control, gate: u32) {
+        if !core::mem::replace(&mut self.is_held, false) {
+            return;
+        }
+        let is_own = |holder: Option<(u32, u64)>| {
+            holder.is_some_and(|(holder, until)| holder == gate && until != SEALED)
+        };
+        if is_own(holder(host)) {
+            host.record_metric(self.closing, 0);
+        }
+        compare_and_set_shared(host, HOLDER, &mut |text| {
+            is_own(text.and_then(parse_holder)).then(|| b"0 0".to_vec())
+        });
+    }
+
+    /// Whether this gate holds it now, and its time is not over.
+    pub(crate) fn is_closed_by(&self, host: &impl Control, gate: u32) -> bool {
+        let now = host.monotonic_time();
+        self.is_held && holder(host).is_some_and(|(holder, until)| holder == gate && until > now)
+    }
+
+    /// Refuses new streams until the process ends.
+    pub(crate) fn seal(&mut self, host: &impl Control) {
+        self.is_held = false;
+        compare_and_set_shared(host, HOLDER, &mut |_| Some(format!("0 {SEALED}").into_bytes()));
+        host.record_metric(self.closing, SEALED);
+    }
+}
+
+fn parse_holder(text: &[u8]) -> Option<(u32, u64)> {
+    let mut words = core::str::from_utf8(text).ok()?.split(' ');
+    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{Latch, SEALED, is_sealed};
+    use crate::fake::Fake;
+    use crate::host::{Host as _, Kind};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn one_gate_holds_it_until_it_runs_out() {
+        let host = Fake::default();
+        let gauge = host.define_metric(Kind::Gauge, "closing").expect("a gauge");
+        let [mut one, mut other] = [Latch::new(gauge), Latch::new(gauge)];
+        host.clock.set(100);
+        assert!(one.close(&host, 1, 500));
+        assert!(!other.close(&host, 2, 500));
+        other.open(&host, 2);
+        assert_eq!(host.get_metric(gauge), Some(1_600), "only the holder opens it");
+        assert!(!one.close(&host, 1, 500), "one signal at a time");
+        one.open(&host, 1);
+        assert_eq!(host.get_metric(gauge), Some(0));
+        assert!(other.close(&host, 2, 500));
+        host.clock.set(1_600);
+        assert!(one.close(&host, 1, 500), "the VM of the other has died");
+        other.open(&host, 2);
+        assert_eq!(host.get_metric(gauge), Some(3_100), "the other is late and opens nothing");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_sealed_latch_stays_closed() {
+        let host = Fake::default();
+        let gauge = host.define_metric(Kind::Gauge, "closing").expect("a gauge");
+        let [mut one, mut other] = [Latch::new(gauge), Latch::new(gauge)];
+        assert!(one.close(&host, 1, 500) && !is_sealed(&host));
+        one.seal(&host);
+        one.open(&host, 1);
+        host.clock.set(9_000_000);
+        assert!(is_sealed(&host) && !other.close(&host, 2, 500));
+        assert_eq!(host.get_metric(gauge), Some(SEALED));
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn does_not_close_where_streams_would_not_see_it() {
+        let host = Fake::default();
+        let gauge = host.define_metric(Kind::Gauge, "closing").expect("a gauge");
+        let mut latch = Latch::new(gauge);
+        *host.rejects.borrow_mut() = Some("closing");
+        assert!(!latch.close(&host, 1, 500) && latch.is_rejected() && !latch.is_held());
+        *host.rejects.borrow_mut() = None;
+        assert!(Latch::new(gauge).close(&host, 2, 500), "the failed attempt left it free");
+    }
+}

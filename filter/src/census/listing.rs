@@ -1,0 +1,201 @@
+//! The listing of a counter's streams: the oldest, and those older than a moment.
+//!
+//! A counter lists its streams between requests. Header maps must not be read then; properties can
+//! be, in the stream's own context.
+
+use crate::host::Control;
+use crate::parse::{self, printable_line};
+
+/// A stream that a counter can list.
+pub(crate) trait ListedStream {
+    /// It is counted, and not long-lived.
+    fn is_plain(&self) -> bool;
+    /// It is counted as long-lived.
+    fn is_long_lived(&self) -> bool;
+    /// Counts a plain stream as long-lived from now on.
+    fn become_long_lived(&mut self, host: &impl Control);
+}
+
+/// Visits each stream of a root context, with the number of its HTTP context.
+pub(crate) type ForEachStream<'e, S> = &'e mut dyn FnMut(&mut dyn FnMut(u32, &mut S));
+
+/// Inserts an item into a list that is sorted by its key, and keeps only the lowest `limit` of
+/// them.
+pub(crate) fn insert_lowest(list: &mut Vec<(u64, usize)>, limit: usize, key: u64, item: usize) {
+    let place = list.partition_point(|(other, _)| *other <= key);
+    if place < limit {
+        list.truncate(limit - 1);
+        list.insert(place, (key, item));
+    }
+}
+
+/// Converts wall-clock times of Envoy to times of the monotonic clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    now: u64,
+    /// How far the monotonic clock is behind the wall clock now, and was before the oldest stream
+    /// in flight began: the lesser and the greater.
+    offsets: [u64; 2],
+}
+
+impl Clock {
+    pub(crate) fn new(now: u64, offset: u64, earlier_offset: u64) -> Self {
+        Self { now, offsets: [offset.min(earlier_offset), offset.max(earlier_offset)] }
+    }
+
+    /// If the wall clock has stepped, a time may be from before or after the step. The later
+    /// reading is taken unless it is in the future: a step must not make a stream look older than
+    /// it is, because older streams may not hold the drain.
+    fn to_monotonic(self, wall: u64) -> u64 {
+        let [later, earlier] = self.offsets.map(|offset| wall.saturating_sub(offset));
+        if later > self.now { earlier } else { later }
+    }
+}
+
+/// Counts streams that began before that moment as long-lived from now on.
+pub(crate) fn mark_long_lived<S: ListedStream>(
+    host: &impl Control,
+    for_each: ForEachStream<'_, S>,
+    clock: Clock,
+    moment: u64,
+) {
+    for_each(&mut |context, stream| {
+        if stream.is_plain()
+            && host.set_effective_context(context)
+            && began(host, clock).is_some_and(|began| began < moment)
+        {
+            stream.become_long_lived(host);
+        }
+    });
+}
+
+/// The oldest streams, a line each, with the fields of [`ListingLine`]. Envoy numbers contexts
+/// consecutively, so the lowest are the oldest.
+pub(crate) fn oldest<S: ListedStream>(
+    host: &impl Control,
+    for_each: ForEachStream<'_, S>,
+    clock: Clock,
+    limit: usize,
+    plain_only: bool,
+) -> String {
+    let mut chosen = Vec::new();
+    for_each(&mut |context, stream| {
+        if stream.is_plain() || !plain_only && stream.is_long_lived() {
+            insert_lowest(&mut chosen, limit, context.into(), stream.is_long_lived().into());
+        }
+    });
+    let mut lines = String::new();
+    for (context, long_lived) in chosen {
+        host.set_effective_context(context as u32);
+        let began = began(host, clock).unwrap_or_default();
+        let (status, bytes) =
+            (number(host, "response\0code"), number(host, "response\0total_size"));
+        lines.push_str(&format!("{began}\t{long_lived}\t{status}\t{bytes}\t"));
+        for property in TEXTS {
+            let text = host.property(property).unwrap_or_default();
+            lines.push_str(&printable_line(&text, LONGEST_TEXT));
+            lines.push('\t');
+        }
+        lines.push('\n');
+    }
+    lines
+}
+
+/// Longer texts are truncated, because a path can be as long as a header may be.
+const LONGEST_TEXT: usize = 512;
+
+/// In the order of [`ListingLine::texts`]. All can be read in every phase of a stream; the first
+/// only if the operator configures Envoy to write it.
+const TEXTS: [&str; 6] = [
+    "filter_state\0laststream.request",
+    "request\0protocol",
+    "xds\0route_name",
+    "xds\0cluster_name",
+    "source\0address",
+    "upstream\0address",
+];
+
+/// One stream of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListingLine<'t> {
+    /// Milliseconds of the monotonic clock.
+    pub(crate) began: u64,
+    pub(crate) long_lived: bool,
+    /// 0 until the response begins.
+    pub(crate) status: u64,
+    pub(crate) bytes: u64,
+    /// Request, protocol, route, cluster, peer, upstream; empty if there is none.
+    pub(crate) texts: [&'t str; 6],
+}
+
+impl<'t> ListingLine<'t> {
+    pub(crate) fn parse(line: &'t str) -> Option<Self> {
+        let mut fields = line.split('\t');
+        let [began, long_lived, status, bytes] = parse::numbers(&mut fields)?;
+        let mut texts = [""; 6];
+        for text in &mut texts {
+            *text = fields.next()?;
+        }
+        Some(Self { began, long_lived: long_lived == 1, status, bytes, texts })
+    }
+}
+
+/// Envoy's property is in nanoseconds.
+fn began(host: &impl Control, clock: Clock) -> Option<u64> {
+    Some(number(host, "request\0time") / 1_000_000)
+        .filter(|began| *began > 0)
+        .map(|began| clock.to_monotonic(began))
+}
+
+/// Envoy serialises a number as eight bytes, the lowest first.
+fn number(host: &impl Control, property: &str) -> u64 {
+    host.property(property).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{Clock, ListingLine, insert_lowest};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn keeps_the_lowest() {
+        let numbers = [5, 3, 9, 1, 3, 7, 0, 8];
+        for most in 1..=numbers.len() {
+            let mut kept = Vec::new();
+            for number in numbers {
+                insert_lowest(&mut kept, most, number, 0);
+            }
+            let mut sorted = numbers;
+            sorted.sort_unstable();
+            assert!(kept.iter().map(|(key, _)| key).eq(&sorted[..most]), "{kept:?}");
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_step_of_the_wall_clock_makes_no_stream_older() {
+        let read = |behind, before, wall| Clock::new(9_000, behind, before).to_monotonic(wall);
+        assert_eq!(read(1_000, 1_000, 1_500), 500);
+        assert_eq!(read(121_000, 1_000, 1_500), 500, "it began before the step forward");
+        assert_eq!(read(121_000, 1_000, 121_500), 500, "it began after the step");
+        assert_eq!(read(1_000, 121_000, 121_500), 500, "it began before the step back");
+        assert_eq!(read(1_000, 121_000, 1_500), 500, "it began after the step");
+        assert_eq!(
+            read(1_000, 2_000, 3_500),
+            2_500,
+            "around a small step, the later reading counts"
+        );
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn parses_a_listing_line() {
+        let texts = ["GET a/b", "HTTP/1.1", "", "app", "10.0.0.1:80", ""];
+        let line = ListingLine { began: 7, long_lived: true, status: 200, bytes: 12, texts };
+        assert_eq!(
+            ListingLine::parse("7\t1\t200\t12\tGET a/b\tHTTP/1.1\t\tapp\t10.0.0.1:80\t\t"),
+            Some(line)
+        );
+        assert_eq!(ListingLine::parse("7\t1\t200\t12\tGET a/b"), None);
+        assert_eq!(ListingLine::parse(""), None);
+    }
+}

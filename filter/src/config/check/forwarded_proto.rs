@@ -1,0 +1,147 @@
+//! Checks the part for `x-forwarded-proto`.
+
+use super::{Checker, item};
+use crate::config::wire::{Element, Fallback, Form, ForwardedProto, Trust as WireTrust};
+use crate::forwarded::{
+    FORWARDED_PROTO, Peers, Policy, Ports, Range, Source, Trust, form_of, headers_of,
+};
+use crate::text::Text;
+
+impl Checker {
+    pub(super) fn forwarded_proto(&mut self, wire: &ForwardedProto) -> Policy {
+        let original =
+            self.header_name("forwarded_proto", "original_header", &wire.original_header);
+        let sources = self.sources(wire, &original);
+        self.check_fallbacks(wire, &original);
+        self.check_ports(wire);
+        let ports = &wire.ports;
+        Policy {
+            trust: self.trust(&wire.trust),
+            sources,
+            original,
+            decision: wire.decision,
+            ports: Ports::new(ports.https.clone(), ports.http.clone()),
+            fallback: wire.fallback,
+            silent: wire.silent,
+            strip: wire.strip.clone(),
+            write_scheme: wire.write_scheme,
+            write_port: wire.write_port,
+        }
+    }
+
+    fn sources(&mut self, wire: &ForwardedProto, original: &str) -> Vec<Source> {
+        let mut sources = Vec::new();
+        for preset in &wire.presets {
+            for header in headers_of(*preset) {
+                self.add_source(&mut sources, original, header, form_of(header), Element::Agree);
+            }
+        }
+        for (index, source) in wire.sources.iter().enumerate() {
+            let path = item("forwarded_proto.sources", index);
+            let header = self.header_name(&path, "header", &source.header);
+            let form = source.form.or_else(|| form_of(&header));
+            self.add_source(&mut sources, original, &header, form, source.element);
+        }
+        if sources.is_empty() {
+            self.add_problem(
+                "forwarded_proto.sources",
+                "names no header: add one, or name your load balancer in `presets`",
+            );
+        }
+        sources
+    }
+
+    fn check_fallbacks(&mut self, wire: &ForwardedProto, original: &str) {
+        const WHY: &str = "`keep` keeps what any client claims where the peer's own \
+            `x-forwarded-proto` is the original header: take `";
+        for (path, fallback, safe) in [
+            ("forwarded_proto.fallback", wire.fallback, "connection"),
+            ("forwarded_proto.silent", wire.silent, "http"),
+        ] {
+            if fallback == Fallback::Keep && original == FORWARDED_PROTO {
+                self.add_problem(path, &format!("{WHY}{safe}`"));
+            }
+        }
+    }
+
+    fn check_ports(&mut self, wire: &ForwardedProto) {
+        let ports = &wire.ports;
+        if let Some(port) = ports.https.iter().find(|port| ports.http.contains(port)) {
+            self.add_problem(
+                "forwarded_proto.ports",
+                &format!("{port} stands for both https and http"),
+            );
+        }
+        if wire.write_port && (ports.https.is_empty() || ports.http.is_empty()) {
+            self.add_problem(
+                "forwarded_proto.ports",
+                "`write_port` needs at least one port for https and one for http",
+            );
+        }
+    }
+
+    /// Two presets may share a source.
+    fn add_source(
+        &mut self,
+        sources: &mut Vec<Source>,
+        original: &str,
+        header: &str,
+        form: Option<Form>,
+        element: Element,
+    ) {
+        let header = if header == FORWARDED_PROTO { original } else { header };
+        let source = Source { header: header.into(), form: form.unwrap_or(Form::Scheme), element };
+        match sources.iter().find(|other| other.header == header) {
+            None => sources.push(source),
+            Some(other) if *other == source => {}
+            Some(_) => self.add_problem(
+                "forwarded_proto.sources",
+                &format!("`{header}` is there twice, read in two ways"),
+            ),
+        }
+    }
+
+    fn trust(&mut self, wire: &WireTrust) -> Trust {
+        const HERE: &str = "forwarded_proto.trust";
+        if wire.peers.is_empty() && wire.identities.is_empty() {
+            self.add_problem(
+                HERE,
+                "trusts no peer: add the address range of the load balancer to `peers`, or its \
+                 identity to `identities`",
+            );
+        }
+        if wire.peer_key.is_empty() || wire.peer_key.contains('\0') {
+            self.add_problem(
+                "forwarded_proto.trust.peer_key",
+                "is not a filter state key: leave it out for the usual one",
+            );
+        }
+        let mut ranges: Vec<Range> = Vec::new();
+        for (index, text) in wire.peers.iter().enumerate() {
+            match text.parse() {
+                Ok(range) => ranges.push(range),
+                Err(error) => self.add_problem(
+                    &item("forwarded_proto.trust.peers", index),
+                    &format!("`{text}` {}", error.to_text()),
+                ),
+            }
+        }
+        let mut identities = Vec::new();
+        self.texts(
+            "forwarded_proto.trust.identities",
+            &wire.identities,
+            wrong_identity,
+            &mut |text| identities.push(text),
+        );
+        Trust::new(Peers::from_iter(ranges), identities, wire.peer_key.clone())
+    }
+}
+
+fn wrong_identity(identity: &Text) -> Option<String> {
+    match identity {
+        Text::Prefix(prefix) if !prefix.ends_with('/') => {
+            Some(format!("`{prefix}` also begins longer names: end it with `/`, or use `exact`"))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,259 @@
+//! Checks the gate's part.
+
+use super::{Checker, item};
+use crate::config::wire::{BeginCall, Configuration, Gate, Role, SHORTEST_SECRET, Scope};
+use crate::gate::policy::Policy;
+
+impl Checker {
+    /// Each instance has one role; settings of the other role would silently do nothing.
+    pub(super) fn gate(&mut self, wire: &mut Configuration) -> Option<Policy> {
+        if wire.role == Role::Stream {
+            if wire.gate.is_some() {
+                self.add_problem("gate", "belongs to an instance with `\"role\": \"gate\"`");
+            }
+            return None;
+        }
+        if wire.forwarded_proto.is_some() {
+            self.add_problem(
+                "forwarded_proto",
+                "belongs to an instance with `\"role\": \"stream\"`",
+            );
+        }
+        if wire.scope != Scope::default() {
+            self.add_problem("scope", "is not the gate's: see `gate.scopes`");
+        }
+        if wire.count.is_some() {
+            self.add_problem("count", "belongs to an instance with `\"role\": \"stream\"`");
+        }
+        let gate = wire.gate.take().unwrap_or_default();
+        self.check_gate(&gate);
+        Some(Policy::new(gate))
+    }
+
+    fn check_gate(&mut self, gate: &Gate) {
+        if gate.scopes.is_empty() {
+            self.add_problem(
+                "gate.scopes",
+                "names no scope, so the gate would be open at once: name one",
+            );
+        }
+        if gate
+            .scopes
+            .iter()
+            .any(|scope| gate.scopes.iter().filter(|other| *other == scope).count() > 1)
+        {
+            self.add_problem("gate.scopes", "names one twice: once will do");
+        }
+        self.check_times(gate);
+        let begin = &gate.begin;
+        if begin.inbound_only && begin.call != BeginCall::DrainListeners {
+            self.add_problem("gate.begin.inbound_only", "only `drain_listeners` knows directions");
+        }
+        if begin.delay_ms > 0 && begin.call == BeginCall::Nothing {
+            self.add_problem(
+                "gate.begin.delay_ms",
+                "nothing comes after it: see `gate.begin.call`",
+            );
+        }
+        self.check_clusters(gate);
+        self.check_access(gate);
+        if gate.app.as_ref().is_some_and(|app| !app.path.starts_with('/') || !is_visible(&app.path))
+        {
+            self.add_problem("gate.app.path", "is not `/` and visible ASCII characters");
+        }
+    }
+
+    fn check_clusters(&mut self, gate: &Gate) {
+        let Gate { admin, app, .. } = gate;
+        for (path, cluster) in [
+            ("gate.admin.cluster", Some(&admin.cluster)),
+            ("gate.admin.agent_cluster", Some(&admin.agent_cluster)),
+            ("gate.app.cluster", app.as_ref().map(|app| &app.cluster)),
+        ] {
+            if cluster.is_some_and(String::is_empty) {
+                self.add_problem(path, "names no cluster");
+            }
+        }
+    }
+
+    fn check_access(&mut self, gate: &Gate) {
+        if gate
+            .secret
+            .as_ref()
+            .is_some_and(|secret| secret.len() < SHORTEST_SECRET || !is_visible(secret))
+        {
+            self.add_problem(
+                "gate.secret",
+                "is not 16 visible ASCII characters or more, without blanks",
+            );
+        }
+        if gate.secret_key.as_ref().is_some_and(|key| key.is_empty() || key.contains('\0')) {
+            self.add_problem("gate.secret_key", "is not a filter state key");
+        }
+        if gate.secret.is_some() && gate.secret_key.is_some() {
+            self.add_problem("gate.secret", "is there beside `secret_key`: keep one");
+        }
+        for (index, name) in gate.hosts.iter().enumerate() {
+            if !is_host_name(name) {
+                let message =
+                    format!("`{name}` is not a host name: write it without scheme, port and `*`");
+                self.add_problem(&item("gate.hosts", index), &message);
+            }
+        }
+    }
+
+    /// The deadline must leave time for what comes before it.
+    fn check_times(&mut self, gate: &Gate) {
+        let (delay, zero) = (gate.begin.delay_ms, gate.quiet_ms.max(gate.linger_ms));
+        let before = delay.saturating_add(zero);
+        if gate.deadline_ms <= before {
+            let message = format!(
+                "comes before {delay} of delay and {zero} of quiet or linger are over: take more \
+                 than {before}"
+            );
+            self.add_problem("gate.deadline_ms", &message);
+        }
+    }
+}
+
+fn is_visible(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn is_host_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    name.strip_suffix('.').unwrap_or(name).split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use crate::config::parse;
+
+    fn gate(inside: &str) -> String {
+        format!(r#"{{"role": "gate", "gate": {{{inside}}}}}"#)
+    }
+
+    /// The gate's fields, the field of the problem, and a part of the message.
+    const INVALID: &[(&str, &str, &str)] = &[
+        (
+            r#""deadline_ms": 0"#,
+            "deadline_ms",
+            "0 is not what is expected here: a whole number from 201",
+        ),
+        (r#""deadline_ms": 2592000001"#, "deadline_ms", "to 2592000000"),
+        (
+            r#""deadline_ms": 5000, "quiet_ms": 5000"#,
+            "deadline_ms",
+            "0 of delay and 5000 of quiet or linger are over: take more than 5000",
+        ),
+        (r#""deadline_ms": 5000, "linger_ms": 6000"#, "deadline_ms", "take more than 6000"),
+        (
+            r#""deadline_ms": 5000, "begin": {"delay_ms": 4000}"#,
+            "deadline_ms",
+            "4000 of delay and 1000",
+        ),
+        (r#""quiet_ms": 199"#, "quiet_ms", "from 200 to"),
+        (r#""quiet_ms": -1"#, "quiet_ms", "from 200 to"),
+        (r#""admin": {"timeout_ms": 49}"#, "admin.timeout_ms", "from 50 to 60000"),
+        (r#""admin": {"cluster": ""}"#, "admin.cluster", "no cluster"),
+        (r#""admin": {"agent_cluster": ""}"#, "admin.agent_cluster", "no cluster"),
+        (r#""scopes": []"#, "scopes", "names no scope"),
+        (r#""scopes": ["inbond"]"#, "scopes[0]", "did you mean `inbound`?"),
+        (r#""scopes": ["inbound", "outbound", "inbound"]"#, "scopes", "names one twice"),
+        (
+            r#""begin": {"call": "fail_health_checks", "inbound_only": true}"#,
+            "begin.inbound_only",
+            "only `drain_listeners`",
+        ),
+        (
+            r#""begin": {"call": "nothing", "inbound_only": true}"#,
+            "begin.inbound_only",
+            "only `drain_listeners`",
+        ),
+        (
+            r#""begin": {"call": "nothing", "delay_ms": 1}"#,
+            "begin.delay_ms",
+            "nothing comes after it",
+        ),
+        (r#""app": {}"#, "app.cluster", "is required"),
+        (r#""app": {"cluster": ""}"#, "app.cluster", "no cluster"),
+        (r#""app": {"cluster": "app", "path": "healthz"}"#, "app.path", "is not `/`"),
+        (r#""app": {"cluster": "app", "path": "/a\r\nb: c"}"#, "app.path", "visible"),
+        (r#""secret": """#, "secret", "16 visible ASCII characters"),
+        (r#""secret": "fifteen-letters""#, "secret", "16 visible ASCII characters"),
+        (r#""secret": "sixteen-letters-\n""#, "secret", "visible"),
+        (r#""secret": "sixteen letters, blank""#, "secret", "without blanks"),
+        (r#""secret": "sixteen-letters!", "secret_key": "k""#, "secret", "keep one"),
+        (r#""secret_key": """#, "secret_key", "filter state key"),
+        (r#""hosts": [""]"#, "hosts[0]", "not a host name"),
+        (r#""hosts": ["a.example", "*.example"]"#, "hosts[1]", "`*.example` is not a host name"),
+        (r#""hosts": ["http://a.example"]"#, "hosts[0]", "without scheme"),
+        (r#""hosts": ["a.example:80"]"#, "hosts[0]", "port"),
+        (r#""hosts": ["a..example"]"#, "hosts[0]", "not a host name"),
+        (r#""secret": "sésame-ouvre-toi-letters""#, "secret", "ASCII"),
+    ];
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn refuses_invalid_gates() {
+        for (inside, path, message) in INVALID {
+            let text = gate(inside);
+            let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
+            assert_eq!(refused.0.len(), 1, "{refused}");
+            assert_eq!(refused.0[0].path, format!("gate.{path}"), "{refused}");
+            assert!(refused.0[0].message.contains(message), "{refused}");
+            assert!(
+                *path != "secret" || !refused.to_string().contains("letters"),
+                "the error shows the secret: {refused}"
+            );
+        }
+        for (text, message) in [
+            (
+                r#"{"role": "gate", "scope": "inbound"}"#,
+                "scope: is not the gate's: see `gate.scopes`",
+            ),
+            (
+                r#"{"role": "gate", "count": {"exclude": {"health_checks": true}}}"#,
+                "count: belongs to an instance with `\"role\": \"stream\"`",
+            ),
+        ] {
+            let refused = parse(text.as_bytes()).map(|_| ()).expect_err(text);
+            assert_eq!(refused.to_string(), message);
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn accepts_limits_and_warns_of_settings_without_effect() {
+        for (inside, warnings) in [
+            ("", 0),
+            (r#""quiet_ms": 200, "linger_ms": 0, "deadline_ms": 201"#, 0),
+            (
+                r#""quiet_ms": 200, "linger_ms": 300, "deadline_ms": 401,
+                    "begin": {"delay_ms": 100}"#,
+                0,
+            ),
+            (r#""deadline_ms": 2592000000, "admin": {"timeout_ms": 60000}"#, 0),
+            (r#""finish": "drain_agent", "begin": {"call": "nothing"}"#, 0),
+            (r#""finish": "quit", "begin": {"call": "fail_health_checks", "delay_ms": 1}"#, 0),
+            (r#""scopes": ["inbound", "outbound"], "begin": {"inbound_only": true}"#, 0),
+            (r#""begin": {"inbound_only": true}"#, 1),
+            (
+                r#""secret_key": "laststream.gate_secret",
+                    "hosts": ["gate.shop.svc.cluster.local", "A_b-c."]"#,
+                0,
+            ),
+            (
+                r#""secret": "sixteen-letters!",
+                    "app": {"cluster": "app", "path": "/healthz?full"}"#,
+                0,
+            ),
+        ] {
+            let text = gate(inside);
+            assert_eq!(parse(text.as_bytes()).expect(&text).warnings().len(), warnings, "{text}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What the filter in front writes about a request: one value of filter state, so that the module
+//! needs only one read.
+
+use super::known::{FORWARDED_PORT, FORWARDED_PROTO};
+use super::policy::Policy;
+use super::source::Source;
+use crate::config::wire::Form;
+
+/// The lines of the value. The first is the address of the direct peer. If the filter in front also
+/// writes headers, three more lines follow: `x-forwarded-proto` as it is now, the saved header, and
+/// `x-forwarded-port`. A line is empty if there is no such header.
+///
+/// No client can forge it: filter state belongs to Envoy, no header can contain the end of a line,
+/// and the peer comes before any header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PeerInfo<'t> {
+    pub(crate) peer: &'t [u8],
+    headers: Option<[&'t [u8]; 3]>,
+}
+
+/// Names and values of headers.
+pub(crate) type HeaderPairs<'n> = [(&'n [u8], &'n [u8]); 3];
+
+impl<'t> PeerInfo<'t> {
+    /// A value with too few or too many lines has no headers.
+    pub(crate) fn parse(value: &'t [u8]) -> Self {
+        let mut lines = value.split(|byte| *byte == b'\n');
+        let peer = lines.next().unwrap_or_default();
+        let headers = [lines.next(), lines.next(), lines.next()];
+        let is_at_end = lines.all(<[u8]>::is_empty);
+        let headers = if let ([Some(current), Some(saved), Some(port)], true) = (headers, is_at_end)
+        {
+            Some([current, saved, port])
+        } else {
+            None
+        };
+        Self { peer, headers }
+    }
+
+    /// The headers, if the value has them and the policy needs no others.
+    pub(crate) fn headers<'n>(&self, policy: &'n Policy) -> Option<HeaderPairs<'n>>
+    where
+        't: 'n,
+    {
+        let [current, saved, port] = self.headers.filter(|_| policy.looks_only_at_peer_info())?;
+        // If the saved header is `x-forwarded-proto` itself, it must not be there twice.
+        let saved = if policy.original == FORWARDED_PROTO {
+            (&b""[..], &b""[..])
+        } else {
+            (policy.original.as_bytes(), saved)
+        };
+        Some([(FORWARDED_PROTO.as_bytes(), current), saved, (FORWARDED_PORT.as_bytes(), port)])
+    }
+}
+
+impl Policy {
+    /// Whether [`PeerInfo`] can hold all headers that the policy looks at.
+    pub fn looks_only_at_peer_info(&self) -> bool {
+        covered_by_peer_info(&self.sources, &self.original)
+            && !self.write_scheme
+            && !self.strip.untrusted
+            && !self.strip.twins
+    }
+}
+
+/// Other headers can come several times, and the filter in front writes only the first line.
+fn covered_by_peer_info(sources: &[Source], original: &str) -> bool {
+    sources.iter().all(|source| {
+        let is_covered = source.header == original || source.header == FORWARDED_PORT;
+        is_covered && matches!(source.form, Form::Scheme | Form::Port | Form::Flag)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::PeerInfo;
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn headers_need_all_of_their_lines() {
+        for (value, peer, headers) in [
+            ("", "", None),
+            ("10.0.0.1", "10.0.0.1", None),
+            ("10.0.0.1\n", "10.0.0.1", None),
+            ("10.0.0.1\nhttp\nhttps", "10.0.0.1", None),
+            ("10.0.0.1\nhttp\nhttps\n443", "10.0.0.1", Some(["http", "https", "443"])),
+            ("10.0.0.1\nhttp\nhttps\n443\n", "10.0.0.1", Some(["http", "https", "443"])),
+            ("10.0.0.1\n\n\n", "10.0.0.1", Some(["", "", ""])),
+            ("::1\nhttp\na, b\n443\nx", "::1", None),
+        ] {
+            let headers = headers.map(|headers| headers.map(str::as_bytes));
+            assert_eq!(
+                PeerInfo::parse(value.as_bytes()),
+                PeerInfo { peer: peer.as_bytes(), headers },
+                "{value:?}"
+            );
+        }
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    mod against_all_headers {
+        use proptest::prelude::*;
+        use proptest::sample::select;
+
+        use super::super::{FORWARDED_PORT, FORWARDED_PROTO, PeerInfo, Policy};
+        use crate::config;
+        use crate::forwarded::{Edit, Finding, Scheme, Verdict};
+        use crate::headers::{Headers, serialise};
+
+        /// The finding, the verdict, and the edits.
+        type Outcome = (Finding, Verdict, Vec<(Vec<u8>, Vec<u8>)>);
+
+        fn outcome(
+            policy: &Policy,
+            headers: Headers<'_>,
+            [trusted, redirected]: [bool; 2],
+        ) -> Outcome {
+            let finding =
+                if trusted { policy.find(headers, || redirected) } else { Finding::Untrusted };
+            let mut written = Vec::new();
+            let verdict =
+                policy.edit(finding, policy.target(finding, || Scheme::Http), headers, |edit| {
+                    match edit {
+                        Edit::Set(name, value) => {
+                            written.push((name.as_bytes().to_vec(), value.to_vec()))
+                        }
+                        Edit::Remove(name) => written.push((name.to_vec(), Vec::new())),
+                    }
+                });
+            (finding, verdict, written)
+        }
+
+        const ORIGINALS: [&str; 3] = ["x-laststream-forwarded-proto", "x-saved", FORWARDED_PROTO];
+
+        fn any_policy() -> impl Strategy<Value = String> {
+            let original = select(&ORIGINALS[..]);
+            let element = select(&["first", "last", "agree"][..]);
+            let readers = select(
+                &[
+                    r#""presets": ["gcp"]"#,
+                    r#""presets": ["aws_alb"]"#,
+                    r#""sources": [{"header": "x-forwarded-port", "element": "?"}]"#,
+                ][..],
+            );
+            let decision = select(&["agree", "first"][..]);
+            let flags = any::<(bool, bool)>();
+            (original, readers, element, decision, flags).prop_map(
+                |(original, readers, element, decision, (keep, port))| {
+                    let keeps = keep && original != FORWARDED_PROTO;
+                    let fallback = if keeps { "keep" } else { "connection" };
+                    let readers = readers.replace('?', element);
+                    format!(
+                        r#"{{"forwarded_proto": {{
+                            "trust": {{"peers": ["::1"]}}, "original_header": "{original}",
+                            {readers}, "decision": "{decision}", "fallback": "{fallback}",
+                            "write_port": {port}
+                        }}}}"#
+                    )
+                },
+            )
+        }
+
+        fn any_value() -> impl Strategy<Value = Option<&'static [u8]>> {
+            select(
+                &[
+                    None,
+                    Some(""),
+                    Some("http"),
+                    Some("https"),
+                    Some("Https,http"),
+                    Some(" , "),
+                    Some("wss"),
+                    Some("443"),
+                    Some("80"),
+                    Some("8443"),
+                    Some("-"),
+                    Some("443, 80"),
+                ][..],
+            )
+            .prop_map(|value| value.map(str::as_bytes))
+        }
+
+        proptest! {
+            #[test]
+            fn comes_to_the_same(
+                text in any_policy(),
+                current in any_value(),
+                saved in any_value(),
+                port in any_value(),
+                peer: [bool; 2],
+            ) {
+                let config = config::parse(text.as_bytes())
+                    .map_err(|refused| TestCaseError::fail(refused.to_string()))?;
+                let policy = config.forwarded_proto.expect("a policy");
+                let is_separate = policy.original != FORWARDED_PROTO;
+                let all = [
+                    (FORWARDED_PROTO, current),
+                    (policy.original.as_str(), saved.filter(|_| is_separate)),
+                    (FORWARDED_PORT, port),
+                ];
+                let present: Vec<_> =
+                    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+                let map = serialise(&present);
+                let lines = [current, if is_separate { saved } else { current }, port]
+                    .map(Option::unwrap_or_default);
+                let value = [b"::1", lines[0], lines[1], lines[2]].join(&b'\n');
+                let pairs = PeerInfo::parse(&value).headers(&policy).expect("all headers");
+                prop_assert_eq!(
+                    outcome(&policy, Headers::of_pairs(&pairs), peer),
+                    outcome(&policy, Headers::new(&map), peer),
+                    "{}",
+                    text
+                );
+            }
+        }
+    }
+}

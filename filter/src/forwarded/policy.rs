@@ -1,0 +1,37 @@
+//! The checked policy of the scheme.
+
+use super::source::{Ports, Source};
+use super::trust::Trust;
+use crate::config::wire::{Decision, Fallback, Strip};
+
+/// How `x-forwarded-proto` is restored, checked.
+#[derive(Debug)]
+pub struct Policy {
+    /// Which peers are trusted.
+    pub trust: Trust,
+    /// The headers to read, each once; `x-forwarded-proto` under the name of the saved header.
+    pub sources: Vec<Source>,
+    /// The saved header: it holds what the peer sent as `x-forwarded-proto`.
+    pub original: String,
+    /// How several sources are combined.
+    pub decision: Decision,
+    /// Which scheme a port stands for.
+    pub ports: Ports,
+    /// What the request of an untrusted peer gets.
+    pub fallback: Fallback,
+    /// What the request of a trusted peer gets if its headers say nothing.
+    pub silent: Fallback,
+    /// Which forgeable headers are removed.
+    pub strip: Strip,
+    /// Whether `:scheme` is also written.
+    pub write_scheme: bool,
+    /// Whether `x-forwarded-port` is also written.
+    pub write_port: bool,
+}
+
+impl Policy {
+    /// Whether a source is the saved header.
+    pub fn looks_at_original(&self) -> bool {
+        self.sources.iter().any(|source| source.header == self.original)
+    }
+}

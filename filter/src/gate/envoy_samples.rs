@@ -1,0 +1,338 @@
+//! Envoy's own count, sampled through its admin interface, beside what the gate knew just before
+//! each query.
+
+use super::observation::EnvoyCount;
+use super::stats::Stats;
+use crate::census::Sides;
+
+/// How long a sample is valid, beside what the query took; milliseconds.
+const VALID: u64 = 100;
+/// A sample is also valid for so many times what the query took, because the next one may not come
+/// sooner.
+const VALID_FACTOR: u64 = 6;
+/// After so many failures in a row, there is no admin interface.
+const MISSING_AFTER: u32 = 3;
+
+/// What the gate knew when a query began.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct BeforeQuery {
+    pub(crate) at: u64,
+    /// Streams ever begun, counted or excluded.
+    pub(crate) begun: Sides,
+    /// The gauges of all of the gate's scopes.
+    pub(crate) gauges: Vec<u64>,
+    /// How often a leaked count had been healed.
+    pub(crate) heals: u64,
+    /// Whether the query includes the total number of requests.
+    pub(crate) with_totals: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Sample {
+    /// The number of the query.
+    query: u64,
+    before: BeforeQuery,
+    took: u64,
+    /// The round of the census after it.
+    round: u64,
+    stats: Stats,
+}
+
+/// The queries of one worker's gate, and their answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct EnvoySamples {
+    /// The number of queries so far.
+    queries: u64,
+    running: Option<BeforeQuery>,
+    last: Option<Sample>,
+    /// The total number of requests in the sample before the last one, if none was in flight then.
+    idle_total: Option<u64>,
+    /// Whether Envoy has ever answered with its count. Then it exports the count, and a missing
+    /// answer does not mean that there is none.
+    has_counted: bool,
+    /// The last known total number of requests.
+    total: u64,
+    failures: u32,
+}
+
+/// What the counters know, after a sample, of streams that do not hold the drain.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ignorable {
+    /// Streams in flight that do not hold the drain.
+    pub(crate) in_flight: Sides,
+    /// Streams ever begun.
+    pub(crate) begun: Sides,
+    /// Whether every counter that may reply has replied.
+    pub(crate) is_complete: bool,
+}
+
+impl EnvoySamples {
+    pub(crate) fn begin_query(&mut self, before: BeforeQuery) {
+        self.queries += 1;
+        self.running = Some(before);
+    }
+
+    /// The number of the next query. Its answer is of a later moment than now.
+    pub(crate) fn next_query(&self) -> u64 {
+        self.queries + 1
+    }
+
+    /// Whether that query has begun.
+    pub(crate) fn has_begun(&self, query: u64) -> bool {
+        self.queries >= query
+    }
+
+    /// Whether that query or a later one was answered, or no answer is to be expected.
+    pub(crate) fn has_answer(&self, query: u64) -> bool {
+        self.is_missing() || self.last.as_ref().is_some_and(|last| last.query >= query)
+    }
+
+    /// When the last query began.
+    pub(crate) fn queried_at(&self) -> u64 {
+        let last = || self.last.as_ref().map(|last| &last.before);
+        self.running.as_ref().or_else(last).map_or(0, |before| before.at)
+    }
+
+    /// The query was answered, or failed if `stats` is none. `round` is the next one of the census.
+    pub(crate) fn end_query(&mut self, now: u64, round: u64, stats: Option<Stats>) {
+        match (stats, self.running.take()) {
+            (Some(stats), Some(before)) => {
+                self.idle_total = self
+                    .last
+                    .take()
+                    .and_then(|last| last.stats.total.filter(|_| last.stats.active == Some(0)));
+                self.has_counted |= stats.active.is_some();
+                self.total = stats.total.unwrap_or(self.total);
+                let took = now.saturating_sub(before.at);
+                self.last = Some(Sample { query: self.queries, took, before, round, stats });
+                self.failures = 0;
+            }
+            _ => self.failures = self.failures.saturating_add(1),
+        }
+    }
+
+    /// The total number of requests. It only grows, so if no request has begun, an old answer is as
+    /// good as a new one.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether there seems to be no admin interface.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.failures >= MISSING_AFTER && !self.has_counted
+    }
+
+    /// Whether it is not known yet what Envoy exports.
+    pub(crate) fn is_new(&self) -> bool {
+        self.last.is_none() && !self.is_missing()
+    }
+
+    /// The round of the census that tells which requests of the last sample do not hold the drain.
+    pub(crate) fn round(&self) -> u64 {
+        self.last.as_ref().map_or(0, |last| last.round)
+    }
+
+    /// Whether Envoy exports, as far as is known, how many bytes wait to be written.
+    pub(crate) fn has_buffered_bytes(&self) -> bool {
+        !self.is_missing() && self.last.as_ref().is_none_or(|last| last.stats.buffered.is_some())
+    }
+
+    fn valid(&self, now: u64) -> Option<&Sample> {
+        let is_valid = |last: &&Sample| {
+            let age = now.checked_sub(last.before.at);
+            let limit = last.took.saturating_mul(VALID_FACTOR).saturating_add(VALID);
+            age.is_some_and(|age| age <= limit)
+        };
+        self.last.as_ref().filter(is_valid)
+    }
+
+    /// The last answer, while it is valid.
+    pub(crate) fn stats(&self, now: u64) -> Option<Stats> {
+        self.valid(now).map(|sample| sample.stats)
+    }
+
+    /// Up to when Envoy's count is known. Without an admin interface, it limits nothing.
+    pub(crate) fn known_until(&self) -> u64 {
+        match &self.last {
+            Some(last) => last.before.at,
+            None if self.is_missing() => u64::MAX,
+            None => 0,
+        }
+    }
+
+    /// The requests that hold the drain. With `needs_totals`, the counters cannot tell what began
+    /// in between, so Envoy must.
+    pub(crate) fn count(&self, now: u64, ignorable: Ignorable, needs_totals: bool) -> EnvoyCount {
+        let Some(sample) = self.valid(now) else {
+            let is_absent = self.is_missing() || self.last.is_some() && !self.has_counted;
+            return if is_absent { EnvoyCount::Absent } else { EnvoyCount::Asking };
+        };
+        let stats = &sample.stats;
+        match stats.active {
+            // Envoy exports its count, so it has no connection manager left.
+            None if self.has_counted => EnvoyCount::Holds(0),
+            None => EnvoyCount::Absent,
+            Some(_) if needs_totals && !sample.before.with_totals => EnvoyCount::Asking,
+            Some(_) if needs_totals && stats.total.is_none() => EnvoyCount::Absent,
+            Some(active) => match active.saturating_sub(sample.ignorable_requests(ignorable)) {
+                0 => EnvoyCount::Holds(0),
+                _ if !ignorable.is_complete => EnvoyCount::Asking,
+                holds => EnvoyCount::Holds(holds),
+            },
+        }
+    }
+
+    /// The gauges at a moment when Envoy had no request in flight, and had none for a while: they
+    /// showed leaked streams only. Also returns how often a count had been healed before.
+    pub(crate) fn leaked(&self, now: u64) -> Option<(&[u64], u64)> {
+        let sample = self.valid(now)?;
+        let stats = &sample.stats;
+        let is_idle =
+            stats.active == Some(0) && stats.total.is_some() && stats.total == self.idle_total;
+        is_idle.then_some((&*sample.before.gauges, sample.before.heals))
+    }
+}
+
+impl Sample {
+    /// Requests of this sample that do not hold the drain. A stream that is in flight after the
+    /// sample and did not begin since the query was in the sample, too. If connection managers of
+    /// the other direction are left out, streams of other scopes are not in it. Each request in a
+    /// connection manager that the operator ignores may be one of these streams.
+    fn ignorable_requests(&self, after: Ignorable) -> u64 {
+        let stayed = |side: usize| {
+            let began = after.begun[side].saturating_sub(self.before.begun[side]);
+            after.in_flight[side].saturating_sub(began)
+        };
+        let others = if self.stats.splits_directions { 0 } else { stayed(1) };
+        stayed(0).saturating_add(others).saturating_sub(self.stats.ignored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{BeforeQuery, EnvoyCount, EnvoySamples, Ignorable, Stats};
+
+    fn query(samples: &mut EnvoySamples, at: u64, begun: u64, gauge: u64) {
+        samples.begin_query(BeforeQuery {
+            at,
+            begun: [begun, 0],
+            gauges: vec![gauge],
+            heals: 0,
+            with_totals: true,
+        });
+    }
+
+    fn sees(samples: &mut EnvoySamples, (at, begun, gauge): (u64, u64, u64), stats: Stats) {
+        query(samples, at, begun, gauge);
+        samples.end_query(at + 1, 1, Some(stats));
+    }
+
+    fn counted(active: u64, total: u64) -> Stats {
+        Stats { active: Some(active), total: Some(total), ..Stats::default() }
+    }
+
+    fn ignorable(in_flight: u64, begun: u64) -> Ignorable {
+        Ignorable { in_flight: [in_flight, 0], begun: [begun, 0], is_complete: true }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn ignores_only_streams_that_were_in_the_sample() {
+        let mut samples = EnvoySamples::default();
+        sees(&mut samples, (100, 7, 0), counted(3, 9));
+        assert_eq!(samples.count(110, ignorable(2, 7), true), EnvoyCount::Holds(1));
+        assert_eq!(
+            samples.count(110, ignorable(1, 7), true),
+            EnvoyCount::Holds(2),
+            "one of them has ended"
+        );
+        assert_eq!(
+            samples.count(110, ignorable(2, 8), true),
+            EnvoyCount::Holds(2),
+            "one of them may be another"
+        );
+        assert_eq!(
+            samples.count(110, Ignorable { is_complete: false, ..ignorable(2, 8) }, true),
+            EnvoyCount::Asking
+        );
+        assert_eq!(samples.count(110, ignorable(3, 7), true), EnvoyCount::Holds(0));
+        assert_eq!(samples.count(5_000, ignorable(2, 7), true), EnvoyCount::Asking, "too old");
+        assert_eq!(
+            samples.count(50, ignorable(3, 7), true),
+            EnvoyCount::Asking,
+            "a sample of the future is not valid"
+        );
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_stream_of_another_connection_manager_is_not_ignored() {
+        let mut samples = EnvoySamples::default();
+        sees(&mut samples, (100, 7, 0), Stats { ignored: 1, ..counted(1, 9) });
+        assert_eq!(
+            samples.count(110, ignorable(1, 7), true),
+            EnvoyCount::Holds(1),
+            "it may be in the ignored connection manager"
+        );
+        let outbound = Ignorable { in_flight: [0, 1], begun: [7, 0], is_complete: true };
+        sees(&mut samples, (120, 7, 0), counted(1, 9));
+        assert_eq!(samples.count(130, outbound, true), EnvoyCount::Holds(0));
+        sees(&mut samples, (140, 7, 0), Stats { splits_directions: true, ..counted(1, 9) });
+        assert_eq!(
+            samples.count(150, outbound, true),
+            EnvoyCount::Holds(1),
+            "it is in a connection manager of the other direction"
+        );
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_count_is_absent_if_envoy_never_had_it() {
+        let mut samples = EnvoySamples::default();
+        assert!(samples.is_new());
+        assert_eq!(samples.count(100, ignorable(0, 0), false), EnvoyCount::Asking);
+        sees(&mut samples, (100, 0, 0), Stats::default());
+        assert_eq!(samples.count(110, ignorable(0, 0), false), EnvoyCount::Absent);
+        assert_eq!(samples.count(9_000, ignorable(0, 0), false), EnvoyCount::Absent);
+        sees(&mut samples, (9_000, 0, 0), Stats { active: Some(0), ..Stats::default() });
+        assert_eq!(samples.count(9_001, ignorable(0, 0), false), EnvoyCount::Holds(0));
+        assert_eq!(
+            samples.count(9_001, ignorable(0, 0), true),
+            EnvoyCount::Absent,
+            "there is no total"
+        );
+        for _ in 0..9 {
+            query(&mut samples, 9_100, 0, 0);
+            samples.end_query(9_101, 1, None);
+        }
+        assert_eq!(
+            samples.count(19_000, ignorable(0, 0), false),
+            EnvoyCount::Asking,
+            "Envoy is known to export it"
+        );
+        assert!(!samples.is_missing());
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn leaked_streams_need_two_idle_samples() {
+        let mut samples = EnvoySamples::default();
+        sees(&mut samples, (100, 7, 5), counted(0, 9));
+        assert_eq!(samples.leaked(110), None, "one sample is not enough");
+        sees(&mut samples, (200, 7, 4), counted(0, 9));
+        assert_eq!(samples.leaked(210), Some((&[4][..], 0)));
+        sees(&mut samples, (300, 8, 4), counted(0, 10));
+        assert_eq!(samples.leaked(310), None, "a request existed in between");
+        sees(&mut samples, (400, 8, 4), counted(1, 11));
+        assert_eq!(samples.leaked(410), None);
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn without_an_admin_interface_the_count_is_absent() {
+        let mut samples = EnvoySamples::default();
+        for _ in 0..3 {
+            query(&mut samples, 100, 0, 0);
+            samples.end_query(200, 1, None);
+        }
+        assert!(samples.is_missing() && samples.has_answer(99));
+        assert_eq!(samples.count(300, ignorable(0, 0), false), EnvoyCount::Absent);
+    }
+}

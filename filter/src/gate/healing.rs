@@ -1,0 +1,75 @@
+//! Subtracts leaked streams from the count, once both Envoy and the live counters say zero.
+
+use super::gate::Gate;
+use super::observation::EnvoyCount;
+use super::snapshot::Snapshot;
+use crate::census::{CountState, Survey};
+use crate::host::{Control, Level, compare_and_set_shared};
+use crate::parse::digits;
+
+/// The shared data key of how often a leaked count was healed. Only one gate may heal each leak.
+const HEALS: &str = "laststream.heals";
+/// For how many evaluations the gate keeps ticking to heal a leak.
+const MOST_HEALING_EVALUATIONS: u32 = 200;
+
+impl Gate {
+    pub(super) fn is_healing(&self) -> bool {
+        (1..MOST_HEALING_EVALUATIONS).contains(&self.healing_evaluations)
+    }
+
+    pub(super) fn count_healing(&mut self, snapshot: &Snapshot) {
+        let observed = &snapshot.observed;
+        let is_healing =
+            observed.count == CountState::Leaking && observed.envoy == EnvoyCount::Holds(0);
+        self.healing_evaluations =
+            if is_healing { self.healing_evaluations.saturating_add(1) } else { 0 };
+    }
+
+    /// How often a leaked count was healed.
+    pub(super) fn heals(&self, host: &impl Control) -> u64 {
+        host.get_shared_data(HEALS).and_then(|(text, _)| digits(&text)).unwrap_or_default()
+    }
+
+    /// No live counter has a stream, and Envoy has no request: the gauges at that moment were
+    /// streams of dead VMs. Exactly those values are subtracted, not the current ones, because a
+    /// stream that has begun since is not leaked; and by one gate only.
+    pub(super) fn heal(&mut self, host: &impl Control, survey: &Survey) {
+        let Some((leaked, heals)) = self.envoy_samples.leaked(host.monotonic_time()) else {
+            return;
+        };
+        let gauges = || self.metrics.gauges.iter().zip(leaked);
+        let is_covered = gauges()
+            .all(|(gauge, leaked)| host.get_metric(*gauge).is_some_and(|value| value >= *leaked));
+        let streams: u64 = leaked.iter().step_by(2).sum();
+        if streams > 0 {
+            if !is_covered || !claim_heal(host, heals) {
+                return;
+            }
+            for (gauge, leaked) in gauges() {
+                host.increment_metric(
+                    *gauge,
+                    i64::try_from(*leaked).unwrap_or_default().wrapping_neg(),
+                );
+            }
+            host.increment_metric(self.metrics.heals, 1);
+            host.log(
+                Level::Warning,
+                &format!(
+                    "healed: {streams} streams were counted by workers' VMs that have died; Envoy \
+                     has none"
+                ),
+            );
+        }
+        self.census.write_off(host, &survey.lost, &survey.replaced);
+    }
+}
+
+/// False: another gate has healed this leak.
+fn claim_heal(host: &impl Control, heals: u64) -> bool {
+    let mut is_own = false;
+    let is_changed = compare_and_set_shared(host, HEALS, &mut |text| {
+        is_own = text.and_then(digits::<u64>).unwrap_or_default() == heals;
+        is_own.then(|| format!("{}", heals + 1).into_bytes())
+    });
+    is_own && is_changed
+}

@@ -1,0 +1,98 @@
+//! Checks after each step: answers, signals, records and times.
+
+use super::setup::{DEADLINE, OPEN_FOR, Setup};
+use super::shared::Event;
+use super::world::{Signal, Violation, World, is_open_anyway};
+use crate::gate::phase::Phase;
+
+impl World {
+    /// Checks what a gate did in this step.
+    pub(super) fn note(&mut self, setup: &Setup, event: Event) {
+        match event {
+            Event::Answered { request, status, holding } => {
+                let plan = setup.requests[request as usize];
+                let state = &mut self.requests[request as usize];
+                state.status = Some(status);
+                let is_confirmed = state.is_confirmed || !setup.exports;
+                if status != 200
+                    || !plan.asks_for_opening()
+                    || is_open_anyway(self.record(plan.gate).phase)
+                {
+                    return;
+                }
+                if holding > 0 {
+                    self.report(Violation::OpenWithCounted);
+                } else if !is_confirmed {
+                    self.report(Violation::OpenWithUncounted);
+                } else if !self.notes[plan.gate].was_asked {
+                    self.report(Violation::OpenUnasked);
+                }
+            }
+            Event::Passed { number, root } => self.note_signal(setup, number, root as usize),
+        }
+    }
+
+    fn note_signal(&mut self, setup: &Setup, number: u32, gate: usize) {
+        if is_open_anyway(self.record(gate).phase) {
+            return;
+        }
+        let scope = setup.gates[gate];
+        let Some(call) = self.shared.calls.iter().find(|call| call.number == number) else {
+            return;
+        };
+        let ends_envoy = call.path == "/quitquitquit";
+        let mut asked = setup.requests.iter().zip(&self.requests);
+        let is_confirmed = !setup.exports
+            || setup.finish != "nothing"
+            || asked.any(|(plan, state)| {
+                plan.path == call.path && plan.worker == call.worker && state.is_confirmed
+            });
+        if self.counted(setup, scope) {
+            self.report(Violation::PassedWithCounted);
+        } else if !is_confirmed {
+            self.report(Violation::PassedWithUncounted);
+        }
+        self.has_passed = true;
+        self.signals.push(Signal { number, ends_envoy });
+    }
+
+    /// Checks the records after a step.
+    pub(super) fn note_records(&mut self, setup: &Setup) {
+        let now = self.shared.clock;
+        for gate in 0..setup.gates.len() {
+            let record = self.record(gate);
+            let notes = &mut self.notes[gate];
+            if notes.phase == record.phase as u8 {
+                continue;
+            }
+            if notes.phase == Phase::Serving as u8 {
+                notes.drains_since = now;
+            }
+            notes.phase = record.phase as u8;
+            notes.open_since = if is_open_anyway(record.phase) { now } else { 0 };
+            let is_early = record.phase == Phase::Expired && now < notes.drains_since + DEADLINE;
+            let is_unasked = record.phase != Phase::Serving && !notes.was_asked;
+            if is_early {
+                self.report(Violation::TooEarly);
+            }
+            if is_unasked {
+                self.report(Violation::OpenUnasked);
+            }
+        }
+    }
+
+    /// After a gate has evaluated, no phase may last longer than allowed.
+    pub(super) fn check_times(&mut self, setup: &Setup, gate: usize) {
+        if setup.is_fine {
+            return;
+        }
+        let (now, phase, notes) = (self.shared.clock, self.record(gate).phase, self.notes[gate]);
+        if matches!(phase, Phase::Draining | Phase::Drained) && now >= notes.drains_since + DEADLINE
+        {
+            self.report(Violation::Overdue);
+        }
+        if is_open_anyway(phase) && now >= notes.open_since + OPEN_FOR {
+            self.report(Violation::OpenForEver);
+        }
+    }
+}

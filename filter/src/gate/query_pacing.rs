@@ -1,0 +1,126 @@
+//! How often Envoy's own count is queried. An answer keeps Envoy's main thread busy, with many
+//! clusters for seconds. So the gates of all workers query one after the other, and the pause
+//! between queries is a multiple of what the last answer took.
+
+use crate::host::{Control, compare_and_set_shared};
+use crate::parse;
+
+/// The shared data key.
+const KEY: &str = "laststream.questions";
+/// The interval between two queries is so many times what an answer takes, which leaves four fifths
+/// of the main thread's time.
+const INTERVAL_FACTOR: u64 = 5;
+/// A query that is running for so long, in milliseconds, and for so many times what the last answer
+/// took was made by a VM that died.
+const ABANDONED_AFTER: u64 = 1_000;
+const ABANDONED_FACTOR: u64 = 10;
+
+/// The queries of all gates so far; times are in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct QueryPacing {
+    /// When the last query began.
+    began: u64,
+    /// When it was answered or failed; 0 while it is running.
+    ended: u64,
+    /// How long the last answer took.
+    took: u64,
+    /// How long all answers took together.
+    busy: u64,
+}
+
+impl QueryPacing {
+    pub(crate) fn read(host: &impl Control) -> Self {
+        host.get_shared_data(KEY).map(|(text, _)| Self::parse(Some(&text))).unwrap_or_default()
+    }
+
+    fn parse(text: Option<&[u8]>) -> Self {
+        let numbers = || parse::numbers(&mut core::str::from_utf8(text?).ok()?.split(' '));
+        numbers().map_or_else(Self::default, |[began, ended, took, busy]| Self {
+            began,
+            ended,
+            took,
+            busy,
+        })
+    }
+
+    fn to_text(self) -> Vec<u8> {
+        let Self { began, ended, took, busy } = self;
+        format!("{began} {ended} {took} {busy}").into_bytes()
+    }
+
+    /// Whether a query is running.
+    fn is_running(self, now: u64) -> bool {
+        let longest = self.took.saturating_mul(ABANDONED_FACTOR).saturating_add(ABANDONED_AFTER);
+        self.began > 0 && self.ended == 0 && now.saturating_sub(self.began) < longest
+    }
+
+    /// How long Envoy's main thread has been busy with queries, up to now.
+    pub(crate) fn busy(self, now: u64) -> u64 {
+        let running = if self.is_running(now) { now.saturating_sub(self.began) } else { 0 };
+        self.busy.saturating_add(running)
+    }
+
+    /// Whether the next query may begin.
+    pub(crate) fn is_allowed(self, now: u64) -> bool {
+        !self.is_running(now)
+            && now >= self.began.saturating_add(INTERVAL_FACTOR.saturating_mul(self.took))
+    }
+
+    /// How long the next query may have to wait, and its answer take.
+    pub(crate) fn longest_wait(self) -> u64 {
+        self.took.saturating_mul(INTERVAL_FACTOR + 1)
+    }
+
+    /// Claims the next query. False: it is too early.
+    pub(crate) fn begin(host: &impl Control) -> bool {
+        let now = host.monotonic_time();
+        let mut is_claimed = false;
+        let is_changed = compare_and_set_shared(host, KEY, &mut |text| {
+            let last = Self::parse(text);
+            is_claimed = last.is_allowed(now);
+            is_claimed.then(|| Self { began: now, ended: 0, ..last }.to_text())
+        });
+        is_claimed && is_changed
+    }
+
+    /// The query was answered, or failed.
+    pub(crate) fn end(host: &impl Control) {
+        let now = host.monotonic_time();
+        compare_and_set_shared(host, KEY, &mut |text| {
+            let last = Self::parse(text);
+            let took = now.saturating_sub(last.began);
+            (last.ended == 0).then(|| {
+                Self { ended: now.max(1), took, busy: last.busy.saturating_add(took), ..last }
+                    .to_text()
+            })
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::QueryPacing;
+    use crate::fake::Fake;
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn one_query_at_a_time_and_not_too_often() {
+        let host = Fake::default();
+        host.clock.set(1_000);
+        assert!(QueryPacing::begin(&host));
+        assert!(!QueryPacing::begin(&host), "one is running");
+        host.clock.set(1_040);
+        assert_eq!(QueryPacing::read(&host).busy(1_040), 40);
+        QueryPacing::end(&host);
+        assert!(!QueryPacing::begin(&host), "too early");
+        host.clock.set(1_200);
+        assert!(QueryPacing::begin(&host));
+        host.clock.set(2_599);
+        assert!(!QueryPacing::begin(&host), "it may take longer than the last");
+        host.clock.set(2_600);
+        assert!(QueryPacing::begin(&host), "the VM of the gate that made it has died");
+        QueryPacing::end(&host);
+        assert_eq!(QueryPacing::read(&host).busy(9_000), 40);
+    }
+}

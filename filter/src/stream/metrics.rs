@@ -1,0 +1,95 @@
+//! The metrics that a counter writes for its scope.
+
+use core::cell::Cell;
+
+use crate::config::Fault;
+use crate::config::fault;
+use crate::config::wire::Scope;
+use crate::forwarded::Verdict;
+use crate::host::{Host, Kind, Metric};
+use crate::metrics::{self, CLOSING, define, rejected};
+
+/// The metrics of one scope.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(super) in_flight: Metric,
+    pub(super) long_lived: Metric,
+    pub(crate) begun: ProbedCounter,
+    pub(crate) excluded: ProbedCounter,
+    pub(super) closing: Metric,
+    verdicts: Option<[Metric; Verdict::ALL.len()]>,
+}
+
+impl Metrics {
+    /// Defines them and makes them visible, at zero if they are new.
+    ///
+    /// # Errors
+    /// Which metric Envoy does not define or rejects, and what to change.
+    pub(super) fn define(
+        host: &impl Host,
+        scope: Scope,
+        with_verdicts: bool,
+    ) -> Result<Self, Fault> {
+        let mut verdicts = [Metric(0); Verdict::ALL.len()];
+        for (metric, verdict) in verdicts.iter_mut().zip(&Verdict::ALL).filter(|_| with_verdicts) {
+            *metric = visible_counter(host, metrics::forwarded_proto(*verdict, scope))?;
+        }
+        Ok(Self {
+            in_flight: probed_gauge(host, metrics::in_flight(scope))?,
+            long_lived: probed_gauge(host, metrics::long_lived(scope))?,
+            begun: ProbedCounter::new(visible_counter(host, metrics::begun(scope))?),
+            excluded: ProbedCounter::new(visible_counter(host, metrics::excluded(scope))?),
+            closing: define(host, Kind::Gauge, CLOSING.into())?,
+            verdicts: with_verdicts.then_some(verdicts),
+        })
+    }
+
+    pub(super) fn verdict(&self, verdict: Verdict) -> Option<Metric> {
+        self.verdicts.as_ref()?.get(verdict as usize).copied()
+    }
+}
+
+fn visible_counter(host: &impl Host, name: String) -> Result<Metric, Fault> {
+    let metric = define(host, Kind::Counter, name)?;
+    host.make_visible(metric);
+    Ok(metric)
+}
+
+fn probed_gauge(host: &impl Host, name: String) -> Result<Metric, Fault> {
+    let metric = define(host, Kind::Gauge, name.clone())?;
+    if accepts_values(host, metric) { Ok(metric) } else { Err(fault("", &rejected(&name))) }
+}
+
+/// A counter metric that the gate relies on. A probe like that of a gauge would change its value
+/// for good, so its first count is the probe.
+#[derive(Debug)]
+pub(crate) struct ProbedCounter {
+    metric: Metric,
+    is_probed: Cell<bool>,
+}
+
+impl ProbedCounter {
+    fn new(metric: Metric) -> Self {
+        Self { metric, is_probed: Cell::new(false) }
+    }
+
+    /// Adds one. Returns false, and that only once, if Envoy rejects the metric.
+    pub(crate) fn increment(&self, host: &impl Host) -> bool {
+        host.increment_metric(self.metric, 1);
+        self.is_probed.replace(true) || host.get_metric(self.metric).is_some_and(|value| value > 0)
+    }
+}
+
+/// Whether Envoy keeps the values of a gauge; makes it visible, too. If the stats matcher rejects
+/// its name, Envoy returns a gauge that stays zero: "none in flight", for ever. The probe is
+/// skipped while the gauge is above zero, because a reader would see one stream too many.
+fn accepts_values(host: &impl Host, gauge: Metric) -> bool {
+    let is_above_zero = || host.get_metric(gauge).is_some_and(|value| value > 0);
+    if is_above_zero() {
+        return true;
+    }
+    host.increment_metric(gauge, 1);
+    let accepts = is_above_zero();
+    host.increment_metric(gauge, -1);
+    accepts
+}

@@ -1,0 +1,55 @@
+//! A configured counter: what all streams of one root context share.
+
+use core::cell::Cell;
+
+use super::metrics::Metrics;
+use crate::census::{self, Counter};
+use crate::config::{Config, Refused};
+use crate::host::{Control, Host, Level};
+use crate::metrics::rejected;
+
+/// Each stream keeps the plugin that it began with: a new configuration applies only to streams
+/// that begin later.
+#[derive(Debug)]
+pub(crate) struct Plugin {
+    pub(crate) config: Config,
+    pub(crate) metrics: Metrics,
+    pub(crate) counter: Counter,
+    has_warned_of_peer: Cell<bool>,
+}
+
+impl Plugin {
+    /// Defines the metrics.
+    ///
+    /// # Errors
+    /// Why this Envoy cannot run the configuration.
+    pub(crate) fn new(host: &impl Host, config: Config) -> Result<Self, Refused> {
+        let metrics = Metrics::define(host, config.scope, config.forwarded_proto.is_some())?;
+        Ok(Self {
+            config,
+            metrics,
+            counter: Counter::default(),
+            has_warned_of_peer: Cell::new(false),
+        })
+    }
+
+    /// Publishes that Envoy rejects a counter, because the gate would take its zero for quiet.
+    #[cold]
+    pub(super) fn report_rejected(&self, host: &impl Control, name: &str) {
+        host.log(Level::Error, &rejected(name));
+        census::reject(host, self.config.scope);
+    }
+
+    /// Logs once that the filter in front is missing; a line for each request would not help.
+    #[cold]
+    pub(super) fn warn_of_missing_peer(&self, host: &impl Host, key: &str) {
+        if !self.has_warned_of_peer.replace(true) {
+            let line = format!(
+                "forwarded_proto: the direct peer's address is not in filter state `{key}`, so no \
+                 peer is trusted: put an envoy.filters.http.set_filter_state filter that writes \
+                 %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% there in front of this filter"
+            );
+            host.log(Level::Warning, &line);
+        }
+    }
+}
