@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use laststream::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream::module::checkout;
-use laststream::module::make::{Made, Make};
+use laststream::module::make::{BuiltModule, Make};
 
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
@@ -60,7 +60,7 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
         Ok(made) => {
             match build.output {
                 Output::Json => printer.json(&format!("{:#}", serde_json::json!(made))),
-                Output::Text => printer.data(&text(&made)),
+                Output::Text => printer.stdout(&text(&made)),
             }
             Exit::Fine
         }
@@ -71,10 +71,10 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
     }
 }
 
-fn source(asked: Option<PathBuf>) -> Result<PathBuf, String> {
+fn source(named: Option<PathBuf>) -> Result<PathBuf, String> {
     let builtin = "the module of this release needs no compiling: it is inside this program \
         (`--module builtin`)";
-    match asked {
+    match named {
         Some(folder) if checkout::is_checkout(&folder) => {
             std::path::absolute(&folder).map_err(|error| format!("`{}`: {error}", folder.display()))
         }
@@ -97,7 +97,7 @@ fn source(asked: Option<PathBuf>) -> Result<PathBuf, String> {
     }
 }
 
-fn text(made: &Made) -> String {
+fn text(made: &BuiltModule) -> String {
     let mut lines = vec![
         format!("path:     {}", made.path.display()),
         format!("size:     {} bytes", made.size),

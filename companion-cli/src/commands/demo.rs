@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use laststream::local::demo::times::Times;
 use laststream::local::demo::view::{View, WIDTH, plain_line, table};
-use laststream::local::demo::{self, Error, Event, Lane, Outcome, Settings, Watcher, report};
+use laststream::local::demo::{self, DemoError, Event, Lane, Outcome, Settings, Watcher, report};
 use laststream::local::envoy::{self, NEWEST, Version, Wanted};
 use laststream::module::builtin;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -83,10 +83,10 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
     let result = thread::scope(|scope| {
         scope.spawn(|| show(view, receiver, printer));
         let result = demo::run(&settings, printer, &Shown(&shown));
-        Shown(&shown).tell(Told::Over);
+        Shown(&shown).send(ViewMessage::Over);
         result
     });
-    result.map_err(|error: Error| error.to_string())
+    result.map_err(|error: DemoError| error.to_string())
 }
 
 fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
@@ -101,7 +101,9 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
             printer.error(&error);
             return Exit::Failed;
         }
-        Some((file, Ok(()))) => printer.people(&format!("the report is in `{}`", file.display())),
+        Some((file, Ok(()))) => {
+            printer.status_line(&format!("the report is in `{}`", file.display()))
+        }
         None => {}
     }
     if outcome.surprises.is_empty() {
@@ -130,49 +132,49 @@ fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
 }
 
 /// What the view is told.
-enum Told {
+enum ViewMessage {
     Began,
     Happened(Lane, Event),
     Over,
 }
 
 /// Hands on what happens, from whatever thread.
-struct Shown<'a>(&'a Mutex<Sender<Told>>);
+struct Shown<'a>(&'a Mutex<Sender<ViewMessage>>);
 
 impl Shown<'_> {
-    fn tell(&self, told: Told) {
+    fn send(&self, message: ViewMessage) {
         // A view that has gone shows nothing.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(told);
+        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(message);
     }
 }
 
 impl Watcher for Shown<'_> {
     fn began(&self) {
-        self.tell(Told::Began);
+        self.send(ViewMessage::Began);
     }
 
     fn happened(&self, lane: Lane, event: &Event) {
-        self.tell(Told::Happened(lane, event.clone()));
+        self.send(ViewMessage::Happened(lane, event.clone()));
     }
 }
 
 /// Lines that change in a terminal; without one, or without colours, a line for everything that
 /// happens.
-fn show(mut view: View, receiver: Receiver<Told>, printer: &Printer) {
+fn show(mut view: View, receiver: Receiver<ViewMessage>, printer: &Printer) {
     let is_live = can_change_lines();
     let mut is_over = false;
     while !is_over {
         match receiver.recv_timeout(Duration::from_millis(100)) {
-            Ok(Told::Began) => view.begin(),
-            Ok(Told::Happened(lane, event)) => {
+            Ok(ViewMessage::Began) => view.begin(),
+            Ok(ViewMessage::Happened(lane, event)) => {
                 if !is_live {
-                    printer.people(&plain_line(lane, &event));
+                    printer.status_line(&plain_line(lane, &event));
                 }
                 view.happened(lane, event);
                 continue; // the next may be there already
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(Told::Over) | Err(RecvTimeoutError::Disconnected) => is_over = true,
+            Ok(ViewMessage::Over) | Err(RecvTimeoutError::Disconnected) => is_over = true,
         }
         if is_live {
             view.frame().iter().for_each(|line| printer.stderr_verbatim(line));

@@ -53,7 +53,7 @@ pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
         Ok(answer) => {
             match command.output {
                 Output::Json => printer.json(&answer.text),
-                Output::Text => printer.data(&text::outcome(&answer.body)),
+                Output::Text => printer.stdout(&text::outcome(&answer.body)),
             }
             // A gate that has given up stays open until that drain is taken back.
             let is_refused = !command.cancel
@@ -61,6 +61,6 @@ pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
                 && matches!(answer.body.state.as_str(), "expired" | "forced");
             if is_refused { Exit::Found } else { Exit::Fine }
         }
-        Err(trouble) => failed(&gate, &trouble, printer),
+        Err(error) => failed(&gate, &error, printer),
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn run(command: &Envoy, printer: &Printer) -> Exit {
         Wanted { offline: get.offline || wanted.offline, sha256: get.sha256.clone(), ..wanted };
     match envoy::find_or_get(&wanted, printer) {
         Ok(envoy) => {
-            printer.data(&envoy.binary.display().to_string());
+            printer.stdout(&envoy.binary.display().to_string());
             Exit::Fine
         }
         Err(error) => {

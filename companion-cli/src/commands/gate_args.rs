@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use laststream::env_vars;
-use laststream::gate::{self, Address, Gate, Trouble};
+use laststream::gate::{self, Address, Gate, GateError};
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
@@ -42,11 +42,11 @@ impl GateArgs {
     }
 }
 
-pub(super) fn told(gate: &Gate, trouble: &Trouble) -> String {
-    format!("the gate at {} cannot be asked: {trouble}", gate.address())
+pub(super) fn error_text(gate: &Gate, error: &GateError) -> String {
+    format!("the gate at {} cannot be asked: {error}", gate.address())
 }
 
-pub(super) fn failed(gate: &Gate, trouble: &Trouble, printer: &Printer) -> Exit {
-    printer.error(&told(gate, trouble));
+pub(super) fn failed(gate: &Gate, error: &GateError, printer: &Printer) -> Exit {
+    printer.error(&error_text(gate, error));
     Exit::Failed
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use laststream::module::analysis::Module;
 use laststream::oci::image::{NotAReference, Reference};
-use laststream::oci::inspect::{self, Answer, Consumer, Image, Inspection, Remote, Verdict};
+use laststream::oci::inspect::{self, Consumer, Image, Inspection, Remote, Usability, Verdict};
 use laststream::oci::registry::Registry;
 use laststream::visible;
 
@@ -36,7 +36,7 @@ pub(crate) struct Inspect {
     tag: Option<String>,
     /// Asks for these alone.
     #[arg(long = "for", value_enum, value_name = "CONSUMER")]
-    consumers: Vec<ForWhom>,
+    consumers: Vec<ConsumerArg>,
     /// How the result is written.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
@@ -46,7 +46,7 @@ pub(crate) struct Inspect {
 
 /// As [`Consumer`], on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ForWhom {
+enum ConsumerArg {
     /// Istio's agent.
     Istio,
     /// Envoy Gateway's controller.
@@ -55,7 +55,7 @@ enum ForWhom {
     Envoy,
 }
 
-impl ForWhom {
+impl ConsumerArg {
     fn consumer(self) -> Consumer {
         match self {
             Self::Istio => Consumer::Istio,
@@ -75,14 +75,14 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
     };
     if !command.consumers.is_empty() {
         inspection.verdicts.retain(|verdict| {
-            command.consumers.iter().any(|asked| asked.consumer() == verdict.consumer)
+            command.consumers.iter().any(|selected| selected.consumer() == verdict.consumer)
         });
     }
     match command.output {
         Output::Json => printer.json(&format!("{:#}", serde_json::json!(inspection))),
-        Output::Text => printer.data(&text(&inspection)),
+        Output::Text => printer.stdout(&text(&inspection)),
     }
-    let is_fine = |verdict: &Verdict| verdict.answer == Answer::Ok;
+    let is_fine = |verdict: &Verdict| verdict.answer == Usability::Ok;
     if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn run(command: &Install, printer: &Printer) -> Exit {
                     static one runs in every image",
                 );
             }
-            printer.data(&installed.path.display().to_string());
+            printer.stdout(&installed.path.display().to_string());
             Exit::Fine
         }
         Err(error) => {

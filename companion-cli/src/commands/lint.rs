@@ -95,12 +95,12 @@ fn istio_version(text: &str) -> Result<(u32, u32), String> {
 
 pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
     if let Some(rule) = lint.explain {
-        printer.data(&output::explanation(rule));
+        printer.stdout(&output::explanation(rule));
         return Exit::Fine;
     }
     if lint.list {
         if lint.output == Format::Text {
-            printer.data(&output::list())
+            printer.stdout(&output::list())
         } else {
             printer.json(&output::list_json())
         }
@@ -124,7 +124,7 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
             printer.json(&output::sarif(&findings, std::env::current_dir().ok().as_deref()))
         }
     }
-    printer.people(&output::summary(&findings, files));
+    printer.status_line(&output::summary(&findings, files));
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on.severity());
     if counts { Exit::Found } else { Exit::Fine }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Printer;
 
 impl Printer {
     /// A text for people that was asked for.
-    pub(crate) fn data(&self, text: &str) {
+    pub(crate) fn stdout(&self, text: &str) {
         self.stdout_verbatim(&visible::text(text));
     }
 
@@ -50,7 +50,7 @@ impl Printer {
     }
 
     /// A line for people.
-    pub(crate) fn people(&self, line: &str) {
+    pub(crate) fn status_line(&self, line: &str) {
         self.print_message("", &line);
     }
 
@@ -78,12 +78,12 @@ impl Printer {
 
 impl Progress for Printer {
     fn started(&self, what: &str) {
-        self.people(what);
+        self.status_line(what);
     }
 
     fn advanced(&self, _done: u64, _total: Option<u64>) {}
 
     fn finished(&self, what: &str) {
-        self.people(what);
+        self.status_line(what);
     }
 }

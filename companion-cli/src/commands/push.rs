@@ -123,12 +123,12 @@ struct Published<'a> {
 }
 
 /// What keeps a command from its work, with how to end.
-struct Stop(Exit, String);
+struct PushFailure(Exit, String);
 
 pub(super) fn run(push: Push, printer: &Printer) -> Exit {
     match push.run(printer) {
         Ok(()) => Exit::Fine,
-        Err(Stop(exit, problem)) => {
+        Err(PushFailure(exit, problem)) => {
             printer.error(&problem);
             exit
         }
@@ -136,7 +136,7 @@ pub(super) fn run(push: Push, printer: &Printer) -> Exit {
 }
 
 impl Push {
-    fn run(mut self, printer: &Printer) -> Result<(), Stop> {
+    fn run(mut self, printer: &Printer) -> Result<(), PushFailure> {
         self.drop_repeated();
         if self.registry.password_stdin && self.module.as_os_str() == "-" {
             return Err(usage(
@@ -151,11 +151,11 @@ impl Push {
                 .iter()
                 .try_for_each(|reference| reference.pushed_tag().map(drop))
                 .map_err(usage)?;
-            printer.people("nothing is sent");
+            printer.status_line("nothing is sent");
             if self.output == Output::Text {
                 printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
             }
-            return self.tell(&image, &module, printer);
+            return self.print_result(&image, &module, printer);
         }
         let options = self.registry.options();
         let sources = self.registry.sources().map_err(usage)?;
@@ -168,12 +168,12 @@ impl Push {
             printer,
         );
         published.map_err(|error| {
-            Stop(
+            PushFailure(
                 if error.problem.is_usage() { Exit::Usage } else { Exit::Failed },
                 error.to_string(),
             )
         })?;
-        self.tell(&image, &module, printer)?;
+        self.print_result(&image, &module, printer)?;
         self.write_digest(&image.digest)?;
         if self.sign { self.sign_all(&image.digest, &options) } else { Ok(()) }
     }
@@ -188,10 +188,10 @@ impl Push {
         });
     }
 
-    fn load(&self) -> Result<Vec<u8>, Stop> {
+    fn load(&self) -> Result<Vec<u8>, PushFailure> {
         if self.module.as_os_str() == BUILTIN {
             let missing = |reason| {
-                Stop(
+                PushFailure(
                     Exit::Failed,
                     format!(
                         "this laststream carries no module ({reason}): name one with `--module \
@@ -203,9 +203,9 @@ impl Push {
         }
         let name = self.module.display();
         let module = read(&self.module, LARGEST_MODULE)
-            .map_err(|error| Stop(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
+            .map_err(|error| PushFailure(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
         refuse_unloadable(&module)
-            .map_err(|problem| Stop(Exit::Found, format!("`{name}` {problem}")))?;
+            .map_err(|problem| PushFailure(Exit::Found, format!("`{name}` {problem}")))?;
         Ok(module)
     }
 
@@ -218,9 +218,14 @@ impl Push {
         annotations
     }
 
-    fn tell(&self, image: &Image, module: &[u8], printer: &Printer) -> Result<(), Stop> {
+    fn print_result(
+        &self,
+        image: &Image,
+        module: &[u8],
+        printer: &Printer,
+    ) -> Result<(), PushFailure> {
         match self.output {
-            Output::Text => printer.data(&self.text(image, module)),
+            Output::Text => printer.stdout(&self.text(image, module)),
             Output::Json => {
                 for reference in &self.references {
                     let repository = reference.name();
@@ -263,18 +268,18 @@ impl Push {
         names
     }
 
-    fn write_digest(&self, digest: &Digest) -> Result<(), Stop> {
+    fn write_digest(&self, digest: &Digest) -> Result<(), PushFailure> {
         let Some(file) = &self.digest_file else { return Ok(()) };
         let written = std::fs::write(file, format!("{digest}\n"));
         written.map_err(|error| {
-            Stop(
+            PushFailure(
                 Exit::Failed,
                 format!("it is published, but `{}` cannot be written: {error}", file.display()),
             )
         })
     }
 
-    fn sign_all(&self, digest: &Digest, options: &Options) -> Result<(), Stop> {
+    fn sign_all(&self, digest: &Digest, options: &Options) -> Result<(), PushFailure> {
         for name in self.names() {
             let plain_http = options.is_plain_http(name.split('/').next().unwrap_or_default());
             sign::sign(
@@ -289,10 +294,10 @@ impl Push {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> Stop {
-    Stop(Exit::Failed, error.to_string())
+fn failed(error: impl std::fmt::Display) -> PushFailure {
+    PushFailure(Exit::Failed, error.to_string())
 }
 
-fn usage(error: impl std::fmt::Display) -> Stop {
-    Stop(Exit::Usage, error.to_string())
+fn usage(error: impl std::fmt::Display) -> PushFailure {
+    PushFailure(Exit::Usage, error.to_string())
 }

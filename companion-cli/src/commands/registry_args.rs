@@ -67,7 +67,7 @@ impl RegistryArgs {
     }
 
     /// Reads the password, if it is to be read.
-    pub(super) fn sources(&self) -> Result<Sources, NoPassword> {
+    pub(super) fn sources(&self) -> Result<Sources, PasswordError> {
         let password = if self.password_stdin { Some(password(io::stdin().lock())?) } else { None };
         Ok(Sources::from_vars(self.username.clone(), password, &env_vars::of_process)?)
     }
@@ -75,7 +75,7 @@ impl RegistryArgs {
 
 /// Why there is no password, or too much of a login.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoPassword {
+pub(super) enum PasswordError {
     #[error("cannot read the password from standard input: {0}")]
     Read(#[from] io::Error),
     #[error(
@@ -84,18 +84,18 @@ pub(super) enum NoPassword {
     )]
     None,
     #[error(transparent)]
-    Login(#[from] credentials::Error),
+    Login(#[from] credentials::CredentialsError),
 }
 
 /// Everything, without the end of the line.
-fn password(input: impl io::Read) -> Result<Secret, NoPassword> {
+fn password(input: impl io::Read) -> Result<Secret, PasswordError> {
     let mut bytes = Vec::new();
     input.take(LONGEST_PASSWORD).read_to_end(&mut bytes)?;
-    let text = String::from_utf8(bytes).map_err(|_| NoPassword::None)?;
+    let text = String::from_utf8(bytes).map_err(|_| PasswordError::None)?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.is_empty() || text.contains(['\n', '\r', '\0']) {
-        Err(NoPassword::None)
+        Err(PasswordError::None)
     } else {
         Ok(Secret::new(text))
     }

@@ -25,7 +25,7 @@ use crate::commands::registry_args::RegistryArgs;
 pub(crate) struct Render {
     /// What to render.
     #[arg(value_enum)]
-    pub(crate) kind: What,
+    pub(crate) kind: RenderArg,
     /// The policy file; `-` for standard input. Without one: an Istio gateway, streams counted, a
     /// gate, defaults for everything else.
     #[arg(short, long, value_name = "FILE")]
@@ -80,19 +80,19 @@ A whole policy, for a gateway behind an AWS load balancer:
 
 /// What `render` can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum RenderArg {
     Rendered(Kind),
     Schema,
 }
 
-impl ValueEnum for What {
+impl ValueEnum for RenderArg {
     fn value_variants<'a>() -> &'a [Self] {
-        static ALL: LazyLock<Vec<What>> = LazyLock::new(|| {
+        static ALL: LazyLock<Vec<RenderArg>> = LazyLock::new(|| {
             Kind::value_variants()
                 .iter()
                 .copied()
-                .map(What::Rendered)
-                .chain([What::Schema])
+                .map(RenderArg::Rendered)
+                .chain([RenderArg::Schema])
                 .collect()
         });
         &ALL
@@ -110,7 +110,7 @@ impl ValueEnum for What {
 }
 
 pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
-    let What::Rendered(kind) = command.kind else {
+    let RenderArg::Rendered(kind) = command.kind else {
         printer.json(&format!("{:#}", Policy::schema()));
         return Exit::Fine;
     };
@@ -174,18 +174,21 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
         return print(rendered, printer);
     }
     let written = output::write(&command.output, rendered);
-    let stale =
-        output::differences(&command.output, rendered, command.kind == What::Rendered(Kind::All));
+    let stale = output::differences(
+        &command.output,
+        rendered,
+        command.kind == RenderArg::Rendered(Kind::All),
+    );
     match (written, stale) {
         (Ok(written), Ok(left)) => {
             written.iter().for_each(|name| {
-                printer.people(&format!("wrote {}", command.output.join(name).display()))
+                printer.status_line(&format!("wrote {}", command.output.join(name).display()))
             });
             left.iter().for_each(|difference| printer.warning(&words(difference)));
             Exit::Fine
         }
-        (Err(trouble), _) | (_, Err(trouble)) => {
-            printer.error(&trouble);
+        (Err(error), _) | (_, Err(error)) => {
+            printer.error(&error);
             Exit::Failed
         }
     }
@@ -208,19 +211,19 @@ fn print(rendered: &Rendered, printer: &Printer) -> Exit {
 }
 
 fn compare(command: &Render, folder: &Path, rendered: &Rendered, printer: &Printer) -> Exit {
-    match output::differences(folder, rendered, command.kind == What::Rendered(Kind::All)) {
+    match output::differences(folder, rendered, command.kind == RenderArg::Rendered(Kind::All)) {
         Ok(differences) if differences.is_empty() => Exit::Fine,
         Ok(differences) => {
             for difference in &differences {
                 if let Difference::Changed(_, diff) = difference {
-                    printer.data(diff);
+                    printer.stdout(diff);
                 }
-                printer.people(&words(difference));
+                printer.status_line(&words(difference));
             }
             if command.check.is_some() { Exit::Found } else { Exit::Fine }
         }
-        Err(trouble) => {
-            printer.error(&trouble);
+        Err(error) => {
+            printer.error(&error);
             Exit::Failed
         }
     }

@@ -11,10 +11,10 @@ use laststream::env_vars;
 use laststream::gate::{self, Secret};
 use laststream::local::Server;
 use laststream::local::envoy::{self, NEWEST, Version, Wanted};
-use laststream::local::run::module::Source;
+use laststream::local::run::module::ModuleSource;
 use laststream::local::run::upstream::{self, Upstream};
 use laststream::local::run::watch::{ModuleWatch, PolicyWatch};
-use laststream::local::run::{self, Drained, Runner, Setup, Step, Stop, echo};
+use laststream::local::run::{self, Drained, Runner, Setup, Step, StopRequests, echo};
 use laststream::policy::Policy;
 use laststream::progress::Progress;
 
@@ -98,23 +98,23 @@ pub(super) fn run(command: &Run, printer: &Printer) -> Exit {
     };
     // From here on Ctrl-C has a meaning of its own.
     let stop = parts.setup.stop.clone();
-    if let Err(error) = signals::ask(stop.clone()) {
+    if let Err(error) = signals::stop_at_signals(stop.clone()) {
         return failed(printer, &format!("signals cannot be heard: {error}"));
     }
-    printer.people("starting Envoy");
+    printer.status_line("starting Envoy");
     let mut runner = match Runner::start(&parts.setup) {
         Ok(runner) => runner,
-        Err(error @ run::Error::Stopped) => {
-            printer.people(&error.to_string());
+        Err(error @ run::RunnerError::Stopped) => {
+            printer.status_line(&error.to_string());
             return Exit::Fine;
         }
         Err(error) => return failed(printer, &error),
     };
     match command.output {
         Output::Json => printer.json(&format!("{:#}", serde_json::json!(runner.places()))),
-        Output::Text => printer.data(&announcement(command, &runner)),
+        Output::Text => printer.stdout(&announcement(command, &runner)),
     }
-    printer.people("Ctrl-C drains and ends it");
+    printer.status_line("Ctrl-C drains and ends it");
     match serve(&mut runner, parts.watches, &stop, printer) {
         Some(exit) => exit,
         None => drain(&mut runner, printer),
@@ -142,7 +142,7 @@ impl Parts {
             printer.error(&error);
             Exit::Usage
         };
-        let source = Source::read(&command.module).map_err(usage)?;
+        let source = ModuleSource::read(&command.module).map_err(usage)?;
         is_something_to_watch(command, &source).map_err(usage)?;
         let text = policy_text(command.policy.as_deref(), printer)?;
         let secret = secret().map_err(|error| failed(printer, &error))?;
@@ -177,18 +177,18 @@ impl Parts {
             arguments: command.arguments.clone(),
             folder: command.logs.clone(),
             guard: guarded::prefix(),
-            stop: Stop::default(),
+            stop: StopRequests::default(),
         };
         Ok(Self { setup, watches, _echo: echo })
     }
 }
 
-fn is_something_to_watch(command: &Run, source: &Source) -> Result<(), String> {
+fn is_something_to_watch(command: &Run, source: &ModuleSource) -> Result<(), String> {
     let is_file = command.policy.as_deref().is_some_and(|file| file != Path::new("-"));
     if command.watch && command.policy.is_some() && !is_file {
         return Err("`--watch` cannot watch standard input: name a file with `--policy`".into());
     }
-    if command.watch && !is_file && *source == Source::Builtin {
+    if command.watch && !is_file && *source == ModuleSource::Builtin {
         return Err("`--watch` has nothing to watch: name a file with `--policy`, or a file or a \
             checkout with `--module`"
             .into());
@@ -210,13 +210,13 @@ fn secret() -> Result<Option<Secret>, String> {
 
 /// The app, and the built-in one if it is that, which ends with its value.
 fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>), Exit> {
-    let Some(asked) = &command.upstream else {
+    let Some(named) = &command.upstream else {
         let echo = echo::start().map_err(|error| {
             failed(printer, &format!("the built-in app cannot be started: {error}"))
         })?;
         return Ok((echo.address(), Some(echo)));
     };
-    let Upstream { at, is_there } = upstream::find(asked).map_err(|error| {
+    let Upstream { at, is_there } = upstream::find(named).map_err(|error| {
         printer.error(&error);
         Exit::Usage
     })?;
@@ -246,10 +246,10 @@ fn announcement(command: &Run, runner: &Runner) -> String {
 fn serve(
     runner: &mut Runner,
     mut watches: Watches,
-    stop: &Stop,
+    stop: &StopRequests,
     printer: &Printer,
 ) -> Option<Exit> {
-    while !stop.is_asked() {
+    while !stop.is_requested() {
         if let Some(status) = runner.ended() {
             return Some(ended(runner, &status, printer));
         }
@@ -287,15 +287,15 @@ fn replace(
     printer: &Printer,
 ) {
     match runner.replace(policy, module) {
-        Ok(()) => printer.people(&format!("the new {what} is in place")),
+        Ok(()) => printer.status_line(&format!("the new {what} is in place")),
         Err(refusal) => printer
             .warning(&format!("the new {what} is not taken, the one before goes on: {refusal}")),
     }
 }
 
 fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
-    printer.people("draining; Ctrl-C again ends it at once");
-    let heard = |step: &Step| match step {
+    printer.status_line("draining; Ctrl-C again ends it at once");
+    let on_step = |step: &Step| match step {
         Step::Waiting { reason, late, deadline_in } => {
             let late = if *late > 0 {
                 format!("; requests that came after the drain began: {late}")
@@ -304,11 +304,11 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
             };
             let left = deadline_in
                 .map_or(String::new(), |left| format!(" (at most {} s)", left.as_secs()));
-            printer.people(&format!("waiting: {reason}{late}{left}"));
+            printer.status_line(&format!("waiting: {reason}{late}{left}"));
         }
         Step::Unknown(error) => printer.warning(&format!("the gate does not answer: {error}")),
     };
-    let drained = runner.drain(&heard);
+    let drained = runner.drain(&on_step);
     let log = runner.places().log.display().to_string();
     match drained {
         Drained::Empty { exempt } => {
@@ -317,7 +317,7 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
             } else {
                 String::new()
             };
-            printer.people(&format!(
+            printer.status_line(&format!(
                 "no stream was in flight when the gate let Envoy end{but}; its log: {log}"
             ));
             Exit::Fine

@@ -34,10 +34,10 @@ pub(super) fn run(command: &Streams, printer: &Printer) -> Exit {
         Ok(answer) => {
             match command.output {
                 Output::Json => printer.json(&answer.text),
-                Output::Text => printer.data(&text::streams(&answer.body)),
+                Output::Text => printer.stdout(&text::streams(&answer.body)),
             }
             Exit::Fine
         }
-        Err(trouble) => failed(&gate, &trouble, printer),
+        Err(error) => failed(&gate, &error, printer),
     }
 }

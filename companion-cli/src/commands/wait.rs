@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
-use laststream::gate::{self, Answer, Gate, Heard, Outcome, Waited, text};
+use laststream::gate::{self, Gate, GateAnswer, Outcome, WaitAnswer, WaitEnd, text};
 use laststream::time_span::TimeSpan;
 
 use crate::commands::exit::Exit;
-use crate::commands::gate_args::{GateArgs, failed, told};
+use crate::commands::gate_args::{GateArgs, error_text, failed};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
@@ -64,22 +64,22 @@ pub(super) fn run(command: &Wait, printer: &Printer) -> Exit {
         Err(exit) => return exit,
     };
     let [timeout, interval] = [command.timeout, command.interval].map(TimeSpan::duration);
-    let mut said = String::new();
-    let mut news = |heard: &Heard| {
-        let now = news(&gate, heard);
-        if now != said {
-            printer.people(&now);
-            said = now;
+    let mut printed = String::new();
+    let mut news = |answer: &WaitAnswer| {
+        let now = news(&gate, answer);
+        if now != printed {
+            printer.status_line(&now);
+            printed = now;
         }
     };
     match gate::wait(&gate, &gate::Wait { timeout, interval, begin: !command.no_begin }, &mut news)
     {
-        Waited::Open(answer) => show(&answer, command.output, printer),
-        Waited::Late(heard) => {
+        WaitEnd::Open(answer) => show(&answer, command.output, printer),
+        WaitEnd::Late(answer) => {
             printer.error(&format!("the gate is not open after {}", command.timeout));
-            match heard {
+            match answer {
                 Ok(answer) => show(&answer, command.output, printer),
-                Err(trouble) => failed(&gate, &trouble, printer),
+                Err(error) => failed(&gate, &error, printer),
             }
         }
     }
@@ -92,22 +92,22 @@ pub(super) fn run_ready(command: &Ready, printer: &Printer) -> Exit {
     };
     match gate.ready(PATIENCE) {
         Ok(answer) => show(&answer, command.output, printer),
-        Err(trouble) => failed(&gate, &trouble, printer),
+        Err(error) => failed(&gate, &error, printer),
     }
 }
 
-fn show(answer: &Answer<Outcome>, output: Output, printer: &Printer) -> Exit {
+fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit {
     match output {
         Output::Json => printer.json(&answer.text),
-        Output::Text => printer.data(&text::outcome(&answer.body)),
+        Output::Text => printer.stdout(&text::outcome(&answer.body)),
     }
     if answer.status == 200 { Exit::Fine } else { Exit::Found }
 }
 
 /// Without what changes from one moment to the next.
-fn news(gate: &Gate, heard: &Heard) -> String {
-    match heard {
+fn news(gate: &Gate, answer: &WaitAnswer) -> String {
+    match answer {
         Ok(answer) => text::held(&answer.body),
-        Err(trouble) => told(gate, trouble),
+        Err(error) => error_text(gate, error),
     }
 }

@@ -22,7 +22,7 @@ use reqwest::blocking;
 pub use error::HttpError;
 pub use secret::Secret;
 pub(crate) use tls::Trust;
-pub use tls::{Tls, Unusable};
+pub use tls::{CertificateError, Tls};
 use url::{Url, in_full};
 
 /// How long things may take.

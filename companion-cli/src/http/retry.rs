@@ -29,7 +29,7 @@ pub(crate) struct Policy {
 pub(crate) fn with_retries<T, E: Passing>(
     policy: Policy,
     mut attempt: impl FnMut() -> Result<T, E>,
-    tell: impl Fn(&E, Duration),
+    on_retry: impl Fn(&E, Duration),
 ) -> Result<T, E> {
     let mut pause = policy.pause;
     for _ in 0..policy.further {
@@ -41,7 +41,7 @@ pub(crate) fn with_retries<T, E: Passing>(
         if wait > policy.longest_pause {
             return Err(error);
         }
-        tell(&error, wait);
+        on_retry(&error, wait);
         std::thread::sleep(wait);
         pause = (pause * 2).min(policy.longest_pause);
     }

@@ -1,7 +1,7 @@
 //! Rules and what they find: a rule is texts and one function that looks at everything that was
 //! given; a finding is a place and a rule.
 
-use super::given::Given;
+use super::inputs::Inputs;
 use super::node::Node;
 use crate::yaml::tree::Position;
 
@@ -45,7 +45,7 @@ pub struct Rule {
 }
 
 /// Looks at everything that was given, and says what it finds.
-pub(super) type Check = for<'g> fn(&'g Given, &mut Found<'g>);
+pub(super) type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
 
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
@@ -83,20 +83,20 @@ pub struct Finding {
 const MOST: usize = 1_000;
 
 /// Collects what one rule finds.
-pub(super) struct Found<'g> {
+pub(super) struct Findings<'g> {
     rule: &'static Rule,
-    given: &'g Given,
-    pub(super) findings: Vec<Finding>,
+    inputs: &'g Inputs,
+    pub(super) list: Vec<Finding>,
 }
 
-impl<'g> Found<'g> {
-    pub(super) fn new(rule: &'static Rule, given: &'g Given) -> Self {
-        Self { rule, given, findings: Vec::new() }
+impl<'g> Findings<'g> {
+    pub(super) fn new(rule: &'static Rule, inputs: &'g Inputs) -> Self {
+        Self { rule, inputs, list: Vec::new() }
     }
 
     /// A finding at a node.
     pub(super) fn at(&mut self, node: Node<'g>, message: impl Into<String>) {
-        if self.findings.len() > MOST {
+        if self.list.len() > MOST {
             return; // before anything is worked out
         }
         let place = node.place();
@@ -126,9 +126,9 @@ impl<'g> Found<'g> {
     ) {
         let outermost = place.outermost();
         let carrier_line = outermost.key().unwrap_or(outermost).position().line;
-        self.add(self.given.file_of(place.tree), position, width, path, message, carrier_line);
+        self.add(self.inputs.file_of(place.tree), position, width, path, message, carrier_line);
         if is_secret(place)
-            && let Some(finding) = self.findings.last_mut()
+            && let Some(finding) = self.list.last_mut()
         {
             finding.source_line = None;
         }
@@ -143,15 +143,15 @@ impl<'g> Found<'g> {
         message: String,
         carrier_line: u32,
     ) {
-        let message = match self.findings.len() {
+        let message = match self.list.len() {
             count if count > MOST => return,
             MOST => format!("there are more of these from here on: the first {MOST} are shown"),
             _ => message,
         };
-        let file = self.given.sources.get(source as usize);
+        let file = self.inputs.sources.get(source as usize);
         let line = file.and_then(|file| file.line(position.line));
         let length = line.map_or(0, |line| u32::try_from(line.chars().count()).unwrap_or(u32::MAX));
-        self.findings.push(Finding {
+        self.list.push(Finding {
             rule: self.rule,
             file: file.map(|file| file.name.clone()).unwrap_or_default(),
             line: position.line,

@@ -5,7 +5,7 @@ use laststream_filter::identity::{self, Identity};
 use serde::Serialize;
 use wasmparser::{FuncType, Parser, Payload, TypeRef, Validator, WasmFeatures};
 
-use super::host_calls::signature;
+use super::signature::signature;
 use crate::digest::Digest;
 
 /// A module, as its bytes tell.

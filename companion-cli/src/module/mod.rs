@@ -7,6 +7,7 @@ pub mod compile;
 pub mod host_calls;
 pub mod make;
 pub mod optimise;
+mod signature;
 pub mod verdict;
 
 /// The module inside this program.

@@ -12,7 +12,7 @@ const PROGRAM: &str = "cosign";
 /// Why something is not signed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum SignError {
     /// There is no cosign.
     #[error("it is published, but not signed: `{PROGRAM}` is not on PATH; sign it with\n  {0}")]
     Missing(String),
@@ -49,20 +49,20 @@ pub fn sign(
     plain_http: bool,
     insecure: bool,
     lookup: Lookup<'_>,
-) -> Result<(), Error> {
+) -> Result<(), SignError> {
     let mut arguments = vec!["sign", "--yes"];
     arguments.extend(plain_http.then_some("--allow-http-registry"));
     arguments.extend(insecure.then_some("--allow-insecure-registry"));
     arguments.push(pinned);
     let command = format!("{PROGRAM} {}", arguments.join(" "));
-    let Some(program) = program(lookup) else { return Err(Error::Missing(command)) };
+    let Some(program) = program(lookup) else { return Err(SignError::Missing(command)) };
     // Its standard output is words for people; this program's is data.
     let status =
         env_vars::command(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Error::Failed { command, status }),
-        Err(error) => Err(Error::Start { command, error }),
+        Ok(status) => Err(SignError::Failed { command, status }),
+        Err(error) => Err(SignError::Start { command, error }),
     }
 }
 

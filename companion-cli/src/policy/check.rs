@@ -11,27 +11,29 @@ use super::file::{
     Begin, Direction, Drain, Engine, FailurePolicy, File, Finish, Gate, GateSecret, Job, LongLived,
     Placement, Retries,
 };
-use super::{ForwardedProto, Policy, Problem, Sizing, Told, module_json, sizing, warnings};
+use super::{
+    ForwardedProto, PeerInfo, Policy, PolicyProblem, Sizing, module_json, sizing, warnings,
+};
 use crate::time_span::TimeSpan;
 
-pub(super) fn check(file: File) -> Result<Policy, Vec<Problem>> {
-    let mut found = Found(Vec::new());
+pub(super) fn check(file: File) -> Result<Policy, Vec<PolicyProblem>> {
+    let mut found = Checker(Vec::new());
     let policy = found.policy(file);
     if found.0.is_empty() { Ok(policy) } else { Err(found.0) }
 }
 
 /// The problems so far. What is wrong is replaced by something harmless in the result, which is
 /// then not used.
-struct Found(Vec<Problem>);
+struct Checker(Vec<PolicyProblem>);
 
 /// Ports of a pod that Istio's own listeners have.
 const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
 const GATE_PORT: u16 = 15091;
 const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
 
-impl Found {
+impl Checker {
     fn problem(&mut self, path: &str, message: impl Into<String>) {
-        self.0.push(Problem::new(path, message));
+        self.0.push(PolicyProblem::new(path, message));
     }
 
     fn policy(&mut self, file: File) -> Policy {
@@ -337,9 +339,15 @@ impl Found {
         };
         let headers =
             checked.is_some_and(ForwardedPolicy::looks_only_at_told_headers).then(told_headers);
-        let told =
-            (!wire.trust.peers.is_empty()).then_some(Told { key: wire.trust.peer_key, headers });
-        Some(ForwardedProto { json, saved_in, forgets, told, peers: wire.trust.peers })
+        let peer_info = (!wire.trust.peers.is_empty())
+            .then_some(PeerInfo { key: wire.trust.peer_key, headers });
+        Some(ForwardedProto {
+            json,
+            saved_in,
+            forgets,
+            peer_info: peer_info,
+            peers: wire.trust.peers,
+        })
     }
 
     fn retries(&mut self, retries: Retries, longest: TimeSpan) -> Retries {
@@ -417,7 +425,7 @@ impl Found {
                         refused
                             .0
                             .into_iter()
-                            .map(|problem| Problem::new(problem.path, problem.message)),
+                            .map(|problem| PolicyProblem::new(problem.path, problem.message)),
                     );
                     break; // the other directions would say the same
                 }
@@ -430,7 +438,7 @@ impl Found {
                 refused
                     .0
                     .into_iter()
-                    .map(|problem| Problem::new(of_drain(&problem.path), problem.message)),
+                    .map(|problem| PolicyProblem::new(of_drain(&problem.path), problem.message)),
             );
         }
     }

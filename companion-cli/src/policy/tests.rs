@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::file::{Engine, FailurePolicy, Placement};
-use super::{Overrides, Policy, Told};
+use super::{Overrides, PeerInfo, Policy};
 
 const SHORT: &str = "\
 module: oci://ghcr.io/example/laststream:0.1.0
@@ -35,8 +35,8 @@ fn five_lines_are_enough_for_a_gateway() {
     let headers =
         ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(String::from);
     assert_eq!(
-        proto.told,
-        Some(Told { key: "laststream.direct_peer".into(), headers: Some(headers) })
+        proto.peer_info,
+        Some(PeerInfo { key: "laststream.direct_peer".into(), headers: Some(headers) })
     );
 }
 
@@ -45,7 +45,7 @@ fn only_what_the_module_looks_at_is_saved_and_told() {
     const SAVED: &str = "x-laststream-forwarded-proto";
     const ALL: [&str; 3] = ["x-forwarded-proto", SAVED, "x-forwarded-port"];
     const PORT: [&str; 3] = ["x-forwarded-proto", "", "x-forwarded-port"];
-    for (proto, saved, told) in [
+    for (proto, saved, peer_headers) in [
         ("presets: [gcp]", Some(SAVED), Some(ALL)),
         ("sources: [{header: x-forwarded-port}]", None, Some(PORT)),
         ("presets: [gcp], original_header: X-Forwarded-Proto", Some(SAVED), Some(ALL)),
@@ -63,8 +63,8 @@ fn only_what_the_module_looks_at_is_saved_and_told() {
         let found = policy.forwarded_proto.expect(proto);
         assert_eq!(found.saved_in.as_deref(), saved, "{proto}");
         assert_eq!(
-            found.told.expect(proto).headers,
-            told.map(|headers| headers.map(String::from)),
+            found.peer_info.expect(proto).headers,
+            peer_headers.map(|headers| headers.map(String::from)),
             "{proto}"
         );
     }
@@ -92,8 +92,8 @@ fn what_the_peer_sent_is_always_saved_and_removed() {
             "forwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}, original_header: \
                 x-forwarded-proto, {field}: keep}}"
         );
-        let said = read(&both).map(|_| ()).expect_err("`keep` beside the header itself");
-        assert!(said.contains(&format!("forwarded_proto.{field}")), "{said}");
+        let message = read(&both).map(|_| ()).expect_err("`keep` beside the header itself");
+        assert!(message.contains(&format!("forwarded_proto.{field}")), "{message}");
     }
 }
 
@@ -111,10 +111,11 @@ fn wide_trust_and_the_root_namespace_are_worth_a_word() {
         (trust("10.0.0.0/16") + "namespace: istio-system", &[]),
         (trust("10.0.0.0/16") + "namespace: edge\nplacement: {gateway: {name: edge}}", &[]),
     ] {
-        let said = read(&text).expect(&text).warnings.join("\n");
+        let message = read(&text).expect(&text).warnings.join("\n");
         assert!(
-            words.iter().all(|word| said.contains(word)) && said.is_empty() == words.is_empty(),
-            "{text}\n{said}"
+            words.iter().all(|word| message.contains(word))
+                && message.is_empty() == words.is_empty(),
+            "{text}\n{message}"
         );
     }
     let nowhere = read("placement: {gateway: {name: edge}}")
@@ -265,11 +266,11 @@ fn errors_name_the_place_and_the_way_out() {
         ("name: [".into(), &["line"]),
         ("a: &a [*a]".into(), &["line 1"]),
     ] {
-        let said = read(&text).map(|_| ()).expect_err(&text);
+        let message = read(&text).map(|_| ()).expect_err(&text);
         for word in words {
-            assert!(said.contains(word), "{text}\nsaid: {said}\nlacks: {word}");
+            assert!(message.contains(word), "{text}\nsaid: {message}\nlacks: {word}");
         }
-        assert!(!said.contains('\n'), "one line: {said}");
+        assert!(!message.contains('\n'), "one line: {message}");
     }
     assert!(
         Policy::read(b"\xff", &Overrides::default())

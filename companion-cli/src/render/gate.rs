@@ -75,7 +75,7 @@ fn filters(policy: &Policy) -> impl Iterator<Item = Map> {
         Some(GateSecret::Sds(path)) => Some(injector(path)),
         _ => None,
     };
-    injector.into_iter().chain([teller(policy)])
+    injector.into_iter().chain([gate_state_filter(policy)])
 }
 
 /// Takes away what a client sent under the name of the header that holds the expected secret.
@@ -94,7 +94,7 @@ fn early_mutation(policy: &Policy) -> Option<List> {
 }
 
 /// What the gate reads from filter state.
-fn teller(policy: &Policy) -> Map {
+fn gate_state_filter(policy: &Policy) -> Map {
     let address = List::new()
         .note(
             "Proves that a client is on the loopback interface. destination.address would be \

@@ -3,7 +3,7 @@
 
 use super::{File, other, proxy_config};
 use crate::policy::file::{Job, Placement};
-use crate::policy::{Policy, Problem};
+use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
 /// Where the program is put for the Job's container, whose image need not know of it. No image has
@@ -12,16 +12,16 @@ const FOLDER: &str = "/opt/laststream";
 const VOLUME: &str = "laststream";
 const GATE: u16 = 15091;
 
-pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
+pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let Some(job) = &policy.job else {
-        return Err(Problem::new(
+        return Err(PolicyProblem::new(
             "job",
             "is required for a Job: write `job: {container: NAME, command: [...], program_image: \
                 IMAGE}`",
         ));
     };
     let Placement::Sidecar(sidecar) = &policy.placement else {
-        return Err(Problem::new(
+        return Err(PolicyProblem::new(
             "placement",
             "a Job has a sidecar, or needs no wrapper: write `placement: {sidecar: {}}`",
         ));

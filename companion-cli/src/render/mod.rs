@@ -24,7 +24,7 @@ mod wasmplugin;
 use clap::ValueEnum;
 
 use crate::policy::file::{Engine, GateSecret, Placement};
-use crate::policy::{Policy, Problem, Resolve};
+use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{self, List, Map};
 
 /// What can be rendered.
@@ -95,7 +95,11 @@ pub const MARK: &str = "Rendered by laststream. Change the policy and render aga
 ///
 /// # Errors
 /// What the policy asks for cannot be had in this way.
-pub fn render(kind: Kind, policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, Problem> {
+pub fn render(
+    kind: Kind,
+    policy: &Policy,
+    resolve: Resolve<'_>,
+) -> Result<Rendered, PolicyProblem> {
     let one = |file: File| Ok(Rendered { files: vec![file], warnings: Vec::new() });
     match kind {
         Kind::EnvoyFilter => {
@@ -125,19 +129,22 @@ pub fn render(kind: Kind, policy: &Policy, resolve: Resolve<'_>) -> Result<Rende
 ///
 /// # Errors
 /// The placement has no use for a hook there.
-pub fn lifecycle(policy: &Policy, home: Home) -> Result<Rendered, Problem> {
+pub fn lifecycle(policy: &Policy, home: Home) -> Result<Rendered, PolicyProblem> {
     Ok(Rendered { files: vec![lifecycle::render(policy, home)?], warnings: Vec::new() })
 }
 
 /// Everything that can be rendered of a policy, stop hooks in each of their homes.
 #[cfg(test)]
-pub(crate) fn every_kind(policy: &Policy, resolve: Resolve<'_>) -> Vec<Result<Rendered, Problem>> {
+pub(crate) fn every_kind(
+    policy: &Policy,
+    resolve: Resolve<'_>,
+) -> Vec<Result<Rendered, PolicyProblem>> {
     let hooks = Home::value_variants().iter().map(|home| lifecycle(policy, *home));
     Kind::value_variants().iter().map(|kind| render(*kind, policy, resolve)).chain(hooks).collect()
 }
 
 /// What this policy has a use for.
-fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, Problem> {
+fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem> {
     let mut kinds = match &policy.placement {
         Placement::Gateway(_) | Placement::Sidecar(_) => vec![Kind::EnvoyFilter],
         Placement::Waypoint(_) => vec![Kind::WasmPlugin],

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::policy::file::FailurePolicy;
 use crate::policy::module_json;
-use crate::policy::{Policy, Source, Told};
+use crate::policy::{ModuleLocation, PeerInfo, Policy};
 use crate::yaml::{List, Map, Node};
 
 pub(super) const HCM: &str = "envoy.filters.network.http_connection_manager";
@@ -32,7 +32,7 @@ pub(super) struct Role<'a> {
 }
 
 /// `typed_config` of the Wasm filter.
-pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &Source) -> Map {
+pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) -> Map {
     let (failure_policy, why) = failure_policy(role, policy, source);
     let vm = Map::new()
         .with("runtime", "envoy.wasm.runtime.v8")
@@ -62,7 +62,7 @@ pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &Source) -> Map {
 fn failure_policy(
     role: &Role<'_>,
     policy: &Policy,
-    source: &Source,
+    source: &ModuleLocation,
 ) -> (&'static str, &'static str) {
     if role.is_gate {
         return (
@@ -71,7 +71,7 @@ fn failure_policy(
                 requests, and hooks run to their time-out.",
         );
     }
-    match (policy.failure_policy, matches!(source, Source::File(_))) {
+    match (policy.failure_policy, matches!(source, ModuleLocation::File(_))) {
         (FailurePolicy::Open, _) => ("FAIL_OPEN", fails_open(role, policy)),
         (FailurePolicy::Closed, _) => (
             "FAIL_CLOSED",
@@ -115,7 +115,7 @@ fn fails_open(role: &Role<'_>, policy: &Policy) -> &'static str {
     }
 }
 
-fn code(source: &Source) -> Map {
+fn code(source: &ModuleLocation) -> Map {
     let address = |sha256: &str, why: &str, about_uri: Option<String>| {
         let http_uri = match about_uri {
             Some(about) => Map::new().note(about),
@@ -131,14 +131,18 @@ fn code(source: &Source) -> Map {
             .with("remote", Map::new().with("http_uri", http_uri).note(why).with("sha256", sha256))
     };
     match source {
-        Source::Image { tag, digest, .. } => {
+        ModuleLocation::Image { tag, digest, .. } => {
             let was = tag
                 .as_ref()
                 .map(|tag| format!("The tag {tag}, pinned: agents fetch a tag once and keep it."));
             address(digest, "The digest of the image's manifest, not of the module in it.", was)
         }
-        Source::Download { checksum, .. } => address(checksum, "The checksum of the file.", None),
-        Source::File(path) => Map::new().with("local", Map::new().with("filename", path.as_str())),
+        ModuleLocation::Download { checksum, .. } => {
+            address(checksum, "The checksum of the file.", None)
+        }
+        ModuleLocation::File(path) => {
+            Map::new().with("local", Map::new().with("filename", path.as_str()))
+        }
     }
 }
 
@@ -167,12 +171,12 @@ pub(super) fn discovered(name: &str) -> Map {
 }
 
 /// The filter that tells the module who is at the other end of the connection.
-pub(super) fn teller(told: &Told) -> Map {
+pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
     const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
     let line = |header: &String| {
         if header.is_empty() { "\n".to_owned() } else { format!("\n%REQ({header})%") }
     };
-    let format = match &told.headers {
+    let format = match &peer_info.headers {
         None => Map::new().with("text_format_source", Map::new().with("inline_string", PEER)),
         Some(headers) => {
             let lines: String = headers.iter().map(line).collect();
@@ -194,7 +198,7 @@ pub(super) fn teller(told: &Told) -> Map {
             "Who is at the other end of the connection, from Envoy itself. source.address would \
             be what x-forwarded-for claims.",
         )
-        .with("object_key", told.key.as_str())
+        .with("object_key", peer_info.key.as_str())
         .with("factory_key", "envoy.string")
         .with("format_string", format);
     let config = Map::new()

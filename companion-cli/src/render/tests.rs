@@ -151,7 +151,7 @@ const BY_SDS: &str = "gate: {secret: {sds: /etc/laststream/sds.yaml}}";
 fn gate(policy: &str) -> (Value, Value) {
     let patches = patches(&format!("module: oci://h/r:floating\n{policy}\n"));
     let extension = patches["EXTENSION_CONFIG"].last().expect("the gate's");
-    let told = extension["typed_config"]["config"]["configuration"]["value"]
+    let configuration = extension["typed_config"]["config"]["configuration"]["value"]
         .as_str()
         .expect("a text")
         .to_owned();
@@ -159,7 +159,7 @@ fn gate(policy: &str) -> (Value, Value) {
         .pointer("/filter_chains/0/filters/0/typed_config")
         .expect("a manager")
         .clone();
-    (manager, serde_json::from_str(&told).expect("JSON"))
+    (manager, serde_json::from_str(&configuration).expect("JSON"))
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn what_the_gate_reads_is_written_in_front_of_it() {
             4,
         ),
     ] {
-        let (manager, told) = gate(policy);
-        assert_eq!(told["gate"]["secret_key"].as_str(), key, "{told}");
+        let (manager, configuration) = gate(policy);
+        assert_eq!(configuration["gate"]["secret_key"].as_str(), key, "{configuration}");
         let in_front = manager["http_filters"].as_array().expect("filters");
         assert_eq!(in_front.len(), filters, "{manager:#}");
         let teller = &in_front[filters - 3]["typed_config"]["on_request_headers"];
@@ -325,7 +325,7 @@ fn configurations<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
                 members
                     .get("configuration")
                     .filter(|_| is_wasm)
-                    .and_then(|told| told["value"].as_str()),
+                    .and_then(|configuration| configuration["value"].as_str()),
             );
             members.values().for_each(|member| configurations(member, found));
         }
@@ -343,12 +343,12 @@ proptest! {
         for rendered in every_kind(&read, &|_| Ok(DIGEST.into())).into_iter().flatten() {
             for file in rendered.files {
                 let documents: Vec<Value> = serde_saphyr::from_multiple(&file.text).map_err(|error| TestCaseError::fail(format!("{error}\n{}", file.text)))?;
-                let mut told = Vec::new();
-                documents.iter().for_each(|document| configurations(document, &mut told));
-                for text in told {
+                let mut configuration = Vec::new();
+                documents.iter().for_each(|document| configurations(document, &mut configuration));
+                for text in configuration {
                     prop_assert!(laststream_filter::config::parse(text.as_bytes()).is_ok(), "{}", text);
-                    let told: Value = serde_json::from_str(text).expect("JSON");
-                    prop_assert!(told["role"] == "gate" || told["count"] == wanted["count"], "{}", text);
+                    let configuration: Value = serde_json::from_str(text).expect("JSON");
+                    prop_assert!(configuration["role"] == "gate" || configuration["count"] == wanted["count"], "{}", text);
                 }
             }
         }

@@ -6,22 +6,22 @@ use super::scheme::Scheme;
 use super::{File, gateway_ref, metadata, objects, pods, target_refs};
 use crate::policy::file::{FailurePolicy, Placement};
 use crate::policy::module_json::{self, scopes};
-use crate::policy::{Policy, Problem, Source};
+use crate::policy::{ModuleLocation, Policy, PolicyProblem};
 use crate::yaml::{List, Map, Node};
 
-pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
+pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
     let context = match &policy.placement {
         Placement::Gateway(_) => "GATEWAY",
         Placement::Sidecar(_) => "SIDECAR_INBOUND",
         Placement::Waypoint(_) => "",
         Placement::EnvoyGateway(_) => {
-            return Err(Problem::new(
+            return Err(PolicyProblem::new(
                 "placement",
                 "Envoy Gateway knows no WasmPlugins: `render envoy-gateway`",
             ));
         }
         Placement::Envoy(_) => {
-            return Err(Problem::new(
+            return Err(PolicyProblem::new(
                 "placement",
                 "an Envoy without a mesh knows no WasmPlugins: `render envoy`",
             ));
@@ -58,11 +58,17 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     Ok(objects("wasmplugin.yaml", &about, &documents))
 }
 
-fn plugin(policy: &Policy, source: &Source, scope: &str, with_proto: bool, several: bool) -> Map {
+fn plugin(
+    policy: &Policy,
+    source: &ModuleLocation,
+    scope: &str,
+    with_proto: bool,
+    several: bool,
+) -> Map {
     let name = if several { format!("{}-{scope}", policy.name) } else { policy.name.clone() };
     let url = match source {
-        Source::File(path) => format!("file://{path}"),
-        Source::Image { .. } | Source::Download { .. } => source.url(),
+        ModuleLocation::File(path) => format!("file://{path}"),
+        ModuleLocation::Image { .. } | ModuleLocation::Download { .. } => source.url(),
     };
     let (strategy, why) = strategy(policy.failure_policy);
     let matching = mode(policy, scope).map(|mode| List::new().item(Map::new().with("mode", mode)));

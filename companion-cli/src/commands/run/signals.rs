@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use laststream::local::run::Stop;
+use laststream::local::run::StopRequests;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -12,13 +12,13 @@ use signal_hook::iterator::Signals;
 const ECHO: Duration = Duration::from_millis(300);
 
 /// From now on they ask, and end nothing by themselves.
-pub(super) fn ask(stop: Stop) -> io::Result<()> {
+pub(super) fn stop_at_signals(stop: StopRequests) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let mut last: Option<Instant> = None;
         for _ in signals.forever() {
             if last.is_none_or(|last| last.elapsed() > ECHO) {
-                stop.ask();
+                stop.add();
             }
             last = Some(Instant::now());
         }

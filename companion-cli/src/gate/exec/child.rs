@@ -53,7 +53,7 @@ impl Child {
     }
 
     /// Until it ends; its exit code.
-    pub(super) fn attend(&self, signals: &Signals, reaper: &mut Reaper) -> u8 {
+    pub(super) fn wait(&self, signals: &Signals, reaper: &mut Reaper) -> u8 {
         loop {
             // Looked at first: it may have ended before anybody listened. And its pid is its own as
             // long as it is not reaped.

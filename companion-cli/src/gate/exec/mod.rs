@@ -62,7 +62,7 @@ pub enum End {
 const NEVER_READY: u8 = 2;
 
 /// What every phase needs.
-struct Stage<'a> {
+struct ExecContext<'a> {
     plan: &'a Plan,
     progress: &'a dyn Progress,
     http: Http,
@@ -79,40 +79,40 @@ struct Stage<'a> {
 pub fn run(plan: &Plan, progress: &dyn Progress) -> io::Result<u8> {
     let signals = Signals::watch()?;
     let mut stage =
-        Stage { plan, progress, http: Http::default(), signals, reaper: Reaper::default() };
+        ExecContext { plan, progress, http: Http::default(), signals, reaper: Reaper::default() };
     match ready::wait(&mut stage) {
         Ready::Yes => {}
         Ready::Absent => {
-            stage.say("there is no proxy: running the command without one");
+            stage.report("there is no proxy: running the command without one");
             return Ok(command(&mut stage));
         }
         Ready::Interrupted(signal) => return Ok(code_of(signal)),
         Ready::Never(why) => {
-            stage.say(&format!(
+            stage.report(&format!(
                 "the proxy is not ready after {:?}, so the command was not run: {why}",
                 plan.ready_timeout
             ));
-            after(&mut stage, NEVER_READY); // a pod whose Job has failed ends, too
+            finish(&mut stage, NEVER_READY); // a pod whose Job has failed ends, too
             return Ok(NEVER_READY);
         }
     }
     let code = command(&mut stage);
-    after(&mut stage, code);
+    finish(&mut stage, code);
     Ok(code)
 }
 
-fn command(stage: &mut Stage<'_>) -> u8 {
+fn command(stage: &mut ExecContext<'_>) -> u8 {
     match Child::start(&stage.plan.command) {
-        Ok(child) => child.attend(&stage.signals, &mut stage.reaper),
+        Ok(child) => child.wait(&stage.signals, &mut stage.reaper),
         Err(failed) => {
-            stage.say(&failed.to_string());
+            stage.report(&failed.to_string());
             failed.code()
         }
     }
 }
 
 /// Nothing in here changes the exit code.
-fn after(stage: &mut Stage<'_>, code: u8) {
+fn finish(stage: &mut ExecContext<'_>, code: u8) {
     let is_wanted = match stage.plan.end {
         End::Always => true,
         End::OnSuccess => code == 0,
@@ -125,14 +125,17 @@ fn after(stage: &mut Stage<'_>, code: u8) {
     match streams::wait(stage, until) {
         Outbound::Zero => {}
         Outbound::Gone => {
-            return stage.say("nobody listens where the proxy should be: there is nothing to end");
+            return stage
+                .report("nobody listens where the proxy should be: there is nothing to end");
         }
         Outbound::Interrupted(why) => {
-            return stage.say(&format!("told to end, so the proxy is left alone: {why}"));
+            return stage.report(&format!("told to end, so the proxy is left alone: {why}"));
         }
-        Outbound::Unknown(why) => stage.say(&format!("outbound streams are not waited for: {why}")),
+        Outbound::Unknown(why) => {
+            stage.report(&format!("outbound streams are not waited for: {why}"))
+        }
         Outbound::Left(why) => {
-            stage.say(&format!(
+            stage.report(&format!(
                 "not waiting any longer than {:?}: {why}; the proxy is ended",
                 stage.plan.streams_timeout
             ));
@@ -140,13 +143,15 @@ fn after(stage: &mut Stage<'_>, code: u8) {
     }
     match ending::end(stage, until) {
         Ending::Done => {}
-        Ending::Interrupted => stage.say("told to end, so the end of the proxy is not waited for"),
-        Ending::Failed(why) => stage.say(&format!("the proxy was not ended: {why}")),
+        Ending::Interrupted => {
+            stage.report("told to end, so the end of the proxy is not waited for")
+        }
+        Ending::Failed(why) => stage.report(&format!("the proxy was not ended: {why}")),
     }
 }
 
-impl Stage<'_> {
-    fn say(&self, what: &str) {
+impl ExecContext<'_> {
+    fn report(&self, what: &str) {
         self.progress.started(&format!("laststream exec: {what}"));
     }
 

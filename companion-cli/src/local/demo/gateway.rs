@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::bootstrap;
-use super::error::Error;
+use super::error::DemoError;
 use super::lane::Lane;
 use super::proxy::{Proxy, Starter};
 
@@ -12,7 +12,7 @@ use super::proxy::{Proxy, Starter};
 const USUAL: &str = "connect-failure,refused-stream,unavailable,cancelled";
 
 /// `pods`: the ports of each lane's sidecars.
-pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, Error> {
+pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, DemoError> {
     let listeners = pods
         .iter()
         .map(|(lane, _)| bootstrap::listener(lane.key(), lane.key(), &retries(*lane), &[]));

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::agent::Reason;
 use super::lane::{EndedBy, Lane};
-use super::record::{Event, Span, Who};
+use super::record::{Actor, Event, Span};
 use super::times::Times;
 
 /// What came out of a lane. Times are seconds since the request was sent.
@@ -113,7 +113,7 @@ fn why(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
 }
 
 fn end_in_words(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
-    let hook = result.spans.iter().find(|span| span.who == Who::Hook);
+    let hook = result.spans.iter().find(|span| span.who == Actor::Hook);
     let agent = span(times.agent.as_secs_f64());
     match (result.ended_by, hook, connections) {
         (EndedBy::DrainTime, Some(hook), _) if !hook.cut => {

@@ -13,7 +13,7 @@ use super::lane::Lane;
 /// Who did something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Who {
+pub enum Actor {
     /// The client, outside the cluster.
     Client,
     /// The first pod's app.
@@ -28,7 +28,7 @@ pub enum Who {
     Kubelet,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Client => "client",
@@ -47,18 +47,18 @@ pub struct Event {
     /// When, in seconds since the request was sent.
     pub at: f64,
     /// Who did it.
-    pub who: Who,
+    pub who: Actor,
     /// What it was.
     pub what: String,
     /// What it means for the lane, if it means something.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mark: Option<Mark>,
+    pub mark: Option<LaneMark>,
 }
 
 /// What changes the state of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mark {
+pub enum LaneMark {
     /// The pod is being deleted.
     Deleted,
     /// The client has the app's answer.
@@ -73,7 +73,7 @@ pub enum Mark {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Span {
     /// Whose it is.
-    pub who: Who,
+    pub who: Actor,
     /// Its beginning in seconds.
     pub from: f64,
     /// Its end.
@@ -111,15 +111,15 @@ impl<'a> Record<'a> {
         Self { lane, clock, watcher, notes: Mutex::default() }
     }
 
-    pub(super) fn note(&self, who: Who, what: impl Into<String>) {
+    pub(super) fn note(&self, who: Actor, what: impl Into<String>) {
         self.add(who, what.into(), None);
     }
 
-    pub(super) fn mark(&self, who: Who, what: impl Into<String>, mark: Mark) {
+    pub(super) fn mark(&self, who: Actor, what: impl Into<String>, mark: LaneMark) {
         self.add(who, what.into(), Some(mark));
     }
 
-    fn add(&self, who: Who, what: String, mark: Option<Mark>) {
+    fn add(&self, who: Actor, what: String, mark: Option<LaneMark>) {
         let event = Event { at: seconds(self.clock.now()), who, what, mark };
         self.watcher.happened(self.lane, &event);
         if let Ok(mut notes) = self.notes.lock() {
@@ -129,7 +129,7 @@ impl<'a> Record<'a> {
 
     pub(super) fn span(
         &self,
-        who: Who,
+        who: Actor,
         from: Duration,
         to: Duration,
         what: impl Into<String>,

@@ -4,7 +4,7 @@
 use super::Places;
 use super::files::HashingFile;
 use super::places::Limits;
-use crate::http::redirect::{Lost, follow};
+use crate::http::redirect::{FollowError, follow};
 use crate::http::retry::{Passing, Policy, with_retries};
 use crate::http::url::Url;
 use crate::http::{self, HttpError, Request, Response, Secret, Settings, Trust};
@@ -51,12 +51,12 @@ impl Passing for DownloadError {
     }
 }
 
-impl From<Lost> for DownloadError {
-    fn from(lost: Lost) -> Self {
+impl From<FollowError> for DownloadError {
+    fn from(lost: FollowError) -> Self {
         match lost {
-            Lost::Http { error, .. } => Self::Http(error),
-            Lost::Refused { to, why, .. } => Self::Redirect { to, why: why.to_string() },
-            Lost::Nonsense { url, problem } => {
+            FollowError::Http { error, .. } => Self::Http(error),
+            FollowError::Refused { to, why, .. } => Self::Redirect { to, why: why.to_string() },
+            FollowError::Malformed { url, problem } => {
                 Self::Redirect { to: url.to_string(), why: problem.to_owned() }
             }
         }

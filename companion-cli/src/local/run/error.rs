@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// Why there is no running Envoy.
 #[derive(Debug, Error)]
-pub enum Error {
+pub enum RunnerError {
     /// The port is taken.
     #[error("{what}: {at} is in use already; name another port, or 0 for any free one")]
     InUse {
@@ -80,7 +80,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl RunnerError {
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }
@@ -89,7 +89,7 @@ impl Error {
 
 /// Why something new was not taken. What was there before goes on.
 #[derive(Debug, Error)]
-pub enum Refusal {
+pub enum ReplaceError {
     /// Envoy says no.
     #[error("Envoy refuses it: {0}")]
     Envoy(String),
@@ -104,5 +104,5 @@ pub enum Refusal {
     Silence(Duration),
     /// It could not be given to Envoy.
     #[error("{0}")]
-    Files(Error),
+    Files(RunnerError),
 }

@@ -32,9 +32,9 @@ use crate::local::process::Process;
 use crate::policy::Policy;
 use crate::render::local::Ports;
 pub use drain::{Drained, Step};
-pub use error::{Error, Refusal};
+pub use error::{ReplaceError, RunnerError};
 use folder::Folder;
-pub use stop::Stop;
+pub use stop::StopRequests;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ pub struct Setup {
     /// that ends; may be empty.
     pub guard: Vec<OsString>,
     /// Who asks for the end.
-    pub stop: Stop,
+    pub stop: StopRequests,
 }
 
 /// Where everything is.
@@ -99,7 +99,7 @@ pub struct Runner {
     places: Places,
     ports: Ports,
     current: Current,
-    stop: Stop,
+    stop: StopRequests,
 }
 
 /// What Envoy was told last and has taken.
@@ -121,7 +121,7 @@ impl Runner {
     ///
     /// # Errors
     /// See [`enum@Error`]. Nothing is left running then.
-    pub fn start(setup: &Setup) -> Result<Self, Error> {
+    pub fn start(setup: &Setup) -> Result<Self, RunnerError> {
         start::start(setup)
     }
 
@@ -157,7 +157,7 @@ impl Runner {
         &mut self,
         policy: Option<&Policy>,
         module: Option<&[u8]>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ReplaceError> {
         self.swap(policy, module)
     }
 }

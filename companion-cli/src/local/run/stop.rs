@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Shared by whoever hears of signals and whoever waits.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicUsize>);
+pub struct StopRequests(Arc<AtomicUsize>);
 
-impl Stop {
+impl StopRequests {
     /// Asks once more.
-    pub fn ask(&self) {
+    pub fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Asked once: drain, and begin nothing new.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 

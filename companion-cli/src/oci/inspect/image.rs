@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::layer::{self, Unpacked};
 use super::manifest::{DOCKER_LAYER, Document, SOLO_MODULE};
 pub use super::manifest::{Descriptor, Platform};
-use super::{MOST, Source};
+use super::{ImageSource, MOST};
 use crate::digest::Digest;
 use crate::oci::image::{DOCKER_MANIFEST, FILE, INDEX, LAYER};
 
@@ -38,12 +38,12 @@ pub struct Image {
 }
 
 /// An image, and the module in it.
-pub(super) struct Found {
+pub(super) struct InspectedImage {
     pub(super) image: Image,
     pub(super) module: Option<Vec<u8>>,
 }
 
-pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
+pub(super) fn inspect(source: &dyn ImageSource) -> Result<InspectedImage, String> {
     let bytes = source.manifest(None)?;
     let digest = digest_of(&bytes);
     let document = Document::read(&bytes)?;
@@ -71,7 +71,10 @@ pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
         )?,
     };
     let pin = found.image.pin.filter(|pin| *pin != digest);
-    Ok(Found { image: Image { digest, media_type, manifests, pin, ..found.image }, ..found })
+    Ok(InspectedImage {
+        image: Image { digest, media_type, manifests, pin, ..found.image },
+        ..found
+    })
 }
 
 fn way_out(manifests: &[Descriptor]) -> String {
@@ -90,11 +93,11 @@ fn for_linux(manifests: &[Descriptor]) -> Option<&Descriptor> {
 }
 
 fn manifest(
-    source: &dyn Source,
+    source: &dyn ImageSource,
     digest: String,
     document: &Document,
     mut obstacles: Vec<String>,
-) -> Result<Found, String> {
+) -> Result<InspectedImage, String> {
     let layers = document.layers.clone().unwrap_or_default();
     let mut module = None;
     if let Some(last) = layers.last() {
@@ -124,7 +127,7 @@ fn manifest(
         annotations: document.annotations.clone(),
         obstacles,
     };
-    Ok(Found { image, module })
+    Ok(InspectedImage { image, module })
 }
 
 /// Whether the layers have the media types that are looked for.

@@ -14,7 +14,7 @@ use crate::module::analysis::{Module, analyse};
 pub use files::{archive, folder};
 pub use image::{Descriptor, Image};
 pub use registry::Remote;
-pub use verdicts::{Answer, Consumer, Verdict};
+pub use verdicts::{Consumer, Usability, Verdict};
 
 /// The most that Istio's agent and Envoy Gateway take for a module, in bytes; so there is no use in
 /// reading more.
@@ -22,7 +22,7 @@ pub const MOST: u64 = 256 << 20;
 
 /// Gives the parts of one image: a folder, an archive, a registry. What it gives need not be
 /// checked: that is done here.
-pub trait Source {
+pub trait ImageSource {
     /// A manifest or an index: the one with this digest, or the one that the image's name leads to.
     ///
     /// # Errors
@@ -73,8 +73,8 @@ pub fn module(bytes: &[u8]) -> Inspection {
 ///
 /// # Errors
 /// Parts of it could not be had, or cannot be read.
-pub fn image(source: &dyn Source) -> Result<Inspection, String> {
-    let found = image::look(source)?;
+pub fn image(source: &dyn ImageSource) -> Result<Inspection, String> {
+    let found = image::inspect(source)?;
     let module = found.module.as_deref().map(analyse);
     let verdicts = verdicts::of_image(&found.image.obstacles, module.as_ref());
     let module = module.and_then(Result::ok);

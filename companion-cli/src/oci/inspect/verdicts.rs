@@ -35,7 +35,7 @@ impl std::fmt::Display for Consumer {
 /// Whether it can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum Usability {
     /// It can.
     Ok,
     /// Only with a later Envoy than the oldest that is supported.
@@ -50,7 +50,7 @@ pub struct Verdict {
     /// Who.
     pub consumer: Consumer,
     /// Whether it can.
-    pub answer: Answer,
+    pub answer: Usability,
     /// Why not, each as the end of “because …”.
     pub because: Vec<String>,
 }
@@ -59,18 +59,18 @@ impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let because = self.because.join("; and ");
         match self.answer {
-            Answer::Ok => write!(f, "{}: ok", self.consumer),
-            Answer::OnlyLater if self.consumer == Consumer::Istio => {
+            Usability::Ok => write!(f, "{}: ok", self.consumer),
+            Usability::OnlyLater if self.consumer == Consumer::Istio => {
                 write!(
                     f,
                     "{}: only 1.31 and later, whose Envoy is 1.39, because {because}",
                     self.consumer
                 )
             }
-            Answer::OnlyLater => {
+            Usability::OnlyLater => {
                 write!(f, "{}: only with Envoy 1.39 and later, because {because}", self.consumer)
             }
-            Answer::No => write!(f, "{}: no, because {because}", self.consumer),
+            Usability::No => write!(f, "{}: no, because {because}", self.consumer),
         }
     }
 }
@@ -109,9 +109,9 @@ fn of_analysis(module: &Result<Module, String>) -> Vec<Obstacle> {
 
 fn verdict(consumer: Consumer, obstacles: &[Obstacle]) -> Verdict {
     let answer = match obstacles {
-        [] => Answer::Ok,
-        some if some.iter().all(|obstacle| obstacle.until.is_some()) => Answer::OnlyLater,
-        _ => Answer::No,
+        [] => Usability::Ok,
+        some if some.iter().all(|obstacle| obstacle.until.is_some()) => Usability::OnlyLater,
+        _ => Usability::No,
     };
     Verdict {
         consumer,

@@ -7,7 +7,7 @@ use super::credentials;
 use crate::digest::Digest;
 use crate::http::mask::Mask;
 use crate::http::retry::Passing;
-use crate::http::{HttpError, Unusable};
+use crate::http::{CertificateError, HttpError};
 
 /// What a registry says no with.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct Refusal {
     /// The status of its answer.
     pub status: u16,
     /// Its own words, made safe to print.
-    pub said: String,
+    pub message: String,
     /// How long it wants to be left alone.
     pub retry_after: Option<Duration>,
 }
@@ -23,8 +23,8 @@ pub struct Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "status {}", self.status)?;
-        if !self.said.is_empty() {
-            write!(f, " ({})", self.said)?;
+        if !self.message.is_empty() {
+            write!(f, " ({})", self.message)?;
         }
         self.retry_after.map_or(Ok(()), |wait| {
             write!(f, "; it wants to be left alone for {} s", wait.as_secs())
@@ -35,7 +35,7 @@ impl std::fmt::Display for Refusal {
 /// Why something could not be done with a registry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum RegistryError {
     /// No answer.
     #[error("{what}: `{url}`: {error}{}", http_hint(.error, .url))]
     Http {
@@ -121,13 +121,13 @@ pub enum Error {
     },
     /// Credentials that should be there cannot be had.
     #[error(transparent)]
-    Credentials(#[from] credentials::Error),
+    Credentials(#[from] credentials::CredentialsError),
     /// A certificate or key cannot be used.
     #[error(transparent)]
-    Certificate(#[from] Unusable),
+    Certificate(#[from] CertificateError),
 }
 
-impl Error {
+impl RegistryError {
     /// Without secrets in what comes from others: the addresses that they lead to, and their
     /// headers.
     pub(super) fn masked(mut self, mask: &Mask) -> Self {
@@ -146,7 +146,7 @@ impl Error {
     }
 }
 
-impl Passing for Error {
+impl Passing for RegistryError {
     fn is_passing(&self) -> bool {
         match self {
             Self::Http { error, .. } => error.is_passing(),

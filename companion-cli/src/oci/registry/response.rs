@@ -7,7 +7,7 @@ use crate::http::{HttpError, Response};
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct RegistryResponse {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
@@ -17,7 +17,7 @@ pub(super) struct Answer {
     pub(super) renewed: bool,
 }
 
-impl Answer {
+impl RegistryResponse {
     /// Reads the body, of which there may be so many bytes.
     pub(super) fn read(response: Response, limit: u64) -> Result<Self, HttpError> {
         let (status, headers, url) =

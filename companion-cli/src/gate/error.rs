@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// No answer, or none that the gate gives.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum GateError {
     /// Nothing has this address.
     #[error("nobody listens there")]
     Refused,
@@ -37,7 +37,7 @@ pub enum Trouble {
     Other(String),
 }
 
-impl Trouble {
+impl GateError {
     /// Whether whoever was there has gone, as far as one connection can tell.
     #[must_use]
     pub fn is_absence(&self) -> bool {

@@ -6,9 +6,9 @@ use std::ops::Deref;
 
 use super::node::{Node, is_string_value};
 use super::reach::Reach;
-use super::sources::Source;
+use super::sources::SourceFile;
 use super::texts::Texts;
-use super::wasm_filter::Known;
+use super::wasm_filter::FilterFacts;
 use crate::yaml::tree::Kind;
 
 /// Texts within texts within texts.
@@ -30,17 +30,17 @@ type Waiting = HashMap<String, Vec<(u32, u32, Reach)>>;
 
 /// Everything that was given.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct Inputs {
     texts: Texts,
     pub(super) assume: Assume,
     /// The Wasm filters, once a rule asks.
-    known: OnceCell<Vec<Known>>,
+    filter_facts: OnceCell<Vec<FilterFacts>>,
     /// The filters that wait for a configuration, by its name.
     waiting: OnceCell<Waiting>,
 }
 
 /// What can be asked of the texts can be asked of all that was given.
-impl Deref for Given {
+impl Deref for Inputs {
     type Target = Texts;
 
     fn deref(&self) -> &Texts {
@@ -48,8 +48,8 @@ impl Deref for Given {
     }
 }
 
-impl Given {
-    pub(super) fn read(sources: Vec<Source>, assume: Assume) -> Self {
+impl Inputs {
+    pub(super) fn read(sources: Vec<SourceFile>, assume: Assume) -> Self {
         let mut texts = Texts::read(sources);
         let mut tree = 0;
         while texts.trees().contains(&tree) {
@@ -58,11 +58,11 @@ impl Given {
             }
             tree += 1;
         }
-        Self { texts, assume, known: OnceCell::new(), waiting: OnceCell::new() }
+        Self { texts, assume, filter_facts: OnceCell::new(), waiting: OnceCell::new() }
     }
 
-    pub(super) fn known(&self) -> &[Known] {
-        self.known.get_or_init(|| Known::all(self))
+    pub(super) fn filter_facts(&self) -> &[FilterFacts] {
+        self.filter_facts.get_or_init(|| FilterFacts::all(self))
     }
 
     /// The filters that ask for a configuration of this name, and whom they reach.
