@@ -13,9 +13,9 @@ use crate::commands::printer::Printer;
 
 /// Compiles the module from a checkout of the sources, checks it, and writes it to a file.
 ///
-/// The same sources and the same compiler give the same bytes, whoever compiles them and where. Who
-/// wants the module of this release needs none of this: it is inside this program, and the other
-/// commands use it by themselves.
+/// The build is reproducible: the same sources and the same compiler give the same bytes on every
+/// machine. You do not need this command for the module of this release: this program carries it,
+/// and the other commands use it by default.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream build\n  laststream build --source ~/laststream --file \
@@ -23,19 +23,20 @@ use crate::commands::printer::Printer;
     laststream build --wasm-opt -o json"
 )]
 pub(crate) struct Build {
-    /// The checkout; without it the one that the current folder is in.
+    /// The checkout. The default is the one that contains the current folder.
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
     /// The file to write.
     #[arg(long, value_name = "FILE", default_value = "laststream.wasm")]
     file: PathBuf,
-    /// Makes the module smaller with wasm-opt, which has to be installed.
+    /// Makes the module smaller with wasm-opt, which must be installed.
     #[arg(long)]
     wasm_opt: bool,
-    /// Adds nothing to the Rust toolchain, also when it cannot compile for WebAssembly yet.
+    /// Does not add the WebAssembly target to the Rust toolchain. If it is missing, the build
+    /// fails.
     #[arg(long)]
     no_install: bool,
-    /// How the result is written.
+    /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

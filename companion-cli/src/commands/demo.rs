@@ -22,35 +22,35 @@ use crate::commands::guarded;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Shows on this machine what is lost when a pod is deleted, and what is not.
+/// Shows on this machine which requests are lost when a pod is deleted.
 ///
-/// A client sends a request of 10 s through a gateway to an app behind a sidecar; after 1 s the pod
-/// is deleted. That happens once for each way of stopping a pod, side by side: with nothing, with
-/// EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with the two netstat hooks, with retries at the gateway, with
-/// laststream. And it shows what the app sees as x-forwarded-proto.
+/// A client sends a request of 10 s through a gateway to an app behind a sidecar. After 1 s the pod
+/// is deleted. The experiment runs once for each way of stopping a pod, all at the same time: with
+/// nothing, with EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with the two netstat hooks, with retries at the
+/// gateway, with laststream. The demo also shows what the app sees as x-forwarded-proto.
 ///
-/// Gateway and sidecars are real Envoys, found or fetched as by `laststream envoy get`, with the
-/// module inside this program. The rest are models, as measured on the real ones: the app answers
-/// as httpbin does, kubelet stops containers by Kubernetes' rules, and Istio's agent does at
-/// SIGTERM what pilot-agent does. The grace period is 20 s, not Kubernetes' 30 s, so that it takes
-/// less than half a minute.
+/// The gateway and the sidecars are real Envoys, found or downloaded as by `laststream envoy get`.
+/// They run the module that this program carries. The rest are models of measured behaviour: the
+/// app answers as httpbin does, kubelet stops containers by Kubernetes' rules, and Istio's agent
+/// reacts to SIGTERM as pilot-agent does. The grace period is 20 s instead of Kubernetes' 30 s, so
+/// that the demo takes less than half a minute.
 ///
-/// What is shown is what happened. Where that differs from what is expected, it says so, and the
-/// exit code is 1.
+/// The demo shows measured results. If a result differs from what is expected, the demo prints the
+/// difference and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  laststream demo\n  laststream demo --quick --report \
         demo.html\n  laststream demo --quick -o json > demo.json")]
 pub(crate) struct Demo {
-    /// A request of 3 s, and every other time as much shorter.
+    /// Shortens the request to 3 s, and all other times by the same factor.
     #[arg(long)]
     quick: bool,
-    /// Also writes a page with a timeline: one file that needs nothing else.
+    /// Also writes an HTML page with a timeline. The file needs no other files.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// The version of Envoy.
+    /// The version of Envoy to run.
     #[arg(long, value_name = "VERSION", default_value_t = NEWEST)]
     envoy_version: Version,
-    /// How the result is written.
+    /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

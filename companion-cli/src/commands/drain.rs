@@ -8,8 +8,8 @@ use crate::commands::gate_args::{GateArgs, failed};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Begins the drain of an Envoy, takes it back, or opens its gate by force. It waits for nothing:
-/// `laststream wait` does.
+/// Begins the drain of an Envoy, cancels it, or opens its gate by force. This command does not
+/// wait; `laststream wait` does.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream drain\n  laststream drain --cancel\n  laststream drain \
@@ -20,17 +20,16 @@ use crate::commands::printer::Printer;
 pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,
-    /// Takes the drain back, where Envoy can undo it.
+    /// Cancels the drain, if Envoy can undo it.
     #[arg(long, conflicts_with = "force")]
     cancel: bool,
-    /// Opens the gate whatever is in flight. Streams that are will be cut by whoever waits for the
-    /// gate.
+    /// Opens the gate even if streams are in flight. These streams are cut when the proxy stops.
     #[arg(long, requires = "reason")]
     force: bool,
-    /// Why, for the log of Envoy and for whoever waits.
+    /// The reason, for Envoy's log and for waiting hooks.
     #[arg(long, value_name = "TEXT", requires = "force", value_parser = reason)]
     reason: Option<String>,
-    /// How the result is written; as JSON it is the gate's own body.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

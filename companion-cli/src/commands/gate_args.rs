@@ -14,11 +14,11 @@ pub(super) const EXIT_CODES: &str =
 
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
-    /// Where the gate is [default: LASTSTREAM_GATE, else http://127.0.0.1:15091]
+    /// The address of the gate [default: LASTSTREAM_GATE, else http://127.0.0.1:15091]
     #[arg(long, value_name = "URL")]
     gate: Option<Address>,
-    /// A file with the gate's secret, for gates that have one. Without it LASTSTREAM_SECRET is
-    /// sent, if that is set.
+    /// A file with the gate's secret, for gates that have one. The default is the variable
+    /// LASTSTREAM_SECRET, if it is set.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }

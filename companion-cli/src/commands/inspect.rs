@@ -16,10 +16,10 @@ use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
 
-/// Looks into a module or an image: what it is made of, who can use it, and where its checksums
-/// belong.
+/// Shows what a module or an image contains, which proxies can use it, and where to write its
+/// checksums.
 ///
-/// Exit code 1 says that somebody cannot use it, with the reason in the output.
+/// The exit code is 1 if a consumer cannot use it; the output shows the reason.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream inspect registry.example.com/team/laststream:1.0.0\n  \
@@ -27,17 +27,17 @@ use crate::commands::registry_args::RegistryArgs;
     laststream inspect --tag 1.0.0 -o json layout"
 )]
 pub(crate) struct Inspect {
-    /// An image in a registry; a module; an image as the folder or the archive of an OCI layout
+    /// An image in a registry, a module file, or an image as a folder or archive in the OCI layout
     /// (`skopeo copy … oci:DIR`, `docker save`).
     #[arg(value_name = "REF|FILE|DIR")]
     subject: PathBuf,
-    /// Which image of the layout, if it has several.
+    /// The tag of the image, if the layout has several images.
     #[arg(long)]
     tag: Option<String>,
-    /// Asks for these alone.
+    /// Shows only these consumers, and uses only them for the exit code.
     #[arg(long = "for", value_enum, value_name = "CONSUMER")]
     consumers: Vec<ConsumerArg>,
-    /// How the result is written.
+    /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]

@@ -35,41 +35,40 @@ Credentials are looked for in this order: --username with --password-stdin (or L
 LASTSTREAM_REGISTRY_PASSWORD), docker's config.json (DOCKER_CONFIG, or ~/.docker) with its credential helpers, podman's auth.json \
 (REGISTRY_AUTH_FILE, or below XDG_RUNTIME_DIR). `docker login` or `podman login` is all it takes.";
 
-/// Publishes the module in a container registry, as an image that Istio and Envoy Gateway fetch.
+/// Pushes the module to a container registry, as an image that Istio and Envoy Gateway can fetch.
 ///
-/// The same module gives the same digest, whoever pushes it, and when. What the registry has
-/// already is not sent. The tags come last: each of them stands for the whole image, or has not
-/// changed.
+/// The same module always gives the same digest. Parts that the registry already has are not sent.
+/// Tags are written last, so a tag never points to a partially uploaded image.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Push {
-    /// Where to: `registry.example.com/team/laststream:1.0.0`. Several for several tags,
-    /// repositories or registries.
+    /// The reference to push to, such as `registry.example.com/team/laststream:1.0.0`. Give several
+    /// for several tags, repositories or registries.
     #[arg(required = true, value_name = "REF")]
     references: Vec<Reference>,
-    /// The module: a file, `-` for standard input, or `builtin` for the one that this program
+    /// The module: a file, `-` for standard input, or `builtin` for the module that this program
     /// carries.
     #[arg(long, value_name = "FILE", default_value = BUILTIN)]
     module: PathBuf,
-    /// Something to say about the image, such as `org.opencontainers.image.version=1.0.0`. May be
+    /// An annotation of the image, such as `org.opencontainers.image.version=1.0.0`. May be
     /// repeated.
     #[arg(short, long = "annotation", value_name = "KEY=VALUE")]
     annotations: Vec<Annotation>,
-    /// Writes the digest of the image to this file, too.
+    /// Also writes the digest of the image to this file.
     #[arg(long, value_name = "FILE")]
     digest_file: Option<PathBuf>,
-    /// Asks no registry: prints the manifest as it would be sent, and the digests.
+    /// Prints the manifest and the digests without connecting to a registry.
     #[arg(long)]
     dry_run: bool,
-    /// Signs the image with `cosign`, which finds keys and credentials by itself. Without it on
-    /// PATH the command is printed, and this one fails.
+    /// Signs the image with `cosign`, which finds keys and credentials itself. If `cosign` is not
+    /// on PATH, the program prints its command and fails.
     #[arg(long)]
     sign: bool,
-    /// A repository of the same registry that may have the module already, such as
+    /// A repository of the same registry that may already have the module, such as
     /// `team/staging/laststream`.
     #[arg(long, value_name = "REPOSITORY")]
     mount_from: Option<String>,
-    /// How the result is written.
+    /// The format of the result.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]

@@ -19,44 +19,46 @@ use crate::commands::input::{policy, policy_text};
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
 
-/// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
+/// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Render {
     /// What to render.
     #[arg(value_enum)]
     pub(crate) kind: RenderArg,
-    /// The policy file; `-` for standard input. Without one: an Istio gateway, streams counted, a
-    /// gate, defaults for everything else.
+    /// The policy file; `-` for standard input. Without a policy, streams of an Istio gateway are
+    /// counted, and there is a gate with defaults.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// The module, instead of the policy's: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`,
+    /// The module, in place of the policy's: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`,
     /// or a file.
     #[arg(short, long, visible_alias = "image", value_name = "MODULE")]
     pub(crate) module: Option<String>,
-    /// The image's manifest digest, or the checksum of a download; `sha256:…`. Without it the
-    /// registry is asked what the tag stands for: tags are never rendered.
+    /// The digest of the image's manifest, or the checksum of a download, as `sha256:…`. By default
+    /// the program asks the registry for the digest of the tag, because tags are never rendered.
     #[arg(long, value_name = "DIGEST")]
     pub(crate) digest: Option<String>,
-    /// The resources' namespace, instead of the policy's.
+    /// The namespace of the resources, in place of the policy's.
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
-    /// The resources' name, instead of the policy's.
+    /// The name of the resources, in place of the policy's.
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Who restores x-forwarded-proto, instead of the policy's. Without either: `auto`.
+    /// The engine that restores x-forwarded-proto, in place of the policy's. If neither is given,
+    /// it is `auto`.
     #[arg(long, value_enum)]
     pub(crate) engine: Option<Engine>,
-    /// Where the stop hook lives; for `lifecycle`. Without it: as the placement suggests.
+    /// The place of the stop hook, for `lifecycle`. The default depends on the policy's placement.
     #[arg(long = "for", value_enum, value_name = "HOME")]
     pub(crate) home: Option<Home>,
     /// The folder to write the files to; `-` for standard output.
     #[arg(short, long, value_name = "DIR", default_value = "-")]
     pub(crate) output: PathBuf,
-    /// Writes nothing: ends with 1 and says what differs if the folder is not exactly as rendered.
+    /// Writes nothing. If the folder differs from the rendered files, it prints what differs, and
+    /// the exit code is 1.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "diff"])]
     pub(crate) check: Option<PathBuf>,
-    /// Writes nothing: shows what would change in the folder.
+    /// Writes nothing. Shows what would change in the folder.
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) diff: Option<PathBuf>,
     #[command(flatten)]

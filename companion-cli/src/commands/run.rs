@@ -26,54 +26,55 @@ use crate::commands::input::{policy, policy_text};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Runs a real Envoy with the module in front of an app, until Ctrl-C; then it drains, and says
-/// what it waits for.
+/// Runs a real Envoy with the module in front of an app. After Ctrl-C it drains, and prints what it
+/// waits for.
 ///
-/// Everything is on the loopback interface, on free ports unless others are named: any number of
-/// runs go beside each other. With LASTSTREAM_SECRET set, requests that change something must carry
-/// it; `laststream drain` and the other commands send it.
+/// All listeners are on the loopback interface. Ports are free ones by default, so that several
+/// runs can go on at the same time. If LASTSTREAM_SECRET is set, requests that change the gate must
+/// carry it; `laststream drain` and the other commands send it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
-    /// The app: `HOST:PORT`, or a port on this machine. Without one a built-in app shows each
-    /// request as JSON; its `/delay/SECONDS` takes a while, its `/status/CODE` answers with that.
+    /// The app: `HOST:PORT`, or a port on this machine. The default is a built-in app that shows
+    /// each request as JSON. Its `/delay/SECONDS` answers after that time, its `/status/CODE` with
+    /// that status.
     #[arg(short, long, value_name = "HOST:PORT")]
     upstream: Option<String>,
-    /// The policy file of `render`, whatever mesh it is for; `-` for standard input. Its `module`
-    /// is for the mesh, see `--module`.
+    /// The policy file of `render`, for any placement; `-` for standard input. Its `module` is
+    /// ignored, see `--module`.
     #[arg(short, long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// `builtin`, a file, or a checkout of the sources, which is compiled.
+    /// The module: `builtin`, a file, or a checkout of the sources, which is compiled.
     #[arg(short, long, default_value = "builtin")]
     module: String,
-    /// Gives Envoy the policy and the module again whenever their files change, while requests go
-    /// on. A checkout is compiled again.
+    /// Hot-reloads the policy and the module when their files change, without dropping requests. A
+    /// checkout is compiled again.
     #[arg(short, long)]
     watch: bool,
-    /// Where Envoy takes requests: an address, or a port of the loopback interface; 0 is any free
-    /// port.
+    /// Where Envoy listens for requests: an address, or a port on the loopback interface. 0 chooses
+    /// a free port.
     #[arg(short, long, value_name = "ADDRESS", default_value = "0", value_parser = address)]
     listen: SocketAddr,
-    /// The gate's port.
+    /// The port of the gate; 0 chooses a free port.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     gate: u16,
-    /// The admin interface's port.
+    /// The port of Envoy's admin interface; 0 chooses a free port.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     admin: u16,
-    /// Which Envoy.
+    /// The version of Envoy to run.
     #[arg(long, value_name = "VERSION", default_value_t = NEWEST)]
     envoy_version: Version,
-    /// Envoy's worker threads; as many as there are processors if nothing is said.
+    /// The number of Envoy's worker threads. The default is the number of processors.
     #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
-    /// Where Envoy's log and configuration go; they stay. A new folder among the temporary ones if
-    /// nothing is said.
+    /// The folder for Envoy's log and configuration, which are kept. The default is a new temporary
+    /// folder.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
-    /// How the addresses are written, once everything is ready.
+    /// The format of the addresses, which are printed when Envoy is ready.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
-    /// More arguments for Envoy.
+    /// Additional arguments for Envoy.
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
 }

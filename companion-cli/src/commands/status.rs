@@ -13,7 +13,8 @@ use crate::commands::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Tells how the gate of an Envoy is: how far the drain is, what is in flight, and why it waits.
+/// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
+/// waiting.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
     "Examples:\n  laststream status\n  laststream status --gate http://127.0.0.1:15091 -o \
@@ -23,14 +24,14 @@ use crate::commands::printer::Printer;
 pub(crate) struct Status {
     #[command(flatten)]
     gate: GateArgs,
-    /// Shows it again and again until the gate is open: in place on a terminal, else a line for
-    /// each look.
+    /// Repeats until the gate is open. A terminal is updated in place; otherwise each result is a
+    /// line.
     #[arg(short, long)]
     watch: bool,
-    /// From one look to the next, with --watch.
+    /// The time between two requests, with `--watch`.
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
     interval: TimeSpan,
-    /// How the result is written; as JSON it is the gate's own body.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

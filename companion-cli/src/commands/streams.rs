@@ -17,10 +17,10 @@ use crate::commands::printer::Printer;
 pub(crate) struct Streams {
     #[command(flatten)]
     gate: GateArgs,
-    /// How many at most.
+    /// The largest number of streams to list.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: u32,
-    /// How the result is written; as JSON it is the gate's own body.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

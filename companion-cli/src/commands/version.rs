@@ -12,11 +12,11 @@ use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Tells the versions of this program and of the module inside it, with its checksums.
+/// Prints the versions of this program and of its built-in module, with checksums.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  laststream version\n  laststream version -o json")]
 pub(crate) struct Version {
-    /// How the result is written.
+    /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

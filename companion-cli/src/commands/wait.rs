@@ -11,11 +11,11 @@ use crate::commands::gate_args::{GateArgs, error_text, failed};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Begins the drain of an Envoy and holds until its gate is open. Made for stop hooks, without a
+/// Begins the drain of an Envoy and waits until its gate is open. For stop hooks; it needs no
 /// shell.
 ///
-/// Nothing but the gate's 200 ends it before its time: a gate that is not there yet, or not at the
-/// moment, is asked again.
+/// Only a 200 from the gate ends the wait before the time-out. If the gate cannot be reached, the
+/// command tries again.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream wait\n  laststream wait --timeout 60s\n  laststream wait \
@@ -29,21 +29,21 @@ use crate::commands::printer::Printer;
 pub(crate) struct Wait {
     #[command(flatten)]
     gate: GateArgs,
-    /// How long to hold at most.
+    /// How long to wait at most.
     #[arg(long, value_name = "TIME", default_value = "25s")]
     timeout: TimeSpan,
-    /// From one request to the next where the gate does not hold the request itself.
+    /// The time between two requests, if the gate does not hold the request.
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     interval: TimeSpan,
-    /// Begins nothing: holds until somebody else's drain is over.
+    /// Does not begin a drain. Waits until a drain that something else began is over.
     #[arg(long)]
     no_begin: bool,
-    /// How the result is written; as JSON it is the gate's own body.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
 
-/// Asks once whether the gate of an Envoy is open.
+/// Checks once whether the gate of an Envoy is open.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  laststream ready\n  laststream ready && echo 'nothing is in \
         flight'\n\n\
@@ -51,7 +51,7 @@ pub(crate) struct Wait {
 pub(crate) struct Ready {
     #[command(flatten)]
     gate: GateArgs,
-    /// How the result is written; as JSON it is the gate's own body.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }

@@ -34,24 +34,24 @@ pub enum Kind {
     /// sidecars.
     #[value(name = "envoyfilter")]
     EnvoyFilter,
-    /// WasmPlugins: with pull secrets, for waypoints too, but without a gate.
+    /// WasmPlugins. They support pull secrets and waypoints, but not the gate.
     #[value(name = "wasmplugin")]
     WasmPlugin,
     /// A complete bootstrap for an Envoy without a mesh.
     Envoy,
     /// Envoy Gateway's policies.
     EnvoyGateway,
-    /// The stop hook that asks the gate, in each of its homes.
+    /// The stop hook that asks the gate; `--for` chooses its place.
     Lifecycle,
-    /// Pod annotations for Istio's bootstrap: statistics, drain times, EXIT_ON_ZERO for who wants
-    /// to keep it.
+    /// Pod annotations for Istio's bootstrap: statistics, drain times, and
+    /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS if the policy keeps it.
     ProxyConfig,
     /// A VirtualService with retries, as a second line.
     #[value(name = "virtualservice")]
     VirtualService,
-    /// A patch for a Job: its command waits for the sidecar, and ends it.
+    /// A patch for a Job, whose command waits for the sidecar and ends it.
     Job,
-    /// All that the policy has a use for, and a kustomization.
+    /// Everything that the policy uses, and a kustomization.
     All,
 }
 
@@ -60,11 +60,12 @@ pub enum Kind {
 pub enum Home {
     /// A patch for a Deployment: a container `istio-proxy` that Istio merges over its own.
     Pod,
-    /// The same, where sidecars are init containers.
+    /// The same for sidecars that are init containers.
     NativeSidecar,
-    /// `global.proxy.lifecycle` of Istio's values: every proxy, and instead of Istio's own hooks.
+    /// `global.proxy.lifecycle` of Istio's Helm values: for every proxy, in place of Istio's own
+    /// hooks.
     HelmValues,
-    /// Values of Istio's gateway chart.
+    /// Values of Istio's gateway Helm chart.
     GatewayChart,
 }
 

