@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 }
 
 const EXIT_CODES: &str =
-    "Exit codes: 0 fine, 1 something was found wrong, 2 the work failed, 64 wrong arguments.";
+    "Exit codes: 0 success, 1 the check found a problem, 2 the command failed, 64 wrong arguments.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -75,13 +75,15 @@ const HELP: &str = "\
 Examples:
   laststream exec -- ./job --rows 1000
   laststream exec --streams-timeout 2m -- ./job
-  laststream exec --ready-url http://127.0.0.1:9901/ready --quit-url http://127.0.0.1:9901/quitquitquit -- ./job
+  laststream exec --ready-url http://127.0.0.1:9901/ready \
+--quit-url http://127.0.0.1:9901/quitquitquit -- ./job
   laststream exec --no-proxy-ok -- ./job
 
-Exit codes: the command's own, or 128 and the number of the signal that ended it; 127 there is no such command, 126 it cannot be run, \
-2 the proxy was never ready, 64 wrong arguments. What goes wrong after the command has ended is told and does not change the exit code.
+Exit codes: the command's own, or 128 plus the number of the signal that ended it; 127 the command \
+does not exist, 126 it cannot be run, 2 the proxy was never ready, 64 wrong arguments. Errors after \
+the command has ended are printed and do not change the exit code.
 
-A signal that asks to end while nothing runs but the waiting ends the waiting; the proxy is left alone then.";
+A terminating signal outside the command's run ends the wait and leaves the proxy running.";
 
 pub(super) fn run(command: &Exec, printer: &Printer) -> Exit {
     let gate = match command.gate.gate(printer) {

@@ -24,16 +24,20 @@ use crate::commands::registry_args::RegistryArgs;
 const EXAMPLES: &str = "\
 Examples:
   laststream push registry.example.com/team/laststream:1.0.0
-  laststream push --module laststream_filter.wasm ghcr.io/team/laststream:1.0.0 ghcr.io/team/laststream:latest
-  echo \"$TOKEN\" | laststream push --username ci --password-stdin registry.example.com/team/laststream:1.0.0
+  laststream push --module laststream_filter.wasm ghcr.io/team/laststream:1.0.0 \
+ghcr.io/team/laststream:latest
+  echo \"$TOKEN\" | laststream push --username ci --password-stdin \
+registry.example.com/team/laststream:1.0.0
   laststream push -o json localhost:5000/laststream:1.0.0 | jq -r '.repository + \"@\" + .digest'
   laststream push --dry-run localhost:5000/laststream:1.0.0
 
 With `-o json` each reference is one line with an object: url, repository, tag, digest.
 
-Credentials are looked for in this order: --username with --password-stdin (or LASTSTREAM_REGISTRY_USERNAME and \
-LASTSTREAM_REGISTRY_PASSWORD), docker's config.json (DOCKER_CONFIG, or ~/.docker) with its credential helpers, podman's auth.json \
-(REGISTRY_AUTH_FILE, or below XDG_RUNTIME_DIR). `docker login` or `podman login` is all it takes.";
+Credentials come from the first of these that has some: --username with --password-stdin (or \
+LASTSTREAM_REGISTRY_USERNAME and LASTSTREAM_REGISTRY_PASSWORD), docker's config.json \
+(DOCKER_CONFIG, or ~/.docker) with its credential helpers, podman's auth.json \
+(REGISTRY_AUTH_FILE, or below XDG_RUNTIME_DIR). After `docker login` or `podman login` no option \
+is needed.";
 
 /// Pushes the module to a container registry, as an image that Istio and Envoy Gateway can fetch.
 ///

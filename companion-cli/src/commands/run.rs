@@ -86,8 +86,8 @@ Examples:
   laststream run --policy policy.yaml --module . --watch
   laststream run --envoy-version 1.36.4 --concurrency 2 -- --log-level debug
 
-Exit codes: 0 nothing was cut, 1 streams were cut or may have been (the deadline, or a second Ctrl-C), 2 it did not start, or Envoy
-ended by itself, 64 wrong arguments.";
+Exit codes: 0 no stream was cut, 1 streams were or may have been cut (the deadline, or a second \
+Ctrl-C), 2 Envoy did not start or ended by itself, 64 wrong arguments.";
 
 /// Between two looks at signals, files and the process.
 const PAUSE: Duration = Duration::from_millis(50);

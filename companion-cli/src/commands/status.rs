@@ -17,9 +17,12 @@ use crate::commands::printer::Printer;
 /// waiting.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Examples:\n  laststream status\n  laststream status --gate http://127.0.0.1:15091 -o \
-        json\n  laststream status --watch\n\n\
-     {EXIT_CODES} With --watch 0 means that the gate is open, 2 that it has not answered for 10 s."
+    "Examples:\n  \
+     laststream status\n  \
+     laststream status --gate http://127.0.0.1:15091 -o json\n  \
+     laststream status --watch\n\n\
+     {EXIT_CODES} With --watch, 0 means that the gate is open, and 2 that it has not answered for \
+     10 s."
 ))]
 pub(crate) struct Status {
     #[command(flatten)]

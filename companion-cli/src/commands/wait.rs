@@ -18,13 +18,14 @@ use crate::commands::printer::Printer;
 /// command tries again.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  laststream wait\n  laststream wait --timeout 60s\n  laststream wait \
-        --no-begin --gate http://127.0.0.1:15091\n\n\
-    Exit codes: 0 the gate is open, 1 not within the time, 2 the gate could not be asked when the \
-    time was over, 64 wrong arguments.\n\n\
-    Kubernetes goes on after a hook whatever its exit code is, so the time must be longer than the \
-    gate's deadline and shorter than the \
-    grace period of the pod."
+    after_help = "Examples:\n  \
+        laststream wait\n  \
+        laststream wait --timeout 60s\n  \
+        laststream wait --no-begin --gate http://127.0.0.1:15091\n\n\
+        Exit codes: 0 the gate is open, 1 the time-out came first, 2 the gate could not be asked \
+        at the time-out, 64 wrong arguments.\n\n\
+        The time-out must be longer than the gate's deadline and shorter than the grace period of \
+        the pod, because Kubernetes stops the container after the hook whatever its exit code is."
 )]
 pub(crate) struct Wait {
     #[command(flatten)]
