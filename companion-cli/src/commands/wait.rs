@@ -105,7 +105,7 @@ fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit
     if answer.status == 200 { Exit::Fine } else { Exit::Found }
 }
 
-/// Without what changes from one moment to the next.
+/// Without the numbers that change all the time.
 fn news(gate: &Gate, answer: &WaitAnswer) -> String {
     match answer {
         Ok(answer) => text::held(&answer.body),

@@ -129,7 +129,7 @@ pub struct Outcome {
     pub holding: Option<u64>,
 }
 
-/// Whether one may go in this state. A word that is not known does not say so.
+/// Whether the gate is open in this state. An unknown state counts as closed.
 #[must_use]
 pub fn is_open(state: &str) -> bool {
     matches!(state, "drained" | "expired" | "forced")

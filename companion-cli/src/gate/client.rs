@@ -1,4 +1,4 @@
-//! What may be asked of a gate, each request by its name.
+//! A client of the gate, with a function for each request.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Gate {
     http: Http,
 }
 
-/// An answer, read and as it came.
+/// A response, parsed and as raw text.
 #[derive(Debug, Clone)]
 pub struct GateAnswer<T> {
     /// Its status.
@@ -60,7 +60,7 @@ impl Gate {
     /// How it is.
     ///
     /// # Errors
-    /// It could not be asked.
+    /// The gate could not be asked.
     pub fn status(&self) -> Result<GateAnswer<Status>, GateError> {
         read(self.request(Method::GET, "/status", PATIENCE)?, &[200])
     }
@@ -68,23 +68,23 @@ impl Gate {
     /// The oldest streams that hold the drain.
     ///
     /// # Errors
-    /// It could not be asked, or wants a secret.
+    /// The gate could not be asked, or requires a secret.
     pub fn streams(&self, limit: u32) -> Result<GateAnswer<Streams>, GateError> {
         read(self.request(Method::GET, &format!("/streams?limit={limit}"), PATIENCE)?, &[200])
     }
 
-    /// Whether one may go: 200, else 503.
+    /// Whether the gate is open: 200, else 503.
     ///
     /// # Errors
-    /// It could not be asked within this time.
+    /// The gate could not be asked within this time.
     pub fn ready(&self, limit: Duration) -> Result<GateAnswer<Outcome>, GateError> {
         read(self.request(Method::GET, "/ready", limit)?, &[200, 503])
     }
 
-    /// Begins the drain and holds so long: 200 when one may go, else 503.
+    /// Begins the drain and waits up to `hold`: 200 if the gate is open, else 503.
     ///
     /// # Errors
-    /// It could not be asked within `limit`, or wants a secret.
+    /// The gate could not be asked within `limit`, or requires a secret.
     pub fn prestop(
         &self,
         hold: Duration,
@@ -99,15 +99,15 @@ impl Gate {
     /// Begins the drain.
     ///
     /// # Errors
-    /// It could not be asked, or wants a secret.
+    /// The gate could not be asked, or requires a secret.
     pub fn drain(&self) -> Result<GateAnswer<Outcome>, GateError> {
         read(self.request(Method::POST, "/drain", PATIENCE)?, &[202])
     }
 
-    /// Takes the drain back. The answer says what Envoy cannot undo.
+    /// Cancels the drain. The answer says what Envoy cannot undo.
     ///
     /// # Errors
-    /// It could not be asked, or wants a secret.
+    /// The gate could not be asked, or requires a secret.
     pub fn cancel(&self) -> Result<GateAnswer<Outcome>, GateError> {
         read(self.request(Method::DELETE, "/drain", PATIENCE)?, &[200])
     }
@@ -115,7 +115,7 @@ impl Gate {
     /// Opens it.
     ///
     /// # Errors
-    /// It could not be asked, or wants a secret.
+    /// The gate could not be asked, or requires a secret.
     pub fn force(&self, reason: &str) -> Result<GateAnswer<Outcome>, GateError> {
         read(
             self.request(Method::POST, &format!("/force?reason={}", escaped(reason)), PATIENCE)?,
@@ -126,7 +126,7 @@ impl Gate {
     /// Ends Envoy, if the gate lets it.
     ///
     /// # Errors
-    /// It could not be asked, or wants a secret.
+    /// The gate could not be asked, or requires a secret.
     pub fn quit(&self) -> Result<Signal, GateError> {
         let response = match self.request(Method::POST, "/quitquitquit", PATIENCE) {
             Err(error) if error.may_have_arrived() => return Ok(Signal::Passed),

@@ -1,5 +1,5 @@
-//! One request to somebody beside us, and its answer: a limit on time and size, a fresh connection,
-//! no redirects, no proxy.
+//! One request to a local server: with limits on time and size, on a fresh connection, without
+//! redirects and proxies.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -38,7 +38,7 @@ pub struct Installed {
     pub needs_libraries: bool,
 }
 
-/// Copies it. What was there before is replaced, also while it runs; nobody sees half of it.
+/// Copies it. An older copy is replaced atomically, also while it runs.
 ///
 /// # Errors
 /// There is no copy; nothing has changed.

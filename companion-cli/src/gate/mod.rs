@@ -1,5 +1,4 @@
-//! Asks the gate of an Envoy: how it is, what holds it, to begin, to wait. The commands that print
-//! its answers are elsewhere.
+//! Talks to the gate of an Envoy: status, streams, drain, wait. Printing is done in `commands`.
 
 mod address;
 mod bodies;
@@ -21,5 +20,5 @@ pub use http::{Http, Response};
 pub use secret::{SecretError, secret};
 pub use wait::{Wait, WaitAnswer, WaitEnd, wait};
 
-/// Where the gate is unless somebody says otherwise.
+/// The default address of the gate.
 pub const USUAL: &str = "http://127.0.0.1:15091";

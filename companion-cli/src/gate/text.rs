@@ -1,4 +1,4 @@
-//! The gate's answers for people.
+//! The gate's answers as text.
 
 use std::fmt::Write as _;
 
@@ -89,7 +89,7 @@ pub fn outcome(outcome: &Outcome) -> String {
     format!("{}: {}{holding}", plain(&outcome.state), plain(&outcome.reason))
 }
 
-/// Without what changes from one moment to the next.
+/// Without the numbers that change all the time.
 #[must_use]
 pub fn held(outcome: &Outcome) -> String {
     format!("{}: {}", plain(&outcome.state), hold(outcome.holding.unwrap_or_default()))

@@ -1,5 +1,5 @@
-//! Holds until the gate is open. Whatever else comes is no reason to go: stop hooks that return
-//! early cut what is in flight.
+//! Waits until the gate is open. No other answer ends the wait, because a stop hook that returns
+//! early cuts the streams in flight.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub struct Wait {
     pub begin: bool,
 }
 
-/// What the gate said last.
+/// The gate's last answer.
 pub type WaitAnswer = Result<GateAnswer<Outcome>, GateError>;
 
 /// How it ended.
@@ -38,7 +38,7 @@ pub enum WaitEnd {
     Late(WaitAnswer),
 }
 
-/// Waits. `news` hears every answer that does not end it.
+/// Waits. `news` is called with every answer that does not end the wait.
 pub fn wait(gate: &Gate, wait: &Wait, news: &mut dyn FnMut(&WaitAnswer)) -> WaitEnd {
     let until = Instant::now() + wait.timeout;
     loop {

@@ -9,12 +9,12 @@ use super::{Client, HttpError, Request, Response};
 
 const MOST: usize = 5;
 
-/// Why there is no answer at the end of the way.
+/// Why there is no response after redirects.
 #[derive(Debug)]
 pub(crate) enum FollowError {
     /// One of those on the way has no answer.
     Http { url: Url, error: HttpError },
-    /// It leads where this client does not follow.
+    /// A redirect that this client does not follow.
     Refused { from: String, to: String, why: RedirectRefusal },
     /// It makes no sense.
     Malformed { url: Url, problem: &'static str },

@@ -1,4 +1,4 @@
-//! Whom to trust, and whom to be, when a connection is encrypted.
+//! Certificate authorities and client certificates for TLS.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// A certificate of one's own, with its key.
     pub client: Option<(PathBuf, PathBuf)>,
-    /// Trust anybody.
+    /// Accept any certificate.
     pub insecure: bool,
 }
 

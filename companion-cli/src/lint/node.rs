@@ -7,8 +7,8 @@ use crate::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
 /// Merge keys within merge keys.
 const DEEPEST_MERGE: u8 = 3;
-/// Maps that one merge key takes in. More than anybody writes, few enough to be looked through each
-/// time.
+/// Maps that one merge key may take in: more than real manifests have, few enough for a linear
+/// search.
 const MOST_MERGED: usize = 8;
 
 /// A node of one of the given texts.

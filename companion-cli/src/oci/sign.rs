@@ -1,5 +1,4 @@
-//! Signing what was published, with cosign. It has credentials of its own, from docker's files;
-//! none are handed to it.
+//! Signs images with cosign, which finds credentials itself; none are passed to it.
 
 use std::io;
 use std::path::PathBuf;
@@ -56,7 +55,7 @@ pub fn sign(
     arguments.push(pinned);
     let command = format!("{PROGRAM} {}", arguments.join(" "));
     let Some(program) = program(lookup) else { return Err(SignError::Missing(command)) };
-    // Its standard output is words for people; this program's is data.
+    // cosign's standard output is text for humans, so it goes to standard error.
     let status =
         env_vars::command(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
     match status {

@@ -1,4 +1,4 @@
-//! From what was written to what is meant. Every problem is found before any is reported.
+//! Checks a policy file and fills in defaults. All problems are reported together.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -96,7 +96,7 @@ impl Checker {
         policy
     }
 
-    /// What would silently do nothing is a slip.
+    /// A field without effect is an error.
     fn drain(&mut self, drain: &Drain, has_gate: bool, in_istio: bool) -> Sizing {
         const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
         for (field, is_written, works, why) in [
@@ -404,7 +404,7 @@ impl Checker {
         }
     }
 
-    /// The module's own verdict on everything that it will be told.
+    /// Checks the rendered configuration with the module's own parser.
     fn module(&mut self, policy: &mut Policy) {
         for (field, value) in [
             ("count", policy.count.as_ref()),

@@ -32,7 +32,7 @@ impl fmt::Display for PolicyProblem {
     }
 }
 
-/// A policy that is not taken, with everything that is known to be wrong with it. Never empty.
+/// An invalid policy, with all its problems. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError(pub Vec<PolicyProblem>);
 

@@ -1,8 +1,8 @@
 //! The policy file: one YAML text from which everything is rendered. Text → [`file::File`] (its
 //! shape) → [`Policy`] (checked).
 //!
-//! What the module itself is told is checked by the module's own types, so what is rendered here is
-//! never refused there.
+//! The module's configuration is checked by the module's own types, so the module never rejects
+//! what is rendered here.
 
 mod check;
 mod error;
@@ -27,7 +27,7 @@ use file::{
 pub use sizing::{KUBELET, LATE, Sizing};
 pub use source::{ModuleLocation, Resolve};
 
-/// A policy that makes sense.
+/// A valid policy.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// The resources' name.
@@ -46,7 +46,7 @@ pub struct Policy {
     pub count: Option<Value>,
     /// `forwarded_proto` of the module's configuration, as it was written.
     pub forwarded_proto: Option<ForwardedProto>,
-    /// Who restores it.
+    /// The engine that restores it.
     pub engine: Engine,
     /// The gate's port, if there is a gate.
     pub gate_port: Option<u16>,
@@ -72,7 +72,7 @@ pub struct Policy {
     pub retries: Option<Retries>,
     /// A Job beside a sidecar.
     pub job: Option<file::Job>,
-    /// What is allowed, but worth a word.
+    /// Warnings.
     pub warnings: Vec<String>,
     module: Option<String>,
     digest: Option<String>,
@@ -126,7 +126,7 @@ pub struct Overrides {
 const LONGEST: usize = 1 << 20;
 
 impl Policy {
-    /// Reads and checks a policy. No text at all is a policy without any wishes.
+    /// Reads and checks a policy. An empty text is a policy with all defaults.
     ///
     /// # Errors
     /// The first thing that is wrong with its shape; or everything that is wrong with its values.
@@ -181,7 +181,7 @@ fn text_of(text: &[u8]) -> Result<&str, PolicyProblem> {
     })
 }
 
-/// Comments alone are a policy without any wishes, too.
+/// A text of comments alone is a policy with all defaults, too.
 fn shape(text: &str) -> Result<File, PolicyProblem> {
     let says_nothing = |line: &str| {
         line.trim().is_empty() || line.trim_start().starts_with('#') || line.trim_end() == "---"

@@ -13,7 +13,8 @@ use crate::time_span::TimeSpan;
 
 /// What kubelet leaves at least after the hook.
 pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
-/// How long after the drain has begun a request may still arrive, before everybody knows.
+/// How long after the drain has begun a request may still arrive, because clients and load
+/// balancers learn of it later.
 pub const LATE: TimeSpan = TimeSpan::seconds(2);
 /// Kubernetes' own grace period.
 const USUAL_GRACE: TimeSpan = TimeSpan::seconds(30);

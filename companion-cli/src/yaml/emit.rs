@@ -5,7 +5,7 @@ use super::{List, Map, Node};
 
 /// How wide a comment may be, with its indentation.
 const WIDTH: usize = 120;
-/// How narrow one becomes at most, however deep it stands.
+/// The narrowest width, for deeply indented comments.
 const NARROWEST: usize = 50;
 
 pub(super) fn file(about: &[String], documents: &[Map]) -> String {
@@ -117,7 +117,7 @@ fn block(out: &mut String, text: &str, indent: usize) {
     }
 }
 
-/// Wraps words into comment lines. Whatever a value brought along stays in the comment.
+/// Wraps words into comment lines. Line breaks in a value stay inside the comment.
 fn comment(out: &mut String, text: &str, indent: usize) {
     let width = WIDTH.saturating_sub(indent + 2).max(NARROWEST);
     let mut used = 0;

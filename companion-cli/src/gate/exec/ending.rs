@@ -1,5 +1,5 @@
-//! Ends the proxy: through the gate, which lets nobody be hurt; where there is none, or when the
-//! time is over, by its own signal; and where nobody takes that, by force through the gate.
+//! Ends the proxy: through the gate, which waits for streams in flight. Without a gate, or after
+//! the time-out, by the quit URL. If the quit URL fails, by `POST /force` to the gate.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub(super) enum Ending {
     Failed(String),
 }
 
-/// `until` is when the gate may refuse no longer.
+/// After `until`, a refusal by the gate no longer counts.
 pub(super) fn end(stage: &mut ExecContext<'_>, until: Instant) -> Ending {
     match request_end(stage, until) {
         Ok(()) => wait_until_gone(stage),
@@ -39,7 +39,7 @@ fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending
     };
     let url = stage.plan.quit.with("");
     let Err(by_url) = post(stage, &url) else { return Ok(()) };
-    // Where nobody is there the gate is the only one who can.
+    // Without a listener at the quit URL, only the gate can end the proxy.
     let forced = stage
         .plan
         .gate

@@ -1,6 +1,6 @@
 //! Runs a command beside a proxy: waits until the proxy is ready, runs the command as a child,
-//! waits until its outbound streams have ended, and ends the proxy. Every phase has a deadline, and
-//! the command's exit code wins over whatever the proxy does after it.
+//! waits until its outbound streams have ended, and ends the proxy. Every phase has a deadline.
+//! Errors after the command do not change its exit code.
 
 mod child;
 mod ending;
@@ -31,17 +31,17 @@ pub struct Plan {
     pub ready: Vec<Address>,
     /// How long that may take.
     pub ready_timeout: Duration,
-    /// When nobody has listened there for so long, there is no proxy, and that is fine.
+    /// If no program has listened there for so long, the command runs without a proxy.
     pub absent_after: Option<Duration>,
     /// Where streams are counted.
     pub gate: Gate,
-    /// How long the gate may give no answer before it is taken for missing.
+    /// How long the gate may be silent before it counts as missing.
     pub gate_timeout: Duration,
     /// How long outbound streams are waited for.
     pub streams_timeout: Duration,
     /// Whether the proxy is ended.
     pub end: End,
-    /// Where it is told to end when the gate cannot do it, or not in time.
+    /// The URL that ends the proxy if the gate cannot, or not in time.
     pub quit: Address,
     /// How long it may take to end.
     pub quit_timeout: Duration,

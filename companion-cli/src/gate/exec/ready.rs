@@ -9,12 +9,12 @@ use crate::gate::{GateError, Http};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Waiting for longer than this is worth a word.
+/// Longer waits are reported.
 const LONG: Duration = Duration::from_secs(2);
 
 pub(super) enum Ready {
     Yes,
-    /// Nobody listens, and that is fine.
+    /// No program listens, and the plan allows that.
     Absent,
     /// By a signal of this number.
     Interrupted(i32),
@@ -48,7 +48,7 @@ pub(super) fn wait(stage: &mut ExecContext<'_>) -> Ready {
     }
 }
 
-/// Whether nobody listens any more where the proxy was.
+/// Whether the proxy no longer listens.
 pub(super) fn is_gone(stage: &ExecContext<'_>) -> bool {
     probe_ready_urls(stage).iter().all(|answer| matches!(answer, Err(error) if error.is_absence()))
 }

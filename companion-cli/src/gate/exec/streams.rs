@@ -6,10 +6,10 @@ use super::{ExecContext, ready};
 use crate::gate::{GateError, Status};
 
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How long nothing may be in flight, and nothing begin: whoever follows a redirect is between two
-/// streams.
+/// How long nothing may be in flight, and nothing begin: a client that follows a redirect is
+/// between two streams.
 const QUIET: Duration = Duration::from_millis(300);
-/// Waiting for longer than this is worth a word.
+/// Longer waits are reported.
 const LONG: Duration = Duration::from_secs(1);
 const SCOPE: &str = "outbound";
 
@@ -18,7 +18,7 @@ pub(super) enum Outbound {
     Zero,
     /// The time is over.
     Left(String),
-    /// Nobody tells.
+    /// The gate does not answer.
     Unknown(String),
     /// The proxy has ended.
     Gone,

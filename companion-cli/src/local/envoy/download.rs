@@ -27,7 +27,7 @@ pub enum DownloadError {
     /// The server has an answer, but not the file.
     #[error("the server answers with status {0}")]
     Status(u16),
-    /// It leads where this client does not follow.
+    /// A redirect that this client does not follow.
     #[error("its redirect to `{to}` is not followed: {why}")]
     Redirect {
         /// Where to.

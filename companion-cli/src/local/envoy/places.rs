@@ -137,7 +137,7 @@ pub struct Limits {
     pub stall: Duration,
     /// A whole download, pip's included.
     pub download: Duration,
-    /// Further tries of what may be tried again.
+    /// The number of retries.
     pub retries: u32,
     /// Before the second try; it doubles before each further one.
     pub pause: Duration,

@@ -37,7 +37,7 @@ pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, Envoy
     })
 }
 
-/// Reads `/usr/bin/envoy  version: <commit>/1.40.0/Clean/RELEASE/BoringSSL`.
+/// Reads `/usr/bin/envoy version: <commit>/1.40.0/Clean/RELEASE/BoringSSL`.
 fn identity(stdout: &str) -> Option<Identity> {
     let (_, line) = stdout.lines().find_map(|line| line.split_once(" version: "))?;
     let version_text = line.trim().split('/').nth(1)?;

@@ -29,7 +29,7 @@ pub trait ImageSource {
     /// Says what failed, and the way out.
     fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String>;
 
-    /// A layer. Nobody asks for one that says to be larger than [`MOST`].
+    /// A layer. Layers larger than [`MOST`] by their descriptor are not requested.
     ///
     /// # Errors
     /// Says what failed, and the way out.

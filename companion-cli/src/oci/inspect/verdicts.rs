@@ -1,11 +1,11 @@
-//! Who can use a module, and if not, why.
+//! Which consumers can use a module, and why the others cannot.
 
 use serde::Serialize;
 
 use crate::module::analysis::Module;
 use crate::module::verdict::{Obstacle, obstacles};
 
-/// Who is to use it.
+/// A program that loads modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Consumer {
@@ -80,7 +80,7 @@ pub(super) fn of_module(module: &Result<Module, String>) -> Vec<Verdict> {
     Consumer::ALL.into_iter().map(|consumer| verdict(consumer, &obstacles)).collect()
 }
 
-/// For an image: nobody but Envoy can do without the image's own layout.
+/// For an image: only a plain Envoy does not depend on the image's layout.
 pub(super) fn of_image(
     of_image: &[String],
     module: Option<&Result<Module, String>>,

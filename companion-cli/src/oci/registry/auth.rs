@@ -1,4 +1,4 @@
-//! Being let in: what is shown with a request, and how it is had from a challenge.
+//! Authorization: the header of a request, and how to get it from a challenge.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -77,7 +77,7 @@ impl Cache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(scope).cloned()
     }
 
-    /// Everything that is shown to somebody.
+    /// All headers that were sent.
     pub(super) fn headers(&self) -> Vec<Secret> {
         self.0
             .lock()
@@ -132,7 +132,7 @@ impl Registry<'_> {
         Ok(Some(authorization))
     }
 
-    /// Asked for once: a helper may take its time, or ask a human.
+    /// Asked for once, because a helper may be slow or prompt the user.
     fn login(&self, repository: &str) -> Result<Option<FoundLogin>, RegistryError> {
         let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = logins.get(repository) {

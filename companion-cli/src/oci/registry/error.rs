@@ -1,5 +1,4 @@
-//! What can go wrong between here and a registry. Each text names the thing and, where there is
-//! one, the way out. None holds a secret.
+//! Errors of registry requests. Each text names the object and what to do. None holds a secret.
 
 use std::time::Duration;
 
@@ -9,14 +8,14 @@ use crate::http::mask::Mask;
 use crate::http::retry::Passing;
 use crate::http::{CertificateError, HttpError};
 
-/// What a registry says no with.
+/// A response that refuses the request.
 #[derive(Debug)]
 pub struct Refusal {
     /// The status of its answer.
     pub status: u16,
     /// Its own words, made safe to print.
     pub message: String,
-    /// How long it wants to be left alone.
+    /// Its `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
@@ -84,7 +83,7 @@ pub enum RegistryError {
         /// Where the credentials were from.
         login: Option<String>,
     },
-    /// It leads elsewhere, and that is not followed.
+    /// A redirect that is not followed.
     #[error("{what}: `{from}` leads to `{to}`, which is not followed: {why}")]
     Redirect {
         /// What was to be done.
@@ -109,7 +108,7 @@ pub enum RegistryError {
         /// What the registry says.
         found: String,
     },
-    /// An answer that makes no sense.
+    /// A response that violates the protocol.
     #[error("{what}: `{url}` {problem}")]
     Answer {
         /// What was to be done.

@@ -7,7 +7,7 @@ use crate::visible;
 
 const LONGEST: usize = 300;
 
-/// Whose words, and so which of them are shown.
+/// The kind of server, which decides how much of its error text is shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ErrorText {
     /// As the protocol wants, or plain text.

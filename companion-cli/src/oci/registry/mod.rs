@@ -1,13 +1,12 @@
-//! Talks to container registries (the OCI distribution protocol): carries an image there, finds and
-//! fetches what is there.
+//! A client of container registries (the OCI distribution protocol): pushes images, resolves and
+//! pulls references.
 //!
-//! What holds for all of it:
-//! - Credentials go to the registry that was named, to the token server that it names, and to
-//!   nobody else: not behind a redirect, not to another port, not without TLS where TLS was.
-//! - What cannot end well is not tried again; what can is, and from the beginning: an upload is
-//!   never taken up in the middle.
-//! - Every wait has an end, every answer a largest size, and everything that comes is checked
-//!   against its digest.
+//! Rules for all requests:
+//! - Credentials go only to the named registry and its token server: not behind a redirect, not to
+//!   another port, not without TLS where TLS was.
+//! - Only temporary errors are retried, each time from the beginning: an upload is never resumed.
+//! - Every wait has a time-out, every response a size limit, and all content is checked against its
+//!   digest.
 
 mod auth;
 mod challenge;
@@ -76,14 +75,13 @@ impl Default for Limits {
 /// How registries are talked to.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Without TLS. On the loopback interface that is so by itself, unless something is said about
-    /// TLS.
+    /// Without TLS. This is the default on the loopback interface, unless a TLS option is set.
     pub plain_http: bool,
     /// About TLS.
     pub tls: Tls,
     /// How long things may take.
     pub limits: Limits,
-    /// Further tries of what may be tried again.
+    /// The number of retries.
     pub retries: u32,
     /// Whether the proxy variables of the process count.
     pub proxy_from_env: bool,
@@ -136,7 +134,7 @@ struct Call<'a> {
     resend: bool,
 }
 
-/// One repository of a registry, with what one wants there.
+/// One repository of a registry, with the scope of the access.
 struct Repository<'a> {
     registry: &'a Registry<'a>,
     name: &'a str,
@@ -174,7 +172,7 @@ impl<'a> Registry<'a> {
         })
     }
 
-    /// Everything that was to be kept secret: some servers repeat what they were sent.
+    /// All secrets that were sent, because some servers repeat them in errors.
     fn mask(&self) -> Mask {
         let mut mask = Mask::default();
         let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +188,7 @@ impl<'a> Registry<'a> {
         mask
     }
 
-    /// Runs it, and again where that can help. No error has a secret in it.
+    /// Runs it, and retries temporary errors. Secrets are removed from the error.
     fn with_retries<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, RegistryError>,
@@ -218,7 +216,7 @@ impl Repository<'_> {
         self.registry.origin.url(&format!("/v2/{}/{rest}", self.name))
     }
 
-    /// Asks, with whatever it takes to be let in. A token that has ended is renewed once.
+    /// Sends a request with authorization. An expired token is renewed once.
     fn call(&self, call: &Call<'_>) -> Result<RegistryResponse, RegistryError> {
         let shown = self.registry.authorizations.get(&self.scope);
         let answer = self.follow(call, shown.as_ref())?;
@@ -258,7 +256,7 @@ impl Repository<'_> {
         })
     }
 
-    /// The answer if it is a good one, else the error that it is.
+    /// The response if its status is a success, else the error.
     fn accepted(
         &self,
         what: &'static str,

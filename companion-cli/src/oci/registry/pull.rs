@@ -57,7 +57,8 @@ impl Registry<'_> {
                 check(reference, &digest)?;
                 Ok(Resolved { digest, media_type: media_type(&answer) })
             }
-            // Without a body nobody can say why not, and some registries do not know HEAD.
+            // A response to HEAD has no body with the reason, and some registries do not support
+            // HEAD.
             _ => self
                 .manifest(reference)
                 .map(|fetched| Resolved { digest: fetched.digest, media_type: fetched.media_type }),

@@ -1,5 +1,4 @@
-//! Carries an image to a registry: what it is made of first, and only then the name under which it
-//! is found.
+//! Pushes an image to a registry: first its parts, then the manifest with the tag.
 
 use http::Method;
 
@@ -50,7 +49,7 @@ impl Registry<'_> {
         ])
     }
 
-    /// Gives the image a tag. Either the whole image has it afterwards, or nothing has changed.
+    /// Tags the image. The registry does this atomically.
     ///
     /// # Errors
     /// The registry does not take the manifest, or says that it is another one.
@@ -147,7 +146,7 @@ impl Repository<'_> {
         Ok(Some(Arrival::Sent))
     }
 
-    /// A no that is not sure is left to the upload, whose answer has a reason in it.
+    /// An unclear answer counts as no: the upload that follows gives the reason.
     fn has_blob(&self, digest: &Digest) -> Result<bool, RegistryError> {
         let what = "looking for a blob";
         let answer = self.call(&Call {

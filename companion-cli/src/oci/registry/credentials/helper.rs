@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::{Login, Sources, login};
 use crate::env_vars;
 
-/// More of what a helper says is not read.
+/// The limit on the helper's output.
 const LARGEST_OUTPUT: u64 = 1 << 20;
 /// How all helpers say that they do not know a registry.
 const NOT_FOUND: &str = "credentials not found in native keychain";
@@ -80,7 +80,7 @@ fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus,
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that does not read has its reasons, and says them itself.
+        // A helper that does not read its input reports its own error.
         let _ = writeln!(stdin, "{registry}");
     }
     let output = listen(&mut child);
@@ -102,7 +102,7 @@ fn listen(child: &mut Child) -> Receiver<String> {
         let mut output = Vec::new();
         // What cannot be read was not said; the exit status stands for itself.
         let _ = stdout.map(|stdout| stdout.take(LARGEST_OUTPUT).read_to_end(&mut output));
-        // nobody may be waiting any more
+        // the receiver may have given up
         let _ = sender.send(String::from_utf8_lossy(&output).into_owned());
     });
     receiver

@@ -1,11 +1,11 @@
-//! Who one is at a registry. Looked for in this order; the first that knows the registry wins:
+//! The credentials for a registry. The first of these sources that knows the registry wins:
 //!
 //! 1. what was given: options, or `LASTSTREAM_REGISTRY_USERNAME` and
 //!    `LASTSTREAM_REGISTRY_PASSWORD`;
 //! 2. docker's `config.json` in `DOCKER_CONFIG` or `~/.docker`: `credHelpers` for the registry,
 //!    `auths`, `credsStore`;
 //! 3. podman's file: `REGISTRY_AUTH_FILE`, or `containers/auth.json` in `XDG_RUNTIME_DIR`;
-//! 4. nobody.
+//! 4. none: anonymous.
 
 mod file;
 mod helper;
@@ -25,7 +25,7 @@ use crate::oci::image::is_docker_hub;
 /// How long a credential helper may take: some ask their cloud.
 const HELPER_TIME: Duration = Duration::from_secs(30);
 
-/// What one shows to a registry.
+/// Credentials for a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
     /// Name and password.
@@ -104,7 +104,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Nobody, anywhere.
+    /// No credentials.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -148,10 +148,10 @@ impl Sources {
         })
     }
 
-    /// Who one is at this registry, in this repository.
+    /// The credentials for this registry and repository.
     ///
     /// # Errors
-    /// A file is damaged, or a helper fails. To go on as nobody would hide that.
+    /// A file is damaged, or a helper fails. Anonymous access instead would hide that.
     pub fn find(
         &self,
         registry: &str,
