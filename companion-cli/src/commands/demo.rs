@@ -90,7 +90,7 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
 }
 
 fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
-    // First, for a reader of the table who has enough ends this process.
+    // First, because a closed pipe of the table ends this process.
     let written = demo.report.as_ref().map(|file| (file, report::write(file, outcome)));
     match demo.output {
         Output::Json => printer.json(&serde_json::to_string_pretty(outcome).unwrap_or_default()),
@@ -131,14 +131,14 @@ fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// What the view is told.
+/// A message to the view.
 enum ViewMessage {
     Began,
     Happened(Lane, Event),
     Over,
 }
 
-/// Hands on what happens, from whatever thread.
+/// Sends events to the view, from any thread.
 struct Shown<'a>(&'a Mutex<Sender<ViewMessage>>);
 
 impl Shown<'_> {

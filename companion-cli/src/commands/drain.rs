@@ -11,14 +11,12 @@ use crate::commands::printer::Printer;
 /// Begins the drain of an Envoy, cancels it, or opens its gate by force. This command does not
 /// wait; `laststream wait` does.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  \
+#[command(after_help = "Examples:\n  \
         laststream drain\n  \
         laststream drain --cancel\n  \
         laststream drain --force --reason 'the app is gone'\n\n\
         Exit codes: 0 done, 1 no drain begins, because the deadline of an earlier drain or \
-        `--force` has opened the gate, 2 the gate cannot be asked, 64 wrong arguments."
-)]
+        `--force` has opened the gate, 2 the gate cannot be asked, 64 wrong arguments.")]
 pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,

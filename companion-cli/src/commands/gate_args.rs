@@ -24,7 +24,7 @@ pub(super) struct GateArgs {
 }
 
 impl GateArgs {
-    /// The gate; or what is wrong has been told.
+    /// The gate. An error has been printed already.
     pub(super) fn gate(&self, printer: &Printer) -> Result<Gate, Exit> {
         let address = match &self.gate {
             Some(address) => address.clone(),

@@ -101,7 +101,7 @@ impl FromStr for Annotation {
     }
 }
 
-/// A proxy would find out only when it has fetched it.
+/// Otherwise a proxy would find out only after fetching it.
 fn refuse_unloadable(module: &[u8]) -> Result<(), String> {
     let because: Vec<_> = obstacles(&analyse(module)?)
         .into_iter()
@@ -116,7 +116,7 @@ fn refuse_unloadable(module: &[u8]) -> Result<(), String> {
     }
 }
 
-/// What was published, in the words of other tools that publish.
+/// The result of a push, with the field names of similar tools.
 #[derive(Serialize)]
 struct Published<'a> {
     url: String,
@@ -125,7 +125,7 @@ struct Published<'a> {
     digest: &'a Digest,
 }
 
-/// What keeps a command from its work, with how to end.
+/// Why a push stopped, with its exit code.
 struct PushFailure(Exit, String);
 
 pub(super) fn run(push: Push, printer: &Printer) -> Exit {
@@ -212,7 +212,7 @@ impl Push {
         Ok(module)
     }
 
-    /// What is said on the command line goes before the standard.
+    /// Annotations of the command line replace the standard ones.
     fn annotations(&self) -> BTreeMap<String, String> {
         let mut annotations = standard_annotations();
         annotations.extend(

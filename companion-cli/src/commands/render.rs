@@ -80,7 +80,7 @@ A whole policy, for a gateway behind an AWS load balancer:
     presets: [aws_alb]
     trust: {peers: [10.0.0.0/16]}";
 
-/// What `render` can be asked for.
+/// The first argument of `render`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RenderArg {
     Rendered(Kind),
@@ -196,8 +196,8 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
     }
 }
 
-/// One file. Of several some are no objects, and who pipes them to `kubectl apply` must not have
-/// them half applied.
+/// One file. Several files are an error, because some are no objects, and `kubectl apply` would
+/// apply only half of them.
 fn print(rendered: &Rendered, printer: &Printer) -> Exit {
     if let [file] = rendered.files.as_slice() {
         printer.stdout_verbatim(&file.text);

@@ -197,7 +197,7 @@ fn is_something_to_watch(command: &Run, source: &ModuleSource) -> Result<(), Str
     Ok(())
 }
 
-/// The gate's secret, which Envoy and the commands that ask the gate all have from the environment.
+/// The gate's secret from the environment, where Envoy and the other commands read it, too.
 fn secret() -> Result<Option<Secret>, String> {
     let secret = gate::secret(None, &env_vars::of_process).map_err(|error| error.to_string())?;
     match secret {
@@ -223,8 +223,7 @@ fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>),
     })?;
     if !is_there {
         printer.warning(&format!(
-            "nobody takes connections on {at} yet; requests are answered with \
-            503 until the app is there"
+            "no program listens on {at} yet; requests are answered with 503 until the app is there"
         ));
     }
     Ok((at, None))
@@ -243,7 +242,7 @@ fn announcement(command: &Run, runner: &Runner) -> String {
     )
 }
 
-/// Until somebody asks for the end: nothing. Until Envoy ends by itself: how the command ends.
+/// Serves until a request to stop. Returns an exit code if Envoy ends by itself.
 fn serve(
     runner: &mut Runner,
     mut watches: Watches,

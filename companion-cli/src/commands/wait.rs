@@ -17,16 +17,14 @@ use crate::commands::printer::Printer;
 /// Only a 200 from the gate ends the wait before the time-out. If the gate cannot be reached, the
 /// command tries again.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  \
+#[command(after_help = "Examples:\n  \
         laststream wait\n  \
         laststream wait --timeout 60s\n  \
         laststream wait --no-begin --gate http://127.0.0.1:15091\n\n\
         Exit codes: 0 the gate is open, 1 the time-out came first, 2 the gate could not be asked \
         at the time-out, 64 wrong arguments.\n\n\
         The time-out must be longer than the gate's deadline and shorter than the grace period of \
-        the pod, because Kubernetes stops the container after the hook whatever its exit code is."
-)]
+        the pod, because Kubernetes stops the container after the hook whatever its exit code is.")]
 pub(crate) struct Wait {
     #[command(flatten)]
     gate: GateArgs,

@@ -106,9 +106,9 @@ pub struct Stream {
     pub route: Option<String>,
     /// Where it goes.
     pub cluster: Option<String>,
-    /// Who asks.
+    /// The client.
     pub peer: Option<String>,
-    /// Who is asked.
+    /// The host that is asked.
     pub upstream: Option<String>,
     /// The answer's status.
     pub status: Option<u64>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
     /// Nothing has this address.
-    #[error("nobody listens there")]
+    #[error("no program listens there")]
     Refused,
     /// The address cannot be found.
     #[error("there is no such host")]

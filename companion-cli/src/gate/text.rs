@@ -104,7 +104,7 @@ pub fn streams(streams: &Streams) -> String {
     }
     if !streams.complete {
         text.push_str(
-            "There may be more: not all are listed, or not all who count have answered.\n",
+            "There may be more: not all are listed, or not all counters have answered.\n",
         );
     }
     text
@@ -199,7 +199,7 @@ mod tests {
              AGE     SCOPE    STATUS  BYTES  LIVES  REQUEST\n\
              61.2 s  gateway  -       0      -      GET /a\\u{1b}[2J\\n/b\n\
              0.0 s   inbound  200     18233  long   -\n\
-             There may be more: not all are listed, or not all who count have answered.\n"
+             There may be more: not all are listed, or not all counters have answered.\n"
         );
     }
 }

@@ -1,18 +1,18 @@
-//! Rules and what they find: a rule is texts and one function that looks at everything that was
-//! given; a finding is a place and a rule.
+//! Rules and findings: a rule is texts and one function over all inputs; a finding is a place and a
+//! rule.
 
 use super::inputs::Inputs;
 use super::node::Node;
 use crate::yaml::tree::Position;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Good to know.
     Info,
-    /// Works today, and will hurt.
+    /// Works today and fails in certain situations.
     Warning,
-    /// Does not do what it is there for.
+    /// Does not work.
     Error,
 }
 
@@ -28,12 +28,12 @@ impl Severity {
     }
 }
 
-/// One thing that can be wrong.
+/// A rule.
 #[derive(Debug)]
 pub struct Rule {
     /// Stable; codes are never used again for something else.
     pub code: &'static str,
-    /// How bad it is.
+    /// The severity of a finding.
     pub severity: Severity,
     /// What is wrong, in a few words.
     pub title: &'static str,
@@ -44,7 +44,7 @@ pub struct Rule {
     pub(super) check: Check,
 }
 
-/// Looks at everything that was given, and says what it finds.
+/// Checks all inputs and adds its findings.
 pub(super) type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
 
 impl PartialEq for Rule {
@@ -55,7 +55,7 @@ impl PartialEq for Rule {
 
 impl Eq for Rule {}
 
-/// One thing that is not as it should be.
+/// A place where a rule does not hold.
 #[derive(Debug, Clone)]
 pub struct Finding {
     /// The rule that found it.
@@ -79,7 +79,7 @@ pub struct Finding {
     pub(super) source: u32,
 }
 
-/// Of one rule: whoever has more mends these first, and input that is made to hurt stays harmless.
+/// The most findings of one rule: more would not help the user, and the limit bounds hostile input.
 const MOST: usize = 1_000;
 
 /// Collects what one rule finds.
@@ -173,8 +173,8 @@ fn sounds_secret(text: &str) -> bool {
     SECRETS.iter().any(|word| text.contains(word))
 }
 
-/// Whether what stands here should not be shown: by its key, or by the name of the variable that it
-/// is the value of.
+/// Whether the value may be a secret and must not be shown: by its key, or by the name of its
+/// variable.
 pub(super) fn is_secret(node: Node<'_>) -> bool {
     let key = node.key_text();
     let variable = node

@@ -1,6 +1,5 @@
-//! Comments that take findings back: `# laststream-lint: ignore=LS206` at the end of a line for
-//! that line, alone on a line for the next one with something on it; `ignore-file=` for the whole
-//! file.
+//! Comments that ignore findings: `# laststream-lint: ignore=LS206` at the end of a line for that
+//! line, alone on a line for the next one with something on it; `ignore-file=` for the whole file.
 
 use std::collections::HashSet;
 
@@ -9,7 +8,7 @@ use super::inputs::Inputs;
 use super::sources::SourceFile;
 use crate::yaml::tree::Tree;
 
-/// A comment's wish.
+/// A comment that ignores rules.
 pub(super) struct IgnoreComment {
     pub(super) line: u32,
     pub(super) codes: Vec<String>,
@@ -43,7 +42,8 @@ pub(super) fn ignore_comments(tree: &Tree) -> impl Iterator<Item = IgnoreComment
     })
 }
 
-/// Takes out what comments ignore. Those in the texts of ConfigMaps are not comments of the file.
+/// Removes findings that comments ignore. Those in the texts of ConfigMaps are not comments of the
+/// file.
 pub(super) fn apply(inputs: &Inputs, findings: &mut Vec<Finding>) {
     let mut ignored = HashSet::new();
     for (file, source) in (0_u32..).zip(&inputs.sources) {

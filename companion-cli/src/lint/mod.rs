@@ -1,9 +1,9 @@
-//! Checks manifests before they reach a mesh: EnvoyFilters, pods, Helm values, plain Envoys, for
-//! what is known to go wrong with streams that must not be lost.
+//! Checks manifests before they reach a mesh (EnvoyFilters, pods, Helm values, plain Envoys) for
+//! known mistakes that lose streams.
 //!
 //! | where | what |
 //! |---|---|
-//! | `sources`, `tree`, `inputs`, `node` | files, read into nodes that know their place; all that rules look at |
+//! | `sources`, `tree`, `inputs`, `node` | files as nodes that know their place |
 //! | `objects`, `envoy_filter`, `modules`, `listeners`, `pods`, `reach` | what the nodes mean |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
@@ -32,7 +32,7 @@ pub use sources::{LARGEST_FILE, LARGEST_SUM, SourceError, SourceFile, gather};
 
 use inputs::Inputs;
 
-/// Everything that is wrong, by file and line.
+/// All findings, by file and line.
 #[must_use]
 pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
     let inputs = Inputs::read(sources, assume);

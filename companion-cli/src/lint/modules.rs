@@ -17,7 +17,7 @@ pub(super) fn ours(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
     modules(inputs).filter(|module| module.is_ours())
 }
 
-/// laststream's gates of all files, with what they are told.
+/// laststream's gates of all files, with their configuration.
 pub(super) fn gates(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Gate)> {
     ours(inputs).filter_map(|module| {
         let wire = module.wire().filter(|wire| wire.role == Role::Gate)?;
@@ -25,7 +25,7 @@ pub(super) fn gates(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Gate)>
     })
 }
 
-/// laststream's counters of all files, with whose streams they count.
+/// laststream's counters of all files, with their scopes.
 pub(super) fn counters(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Scope)> {
     ours(inputs).filter_map(|module| {
         let wire = module.wire().filter(|wire| wire.role == Role::Stream)?;
@@ -33,7 +33,7 @@ pub(super) fn counters(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Sco
     })
 }
 
-/// The pods that a gate of these files is for, with what the gate is told.
+/// The pods that a gate of these files is for, with the gate's configuration.
 pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Gate, Pod<'_>)> {
     let gates: Vec<_> = gates(inputs).collect();
     let meshes = gates.iter().filter_map(|(module, gate)| match module.reach() {

@@ -1,5 +1,5 @@
-//! Looking at nodes: by key, by index, upwards, and where they are. Aliases and merge keys are
-//! followed on the way.
+//! Navigation of nodes: by key, by index, to parents, and their positions. Aliases and merge keys
+//! are followed.
 
 use super::plain::Meaning;
 use super::texts::{Texts, number};
@@ -200,7 +200,7 @@ impl<'g> Node<'g> {
         std::iter::successors(Some(self), |node| node.carrier()).last().unwrap_or(self)
     }
 
-    /// Where people look for it: a map or list at its key, a scalar at itself.
+    /// The place to report: for a map or list its key, for a scalar itself.
     pub(super) fn place(self) -> Self {
         match (self.raw().map(|raw| &raw.kind), self.key()) {
             (Some(Kind::Map(_) | Kind::List(_)), Some(key)) => key,

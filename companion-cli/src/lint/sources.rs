@@ -19,7 +19,7 @@ const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 /// A file: its name and its text, or why it has none.
 #[derive(Debug)]
 pub struct SourceFile {
-    /// As people know it; `<stdin>` for standard input.
+    /// The name as given; `<stdin>` for standard input.
     pub name: String,
     /// The text; none when it could not be decoded.
     pub text: Option<String>,

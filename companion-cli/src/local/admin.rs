@@ -14,7 +14,7 @@ use crate::http::Route;
 /// It answers at once, unless Envoy is dead or very busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What does not work out is a text: whoever asks tries again anyway.
+/// Errors are texts, because callers only retry.
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     http: Http,

@@ -1,5 +1,5 @@
-//! Programs: started, watched, and never left behind. [`run`] waits for the end of a short one;
-//! [`Process`] is one that goes on.
+//! Child processes that never outlive this one. [`run`] waits for the end of a short one;
+//! [`Process`] is a long-running one.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -83,7 +83,7 @@ fn start_spawner() -> Sender<(Command, Reply)> {
     let (sender, commands) = channel::<(Command, Reply)>();
     std::thread::spawn(move || {
         for (mut command, reply) in commands {
-            let _ = reply.send(start(&mut command)); // whoever asked has given up
+            let _ = reply.send(start(&mut command)); // the caller may have given up
         }
     });
     sender
@@ -94,7 +94,7 @@ fn end(child: &mut Child) -> Option<ExitStatus> {
     child.wait().ok()
 }
 
-/// More of what a program says is not read.
+/// The limit on a program's output.
 const LARGEST_OUTPUT: u64 = 256 << 10;
 
 /// A program that ended.
@@ -104,7 +104,7 @@ pub(crate) struct ProgramOutput {
     pub(crate) stderr: String,
 }
 
-/// Why there is no end to tell of.
+/// Why a program has no exit status.
 pub(crate) enum ProgramError {
     /// It did not start.
     Start(io::Error),

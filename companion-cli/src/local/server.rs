@@ -59,7 +59,7 @@ impl Server {
         self.address
     }
 
-    /// Takes no new requests, finishes those that it has, and ends. It listens until then.
+    /// Stops taking requests, finishes those in flight, and ends. The socket stays open until then.
     pub(crate) fn leave(&self) {
         self.advance(Phase::Leaving);
     }

@@ -1,5 +1,5 @@
-//! What Envoy offers to a module and calls in it, with the types it insists on. Each line is
-//! checked against real Envoys by a test.
+//! The host calls that Envoy offers to a module and the callbacks that it calls, with their types.
+//! A test checks each line against real Envoys.
 
 use super::analysis::Abi;
 use super::signature::signature;

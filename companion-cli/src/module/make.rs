@@ -1,5 +1,5 @@
-//! From a checkout to a module that is known to load: compiled, optimised where asked, checked,
-//! written at once.
+//! Makes a module from a checkout: compiles it, optimises it if wanted, checks that it loads, and
+//! writes it atomically.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -124,8 +124,7 @@ impl Make {
     }
 }
 
-/// A module that Envoy would refuse, or that does not say which laststream it is, is not handed
-/// out.
+/// Rejects a module that Envoy would refuse, or that has no version of laststream.
 fn check(bytes: &[u8]) -> Result<Module, BuildError> {
     let module = analyse(bytes).map_err(BuildError::Unusable)?;
     let because: Vec<String> =
@@ -156,7 +155,7 @@ fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
     fs::read(path).map_err(|source| BuildError::File { path: path.to_owned(), source })
 }
 
-/// Nobody ever sees half of it, and whoever may read files here may read it.
+/// Writes atomically, with the usual permissions instead of those of a temporary file.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -21,7 +21,7 @@ pub enum SignError {
             was\n  {command}"
     )]
     Start {
-        /// The command, as one can type it.
+        /// The command as the user can type it.
         command: String,
         /// Why not.
         error: io::Error,
@@ -32,7 +32,7 @@ pub enum SignError {
             was\n  {command}"
     )]
     Failed {
-        /// The command, as one can type it.
+        /// The command as the user can type it.
         command: String,
         /// How it ended.
         status: std::process::ExitStatus,

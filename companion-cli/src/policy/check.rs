@@ -243,7 +243,7 @@ impl Checker {
         }
         let port = port.unwrap_or(GATE_PORT);
         if port == 0 {
-            self.problem("gate.port", "0 is a port that nobody knows: hooks must name it");
+            self.problem("gate.port", "0 stands for any free port, but hooks must name the port");
         } else if in_istio && ISTIO_PORTS.contains(&port) {
             self.problem(
                 "gate.port",

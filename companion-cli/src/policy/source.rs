@@ -214,8 +214,8 @@ mod tests {
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    fn nobody(_: &str) -> Result<String, String> {
-        Err("nobody asks".into())
+    fn no_registry(_: &str) -> Result<String, String> {
+        Err("no registry here".into())
     }
 
     #[test]
@@ -239,11 +239,11 @@ mod tests {
                 "https://example.com/plugin.wasm".into(),
             ),
         ] {
-            let source = read(&module, digest, &nobody).expect(&module);
+            let source = read(&module, digest, &no_registry).expect(&module);
             assert_eq!(source.url(), url);
             assert_eq!(source.sha256(), Some(HEX));
         }
-        assert_eq!(read("/a.wasm", None, &nobody), Ok(ModuleLocation::File("/a.wasm".into())));
+        assert_eq!(read("/a.wasm", None, &no_registry), Ok(ModuleLocation::File("/a.wasm".into())));
         let found = read("oci://ghcr.io/a/b:1", None, &|name| {
             Ok(format!("sha256:{}{}", &HEX[..63], name.len() % 10))
         })
@@ -255,7 +255,7 @@ mod tests {
     fn what_is_wrong_names_the_way_out() {
         let other = format!("sha256:{}", "0".repeat(64));
         for (module, digest, field, expected) in [
-            ("oci://ghcr.io/a/b:latest", None, "module", "nobody asks"),
+            ("oci://ghcr.io/a/b:latest", None, "module", "no registry here"),
             ("oci://ghcr.io/a/b@sha256:12", None, "module", "64 hexadecimal"),
             (
                 &format!("oci://ghcr.io/a/b@sha256:{HEX}"),
@@ -273,7 +273,7 @@ mod tests {
             ("ghcr.io/a/b:1", None, "module", "write `oci://ghcr.io/a/b:1`"),
             ("/x.wasm", Some(HEX), "digest", "take it out"),
         ] {
-            let (at, message) = read(module, digest, &nobody).expect_err(module);
+            let (at, message) = read(module, digest, &no_registry).expect_err(module);
             assert!(at == field && message.contains(expected), "{module}: {at}: {message}");
             assert!(!message.contains("u:p"), "{message}");
         }

@@ -1,4 +1,4 @@
-//! A whole bootstrap for an Envoy without a mesh: everything in its place, to run as it is.
+//! A complete bootstrap for an Envoy without a mesh, ready to run.
 
 use std::net::SocketAddr;
 

@@ -60,7 +60,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     Ok(objects("envoyfilter.yaml", &about, &[object(policy, patches.into_iter().flatten())]))
 }
 
-/// A secret's content in the resource would be there for everybody to read.
+/// A secret's content in the resource would be readable for all users of the resource.
 pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull with the \
     docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull \
     secrets, and no gate.";
@@ -147,7 +147,7 @@ fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>)
     patches
 }
 
-/// Later ones end up in front: who the peer is comes after the module here, and before it in the
+/// Later ones end up in front: the peer information comes after the module here, and before it in the
 /// chain; Envoy's own filters the other way.
 fn filters(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It \

@@ -16,16 +16,17 @@ const AFTER_THE_DEADLINE: TimeSpan = TimeSpan::seconds(10);
 
 /// The gate's listener around its filter.
 pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> Map {
-    let nobody = Map::new()
+    let unavailable = Map::new()
         .with("status", 503_u16)
         .with("body", Map::new().with("inline_string", "the gate is not there\n"));
-    let route =
-        Map::new().with("match", Map::new().with("prefix", "/")).with("direct_response", nobody);
+    let route = Map::new()
+        .with("match", Map::new().with("prefix", "/"))
+        .with("direct_response", unavailable);
     let host = Map::new()
         .with("name", "gate")
         .with("domains", List::new().item("*"))
         .note(
-            "Nobody comes here while the gate works; if it does not, nothing says that one may go.",
+            "Reached only if the gate does not work. Then no hook may take the answer for an open gate.",
         )
         .with("routes", List::new().item(route));
     let manager = Map::new()
@@ -52,7 +53,7 @@ pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> M
     );
     Map::new()
         .with("name", name)
-        .note("The loopback interface: nobody from outside may ask.")
+        .note("The loopback interface: the gate must not be reachable from outside.")
         .with("address", address("127.0.0.1", port))
         .note("So that draining inbound listeners spares it.")
         .with("traffic_direction", "OUTBOUND")

@@ -1,5 +1,5 @@
-//! The stop hook: a client that every Istio proxy image has, asking the gate until it says that one
-//! may go.
+//! The stop hook: `pilot-agent wait`, which every Istio proxy image has, asks the gate until it is
+//! open.
 
 use crate::policy::file::GateSecret;
 use crate::policy::{KUBELET, Policy, PolicyProblem};

@@ -1,4 +1,4 @@
-//! The stop hook in each place where it can live, and what of Istio's own it replaces there.
+//! The stop hook in each of its places, and which of Istio's own hooks it replaces there.
 
 use super::hook::{self, lifecycle, why_grace};
 use super::{File, Home, other};

@@ -158,7 +158,7 @@ fn discovered(name: &str, file: Watched, folder: &Path) -> Map {
     Map::new().with("name", name).with("config_discovery", discovery)
 }
 
-/// A listener that shares its port with nobody: two Envoys would otherwise both get it, and each
+/// A listener with a port of its own: otherwise two Envoys could share the port, and each would get
 /// half of the connections.
 fn alone(listener: Map) -> Map {
     listener.with("enable_reuse_port", false)

@@ -1,5 +1,5 @@
-//! Everything that a policy becomes: YAML for Istio, Envoy, Envoy Gateway and Helm, with the reason
-//! beside each odd line.
+//! Renders a policy as YAML for Istio, Envoy, Envoy Gateway and Helm, with comments that give
+//! reasons.
 //!
 //! Rendering is pure: the same policy gives the same bytes. Only the digest of an image may have to
 //! be asked for.
@@ -85,7 +85,7 @@ pub struct File {
 pub struct Rendered {
     /// The files, in the order of their kinds.
     pub files: Vec<File>,
-    /// What the policy wants and cannot have this way.
+    /// What the policy asks for and this kind cannot provide.
     pub warnings: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub const MARK: &str = "Rendered by laststream. Change the policy and render aga
 /// Renders.
 ///
 /// # Errors
-/// What the policy asks for cannot be had in this way.
+/// This kind cannot provide what the policy asks for.
 pub fn render(
     kind: Kind,
     policy: &Policy,
@@ -144,7 +144,7 @@ pub(crate) fn every_kind(
     Kind::value_variants().iter().map(|kind| render(*kind, policy, resolve)).chain(hooks).collect()
 }
 
-/// What this policy has a use for.
+/// Everything that this policy uses.
 fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem> {
     let mut kinds = match &policy.placement {
         Placement::Gateway(_) | Placement::Sidecar(_) => vec![Kind::EnvoyFilter],

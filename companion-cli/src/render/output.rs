@@ -1,4 +1,4 @@
-//! Rendered files and a folder: what differs, and how to make it equal.
+//! Compares rendered files with a folder, and writes what differs.
 
 use std::collections::BTreeSet;
 use std::fs;

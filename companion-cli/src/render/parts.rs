@@ -18,14 +18,14 @@ pub(super) const FILTER_STATE_TYPE: &str =
 const EARLY_TYPE: &str = "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation";
 const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
 
-/// Both roles must have it, or the gate hears of no counter.
+/// Both roles must have it, or the gate finds no counter.
 const VM_ID: &str = "laststream";
 
 /// A role of the module.
 pub(super) struct Role<'a> {
     /// The filter's name, and the plugin's.
     pub(super) name: &'a str,
-    /// What it is told.
+    /// Its configuration.
     pub(super) configuration: Value,
     /// Whether it is the gate.
     pub(super) is_gate: bool,
@@ -91,7 +91,7 @@ fn failure_policy(
     }
 }
 
-/// What becomes of requests without the module.
+/// What happens to requests without the module.
 fn fails_open(role: &Role<'_>, policy: &Policy) -> &'static str {
     let restores = role.configuration.get("forwarded_proto").is_some();
     match policy.forwarded_proto.as_ref().filter(|_| restores) {
@@ -123,7 +123,7 @@ fn code(source: &ModuleLocation) -> Map {
         };
         let http_uri = http_uri
             .with("uri", source.url())
-            .note("Required by Envoy, used by nobody: Istio's agent fetches.")
+            .note("Required by Envoy, but not used: Istio's agent fetches the module.")
             .with("cluster", "_")
             .note("The agent's own default is 5 s.")
             .with("timeout", "30s");
@@ -170,7 +170,7 @@ pub(super) fn discovered(name: &str) -> Map {
         .with("config_discovery", Map::new().with("config_source", source).with("type_urls", types))
 }
 
-/// The filter that tells the module who is at the other end of the connection.
+/// The filter that writes the direct peer into filter state for the module.
 pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
     const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
     let line = |header: &String| {
@@ -195,7 +195,7 @@ pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
     };
     let state = Map::new()
         .note(
-            "Who is at the other end of the connection, from Envoy itself. source.address would \
+            "The direct peer of the connection, from Envoy itself. source.address would \
             be what x-forwarded-for claims.",
         )
         .with("object_key", peer_info.key.as_str())

@@ -1,5 +1,5 @@
-//! What Istio's bootstrap must be told: statistics that the gate asks for, and how long Istio's own
-//! drains take.
+//! Settings for Istio's bootstrap: the statistics that the gate reads, and the times of Istio's own
+//! drains.
 
 use super::{File, lifecycle, other};
 use crate::policy::file::Placement;
@@ -34,7 +34,7 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     }
 }
 
-/// Of a pod. Without a gate nobody asks for the statistics.
+/// The annotations of a pod. Without a gate the statistics are not needed.
 pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
     let config =
         config(policy).map(|config| Node::Block(yaml::write_map(&config).trim_end().to_owned()));
@@ -85,7 +85,7 @@ fn config(policy: &Policy) -> Option<Map> {
                 "As the policy wants it. It counts connections, not requests: one idle \
                 keep-alive connection, or one of the app's own, holds the pod until kubelet kills \
                 it; it has no deadline, and terminationDrainDuration does not count with it. It \
-                does nothing once somebody has told the agent to drain: Istio's own hook in native \
+                does nothing once the agent has been told to drain: Istio's own hook in native \
                 sidecars, or the gate at zero.",
             )
             .with("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true")

@@ -1,4 +1,4 @@
-//! Who restores `x-forwarded-proto`: the module, or Envoy's own matchers.
+//! The engine that restores `x-forwarded-proto`: the module, or Envoy's native matchers.
 
 use super::native::{self, Listeners, Native};
 use super::parts::Early;
@@ -6,19 +6,19 @@ use crate::policy::file::{Engine, Placement};
 use crate::policy::{ForwardedProto, PeerInfo, Policy, PolicyProblem};
 use crate::yaml::Map;
 
-/// Who does it.
+/// The engine of a policy.
 #[derive(Debug)]
 pub(super) enum Scheme<'p> {
-    /// Nobody: the policy wants none of it.
+    /// None: the policy does not restore the header.
     Untouched,
-    /// The module; and why, where Envoy was thought of.
+    /// The module, and why Envoy's matchers were not chosen.
     Module(&'p ForwardedProto, Option<String>),
     /// Envoy.
     Envoy(Native),
 }
 
 impl<'p> Scheme<'p> {
-    /// Whoever is to do it in what is rendered; filters get their names from `name`.
+    /// Chooses the engine; filters get their names from `name`.
     pub(super) fn of(
         policy: &'p Policy,
         name: impl Fn(&str) -> String,
@@ -53,7 +53,7 @@ impl<'p> Scheme<'p> {
         policy.forwarded_proto.as_ref().map_or(Self::Untouched, |proto| Self::Module(proto, None))
     }
 
-    /// Whether the module is told.
+    /// Whether the module restores the header.
     pub(super) fn is_restored_by_module(&self) -> bool {
         matches!(self, Self::Module(..))
     }
@@ -78,7 +78,7 @@ impl<'p> Scheme<'p> {
         (saved_in.is_some() || forgets).then_some(Early { saved_in, forgets })
     }
 
-    /// What the module is told by a filter in front of it.
+    /// The peer information that a filter in front of the module writes.
     pub(super) fn peer_info(&self) -> Option<&'p PeerInfo> {
         match self {
             Self::Module(proto, _) => proto.peer_info.as_ref(),
@@ -94,7 +94,7 @@ impl<'p> Scheme<'p> {
         }
     }
 
-    /// A word on it at the head of the file.
+    /// A comment about it at the head of the file.
     pub(super) fn about(&self) -> Option<String> {
         match self {
             Self::Untouched | Self::Module(_, None) => None,
@@ -153,7 +153,7 @@ mod tests {
             .unwrap_or_else(|refused| panic!("{refused}\n{text}"))
     }
 
-    /// Who does it, and the words at the head of the file.
+    /// Whether the module does it, and the comment at the head of the file.
     fn engine_of(text: &str) -> Result<(bool, String), String> {
         let policy = policy(text);
         let scheme = Scheme::of(&policy, str::to_owned).map_err(|refused| refused.to_string())?;

@@ -50,7 +50,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     {
         about.push(
             "The EnvoyFilter carries what the module needs to know for x-forwarded-proto: \
-            without it nobody is trusted."
+            without it no peer is trusted."
                 .into(),
         );
         documents.push(filter);

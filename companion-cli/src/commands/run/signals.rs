@@ -1,4 +1,4 @@
-//! Who asks for the end: Ctrl-C, SIGTERM, or a terminal that was closed.
+//! Requests to stop: Ctrl-C, SIGTERM, or a terminal that was closed.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 /// twice.
 const ECHO: Duration = Duration::from_millis(300);
 
-/// From now on they ask, and end nothing by themselves.
+/// From now on signals are requests to stop, instead of ending the process.
 pub(super) fn stop_at_signals(stop: StopRequests) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {

@@ -126,10 +126,10 @@ fn finish(stage: &mut ExecContext<'_>, code: u8) {
         Outbound::Zero => {}
         Outbound::Gone => {
             return stage
-                .report("nobody listens where the proxy should be: there is nothing to end");
+                .report("no program listens where the proxy should be: there is nothing to end");
         }
         Outbound::Interrupted(why) => {
-            return stage.report(&format!("told to end, so the proxy is left alone: {why}"));
+            return stage.report(&format!("asked to end, so the proxy keeps running: {why}"));
         }
         Outbound::Unknown(why) => {
             stage.report(&format!("outbound streams are not waited for: {why}"))
@@ -144,7 +144,7 @@ fn finish(stage: &mut ExecContext<'_>, code: u8) {
     match ending::end(stage, until) {
         Ending::Done => {}
         Ending::Interrupted => {
-            stage.report("told to end, so the end of the proxy is not waited for")
+            stage.report("asked to end, so the end of the proxy is not waited for")
         }
         Ending::Failed(why) => stage.report(&format!("the proxy was not ended: {why}")),
     }

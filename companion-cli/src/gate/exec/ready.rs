@@ -29,9 +29,9 @@ pub(super) fn wait(stage: &mut ExecContext<'_>) -> Ready {
         if answers.iter().any(|answer| matches!(answer, Ok(200))) {
             return Ready::Yes;
         }
-        let nobody =
+        let is_absent =
             answers.iter().all(|answer| matches!(answer, Err(error) if error.is_absence()));
-        if nobody && stage.plan.absent_after.is_some_and(|limit| began.elapsed() >= limit) {
+        if is_absent && stage.plan.absent_after.is_some_and(|limit| began.elapsed() >= limit) {
             return Ready::Absent;
         }
         let words = describe(stage, &answers);

@@ -1,4 +1,4 @@
-//! SARIF 2.1.0, which code hosts show beside the lines of a change.
+//! Findings as SARIF 2.1.0, which code hosts show beside the lines of a change.
 
 use std::path::Path;
 

@@ -82,10 +82,10 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS208",
         severity: Severity::Warning,
-        title: "nobody chose what happens when the module fails",
+        title: "the failure policy is not set",
         why: "Without a failure policy Envoy fails closed: while a registry is away, new gateways \
-            answer 403 to everything. FAIL_OPEN lets requests through uncounted. Both are right \
-            for somebody; the default is nobody's choice.",
+            answer 403 to everything. FAIL_OPEN lets requests through uncounted. Either can be \
+            right; the default is rarely a decision.",
         fix: "Write `failure_policy`: FAIL_OPEN for the counter under Istio, FAIL_RELOAD where the \
             code is a local file or the gate's.",
         check: no_policy,
@@ -95,7 +95,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "a registry's password stands in the resource",
         why: "istiod resolves the names of pull secrets for WasmPlugin only. In an EnvoyFilter \
-            this variable must hold the secret itself, readable for everybody who may read the \
+            this variable must hold the secret itself, readable for every user who may read the \
             resource.",
         fix: "Give the proxy a docker configuration (DOCKER_CONFIG), or use a WasmPlugin with \
             `imagePullSecret`.",

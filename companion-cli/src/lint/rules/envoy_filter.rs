@@ -83,8 +83,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         title: "the resource is for every proxy of its namespace",
         why: "Without `workloadSelector` or `targetRefs` each sidecar and gateway in the namespace \
-            gets it, also those that somebody adds later: the gate's port is taken on all of them, \
-            and a second gateway counts into nobody's gate.",
+            gets it, also those that are added later: the gate's port is taken on all of them, \
+            and a second gateway's streams are counted, but no gate waits for them.",
         fix: "Select the workload by its labels: `workloadSelector: {labels: {istio: \
             ingressgateway}}`.",
         check: no_selector,

@@ -13,8 +13,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS001",
         severity: Severity::Error,
         title: "the file cannot be read",
-        why: "Nobody applies what is not YAML or JSON, and nothing in it was checked. Documents \
-            before and after the place are looked at all the same.",
+        why: "A text that is neither YAML nor JSON cannot be applied, and nothing in it was \
+            checked. Documents before and after the place are still checked.",
         fix: "Repair the place. Templates are not manifests: render them first, for example `helm \
             template … | laststream lint -`.",
         check: unreadable,

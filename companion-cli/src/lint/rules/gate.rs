@@ -19,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS401",
         severity: Severity::Error,
         title: "the gate can be reached from outside, without a secret",
-        why: "Whoever reaches it may begin a drain, or let the proxy be stopped while requests \
+        why: "A client that reaches it may begin a drain, or let the proxy be stopped while requests \
             run. The module takes such requests on the loopback interface only, so hooks from \
             elsewhere fail as well.",
         fix: "Bind 127.0.0.1, or give the gate a secret (`gate.secret_key`) and send it as \
@@ -40,8 +40,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS403",
         severity: Severity::Error,
         title: "the gate cannot talk to the counter",
-        why: "Shared data and queues belong to a vm_id. With different ones the gate finds nobody \
-            who counts, says `unknown`, and holds until its deadline.",
+        why: "Shared data and queues belong to a vm_id. With different ones the gate finds no \
+            counter, says `unknown`, and holds until its deadline.",
         fix: "Give both the same `vm_id`, and different `vm_config.configuration`.",
         check: other_vm_id,
     },
@@ -76,8 +76,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS407",
         severity: Severity::Warning,
-        title: "the gate waits for streams that nobody counts",
-        why: "For such a scope nobody answers: the gate says `unknown` and holds until its \
+        title: "the gate waits for a scope without a counter",
+        why: "For such a scope no counter answers: the gate says `unknown` and holds until its \
             deadline, at every stop.",
         fix: "Add a counter of that scope, or take the scope out of `gate.scopes`.",
         check: uncounted_scope,
@@ -118,7 +118,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the gate's port is never opened",
         why: "With `bind_to_port: false` Envoy waits for connections that another listener hands \
-            over, and none does: nobody can ask the gate.",
+            over, and none does: the gate cannot be reached.",
         fix: "Remove `bind_to_port`.",
         check: unbound_gate,
     },
@@ -136,7 +136,7 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS413",
         severity: Severity::Warning,
         title: "the gate's secret stands in the resource",
-        why: "`gate.secret` is text in the configuration: it can be read by everybody who may read \
+        why: "`gate.secret` is text in the configuration: it can be read by every user who may read \
             the resource, the repository that it comes from, or Envoy's /config_dump.",
         fix: "Write `gate.secret_key` instead, and let a set_filter_state filter in front of the \
             gate write that key from `%ENVIRONMENT(NAME)%`, or from SDS. A policy with `gate: \
@@ -311,7 +311,7 @@ fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 /// What Envoy takes when nothing is written.
 const IDLE: u64 = 300_000;
-/// How long after its deadline a living gate may take to answer; milliseconds.
+/// How long after its deadline a gate may take to answer; milliseconds.
 const LAST_ANSWER: u64 = 5_000;
 
 fn idle_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -390,7 +390,7 @@ fn two_gates<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// So many are looked at pair by pair; who has more knows from these.
+/// The number of gates that are compared pair by pair. More would not add information.
 const MOST_GATES: usize = 64;
 
 fn secret_in_clear_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

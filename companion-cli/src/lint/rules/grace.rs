@@ -101,7 +101,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// What comes after the hook, in seconds: the agent waits 5 s, and kubelet gives 2 s. At the
-/// deadline nobody has told the agent, whatever `finish` says.
+/// deadline the agent has not been told to drain, because `finish` is called at zero only.
 const AFTER: u64 = 7;
 
 fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

@@ -1,4 +1,4 @@
-//! LS3xx: what laststream's module is told, as the module itself reads it.
+//! LS3xx: the configuration of laststream's module, checked by the module's own parser.
 
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Problem};
@@ -48,7 +48,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the scope is not that of the listeners which the filter is put on",
         why: "The scope is part of the metrics' names and of what the gate waits for. Requests \
-            into the app that are counted as gateway traffic hold nobody's drain; one counter on \
+            into the app that are counted as gateway traffic do not hold the drain; one counter on \
             both directions of a sidecar counts outbound calls as inbound requests.",
         fix: "Give each direction a filter of its own: context GATEWAY with scope gateway, \
             SIDECAR_INBOUND with inbound, SIDECAR_OUTBOUND with outbound.",

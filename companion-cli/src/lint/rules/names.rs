@@ -41,7 +41,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS124",
         severity: Severity::Warning,
-        title: "nobody subscribes to the extension configuration",
+        title: "no filter subscribes to the extension configuration",
         why: "The agent fetches a module only when a filter asks for its name with \
             `config_discovery`. Both patches are needed; with the first alone nothing happens.",
         fix: "Add the HTTP_FILTER patch with `config_discovery` and this name, or give lint the \
@@ -78,7 +78,7 @@ fn listener_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     report_twice(added, Patch::contexts_meet, findings);
 }
 
-/// So many of one name are looked at pair by pair; who has more knows from these.
+/// The number of equal names that are compared pair by pair. More would not add information.
 const MOST_OF_A_NAME: usize = 64;
 
 fn report_twice<'g>(

@@ -15,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS351",
         severity: Severity::Error,
-        title: "nobody saves the x-forwarded-proto that the load balancer sent",
+        title: "the x-forwarded-proto that the load balancer sent is not saved",
         why: "An Istio gateway overwrites x-forwarded-proto before any filter runs. The module \
             reads what was sent from a header that an early header mutation fills; without it the \
             load balancer says nothing and the fallback decides, or whatever a client writes into \
@@ -39,9 +39,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS353",
         severity: Severity::Error,
-        title: "nobody tells the module who the direct peer is",
+        title: "no filter tells the module the direct peer",
         why: "Trust in addresses needs the connection's own peer, which a `set_filter_state` \
-            filter in front of the module writes. Without it nobody is trusted: every request \
+            filter in front of the module writes. Without it no peer is trusted: every request \
             keeps the scheme of the connection.",
         fix: "Put `envoy.filters.http.set_filter_state` in front, with the key of `trust.peer_key` \
             and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%.",
@@ -52,7 +52,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the filter that tells the direct peer comes after the module",
         why: "Filters run in their order: when the module looks, the filter state is not there \
-            yet, and nobody is trusted. Of two INSERT_FIRST in one resource the later one ends up \
+            yet, and no peer is trusted. Of two INSERT_FIRST in one resource the later one ends up \
             in front.",
         fix: "Put `set_filter_state` in front: in a chain before the module, in an EnvoyFilter as \
             a later INSERT_FIRST patch.",
@@ -65,8 +65,8 @@ pub(super) const RULES: &[Rule] = &[
         why: "Envoy's own matchers and the module decide one after the other, by two policies that \
             may differ, and the second one sees what the first has written. Each request pays for \
             both.",
-        fix: "Render all of it from one policy. `engine` says who does it: then the module is told \
-            nothing of `forwarded_proto`, or the matchers are not there.",
+        fix: "Render all of it from one policy. `engine` chooses the module or the matchers; the \
+            other one is then left out.",
         check: restored_twice,
     },
 ];
@@ -123,7 +123,7 @@ fn wants_saved(proto: &ForwardedProto) -> bool {
     (by_preset || by_source) && !proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO)
 }
 
-/// Something that stands around a module, and for whom.
+/// A filter or mutation that the module needs around it, and the proxies that it reaches.
 pub(super) struct SupportingFilter<'g> {
     /// The list of mutations, or the key of the filter state.
     pub(super) node: Node<'g>,
@@ -136,7 +136,7 @@ impl<'g> SupportingFilter<'g> {
         Self { node, reach: Reach::of(node), manager: connection_manager(node) }
     }
 
-    /// Whether it works for the module: in the mesh on the same proxies, in a plain Envoy in the
+    /// Whether it applies to the module: in a mesh on the same proxies, in a plain Envoy in the
     /// same chain.
     pub(super) fn applies_to(&self, module: Module<'g>) -> bool {
         let in_mesh = matches!(self.reach, Reach::Mesh(_));
@@ -255,7 +255,7 @@ fn wants_peer(proto: &ForwardedProto) -> bool {
     !proto.trust.peers.is_empty()
 }
 
-/// Those that write the module's peer.
+/// The filters that write the peer information for this module.
 fn own_peer_info_filters<'t, 'g>(
     tellers: &'t [SupportingFilter<'g>],
     module: Module<'g>,
@@ -294,7 +294,8 @@ fn peer_too_late<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// Whether the module runs before the teller; none where that is not to be seen.
+/// Whether the module runs before the filter that writes the peer information; none if the order is
+/// unknown.
 fn comes_after<'g>(inputs: &'g Inputs, teller: Node<'g>, module: Module<'g>) -> Option<bool> {
     let Some(own) = patch_of(teller) else {
         return Some(index_in_chain(teller)? > index_in_chain(module.typed)?);

@@ -15,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "every request is declared https",
         why: "Lua that writes `https` into x-forwarded-proto does so for plain http, too: \
             redirects to https stop working, cookies are marked secure on connections that are \
-            not, and whoever connects past the load balancer is believed.",
+            not, and a client that connects past the load balancer is believed.",
         fix: "Recover what the load balancer said: laststream's `forwarded_proto` with \
             `trust.peers` and a preset; http stays http.",
         check: hard_coded_https,

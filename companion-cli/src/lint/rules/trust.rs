@@ -153,7 +153,7 @@ fn failure_policy(module: Module<'_>) -> Option<Node<'_>> {
     policy.or_else(|| module.plugin.field("fail_open").filter(|open| open.is_true()))
 }
 
-/// An operator who reads the header itself says that Envoy keeps it.
+/// A policy that reads the header itself implies that Envoy keeps it.
 fn may_be_kept(inputs: &Inputs, module: Module<'_>, proto: &ForwardedProto) -> bool {
     let says_so = proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO);
     let is_inbound = module.wire().is_some_and(|wire| wire.scope == Scope::Inbound);

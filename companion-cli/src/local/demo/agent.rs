@@ -68,7 +68,7 @@ impl Agent {
         put(&self.shared.proxy, proxy);
     }
 
-    /// From here on SIGTERM may come.
+    /// Starts the clock; from here on SIGTERM may come.
     pub(super) fn start_clock(&self, clock: &Clock) {
         put(&self.shared.clock, clock.clone());
     }

@@ -25,7 +25,7 @@ impl Clock {
         self.began.elapsed()
     }
 
-    /// Whether everybody should give up.
+    /// Whether all waits should end.
     pub(super) fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.now() > self.limit
     }
@@ -39,7 +39,7 @@ impl Clock {
         self.until(|| self.now() >= at);
     }
 
-    /// Waits until it is so; `false` if it never was.
+    /// Waits until the condition holds; `false` if it never did.
     pub(super) fn until(&self, mut is_so: impl FnMut() -> bool) -> bool {
         loop {
             if is_so() {

@@ -59,7 +59,7 @@ pub enum DemoError {
         /// The folder.
         folder: String,
     },
-    /// Somebody wanted it to end.
+    /// It was interrupted.
     #[error("interrupted; every Envoy has been ended")]
     Interrupted,
 }

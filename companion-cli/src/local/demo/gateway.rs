@@ -8,7 +8,7 @@ use super::error::DemoError;
 use super::lane::Lane;
 use super::proxy::{Proxy, Starter};
 
-/// What Istio tries again if nobody says otherwise: nothing that the app may already have begun.
+/// Istio's default retries: only requests that the app has not begun.
 const USUAL: &str = "connect-failure,refused-stream,unavailable,cancelled";
 
 /// `pods`: the ports of each lane's sidecars.

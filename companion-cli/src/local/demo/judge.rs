@@ -29,7 +29,7 @@ pub struct LaneResult {
     pub deleted: f64,
     /// When the proxy of the deleted pod ended.
     pub proxy_ended: f64,
-    /// Who ended it.
+    /// What ended it.
     pub ended_by: EndedBy,
     /// When the last container of the pod had ended.
     pub pod_gone: f64,
@@ -88,7 +88,7 @@ pub(super) fn judge(observed: Observed, times: &Times) -> LaneResult {
 
 fn ended_by(reason: Option<Reason>, has_ended: bool) -> EndedBy {
     match reason {
-        _ if !has_ended => EndedBy::Nobody,
+        _ if !has_ended => EndedBy::StillRunning,
         Some(Reason::DrainTime) => EndedBy::DrainTime,
         Some(Reason::ZeroConnections) => EndedBy::ZeroConnections,
         Some(Reason::Drained) => EndedBy::Gate,
@@ -136,7 +136,7 @@ fn end_in_words(result: &LaneResult, connections: Option<u64>, times: &Times) ->
         }
         (EndedBy::Sigkill, ..) => "Envoy was there until SIGKILL".to_owned(),
         (EndedBy::Itself, ..) => "Envoy ended by itself".to_owned(),
-        (EndedBy::Nobody, ..) => "Envoy still ran at the end".to_owned(),
+        (EndedBy::StillRunning, ..) => "Envoy still ran at the end".to_owned(),
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Settings {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What came of it.
+/// The result of a demo.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// The version of Envoy.

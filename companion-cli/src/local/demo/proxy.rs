@@ -65,8 +65,8 @@ impl Starter {
         &self.module
     }
 
-    /// Where an Envoy of this name has its admin interface. A socket in the file system: no port
-    /// that another may have.
+    /// The path of the admin interface of an Envoy. A socket in the file system: no port that
+    /// another may have.
     pub(super) fn admin(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.admin"))
     }

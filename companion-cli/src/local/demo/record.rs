@@ -1,5 +1,5 @@
-//! What happened in a lane, and when: noted by everybody who takes part, read by the judge, the
-//! view and the report.
+//! The events of a lane with their times: written by all participants, read by the judge, the view
+//! and the report.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::clock::Clock;
 use super::lane::Lane;
 
-/// Who did something.
+/// A participant of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Actor {
@@ -24,7 +24,7 @@ pub enum Actor {
     Hook,
     /// The sidecar: Envoy and its agent.
     Proxy,
-    /// Whoever deletes the pod.
+    /// The part that deletes the pod.
     Kubelet,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Actor {
 pub struct Event {
     /// When, in seconds since the request was sent.
     pub at: f64,
-    /// Who did it.
+    /// The participant.
     pub who: Actor,
     /// What it was.
     pub what: String,
@@ -84,7 +84,7 @@ pub struct Span {
     pub cut: bool,
 }
 
-/// Hears of everything as it happens. Calls come from several threads.
+/// Receives events as they happen. Calls come from several threads.
 pub trait Watcher: Sync {
     /// All lanes begin now.
     fn began(&self);
@@ -148,7 +148,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Hundredths are all that anybody reads.
+/// Rounded to hundredths of a second.
 pub(super) fn seconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 100.0).round() / 100.0
 }

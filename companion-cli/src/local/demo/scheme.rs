@@ -84,7 +84,7 @@ const KINDS: [Kind; 3] = [
         expected: ["http", "https", "https"],
     },
     Kind {
-        request: "a stranger on http who claims https",
+        request: "a stranger on http that claims https",
         truth: "http",
         from: STRANGER,
         headers: &[("x-forwarded-proto", "https"), ("x-forwarded-port", "443")],

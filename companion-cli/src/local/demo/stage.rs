@@ -1,4 +1,4 @@
-//! Sets everything up, lets the lanes run side by side, and observes.
+//! Starts everything, runs the lanes side by side, and observes them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -117,7 +117,7 @@ impl RunningLane {
             let deletion = self.delete(times, clock, &record);
             let (answer, answered) =
                 client.join().unwrap_or_else(|_| (Err("the client broke".to_owned()), clock.now()));
-            // the second pod's, which nobody deletes
+            // the second pod, which is not deleted
             self.pods.iter().for_each(|(pod, _)| pod.app.terminate());
             (answer, answered, deletion)
         });

@@ -1,5 +1,5 @@
-//! What a person sees of a demo in a terminal: lines that change while it runs, or one line for
-//! each event; then a table.
+//! The demo in a terminal: lines that change while it runs, or one line for each event; then a
+//! table.
 
 use std::fmt::Write as _;
 use std::time::Instant;

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `envoy` | the binary: of this version, with V8, or it would not be here |
 //! | `envoy.json` | what is known of it: checksum, size, time, where it came from |
-//! | `lock` | held by the process that fetches; the operating system lets go of it when that process dies |
-//! | `part-*` | unfinished work; whoever holds the lock next removes it |
-//! | `without-v8-*` | names what a source gave for this version, when that had no V8: no second download to see the same |
+//! | `lock` | held by the process that downloads; released when that process dies |
+//! | `part-*` | unfinished work; the next holder of the lock removes it |
+//! | `without-v8-*` | names a file without V8, so that it is not downloaded again |
 //!
 //! A file gets its name by renaming, after its bytes are on the disk, so a killed process leaves
 //! none that looks finished. What happens to the file later is noticed too: its size and time must
@@ -144,7 +144,8 @@ impl Slot {
         Ok(Lock { held: Some(file) })
     }
 
-    /// Everything unfinished belongs to the holder of the lock, so at its beginning to nobody.
+    /// Unfinished files belong to the holder of the lock, so at the beginning of a lock they are
+    /// leftovers.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(files::PART) {

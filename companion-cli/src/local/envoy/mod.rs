@@ -5,8 +5,8 @@
 //!
 //! 1. **A named binary** ([`Wanted::path`], by default from `LASTSTREAM_ENVOY`). If one is named,
 //!    nothing else is tried: it must exist, answer `--version` in time with the wanted version, and
-//!    have V8, else that is the error. A suffix such as `-dev` is let pass here, for who names a
-//!    file means that file.
+//!    have V8, else that is the error. A suffix such as `-dev` is accepted here, because the user
+//!    named this file.
 //! 2. **PATH**: each `envoy` in it. One of another version, one between releases (`-dev`) and one
 //!    without V8 are passed over.
 //! 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. What is damaged or not complete
@@ -19,8 +19,8 @@
 //!
 //! With a checksum ([`Wanted::sha256`]) the binary must have it, wherever it is.
 //!
-//! A source that fails is told to [`Progress`]; if nothing is left, [`Error::Nowhere`] lists every
-//! place with its reason.
+//! A source that fails is reported to [`Progress`]; if nothing is left, [`Error::Nowhere`] lists
+//! every place with its reason.
 //!
 //! Any number of processes may do this at the same time: one fetches, the others wait for it and
 //! use its file. What is fetched is started once before it gets its place, so that a file for

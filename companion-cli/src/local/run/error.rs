@@ -1,4 +1,4 @@
-//! What can go wrong, in words that name the way out.
+//! Errors of a run, with what to do.
 
 use std::io;
 use std::net::SocketAddr;
@@ -54,7 +54,7 @@ pub enum RunnerError {
         /// The end of that.
         tail: String,
     },
-    /// Envoy refused what it was told.
+    /// Envoy rejected its configuration.
     #[error("Envoy refuses this: {reason}\nmore is in `{}`", log.display())]
     Refused {
         /// Its words.
@@ -62,7 +62,7 @@ pub enum RunnerError {
         /// Its log.
         log: PathBuf,
     },
-    /// Somebody asked for the end before it was ready.
+    /// It was interrupted before it was ready.
     #[error("it was ended before it was ready")]
     Stopped,
     /// It takes too long.
@@ -87,19 +87,19 @@ impl RunnerError {
     }
 }
 
-/// Why something new was not taken. What was there before goes on.
+/// Why an update was rejected. The previous configuration stays active.
 #[derive(Debug, Error)]
 pub enum ReplaceError {
-    /// Envoy says no.
+    /// Envoy rejected it.
     #[error("Envoy refuses it: {0}")]
     Envoy(String),
     /// Envoy cannot be asked.
     #[error("Envoy cannot be asked about it: {0}")]
     Unknown(String),
-    /// Somebody asked for the end meanwhile.
+    /// It was interrupted.
     #[error("the end was asked for meanwhile")]
     Stopped,
-    /// Envoy says nothing.
+    /// Envoy did not react in time.
     #[error("Envoy has said nothing about it for {} s", .0.as_secs())]
     Silence(Duration),
     /// It could not be given to Envoy.

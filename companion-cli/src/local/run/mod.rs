@@ -41,7 +41,7 @@ pub use stop::StopRequests;
 pub struct Setup {
     /// The Envoy.
     pub envoy: PathBuf,
-    /// What it does, as [`policy::read`] gave it.
+    /// The policy, as [`policy::read`] gave it.
     pub policy: Policy,
     /// The gate's secret, which Envoy reads from the environment variable `LASTSTREAM_SECRET`
     /// itself.
@@ -66,7 +66,7 @@ pub struct Setup {
     /// The beginning of a command whose rest is one that is to end when this process does, however
     /// that ends; may be empty.
     pub guard: Vec<OsString>,
-    /// Who asks for the end.
+    /// Requests to stop.
     pub stop: StopRequests,
 }
 
@@ -102,7 +102,7 @@ pub struct Runner {
     stop: StopRequests,
 }
 
-/// What Envoy was told last and has taken.
+/// The configuration that Envoy accepted last.
 #[derive(Debug, Clone)]
 struct Current {
     policy: Policy,
@@ -137,7 +137,7 @@ impl Runner {
         self.folder.path()
     }
 
-    /// How Envoy ended, if it has; nobody asked it to, unless [`Self::drain`] did.
+    /// How Envoy ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.process.ended()
     }
@@ -148,11 +148,11 @@ impl Runner {
         self.log.tail(TAIL)
     }
 
-    /// Gives Envoy another policy, or another module, or both. Requests go on; whatever Envoy does
-    /// not take changes nothing.
+    /// Hot-reloads the policy, the module, or both, without dropping requests. If Envoy rejects
+    /// one, nothing changes.
     ///
     /// # Errors
-    /// Why Envoy did not take it.
+    /// Why Envoy rejected it.
     pub fn replace(
         &mut self,
         policy: Option<&Policy>,

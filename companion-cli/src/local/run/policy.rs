@@ -42,7 +42,7 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
     }
     if policy.app.take().is_some() {
         policy.warnings.push(
-            "drain.wait_for_app: the app here does not end with Envoy, so nobody waits for that"
+            "drain.wait_for_app: the app here does not end with Envoy, so it is not waited for"
                 .into(),
         );
     }

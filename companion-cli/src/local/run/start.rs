@@ -89,7 +89,7 @@ fn are_free(ports: Ports) -> Result<(), RunnerError> {
     bound.into_iter().try_for_each(|listener| listener.map(drop))
 }
 
-/// Ours, as long as nobody gave others.
+/// Our arguments, unless the user gave others.
 fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
     let given = |name: &str| {
         let with_value = format!("{name}=");
@@ -98,12 +98,12 @@ fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
     let mut all: Vec<OsString> =
         ours.iter().flat_map(|(name, value)| [OsString::from(name), value.clone()]).collect();
     let concurrency = setup.concurrency.map(|number| number.to_string());
-    // Whoever was on a replaced listener is cut after this time; Envoy's own is ten minutes.
+    // Connections of a replaced listener are cut after this time; Envoy's default is ten minutes.
     let drain_time =
         (setup.policy.sizing.drain_time().max(LONG).rounded_up().millis() / 1000).to_string();
     let defaults = [
         ("--concurrency", concurrency.as_deref()),
-        // Whoever is told to leave is told with the next answer.
+        // During a drain, every response tells the client to leave.
         ("--drain-strategy", Some("immediate")),
         ("--drain-time-s", Some(drain_time.as_str())),
         ("--file-flush-interval-msec", Some("100")),

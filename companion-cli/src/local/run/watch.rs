@@ -1,4 +1,4 @@
-//! Notices changes of files by looking: editors replace, truncate and rename in too many ways to
+//! Detects changes of files by polling: editors replace, truncate and rename in too many ways to
 //! trust events, and network folders send none.
 
 use std::os::unix::fs::MetadataExt as _;
@@ -10,7 +10,8 @@ use super::module::ModuleSource;
 use crate::foreign;
 use crate::progress::Progress;
 
-/// Between two looks. A file must look the same twice: whoever writes it may not have finished.
+/// The time between two polls. A file must be unchanged for two polls, because its writer may not
+/// have finished.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// As much as is read of it at the start.
@@ -26,7 +27,7 @@ type FileStates = Vec<(PathBuf, Option<(SystemTime, u64, u64)>)>;
 #[derive(Debug)]
 struct ChangeDetector {
     paths: Vec<PathBuf>,
-    /// As it was when somebody was last told.
+    /// Its state when a change was last reported.
     reported: FileStates,
     /// As it was at the last look.
     seen: FileStates,
@@ -34,8 +35,7 @@ struct ChangeDetector {
 }
 
 impl ChangeDetector {
-    /// Tells of a first change at once: what is in the files may be younger than what is known of
-    /// it.
+    /// Reports a first change at once, because the files may be newer than what was read before.
     fn new(paths: Vec<PathBuf>) -> Self {
         Self {
             paths,
@@ -45,7 +45,7 @@ impl ChangeDetector {
         }
     }
 
-    /// Tells of changes from now on.
+    /// Reports only later changes.
     fn only_later_changes(self) -> Self {
         let now = file_states(&self.paths);
         Self { reported: now.clone(), seen: now, ..self }
@@ -114,8 +114,8 @@ pub struct ModuleWatch {
 }
 
 impl ModuleWatch {
-    /// From now on; these bytes are known. Nothing if this source never changes. Whoever compiles
-    /// tells it a progress of its own.
+    /// From now on; these bytes are known. `None` if this source never changes. Compiling reports
+    /// to a progress of its own.
     #[must_use]
     pub fn new(
         source: ModuleSource,
@@ -153,7 +153,7 @@ impl ModuleWatch {
             let (source, progress) = (self.source.clone(), self.progress);
             let (sender, making) = channel();
             std::thread::spawn(move || {
-                let _ = sender.send(source.bytes(&*progress())); // nobody may be waiting any more
+                let _ = sender.send(source.bytes(&*progress())); // the receiver may be gone
             });
             self.making = Some(making);
         }

@@ -145,7 +145,7 @@ fn of_layout(media_type: &str, layers: &[Descriptor]) -> Option<String> {
         LAYER | DOCKER_LAYER => "a layer of the other kind of manifest",
         other if other.ends_with("zstd") => "compressed with zstd, which is not read",
         other if other.ends_with("tar") => "not compressed, which is not read",
-        _ => "not known to anybody who looks for a module",
+        _ => "a media type that no consumer of modules knows",
     };
     Some(format!(
         "its last layer is `{last}` ({what}); it must be `{wanted}` with `{}` in it",

@@ -43,7 +43,7 @@ pub struct Inspection {
     pub image: Option<Image>,
     /// The module, if there is one.
     pub module: Option<Module>,
-    /// Who can use it.
+    /// Which consumers can use it.
     pub verdicts: Vec<Verdict>,
     /// The checksums there are, and where each of them belongs.
     pub checksums: Vec<Checksum>,

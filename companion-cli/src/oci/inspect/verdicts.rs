@@ -47,7 +47,7 @@ pub enum Usability {
 /// An answer with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Who.
+    /// The consumer.
     pub consumer: Consumer,
     /// Whether it can.
     pub answer: Usability,

@@ -1,9 +1,9 @@
-//! The x-forwarded-proto policy in Envoy's own words: matchers around a filter that writes the
-//! header, where they come to the same as the module does. Where they do not, the reasons why.
+//! The x-forwarded-proto policy as Envoy's native matchers around a filter that writes the header,
+//! if they are equivalent to the module; otherwise the reason why not.
 //!
-//! The filter is Envoy's IP tagging: of those that every supported Envoy has, it alone both writes
-//! a header of one's choice and makes Envoy choose the route again. Header mutation does not, so
-//! redirects and routes would go by the old value.
+//! The filter is Envoy's IP tagging. Of the filters of every supported Envoy, only this one writes
+//! a chosen header and makes Envoy choose the route again. Header mutation does not, so redirects
+//! and routes would use the old value.
 
 mod matcher;
 mod peers;
@@ -199,12 +199,12 @@ fn https_test(decision: Decision, sources: &[SourceTests]) -> Test {
     }
 }
 
-/// Writes the header, whoever the client is.
+/// Writes the header for every client.
 fn writer(scheme: &str) -> Map {
-    let everybody = ["0.0.0.0", "::"]
+    let all_ranges = ["0.0.0.0", "::"]
         .into_iter()
         .map(|address| Map::new().with("address_prefix", address).with("prefix_len", 0_u16));
-    let tag = Map::new().with("ip_tag_name", scheme).with("ip_list", everybody.collect::<List>());
+    let tag = Map::new().with("ip_tag_name", scheme).with("ip_list", all_ranges.collect::<List>());
     Map::new().with("name", "envoy.filters.http.ip_tagging").with(
         "typed_config",
         Map::new()

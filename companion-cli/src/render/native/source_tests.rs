@@ -1,20 +1,21 @@
-//! What one header says, as conditions on its text. The module's own reading is in the filter's
-//! `forwarded` modules; a test compares both.
+//! How the value of a source tells the scheme, as conditions on its text. The module's own parser
+//! is in the filter's `forwarded` modules; a test compares both.
 
 use laststream_filter::config::wire::{Element, Form};
 use laststream_filter::forwarded::{Ports, Source};
 
 use super::matcher::{Test, all, any, not};
 
-/// What a source may say.
+/// The conditions for one source.
 pub(super) struct SourceTests {
     pub(super) https: ValueTest,
     pub(super) nothing: Test,
 }
 
-/// That it says https. What says neither https nor nothing is http: said, or conflicting.
+/// The condition that it says https. A value that says neither https nor nothing is http or
+/// conflicting.
 pub(super) struct ValueTest {
-    /// In the usual spelling, which is quickly seen.
+    /// In the usual spelling, which is cheap to match.
     pub(super) usual: Test,
     /// In any.
     any: Test,
@@ -36,7 +37,7 @@ const PORT: &str =
 /// Envoy refuses regular expressions of more than a hundred instructions.
 const MOST_PORTS: usize = 8;
 
-/// What the source may say, or why matchers cannot read it.
+/// The conditions for a source, or why matchers cannot express them.
 pub(super) fn source_tests(source: &Source, ports: &Ports) -> Result<SourceTests, &'static str> {
     let read = Reading { header: &source.header, element: source.element };
     match source.form {

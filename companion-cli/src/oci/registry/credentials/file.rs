@@ -85,7 +85,7 @@ impl File {
         if let Some(name) =
             self.content.cred_helpers.iter().find_map(|(known, name)| names(known).then_some(name))
         {
-            return self.login_of_helper(name, registry, sources); // docker asks nobody else then
+            return self.login_of_helper(name, registry, sources); // docker asks no other source
         }
         if let Some((known, entry)) = self.best(registry, repository)
             && let Some(login) = self.login(known, entry)?
