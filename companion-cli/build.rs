@@ -1,8 +1,8 @@
 //! Compiles the module and puts it into the library, with which it is tested and shipped.
 //!
-//! If the module cannot be compiled, a debug build goes on, and commands that need the module report
-//! the reason. A release build fails, because operators need the module inside. `SKIP_WASM_BUILD=1`
-//! compiles nothing in any build; with `CARGO_NET_OFFLINE=true` the network is not used.
+//! If the module cannot be compiled, a debug build goes on, and commands that need the module
+//! report the reason. A release build fails, because operators need the module inside.
+//! `SKIP_WASM_BUILD=1` compiles nothing; with `CARGO_NET_OFFLINE=true` the network is not used.
 #![allow(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
 
 use std::fs;

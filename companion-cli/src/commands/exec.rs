@@ -24,13 +24,19 @@ pub(crate) struct Exec {
     #[command(flatten)]
     gate: GateArgs,
     /// A URL that answers 200 when the proxy is ready. May be repeated; one 200 is enough.
-    #[arg(long, value_name = "URL", default_values = ["http://127.0.0.1:15020/healthz/ready", "http://127.0.0.1:15021/healthz/ready"])]
+    #[arg(long, value_name = "URL", default_values = READY_URLS)]
     ready_url: Vec<Address>,
     /// How long the proxy may take to become ready. After this time the command does not run.
     #[arg(long, value_name = "TIME", default_value = "2m")]
     ready_timeout: TimeSpan,
     /// Runs the command without a proxy if no program has listened at the ready URLs for this long.
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10s"
+    )]
     no_proxy_ok: Option<TimeSpan>,
     /// How long the gate may be silent before it counts as missing. Without a gate, the program
     /// does not wait for outbound streams.
@@ -71,6 +77,10 @@ enum EndProxy {
     Never,
 }
 
+/// Istio's agent: its status port, and its health port.
+const READY_URLS: [&str; 2] =
+    ["http://127.0.0.1:15020/healthz/ready", "http://127.0.0.1:15021/healthz/ready"];
+
 const HELP: &str = "\
 Examples:
   laststream exec -- ./job --rows 1000
@@ -80,8 +90,8 @@ Examples:
   laststream exec --no-proxy-ok -- ./job
 
 Exit codes: the command's own, or 128 plus the number of the signal that ended it; 127 the command \
-does not exist, 126 it cannot be run, 2 the proxy was never ready, 64 wrong arguments. Errors after \
-the command has ended are printed and do not change the exit code.
+does not exist, 126 it cannot be run, 2 the proxy was never ready, 64 wrong arguments. Errors \
+after the command has ended are printed and do not change the exit code.
 
 A terminating signal outside the command's run ends the wait and leaves the proxy running.";
 

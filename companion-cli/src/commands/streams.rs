@@ -18,7 +18,12 @@ pub(crate) struct Streams {
     #[command(flatten)]
     gate: GateArgs,
     /// The largest number of streams to list.
-    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
     limit: u32,
     /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]

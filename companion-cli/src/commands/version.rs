@@ -53,7 +53,11 @@ fn as_json(module: &Result<BuiltinModule, String>) -> Value {
         }),
         Err(reason) => json!({ "missing": reason }),
     };
-    json!({ "version": env!("CARGO_PKG_VERSION"), "configuration": CONFIGURATION, "module": module })
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "configuration": CONFIGURATION,
+        "module": module,
+    })
 }
 
 fn text(module: &Result<BuiltinModule, String>) -> String {

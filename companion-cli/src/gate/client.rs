@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn new_fields_and_words_pass_and_strangers_do_not() {
-        let body = r#"{"state": "evicting", "reason": "", "count": "exact", "holding": 1, "scopes": [], "new": {"x": 1}}"#;
+        let body = r#"{"state": "evicting", "reason": "", "count": "exact", "holding": 1,
+            "scopes": [], "new": {"x": 1}}"#;
         assert_eq!(
             read_status(200, body).map(|answer| answer.body.state).as_deref(),
             Ok("evicting")

@@ -186,10 +186,12 @@ mod tests {
             complete: false,
             streams: vec![
                 stream(
-                    r#"{"scope": "gateway", "age_ms": 61250, "long_lived": false, "bytes": 0, "request": "GET /a\u001b[2J\n/b"}"#,
+                    r#"{"scope": "gateway", "age_ms": 61250, "long_lived": false, "bytes": 0,
+                        "request": "GET /a\u001b[2J\n/b"}"#,
                 ),
                 stream(
-                    r#"{"scope": "inbound", "age_ms": 9, "long_lived": true, "bytes": 18233, "status": 200}"#,
+                    r#"{"scope": "inbound", "age_ms": 9, "long_lived": true, "bytes": 18233,
+                        "status": 200}"#,
                 ),
             ],
         };

@@ -54,7 +54,11 @@ pub(crate) fn stream(policy: &Policy, scope: &str, with_proto: bool) -> Value {
 pub(crate) fn gate(policy: &Policy) -> Value {
     let sizing = &policy.sizing;
     let scopes: Vec<&str> = scopes(policy).into_iter().map(|(scope, _)| scope).collect();
-    let mut gate = json!({ "scopes": scopes, "quiet_ms": sizing.quiet.millis(), "deadline_ms": sizing.deadline.millis() });
+    let mut gate = json!({
+        "scopes": scopes,
+        "quiet_ms": sizing.quiet.millis(),
+        "deadline_ms": sizing.deadline.millis(),
+    });
     if policy.long_lived == LongLived::Exempt {
         gate["long_lived"] = "exempt".into();
     }

@@ -379,9 +379,11 @@ proptest! {
     #[test]
     fn no_policy_makes_anything_panic(text in damaged()) {
         if let Ok(policy) = read(&text) {
-            for rendered in crate::render::every_kind(&policy, &|_| Ok(format!("sha256:{}", "a".repeat(64)))).into_iter().flatten() {
+            let resolve = |_: &str| Ok(format!("sha256:{}", "a".repeat(64)));
+            for rendered in crate::render::every_kind(&policy, &resolve).into_iter().flatten() {
                 for file in rendered.files {
-                    let back: Result<Vec<serde_json::Value>, _> = serde_saphyr::from_multiple(&file.text);
+                    let back: Result<Vec<serde_json::Value>, _> =
+                        serde_saphyr::from_multiple(&file.text);
                     prop_assert!(back.is_ok(), "{:?}\n{}", back.err(), file.text);
                 }
             }

@@ -147,8 +147,8 @@ fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>)
     patches
 }
 
-/// Later ones end up in front: the peer information comes after the module here, and before it in the
-/// chain; Envoy's own filters the other way.
+/// Later patches end up in front: the peer information comes after the module here, and before it
+/// in the chain; Envoy's own filters the other way.
 fn filters(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It \
         names none of them: one that is not there would silently leave it out.";

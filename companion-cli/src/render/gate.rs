@@ -26,7 +26,7 @@ pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> M
         .with("name", "gate")
         .with("domains", List::new().item("*"))
         .note(
-            "Reached only if the gate does not work. Then no hook may take the answer for an open gate.",
+            "Reached only if the gate does not work. No hook may take this answer for an open gate.",
         )
         .with("routes", List::new().item(route));
     let manager = Map::new()

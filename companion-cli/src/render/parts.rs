@@ -9,13 +9,19 @@ use crate::policy::{ModuleLocation, PeerInfo, Policy};
 use crate::yaml::{List, Map, Node};
 
 pub(super) const HCM: &str = "envoy.filters.network.http_connection_manager";
-pub(super) const HCM_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+pub(super) const HCM_TYPE: &str = concat!(
+    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.",
+    "HttpConnectionManager"
+);
 pub(super) const WASM_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
 const RBAC_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
 const ROUTER_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 pub(super) const FILTER_STATE_TYPE: &str =
     "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config";
-const EARLY_TYPE: &str = "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation";
+const EARLY_TYPE: &str = concat!(
+    "type.googleapis.com/",
+    "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
+);
 const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
 
 /// Both roles must have it, or the gate finds no counter.

@@ -221,10 +221,17 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(value in any_json(), note in any::<String>(), block in "[ \
             -~\n]{0,30}") {
-            let map = Map::new().note(&note).with("value", &value).with("block", Node::Block(block.clone())).note(&note).with("end", List::new().note(note.clone()).item("x"));
+            let map = Map::new()
+                .note(&note)
+                .with("value", &value)
+                .with("block", Node::Block(block.clone()))
+                .note(&note)
+                .with("end", List::new().note(note.clone()).item("x"));
             let text = write_map(&map);
-            let back: Value = serde_saphyr::from_str(&text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
-            prop_assert_eq!(back, json!({ "value": value, "block": block, "end": ["x"] }), "{}", text);
+            let back: Value = serde_saphyr::from_str(&text)
+                .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+            let expected = json!({ "value": value, "block": block, "end": ["x"] });
+            prop_assert_eq!(back, expected, "{}", text);
         }
     }
 }

@@ -1,26 +1,27 @@
 //! LS4xx: the gate, and the VM that it runs in.
 
+mod neighbours;
+
 use laststream_filter::config::wire::{Gate, Scope};
 use laststream_filter::gate::access::ADDRESS_KEY;
 
-use crate::lint::envoy_filter::{Patch, patch_of};
 use crate::lint::finding::Rule;
 use crate::lint::finding::{Findings, Severity};
 use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{address, connection_manager, is_loopback, listener, uses};
-use crate::lint::modules::{Module, counters, gates};
+use crate::lint::modules::{Module, gates};
 use crate::lint::node::Node;
 use crate::lint::pods::stop_hooks;
-use crate::lint::reach::is_same_resource;
 use crate::time_span::milliseconds;
+use neighbours::{other_vm_id, shared_vm, two_gates, uncounted_scope};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS401",
         severity: Severity::Error,
         title: "the gate can be reached from outside, without a secret",
-        why: "A client that reaches it may begin a drain, or let the proxy be stopped while requests \
-            run. The module takes such requests on the loopback interface only, so hooks from \
+        why: "A client that reaches it may begin a drain, or let the proxy be stopped while \
+            requests run. The module takes such requests on the loopback interface only, so hooks from \
             elsewhere fail as well.",
         fix: "Bind 127.0.0.1, or give the gate a secret (`gate.secret_key`) and send it as \
             x-laststream-secret.",
@@ -136,8 +137,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS413",
         severity: Severity::Warning,
         title: "the gate's secret stands in the resource",
-        why: "`gate.secret` is text in the configuration: it can be read by every user who may read \
-            the resource, the repository that it comes from, or Envoy's /config_dump.",
+        why: "`gate.secret` is text in the configuration: it is visible in the resource, in the \
+            repository that it comes from, and in Envoy's /config_dump.",
         fix: "Write `gate.secret_key` instead, and let a set_filter_state filter in front of the \
             gate write that key from `%ENVIRONMENT(NAME)%`, or from SDS. A policy with `gate: \
             {secret: {environment: NAME}}` renders it.",
@@ -155,7 +156,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Put a set_filter_state filter in front of the gate, with `object_key: \
             laststream.gate_address` and the format `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`; and one \
             with the key in `gate.secret_key`, if there is one.",
-        check: untold_gate,
+        check: gate_without_state,
     },
 ];
 
@@ -180,39 +181,6 @@ fn open_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn has_secret(gate: &Gate) -> bool {
     gate.secret.is_some() || gate.secret_key.is_some()
-}
-
-fn shared_vm<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (gate, _) in gates(inputs) {
-        let shared = counters(inputs).find(|(counter, _)| {
-            let same = |one: Module<'g>, two: Module<'g>| {
-                one.vm_id() == two.vm_id() && one.vm_configuration() == two.vm_configuration()
-            };
-            gate.may_meet(*counter) && same(gate, *counter) && gate.shares_code(*counter)
-        });
-        if let Some((counter, _)) = shared {
-            findings.at(
-                gate.vm().unwrap_or(gate.plugin),
-                format!("`{}` and `{}` are one VM", gate.name(), counter.name()),
-            );
-        }
-    }
-}
-
-fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (gate, wire) in gates(inputs) {
-        let mut others = counters(inputs)
-            .filter(|(counter, scope)| wire.scopes.contains(scope) && gate.may_meet(*counter));
-        let Some((counter, _)) = others.find(|(counter, _)| counter.vm_id() != gate.vm_id()) else {
-            continue;
-        };
-        let place =
-            gate.vm().and_then(|vm| vm.field("vm_id")).or_else(|| gate.vm()).unwrap_or(gate.plugin);
-        findings.at(
-            place,
-            format!("the counter `{}` has the vm_id `{}`", counter.name(), counter.vm_id()),
-        );
-    }
 }
 
 fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -279,36 +247,6 @@ fn in_begin(module: Module<'_>) -> Node<'_> {
     begin.and_then(|begin| begin.get("inbound_only")).unwrap_or(text)
 }
 
-fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for (module, gate) in gates(inputs) {
-        let counted: Vec<_> = counters(inputs)
-            .filter(|(counter, _)| module.may_meet(*counter))
-            .map(|(_, scope)| scope)
-            .collect();
-        let missing: Vec<_> = gate
-            .scopes
-            .iter()
-            .filter(|scope| !counted.contains(scope))
-            .map(Into::<&str>::into)
-            .collect();
-        if !missing.is_empty() {
-            let text = module.text().unwrap_or(module.plugin);
-            let place = text
-                .embedded()
-                .and_then(|root| root.get("gate"))
-                .and_then(|gate| gate.get("scopes"))
-                .unwrap_or(text);
-            findings.at(
-                place,
-                format!(
-                    "no filter of these files counts {} streams where this gate is",
-                    missing.join(" or ")
-                ),
-            );
-        }
-    }
-}
-
 /// What Envoy takes when nothing is written.
 const IDLE: u64 = 300_000;
 /// How long after its deadline a gate may take to answer; milliseconds.
@@ -360,39 +298,6 @@ fn unbound_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-fn two_gates<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let mut earlier: Vec<(Module<'g>, Option<Patch<'g>>)> = Vec::new();
-    for (module, _) in gates(inputs) {
-        // An extension configuration goes to every proxy that is selected; the listener that waits
-        // for it does not.
-        let place = uses(inputs, module).into_iter().find_map(patch_of);
-        let meets = |(other, there): &&(Module<'g>, Option<Patch<'g>>)| {
-            let contexts = place.zip(*there).is_none_or(|(one, two)| one.contexts_meet(two));
-            let same = module
-                .patch()
-                .zip(other.patch())
-                .is_some_and(|(one, two)| is_same_resource(one.filter, two.filter));
-            contexts && !same && module.may_meet(*other)
-        };
-        if let Some((other, _)) = earlier.iter().find(meets) {
-            findings.at(
-                module.plugin,
-                format!(
-                    "the gate `{}` is on the same proxies as `{}`",
-                    module.name(),
-                    other.name()
-                ),
-            );
-        }
-        if earlier.len() < MOST_GATES {
-            earlier.push((module, place));
-        }
-    }
-}
-
-/// The number of gates that are compared pair by pair. More would not add information.
-const MOST_GATES: usize = 64;
-
 fn secret_in_clear_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, _) in gates(inputs).filter(|(_, gate)| gate.secret.is_some()) {
         let text = module.text().unwrap_or(module.plugin);
@@ -402,7 +307,7 @@ fn secret_in_clear_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-fn untold_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+fn gate_without_state<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, gate) in gates(inputs).filter(|(_, gate)| gate.secret.is_none()) {
         let key = gate.secret_key.as_deref().unwrap_or(ADDRESS_KEY);
         for filter in uses(inputs, module) {

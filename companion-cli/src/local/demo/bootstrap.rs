@@ -9,7 +9,10 @@ use super::error::DemoError;
 use crate::policy::{Overrides, Policy};
 use crate::render::{self, Kind};
 
-const HCM: &str = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+const HCM: &str = concat!(
+    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.",
+    "HttpConnectionManager"
+);
 const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 
 /// A bootstrap whose admin interface is a socket in the file system.
@@ -33,7 +36,8 @@ pub(super) fn listener(
     }
     let router =
         json!({ "name": "envoy.filters.http.router", "typed_config": { "@type": ROUTER } });
-    let host = json!({ "name": "all", "domains": ["*"], "routes": [{ "match": { "prefix": "/" }, "route": route }] });
+    let route = json!({ "match": { "prefix": "/" }, "route": route });
+    let host = json!({ "name": "all", "domains": ["*"], "routes": [route] });
     let manager = json!({
         "@type": HCM,
         "stat_prefix": name,
@@ -44,7 +48,10 @@ pub(super) fn listener(
     json!({
         "name": name,
         "address": socket(0),
-        "filter_chains": [{ "filters": [{ "name": "envoy.filters.network.http_connection_manager", "typed_config": manager }] }],
+        "filter_chains": [{ "filters": [{
+            "name": "envoy.filters.network.http_connection_manager",
+            "typed_config": manager,
+        }] }],
     })
 }
 

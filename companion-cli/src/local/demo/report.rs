@@ -258,7 +258,8 @@ fn events(html: &mut String, events: &[Event]) {
 fn schemes(html: &mut String, rows: &[Row]) {
     html.push_str(
         "<h2>What the app sees as <code>x-forwarded-proto</code></h2>\n<div \
-            class=\"table\"><table><thead><tr><th>request<th>nothing<th>Lua<th>laststream</thead>\n<tbody>\n",
+            class=\"table\"><table><thead><tr><th>request<th>nothing<th>Lua<th>laststream</thead>\n\
+            <tbody>\n",
     );
     for row in rows {
         let _ = write!(html, "<tr><th>{}", escape(row.request));

@@ -24,7 +24,11 @@ const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 const WAIT: Duration = Duration::from_secs(10);
 /// The write-ups' own.
-const LUA: &str = "function envoy_on_request(request_handle)\n  request_handle:headers():replace(\"x-forwarded-proto\", \"https\")\nend\n";
+const LUA: &str = "\
+function envoy_on_request(request_handle)
+  request_handle:headers():replace(\"x-forwarded-proto\", \"https\")
+end
+";
 /// The listeners, in the order of the columns.
 const LISTENERS: [&str; 3] = ["nothing", "lua", "main"];
 

@@ -91,19 +91,36 @@ fn output_of(
 }
 
 /// The smallest module that Envoy takes: `proxy_abi_version_0_2_1`, `malloc` and a memory.
-const MODULE: &str = "AGFzbQEAAAABCQJgAABgAX8BfwMDAgABBQMBAAEHLQMXcHJveHlfYWJpX3ZlcnNpb25fMF8yXzEAAAZtYWxsb2MAAQZtZW1vcnkCAAoJAgIACwQAQQAL";
+const MODULE: &str = concat!(
+    "AGFzbQEAAAABCQJgAABgAX8BfwMDAgABBQMBAAEHLQMXcHJveHlfYWJp",
+    "X3ZlcnNpb25fMF8yXzEAAAZtYWxsb2MAAQZtZW1vcnkCAAoJAgIACwQA",
+    "QQAL"
+);
+
+const HCM: &str = concat!(
+    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.",
+    "HttpConnectionManager"
+);
 
 fn with_module() -> String {
     let wasm = serde_json::json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
-        "config": { "vm_config": { "runtime": "envoy.wasm.runtime.v8", "code": { "local": { "inline_bytes": MODULE } } } },
+        "config": { "vm_config": {
+            "runtime": "envoy.wasm.runtime.v8",
+            "code": { "local": { "inline_bytes": MODULE } },
+        } },
     });
-    let router = serde_json::json!({ "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router" });
+    let router = serde_json::json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router",
+    });
     let manager = serde_json::json!({
-        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "@type": HCM,
         "stat_prefix": "probe",
         "route_config": {},
-        "http_filters": [{ "name": "wasm", "typed_config": wasm }, { "name": "router", "typed_config": router }],
+        "http_filters": [
+            { "name": "wasm", "typed_config": wasm },
+            { "name": "router", "typed_config": router },
+        ],
     });
     let listener = serde_json::json!({
         "name": "probe",

@@ -59,7 +59,10 @@ pub enum RegistryError {
         refusal: Refusal,
     },
     /// Any other status that does not help.
-    #[error("{what}: `{url}` answers with {refusal}{}", status_hint(.refusal.status, .login.as_deref()))]
+    #[error(
+        "{what}: `{url}` answers with {refusal}{}",
+        status_hint(.refusal.status, .login.as_deref())
+    )]
     Refused {
         /// What was to be done.
         what: &'static str,

@@ -8,30 +8,31 @@ use smart_default::SmartDefault;
 use super::Scope;
 use crate::config::read::whole;
 
-/// No drain takes longer: thirty days, in milliseconds. A larger number is a slip.
+/// The longest drain: thirty days, in milliseconds. A larger number is a mistake.
 const LONGEST: u64 = 2_592_000_000;
 
-/// What the gate waits for and how it makes traffic leave.
+/// What the gate waits for, and how it tells clients to leave.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Gate {
-    /// Whose streams it waits for.
+    /// The scopes that the gate waits for.
     #[default(vec![Scope::Gateway])]
     pub scopes: Vec<Scope>,
-    /// How long nothing may be in flight, and nothing begin, before it is believed; milliseconds.
+    /// The quiet period: how long nothing may be in flight, and nothing begin, before the drain is
+    /// over; milliseconds.
     #[serde(deserialize_with = "whole::<200, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 200, max = LONGEST)))]
     #[default(1000)]
     pub quiet_ms: u64,
-    /// How long zero must last where Envoy does not tell whether bytes still wait to be written;
-    /// milliseconds.
+    /// How long zero must last if Envoy does not export the number of bytes that wait to be
+    /// written; milliseconds.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     #[default(500)]
     pub linger_ms: u64,
-    /// When it is over whatever happens, from the beginning of the drain; milliseconds. The usual
-    /// grace period of a pod, less what Istio's agent and kubelet need after the hook.
+    /// The deadline, from the beginning of the drain; milliseconds. The default is the usual grace
+    /// period of a pod, minus the time that Istio's agent and kubelet need after the hook.
     #[serde(deserialize_with = "whole::<201, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 201, max = LONGEST)))]
     #[default(23_000)]
@@ -42,48 +43,48 @@ pub struct Gate {
     #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = LONGEST)))]
     #[default(30_000)]
     pub open_ms: u64,
-    /// Where Envoy does not export its own count of requests: how long the youngest counter must
-    /// have counted before its zero is believed, since streams may be older than it; milliseconds.
+    /// If Envoy does not export its own count of requests: how old the youngest counter must be
+    /// before its zero is believed, because streams may be older than the counter; milliseconds.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     #[default(60_000)]
     pub assumed_after_ms: u64,
-    /// What long-lived streams do to the drain.
+    /// Whether long-lived streams hold the drain.
     pub long_lived: LongLivedPolicy,
     /// Streams that are older than this when the drain begins are long-lived, too; milliseconds.
     pub long_lived_after_ms: Option<u64>,
     /// How the drain begins.
     pub begin: Begin,
-    /// The last call, once the last stream is out.
+    /// The last call, after the last stream has ended.
     pub finish: Finish,
     /// How Envoy's admin interface is reached.
     pub admin: Admin,
     /// Also wait until the app has gone, so that the proxy outlives it.
     pub app: Option<App>,
-    /// What state-changing requests, and the listing of streams, must carry in
-    /// `x-laststream-secret`: 16 visible ASCII characters or more. Here it stands in clear text:
-    /// prefer `secret_key`. One of both is required when the listener is not on the loopback
+    /// The secret that state-changing requests, and the listing of streams, must carry in
+    /// `x-laststream-secret`: 16 visible ASCII characters or more. It stands here in clear text, so
+    /// prefer `secret_key`. One of the two is required if the listener is not on the loopback
     /// interface.
     pub secret: Option<String>,
-    /// The filter state key that holds the secret, which a `set_filter_state` filter in front of
-    /// the gate writes from a place outside of the configuration, such as `%ENVIRONMENT(NAME)%`.
-    /// While nothing is there, the gate refuses what needs the secret.
+    /// The filter state key that holds the secret. A `set_filter_state` filter in front of the gate
+    /// writes it from a place outside of the configuration, such as `%ENVIRONMENT(NAME)%`. While it
+    /// is empty, the gate refuses requests that need the secret.
     pub secret_key: Option<String>,
-    /// Names under which the gate may be asked, besides IP addresses and `localhost`. A request to
-    /// any other name is refused: a page in a browser can reach this machine under a name of its
-    /// own (DNS rebinding).
+    /// Host names that requests to the gate may carry, besides IP addresses and `localhost`.
+    /// Requests for any other name are refused, because a page in a browser can reach this machine
+    /// under a name of its own (DNS rebinding).
     pub hosts: Vec<String>,
 }
 
-/// What long-lived streams do to the drain.
+/// Whether long-lived streams hold the drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LongLivedPolicy {
-    /// They hold it like all others.
+    /// They hold the drain like all others.
     #[default]
     Wait,
-    /// They do not hold it, and are reported apart.
+    /// They do not hold the drain, and are reported separately.
     Exempt,
 }
 
@@ -92,28 +93,29 @@ pub enum LongLivedPolicy {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Begin {
-    /// What is asked of Envoy.
+    /// The call to Envoy.
     pub call: BeginCall,
     /// Only listeners of inbound traffic are drained. For sidecars; it does nothing on a gateway.
     pub inbound_only: bool,
-    /// How long to wait before, while the endpoint's removal spreads; milliseconds.
+    /// How long to wait before the drain begins, while the removal of the endpoint spreads;
+    /// milliseconds.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     pub delay_ms: u64,
 }
 
-/// What makes traffic leave.
+/// The call that tells clients to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BeginCall {
-    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. It cannot be taken
-    /// back.
+    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. Envoy cannot undo
+    /// it.
     #[default]
     DrainListeners,
-    /// `/healthcheck/fail`: the same for both directions; it can be taken back.
+    /// `/healthcheck/fail`: the same for both directions. Envoy can undo it.
     FailHealthChecks,
-    /// Nothing; somebody else sees to it.
+    /// No call: something else tells clients to leave.
     Nothing,
 }
 
@@ -122,10 +124,10 @@ pub enum BeginCall {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// None.
+    /// No call.
     #[default]
     Nothing,
-    /// `POST /drain` to Istio's agent: at SIGTERM it then ends at once.
+    /// `POST /drain` to Istio's agent, which then ends at once at SIGTERM.
     DrainAgent,
     /// `POST /quitquitquit` to Envoy.
     Quit,
@@ -136,13 +138,13 @@ pub enum Finish {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
-    /// The cluster of the admin interface; Istio's bootstrap has this one.
+    /// The cluster of the admin interface. The default is the one in Istio's bootstrap.
     #[default("prometheus_stats".into())]
     pub cluster: String,
     /// The cluster of Istio's agent.
     #[default("agent".into())]
     pub agent_cluster: String,
-    /// How long an answer may take; milliseconds.
+    /// The time-out of a call; milliseconds.
     #[serde(deserialize_with = "whole::<50, 60_000, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 50, max = 60_000)))]
     #[default(1000)]
@@ -159,9 +161,9 @@ pub struct Admin {
 pub struct App {
     /// Its cluster, without TLS.
     pub cluster: String,
-    /// What is asked of it. It has gone when its port refuses connections. An app that hangs,
-    /// breaks off or says 503 is there; with one that Envoy cannot ask, the gate holds until the
-    /// deadline.
+    /// The path of the request. The app has gone when its port refuses connections. An app that
+    /// hangs, resets or answers 503 still counts as present. If Envoy cannot reach the cluster, the
+    /// gate holds until the deadline.
     #[serde(default = "App::usual_path")]
     pub path: String,
 }

@@ -26,15 +26,13 @@ pub use gate::{Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy};
 pub struct Configuration {
     /// What this instance of the module does.
     pub role: Role,
-    /// Which streams these are; it becomes part of every metric's name, so that directions are told
-    /// apart.
+    /// The scope of the streams. It is part of every metric's name.
     pub scope: Scope,
     /// Which streams are counted, and which of them are long-lived.
     pub count: Option<Count>,
-    /// What the gate waits for and how it makes traffic leave; only with `"role": "gate"`.
+    /// What the gate waits for, and how it tells clients to leave; only with `"role": "gate"`.
     pub gate: Option<Gate>,
-    /// How `x-forwarded-proto` is restored. Without it no header is read or written for that
-    /// purpose.
+    /// How `x-forwarded-proto` is restored. Without this field no header is read or written for it.
     pub forwarded_proto: Option<ForwardedProto>,
 }
 
@@ -43,10 +41,11 @@ pub struct Configuration {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Sits in the path of the requests: counts streams, restores the scheme.
+    /// Runs in the path of the requests: counts streams, and restores the scheme.
     #[default]
     Stream,
-    /// Answers on a listener of its own: refuses to drain and quit until the last stream is out.
+    /// Answers on a listener of its own: holds stop hooks and refuses signals until the last stream
+    /// has ended.
     Gate,
 }
 
@@ -84,11 +83,11 @@ pub enum Scope {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Count {
-    /// Streams that match any of these rules are not counted. Any rule costs a read of the headers
-    /// of every request.
+    /// Streams that match any of these rules are not counted. With at least one rule, the module
+    /// reads the headers of every request.
     pub exclude: Exclude,
-    /// Streams that match any of these rules are counted as long-lived too, so that a drain can
-    /// treat them apart.
+    /// Streams that match any of these rules are also counted as long-lived, so that a drain can
+    /// treat them separately.
     pub long_lived: LongLived,
 }
 
@@ -106,7 +105,7 @@ pub struct Exclude {
     pub health_checks: bool,
 }
 
-/// Rules for streams that live long by nature.
+/// Rules for streams that are long-lived by their kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -143,8 +142,8 @@ pub struct TextMatch {
 pub struct HeaderMatch {
     /// The header's name.
     pub name: String,
-    /// One of the header's values is this.
+    /// One of the header's values is equal to this text.
     pub exact: Option<String>,
-    /// One of the header's values begins with this.
+    /// One of the header's values begins with this text.
     pub prefix: Option<String>,
 }
