@@ -1,5 +1,5 @@
-//! The bodies of the gate's answers. Fields that are new are let pass, and so are words: another
-//! version of the module may be there.
+//! The bodies of the gate's answers. Unknown fields and values are accepted, because the module may
+//! be of another version.
 
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ pub struct Status {
     pub state: String,
     /// Why, in words.
     pub reason: String,
-    /// How far the counts can be believed.
+    /// How far the counts can be trusted.
     pub count: String,
     /// What would make the count exact.
     pub advice: Option<String>,

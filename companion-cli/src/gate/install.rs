@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "laststream";
 
-/// Why there is no copy.
+/// Errors of the copy.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The folder.

@@ -1,5 +1,4 @@
-//! Removes secrets from texts, whatever form they have there: servers repeat what they were sent,
-//! raw, encoded or escaped.
+//! Removes secrets from texts, because servers repeat what they were sent: raw, encoded or escaped.
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};

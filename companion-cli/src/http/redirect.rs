@@ -1,6 +1,6 @@
-//! The one rule for redirects: credentials go to the origin that was named. After a redirect to
-//! another origin they are not sent again, not even if it leads back; and a request that began with
-//! TLS is never continued without it.
+//! The rule for redirects: credentials go only to the named origin. After a redirect to another
+//! origin they are not sent again, even if it redirects back. A request that began with TLS never
+//! continues without it.
 
 use ::http::Method;
 

@@ -21,9 +21,6 @@ pub(super) fn check(file: File) -> Result<Policy, Vec<PolicyProblem>> {
 /// then not used.
 struct Checker(Vec<PolicyProblem>);
 
-/// Ports of a pod that Istio's own listeners have.
-const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
-const GATE_PORT: u16 = 15091;
 const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
 impl Checker {
     fn problem(&mut self, path: &str, message: impl Into<String>) {

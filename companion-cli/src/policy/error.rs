@@ -1,4 +1,4 @@
-//! What is wrong with a policy: where, and the way out.
+//! Errors of a policy: the field, the problem, and what to do.
 
 use std::fmt;
 

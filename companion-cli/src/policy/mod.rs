@@ -107,7 +107,7 @@ pub struct PeerInfo {
     pub headers: Option<[String; 3]>,
 }
 
-/// What the command line says instead of the file.
+/// Values of the command line in place of the file's.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// Instead of `module`; the file's `digest` does not count then.

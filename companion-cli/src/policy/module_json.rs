@@ -1,5 +1,4 @@
-//! What the module is told, as JSON: the policy's own words where there are some, and nothing that
-//! is a default anyway.
+//! The module's configuration as JSON: the policy's own values, without defaults.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! The times of a drain, so that they fit together: given some, the others follow; what contradicts
-//! is refused with all numbers named.
+//! The times of a drain. Missing times are computed from the others; contradictory times are
+//! rejected with all numbers.
 //!
 //! ```text
 //! ├─ delay ─┼──── longest request ────┼ late ┼ quiet ┤
@@ -11,7 +11,7 @@ use super::error::PolicyProblem;
 use super::file::Drain;
 use crate::time_span::TimeSpan;
 
-/// What kubelet leaves at least after the hook.
+/// The least time that kubelet leaves after the hook.
 pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
 /// How long after the drain has begun a request may still arrive, because clients and load
 /// balancers learn of it later.
@@ -26,7 +26,7 @@ pub struct Sizing {
     pub longest_request: TimeSpan,
     /// The pod's grace period, in whole seconds.
     pub grace_period: TimeSpan,
-    /// When the gate lets go.
+    /// The gate's deadline.
     pub deadline: TimeSpan,
     /// How long zero must last.
     pub quiet: TimeSpan,

@@ -1,4 +1,4 @@
-//! What `module` may name: an image, a download, a file.
+//! The values of `module`: an image, a download, a file.
 
 /// Where the module comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl ModuleLocation {
 /// Finds the digest of `HOST/REPOSITORY:TAG` in its registry: `sha256:` and 64 hexadecimal digits.
 pub type Resolve<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// Reads `module` and `digest`. What is wrong is said with the field's name.
+/// Reads `module` and `digest`. Errors name the field.
 pub(super) fn read(
     module: &str,
     digest: Option<&str>,
@@ -106,7 +106,7 @@ fn read_image(
     Ok(ModuleLocation::Image { repository: repository.to_owned(), tag, digest })
 }
 
-/// A floating tag is never rendered: what runs must be what was looked at.
+/// A floating tag is never rendered, so that the reviewed module is the one that runs.
 fn resolved(name: &str, resolve: Resolve<'_>) -> Result<String, (&'static str, String)> {
     let digest = resolve(name)
         .map_err(|error| ("module", format!("the digest of `{name}` is not known: {error}")))?;

@@ -1,4 +1,4 @@
-//! What is accepted, and what is said of everything else.
+//! Which policies are accepted, and the errors of all others.
 
 use std::collections::BTreeMap;
 
@@ -145,21 +145,11 @@ fn errors_name_the_place_and_the_way_out() {
         ("gate: {port: 15020}".into(), &["line 1, column 14", "gate.port", "Istio's own", "15091"]),
         (
             "gate: {secret: open-sesame-0123456789}".into(),
-            &[
-                "line 1, column \
-            16",
-                "environment",
-                "sds",
-            ],
+            &["line 1, column 16", "environment", "sds"],
         ),
         (
             "gate: {secret: {environment: 'A B'}}".into(),
-            &[
-                "line 1, column \
-            30",
-                "gate.secret.environment",
-                "`LASTSTREAM_SECRET`",
-            ],
+            &["line 1, column 30", "gate.secret.environment", "`LASTSTREAM_SECRET`"],
         ),
         (
             "gate: {secret: {environment: ISTIO_META_SECRET}}".into(),
@@ -167,9 +157,7 @@ fn errors_name_the_place_and_the_way_out() {
         ),
         ("gate: {secret: {sds: sds.yaml}}".into(), &["gate.secret.sds", "absolute path"]),
         (
-            "gate: {enabled: false, secret: {environment: A}, hosts: \
-            [a]}"
-                .into(),
+            "gate: {enabled: false, secret: {environment: A}, hosts: [a]}".into(),
             &["gate.secret: is the gate's", "gate.hosts: is"],
         ),
         ("gate: {hosts: ['http://gate']}".into(), &["gate.hosts[0]", "not a host name"]),
@@ -177,50 +165,34 @@ fn errors_name_the_place_and_the_way_out() {
         ("drain: {quiet: 10}".into(), &["line 1", "`60s`"]),
         ("drain: {quiet: 10ms}".into(), &["drain.quiet", "200"]),
         (
-            "drain:\n  longest_request: 60s\n  grace_period: \
-            30s"
-            .into(),
+            "drain:\n  longest_request: 60s\n  grace_period: 30s".into(),
             &["line 3, column 17", "drain.grace_period", "`70s`"],
         ),
         ("name: On".into(), &["name: `On`"]),
         ("labels: {a b: c}".into(), &["labels.a b", "not the name of a label"]),
         (
             "count: {exclude: {paths: [{exact: a}]}}".into(),
-            &[
-                "line 1, column \
-            27",
-                "count.exclude.paths[0]",
-                "begins with `/`",
-            ],
+            &["line 1, column 27", "count.exclude.paths[0]", "begins with `/`"],
         ),
         ("count: {exclude: {health_checks: 1.5}}".into(), &["count: 1.5 is no whole number"]),
         (
             "count:\n  exclude:\n    health_check: true".into(),
-            &[
-                "count.exclude.health_check",
-                "did \
-            you mean `health_checks`",
-            ],
+            &["count.exclude.health_check", "did you mean `health_checks`"],
         ),
         (
-            "forwarded_proto:\n  presets: [gcp]\n  trust: {peers: \
-            [10.0.0.1/8]}"
-                .into(),
+            "forwarded_proto:\n  presets: [gcp]\n  trust: {peers: [10.0.0.1/8]}".into(),
             &["line 3, column 19", "write `10.0.0.0/8`"],
         ),
         ("placement: {sidecar: {}}".into(), &["namespace: is required"]),
         (sidecar("drain: {finish: drain}"), &["line 4", "drain_agent"]),
         ("namespace: a\nplacement: {sidecar: {directions: [inbound, inbound]}}".into(), &["twice"]),
         (
-            "namespace: a\nplacement: {sidecar: {directions: [outbound]}}\nforwarded_proto: \
-            {}"
-            .into(),
+            "namespace: a\nplacement: {sidecar: {directions: [outbound]}}\nforwarded_proto: {}"
+                .into(),
             &["add `inbound`"],
         ),
         (
-            "namespace: a\nplacement: {waypoint: {gateway: w}}\ngate: {port: \
-            1}"
-            .into(),
+            "namespace: a\nplacement: {waypoint: {gateway: w}}\ngate: {port: 1}".into(),
             &["gate: can be had"],
         ),
         (
@@ -228,9 +200,7 @@ fn errors_name_the_place_and_the_way_out() {
             &["placement.envoy.listen", "127.0.0.1:8080"],
         ),
         (
-            "placement: {envoy: {}}\ndrain: {finish: \
-            drain_agent}"
-                .into(),
+            "placement: {envoy: {}}\ndrain: {finish: drain_agent}".into(),
             &["drain.finish", "`quit`"],
         ),
         (
@@ -239,17 +209,10 @@ fn errors_name_the_place_and_the_way_out() {
         ),
         (
             "drain:\n  begin: nothing\n  delay: 2s".into(),
-            &[
-                "line 3, column \
-            10",
-                "drain.delay",
-                "nothing comes after it",
-            ],
+            &["line 3, column 10", "drain.delay", "nothing comes after it"],
         ),
         (
-            "placement: {envoy: {}}\ndrain: {exit_on_zero: \
-            true}"
-                .into(),
+            "placement: {envoy: {}}\ndrain: {exit_on_zero: true}".into(),
             &["drain.exit_on_zero", "Istio"],
         ),
         ("retries: {host: 'a b'}".into(), &["retries.host"]),

@@ -31,8 +31,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     if !patches.is_empty() {
         about.push(
             "EnvoyPatchPolicy must be enabled in Envoy Gateway \
-            (extensionApis.enableEnvoyPatchPolicy). Without these patches no peer is \
-            trusted."
+            (extensionApis.enableEnvoyPatchPolicy). Without these patches no peer is trusted."
                 .into(),
         );
         about.push(

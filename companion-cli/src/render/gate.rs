@@ -1,5 +1,5 @@
-//! The gate's listener, and what stands in front of the gate: the address that its connection came
-//! in on, and its secret, from Envoy itself.
+//! The gate's listener, and the filters in front of the gate, which write the connection's address
+//! and the secret into filter state.
 
 use laststream_filter::gate::access::ADDRESS_KEY;
 
@@ -26,7 +26,8 @@ pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> M
         .with("name", "gate")
         .with("domains", List::new().item("*"))
         .note(
-            "Reached only if the gate does not work. No hook may take this answer for an open gate.",
+            "Reached only if the gate does not work. No hook may take this answer for an open \
+            gate.",
         )
         .with("routes", List::new().item(route));
     let manager = Map::new()

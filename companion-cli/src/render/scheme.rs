@@ -99,8 +99,7 @@ impl<'p> Scheme<'p> {
         match self {
             Self::Untouched | Self::Module(_, None) => None,
             Self::Module(_, Some(why)) => Some(format!(
-                "The module restores x-forwarded-proto, not \
-                Envoy's own matchers: {why}."
+                "The module restores x-forwarded-proto, not Envoy's own matchers: {why}."
             )),
             Self::Envoy(_) => Some(
                 "Envoy's own matchers restore x-forwarded-proto, and the module only counts. So \

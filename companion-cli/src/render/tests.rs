@@ -1,4 +1,4 @@
-//! What must hold for every EnvoyFilter, whatever the policy says.
+//! Properties of every rendered EnvoyFilter.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! WasmPlugins: for pull secrets, and for waypoints. They carry the module's streams; what else
-//! there is stands in the comments.
+//! WasmPlugins: for pull secrets, and for waypoints. They carry the counters; the comments say what
+//! else is needed.
 
 use super::envoyfilter::around_the_module;
 use super::scheme::Scheme;

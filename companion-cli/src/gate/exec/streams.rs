@@ -1,4 +1,4 @@
-//! Waits until no outbound stream is in flight, by what the gate counts.
+//! Waits until the gate counts no outbound stream.
 
 use std::time::{Duration, Instant};
 

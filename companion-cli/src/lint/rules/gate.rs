@@ -21,8 +21,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the gate can be reached from outside, without a secret",
         why: "A client that reaches it may begin a drain, or let the proxy be stopped while \
-            requests run. The module takes such requests on the loopback interface only, so hooks from \
-            elsewhere fail as well.",
+            requests run. The module takes such requests on the loopback interface only, so \
+            hooks from elsewhere fail as well.",
         fix: "Bind 127.0.0.1, or give the gate a secret (`gate.secret_key`) and send it as \
             x-laststream-secret.",
         check: open_gate,

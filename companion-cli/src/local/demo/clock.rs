@@ -1,4 +1,4 @@
-//! Waiting that ends early when the demo is interrupted or has gone on for too long.
+//! Waits that end early if the demo is interrupted or takes too long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

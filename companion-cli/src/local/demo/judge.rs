@@ -1,5 +1,5 @@
-//! What came out of a lane: computed from what the client got and when processes ended, then
-//! compared with what is expected.
+//! The result of a lane: computed from the client's response and the times at which processes
+//! ended, then compared with the expected result.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::lane::{EndedBy, Lane};
 use super::record::{Actor, Event, Span};
 use super::times::Times;
 
-/// What came out of a lane. Times are seconds since the request was sent.
+/// The result of a lane. Times are seconds since the request was sent.
 #[derive(Debug, Clone, Serialize)]
 pub struct LaneResult {
     /// Which one.
@@ -35,7 +35,7 @@ pub struct LaneResult {
     pub pod_gone: f64,
     /// Why it came out like this.
     pub why: String,
-    /// What came out differently from what is expected.
+    /// Differences from the expected result.
     pub surprises: Vec<String>,
     /// Everything that happened.
     pub events: Vec<Event>,

@@ -97,7 +97,7 @@ const KINDS: [Kind; 3] = [
 ];
 
 impl Scheme {
-    /// What came out differently from what is expected.
+    /// Differences from the expected result.
     #[must_use]
     pub fn surprises(&self) -> Vec<String> {
         let mut surprises = Vec::new();

@@ -1,5 +1,5 @@
-//! Gets files over HTTP: with short time-outs for connecting, one for silence, a limit on the size,
-//! and further tries where they can help.
+//! Downloads files over HTTP, with time-outs for connecting and for silence, a size limit, and
+//! retries of temporary errors.
 
 use super::Places;
 use super::files::HashingFile;
@@ -41,8 +41,8 @@ pub enum DownloadError {
 }
 
 impl Passing for DownloadError {
-    /// What is unreachable is not tried again: there is another source, and three time-outs are too
-    /// long to wait for; what stalled has cost enough.
+    /// Unreachable and stalled servers are not retried, because there is another source, and three
+    /// time-outs take too long.
     fn is_passing(&self) -> bool {
         matches!(
             self,

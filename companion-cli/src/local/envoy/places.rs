@@ -1,5 +1,5 @@
-//! Where an Envoy may be, and the limits on getting one: everything that the surroundings of the
-//! process decide.
+//! Where to look for an Envoy, and the limits for downloads: everything that depends on the
+//! environment of the process.
 
 use super::Version;
 use crate::env_vars::{

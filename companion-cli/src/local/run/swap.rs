@@ -1,4 +1,4 @@
-//! Changes while Envoy runs. A change that Envoy does not take as a whole is taken back as a whole.
+//! Updates of a running Envoy. If Envoy rejects one part of an update, all parts are rolled back.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Runner {
         Ok(())
     }
 
-    /// What differs, and nothing else: a listener that is the same keeps its connections.
+    /// Only what differs: an unchanged listener keeps its connections.
     fn changes(&self, wanted: &Current) -> Vec<(Watched, Map, Map)> {
         let folder = self.folder.path();
         let all = |current: &Current| {
@@ -72,8 +72,8 @@ impl Runner {
         Err(ReplaceError::Silence(PATIENCE))
     }
 
-    /// The old ones were taken once and are taken again. The files must say what runs: other
-    /// listeners may read them later.
+    /// Envoy accepted the old versions before and accepts them again. The files must match what
+    /// runs, because other listeners may read them later.
     fn take_back(&mut self, done: &[(Watched, Map)]) {
         for (file, before) in done.iter().rev() {
             // Envoy runs on what it has, and there is nothing better to give it

@@ -1,6 +1,5 @@
-//! Walks through an image as Istio's agent does (Envoy Gateway has its code from there), and notes
-//! where that would stop. It goes on where they stop, so that a module in the wrong place is looked
-//! at, too.
+//! Reads an image as Istio's agent does (Envoy Gateway has the same code), and notes where the
+//! agent would fail. It continues after such a place, so that a misplaced module is inspected, too.
 
 use std::collections::BTreeMap;
 
@@ -53,8 +52,7 @@ pub(super) fn inspect(source: &dyn ImageSource) -> Result<InspectedImage, String
     let media_type = document.media_type.clone().unwrap_or_else(|| INDEX.to_owned());
     let because = format!(
         "it is an index, not a manifest: pinned by `@{digest}` it is refused, because what is \
-            compared is the digest of its manifest for \
-         linux/amd64; {}",
+            compared is the digest of its manifest for linux/amd64; {}",
         way_out(&manifests)
     );
     let found = match for_linux(&manifests) {
@@ -162,7 +160,7 @@ fn of_contents(unpacked: &Unpacked, layer: &Descriptor) -> Option<String> {
     }
 }
 
-/// Refuses what is not what its digest says: it was damaged on its way.
+/// Rejects content that does not match its digest.
 fn checked(bytes: Vec<u8>, digest: &str) -> Result<Vec<u8>, String> {
     let actual = digest_of(&bytes);
     if actual == digest {

@@ -170,11 +170,7 @@ impl Passing for RegistryError {
 fn http_hint(error: &HttpError, url: &str) -> String {
     match error {
         HttpError::Tls(text)
-            if text.contains("InvalidContentType")
-                || text.contains(
-                    "corrupt \
-            message",
-                ) =>
+            if text.contains("InvalidContentType") || text.contains("corrupt message") =>
         {
             "\nif it speaks plain HTTP, say so with `--plain-http`".to_owned()
         }
@@ -198,8 +194,7 @@ fn login_hint(registry: &str, source: Option<&str>) -> String {
         ),
         None => format!(
             "none were found: `docker login {registry}`, or `--username NAME --password-stdin`, or \
-                LASTSTREAM_REGISTRY_USERNAME and \
-             LASTSTREAM_REGISTRY_PASSWORD"
+                LASTSTREAM_REGISTRY_USERNAME and LASTSTREAM_REGISTRY_PASSWORD"
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! One image under several names, in one or more registries: all its parts everywhere first, then
-//! the names one by one.
+//! Publishes one image under several names, in one or more registries: first all parts everywhere,
+//! then the names one by one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::{Options, Registry};
 use crate::oci::image::{Image, NotAReference, Reference};
 use crate::progress::Progress;
 
-/// What was published before something went wrong.
+/// An error, and what was published before it.
 #[derive(Debug)]
 pub struct Unpublished {
     /// The names that stand for the image now.

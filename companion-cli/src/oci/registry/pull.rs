@@ -1,4 +1,4 @@
-//! Finds and fetches what is in a registry, and checks that it is that.
+//! Resolves and pulls references, and checks the digests.
 
 use http::Method;
 
