@@ -204,35 +204,17 @@ fn of_module(text: &mut String, module: &Module) {
         );
         line(text, format_args!("memory   {} KiB, {most}", memory.pages * 64));
     }
-    let names =
-        |names: Vec<String>| if names.is_empty() { "nothing".to_owned() } else { names.join(" ") };
-    line(
-        text,
-        format_args!(
-            "imports  {}",
-            names(module.imports.iter().map(|of| format!("{}.{}", of.module, of.name)).collect())
-        ),
-    );
-    line(
-        text,
-        format_args!(
-            "exports  {}",
-            names(module.exports.iter().map(|of| of.name.clone()).collect())
-        ),
-    );
-    line(
-        text,
-        format_args!(
-            "custom   {}",
-            names(
-                module
-                    .custom_sections
-                    .iter()
-                    .map(|of| format!("{} ({} bytes)", of.name, of.size))
-                    .collect()
-            )
-        ),
-    );
+    let imports = module.imports.iter().map(|of| format!("{}.{}", of.module, of.name));
+    line(text, format_args!("imports  {}", names(imports)));
+    let exports = module.exports.iter().map(|of| of.name.clone());
+    line(text, format_args!("exports  {}", names(exports)));
+    let custom = module.custom_sections.iter().map(|of| format!("{} ({} bytes)", of.name, of.size));
+    line(text, format_args!("custom   {}", names(custom)));
+}
+
+fn names(names: impl Iterator<Item = String>) -> String {
+    let names: Vec<String> = names.collect();
+    if names.is_empty() { "nothing".to_owned() } else { names.join(" ") }
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {

@@ -75,7 +75,7 @@ impl Make {
     /// Makes the module. What is at `output` stays as it is until the new one is known to be good.
     ///
     /// # Errors
-    /// See [`enum@Error`].
+    /// See [`BuildError`].
     pub fn run(&self, progress: &dyn Progress) -> Result<BuiltModule, BuildError> {
         let wasm_opt = OsStr::new(optimise::PROGRAM);
         // Asked first: compiling takes a while.

@@ -55,6 +55,11 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
         "static_resources",
         Map::new().with("listeners", listeners).with("clusters", clusters),
     );
+    Ok(other("envoy.yaml", &about(policy, &scheme, listen, app), bootstrap))
+}
+
+/// The comment at the head of the file.
+fn about(policy: &Policy, scheme: &Scheme<'_>, listen: SocketAddr, app: SocketAddr) -> Vec<String> {
     let drain = policy.sizing.drain_time();
     let more = if drain > DRAIN {
         format!(" --drain-time-s {}", drain.whole_seconds())
@@ -72,7 +77,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
                 .into(),
         );
     }
-    Ok(other("envoy.yaml", &about, bootstrap))
+    about
 }
 
 /// They were checked when the policy was read.

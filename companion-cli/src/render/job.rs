@@ -48,7 +48,12 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
             Map::new().with("name", name).with_some("namespace", policy.namespace.as_deref()),
         )
         .with("spec", spec);
-    let about = [
+    Ok(other("job.yaml", &about(kind, name), document))
+}
+
+/// The comment at the head of the file.
+fn about(kind: &str, name: &str) -> [String; 3] {
+    [
         format!(
             "A patch for the {kind} `{name}`: under `patches` of a kustomization. It replaces \
                 loops that ask 15020, `pkill`, shared process namespaces and containers that kill \
@@ -60,8 +65,7 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
         "The exit code is the command's own, signals reach it, and nothing is waited for without \
             end: see `laststream exec --help`."
             .to_owned(),
-    ];
-    Ok(other("job.yaml", &about, document))
+    ]
 }
 
 fn pod(policy: &Policy, job: &Job, is_native: bool) -> Map {

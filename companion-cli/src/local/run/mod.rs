@@ -120,7 +120,7 @@ impl Runner {
     /// Starts Envoy, and waits until it takes requests.
     ///
     /// # Errors
-    /// See [`enum@Error`]. Nothing is left running then.
+    /// See [`RunnerError`]. Nothing is left running then.
     pub fn start(setup: &Setup) -> Result<Self, RunnerError> {
         start::start(setup)
     }

@@ -1,5 +1,5 @@
-//! Looks into a module or an image and says who can use it, and if not, why. Where an image's parts
-//! come from is a [`Source`].
+//! Inspects a module or an image: which consumers can use it, and why the others cannot. An
+//! [`ImageSource`] gives the parts of an image.
 
 mod files;
 pub mod image;

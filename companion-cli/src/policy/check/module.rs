@@ -15,22 +15,7 @@ impl Checker {
         placement: &Placement,
     ) -> Option<ForwardedProto> {
         let json = json?;
-        if matches!(placement, Placement::Waypoint(_)) {
-            self.problem(
-                "forwarded_proto",
-                "is nothing for a waypoint, which never meets the load \
-                balancer: restore it at the gateway",
-            );
-        }
-        let is_outbound_only = matches!(placement, Placement::Sidecar(sidecar)
-            if !sidecar.directions.contains(&Direction::Inbound));
-        if is_outbound_only {
-            self.problem(
-                "forwarded_proto",
-                "is about requests to the app, which \
-                `placement.sidecar.directions` leaves out: add `inbound`",
-            );
-        }
+        self.forwarded_proto_place(placement);
         let text = json!({ "forwarded_proto": &json }).to_string();
         let wire = config::read_wire(text.as_bytes())
             .ok()
@@ -53,13 +38,26 @@ impl Checker {
             checked.is_some_and(ForwardedPolicy::looks_only_at_told_headers).then(told_headers);
         let peer_info = (!wire.trust.peers.is_empty())
             .then_some(PeerInfo { key: wire.trust.peer_key, headers });
-        Some(ForwardedProto {
-            json,
-            saved_in,
-            forgets,
-            peer_info: peer_info,
-            peers: wire.trust.peers,
-        })
+        Some(ForwardedProto { json, saved_in, forgets, peer_info, peers: wire.trust.peers })
+    }
+
+    fn forwarded_proto_place(&mut self, placement: &Placement) {
+        if matches!(placement, Placement::Waypoint(_)) {
+            self.problem(
+                "forwarded_proto",
+                "is nothing for a waypoint, which never meets the load \
+                balancer: restore it at the gateway",
+            );
+        }
+        let is_outbound_only = matches!(placement, Placement::Sidecar(sidecar)
+            if !sidecar.directions.contains(&Direction::Inbound));
+        if is_outbound_only {
+            self.problem(
+                "forwarded_proto",
+                "is about requests to the app, which \
+                `placement.sidecar.directions` leaves out: add `inbound`",
+            );
+        }
     }
 
     /// Checks the rendered configuration with the module's own parser.

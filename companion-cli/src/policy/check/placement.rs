@@ -3,26 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use crate::policy::file::{Direction, Gateways, Placement};
+use crate::policy::file::{Direction, EnvoyGateway, Gateways, Placement};
 
 impl Checker {
     pub(super) fn placement(&mut self, placement: Option<Placement>, name: &str) -> Placement {
         let mut placement = placement.unwrap_or_else(|| Placement::Gateway(Gateways::default()));
         match &mut placement {
-            Placement::Gateway(gateway) => {
-                self.labels("placement.gateway.selector", &gateway.selector);
-                if let Some(name) = &gateway.name {
-                    self.dns_label("placement.gateway.name", name);
-                    if !gateway.selector.is_empty() {
-                        self.problem(
-                            "placement.gateway",
-                            "has both `name` and `selector`: keep one",
-                        );
-                    }
-                } else if gateway.selector.is_empty() {
-                    gateway.selector = BTreeMap::from([("istio".into(), "ingressgateway".into())]);
-                }
-            }
+            Placement::Gateway(gateway) => self.gateway(gateway),
             Placement::Sidecar(sidecar) => {
                 self.labels("placement.sidecar.selector", &sidecar.selector);
                 self.directions(&mut sidecar.directions);
@@ -34,18 +21,7 @@ impl Checker {
             Placement::Waypoint(waypoint) => {
                 self.dns_label("placement.waypoint.gateway", &waypoint.gateway)
             }
-            Placement::EnvoyGateway(gateway) => {
-                self.dns_label("placement.envoy_gateway.gateway", &gateway.gateway);
-                if gateway.listeners.is_empty() {
-                    gateway.listeners = vec!["http".into()];
-                }
-                for (index, listener) in gateway.listeners.iter().enumerate() {
-                    self.dns_label(
-                        &format!("placement.envoy_gateway.listeners[{index}]"),
-                        listener,
-                    );
-                }
-            }
+            Placement::EnvoyGateway(gateway) => self.envoy_gateway(gateway),
             Placement::Envoy(envoy) => {
                 self.address(
                     "placement.envoy.listen",
@@ -62,6 +38,28 @@ impl Checker {
             }
         }
         placement
+    }
+
+    fn gateway(&mut self, gateway: &mut Gateways) {
+        self.labels("placement.gateway.selector", &gateway.selector);
+        if let Some(name) = &gateway.name {
+            self.dns_label("placement.gateway.name", name);
+            if !gateway.selector.is_empty() {
+                self.problem("placement.gateway", "has both `name` and `selector`: keep one");
+            }
+        } else if gateway.selector.is_empty() {
+            gateway.selector = BTreeMap::from([("istio".into(), "ingressgateway".into())]);
+        }
+    }
+
+    fn envoy_gateway(&mut self, gateway: &mut EnvoyGateway) {
+        self.dns_label("placement.envoy_gateway.gateway", &gateway.gateway);
+        if gateway.listeners.is_empty() {
+            gateway.listeners = vec!["http".into()];
+        }
+        for (index, listener) in gateway.listeners.iter().enumerate() {
+            self.dns_label(&format!("placement.envoy_gateway.listeners[{index}]"), listener);
+        }
     }
 
     pub(super) fn directions(&mut self, directions: &mut Vec<Direction>) {
