@@ -232,5 +232,6 @@ fn meaning(field: &Value) -> String {
     for (word, about) in words(field) {
         text.push_str(&format!("<br>• `{word}`: {about}"));
     }
-    text.replace('|', "\\|")
+    // a line break would end the row
+    text.replace('|', "\\|").replace('\n', " ")
 }
