@@ -1,8 +1,8 @@
 //! Compiles the module and puts it into the library, with which it is tested and shipped.
 //!
-//! Without a module a debug build goes on, and whoever asks for the module hears the reason. A
-//! release build does not: what operators get has the module inside. `SKIP_WASM_BUILD=1` compiles
-//! nothing, whatever the build; `CARGO_NET_OFFLINE=true` never reaches for the network.
+//! If the module cannot be compiled, a debug build goes on, and commands that need the module
+//! report the reason. A release build fails, because operators need the module inside.
+//! `SKIP_WASM_BUILD=1` compiles nothing; with `CARGO_NET_OFFLINE=true` the network is not used.
 #![allow(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
 
 use std::fs;

@@ -39,7 +39,7 @@ pub(crate) fn module(workspace: &Path, folder: &str, features: &[&str]) -> Resul
     compiled.map(|module| module.wasm)
 }
 
-/// Whether somebody asked for no module.
+/// Whether `SKIP_WASM_BUILD` is set.
 pub(crate) fn is_skipped() -> bool {
     std::env::var_os(SKIP).is_some_and(|value| value != "0")
 }

@@ -1,5 +1,5 @@
-//! The documents and the arguments say the same: docs/cli.md is made from them, and every command
-//! that a document shows is one.
+//! Tests that the documents match the arguments: docs/cli.md is generated, and every command in a
+//! document is parsed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

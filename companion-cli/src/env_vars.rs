@@ -1,5 +1,4 @@
-//! The names of the environment variables that this program reads, and the one place that reads
-//! them.
+//! The names of the environment variables of this program, and the only place that reads them.
 //!
 //! Everything else gets a [`Lookup`], so that tests give values of their own. What a tool that is
 //! started here reads (pip's `PIP_INDEX_URL`, cargo's `CARGO_HOME`) is not listed; nor are
@@ -67,7 +66,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Whether a variable says yes.
+/// Whether a variable is set to something other than `0` and `false`.
 #[must_use]
 pub fn is_on(name: &str, lookup: Lookup<'_>) -> bool {
     lookup(name).is_some_and(|value| {

@@ -1,4 +1,4 @@
-//! The `laststream` command line: reads the arguments, runs one command, prints what it says.
+//! The `laststream` command line: parses the arguments and runs one command.
 
 mod commands;
 #[cfg(test)]
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// `--help` and `--version` are errors to clap, and data to everybody else.
+/// clap reports `--help` and `--version` as errors, but they are output.
 fn usage(error: &clap::Error, printer: &Printer) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {

@@ -1,16 +1,16 @@
-//! How the library tells what it is doing. Who listens decides what is shown; nothing here prints.
+//! How the library reports progress. The implementation decides what is shown; nothing here prints.
 
-/// Hears about work that takes a while. Calls may come from several threads.
+/// Receives progress of long work. Calls may come from several threads.
 pub trait Progress: Sync {
     /// Something begins.
     fn started(&self, what: &str);
-    /// It got further: how many bytes of how many, where that is known.
+    /// Progress in bytes, and the total if it is known.
     fn advanced(&self, done: u64, total: Option<u64>);
     /// It is over; the text says how it ended.
     fn finished(&self, what: &str);
 }
 
-/// Hears everything and says nothing.
+/// Ignores all progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

@@ -232,7 +232,8 @@ fn meaning(field: &Value) -> String {
     for (word, about) in words(field) {
         text.push_str(&format!("<br>• `{word}`: {}", one_line(about)));
     }
-    text.replace('|', "\\|")
+    // a line break would end the row
+    text.replace('|', "\\|").replace('\n', " ")
 }
 
 /// A doc comment's lines as one: a table has no others.

@@ -32,7 +32,7 @@ pub(crate) fn row(case: &'static str, what: impl Into<String>, seen: impl Into<S
 /// An empty table, for all levels.
 pub(crate) fn begin_table() -> Outcome {
     if let Some(file) = std::env::var_os(TABLE) {
-        fs::write(file, "| case | what | seen |\n|---|---|---|\n")?;
+        fs::write(file, "| case | what | result |\n|---|---|---|\n")?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use laststream::env_vars::{self, LASTSTREAM_OFFLINE};
 use laststream::module::checkout;
-use laststream::module::make::{Made, Make};
+use laststream::module::make::{BuiltModule, Make};
 
 use crate::commands::exit::Exit;
 use crate::commands::output::Output;
@@ -13,9 +13,9 @@ use crate::commands::printer::Printer;
 
 /// Compiles the module from a checkout of the sources, checks it, and writes it to a file.
 ///
-/// The same sources and the same compiler give the same bytes, whoever compiles them and where. Who
-/// wants the module of this release needs none of this: it is inside this program, and the other
-/// commands use it by themselves.
+/// The build is reproducible: the same sources and the same compiler give the same bytes on every
+/// machine. You do not need this command for the module of this release: this program carries it,
+/// and the other commands use it by default.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream build\n  laststream build --source ~/laststream --file \
@@ -23,19 +23,20 @@ use crate::commands::printer::Printer;
     laststream build --wasm-opt -o json"
 )]
 pub(crate) struct Build {
-    /// The checkout; without it the one that the current folder is in.
+    /// The checkout. The default is the one that contains the current folder.
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
     /// The file to write.
     #[arg(long, value_name = "FILE", default_value = "laststream.wasm")]
     file: PathBuf,
-    /// Makes the module smaller with wasm-opt, which has to be installed.
+    /// Makes the module smaller with wasm-opt, which must be installed.
     #[arg(long)]
     wasm_opt: bool,
-    /// Adds nothing to the Rust toolchain, also when it cannot compile for WebAssembly yet.
+    /// Does not add the WebAssembly target to the Rust toolchain. If it is missing, the build
+    /// fails.
     #[arg(long)]
     no_install: bool,
-    /// How the result is written.
+    /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -60,7 +61,7 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
         Ok(made) => {
             match build.output {
                 Output::Json => printer.json(&format!("{:#}", serde_json::json!(made))),
-                Output::Text => printer.data(&text(&made)),
+                Output::Text => printer.stdout(&text(&made)),
             }
             Exit::Fine
         }
@@ -71,10 +72,10 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
     }
 }
 
-fn source(asked: Option<PathBuf>) -> Result<PathBuf, String> {
+fn source(named: Option<PathBuf>) -> Result<PathBuf, String> {
     let builtin = "the module of this release needs no compiling: it is inside this program \
         (`--module builtin`)";
-    match asked {
+    match named {
         Some(folder) if checkout::is_checkout(&folder) => {
             std::path::absolute(&folder).map_err(|error| format!("`{}`: {error}", folder.display()))
         }
@@ -97,7 +98,7 @@ fn source(asked: Option<PathBuf>) -> Result<PathBuf, String> {
     }
 }
 
-fn text(made: &Made) -> String {
+fn text(made: &BuiltModule) -> String {
     let mut lines = vec![
         format!("path:     {}", made.path.display()),
         format!("size:     {} bytes", made.size),

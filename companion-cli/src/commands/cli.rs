@@ -22,7 +22,7 @@ use crate::commands::streams::Streams;
 use crate::commands::version::Version;
 use crate::commands::wait::{Ready, Wait};
 
-/// The Envoy filter that lets no request be lost, and its companion.
+/// The command line of the laststream Envoy filter: renders, checks, runs and drains.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
@@ -31,18 +31,19 @@ pub(crate) struct Arguments {
 }
 
 const EXIT_CODES: &str =
-    "Exit codes: 0 fine, 1 something was found wrong, 2 the work failed, 64 wrong arguments.";
+    "Exit codes: 0 success, 1 the check found a problem, 2 the command failed, 64 wrong arguments.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Build(Build),
     Completions(Completions),
-    /// The module's configuration: its schema, checking one; and the interface of the gate.
+    /// Prints the schema of the module's configuration, checks a configuration, prints the gate's
+    /// interface.
     #[command(subcommand)]
     Config(Config),
     Demo(Demo),
     Drain(Drain),
-    /// A real Envoy for this machine.
+    /// Finds or downloads an Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
     Exec(Box<Exec>),
@@ -54,7 +55,7 @@ pub(crate) enum Command {
     Man(Man),
     Push(Box<Push>),
     Ready(Ready),
-    /// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
+    /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
     Render(Box<Render>),
     Run(Box<Run>),
     Status(Status),

@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
-/// Prints what a shell needs to complete this program's commands.
+/// Prints a completion script for a shell.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  eval \"$(laststream completions bash)\"\n  laststream completions \

@@ -58,7 +58,7 @@ fn run_check(check: &Check, printer: &Printer) -> Exit {
             for warning in config.warnings() {
                 printer.warning(&warning);
             }
-            printer.data(&config.summary());
+            printer.stdout(&config.summary());
             Exit::Fine
         }
         Err(refused) => {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use laststream::local::demo::times::Times;
 use laststream::local::demo::view::{View, WIDTH, plain_line, table};
-use laststream::local::demo::{self, Error, Event, Lane, Outcome, Settings, Watcher, report};
+use laststream::local::demo::{self, DemoError, Event, Lane, Outcome, Settings, Watcher, report};
 use laststream::local::envoy::{self, NEWEST, Version, Wanted};
 use laststream::module::builtin;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -22,35 +22,35 @@ use crate::commands::guarded;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Shows on this machine what is lost when a pod is deleted, and what is not.
+/// Shows on this machine which requests are lost when a pod is deleted.
 ///
-/// A client sends a request of 10 s through a gateway to an app behind a sidecar; after 1 s the pod
-/// is deleted. That happens once for each way of stopping a pod, side by side: with nothing, with
-/// EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with the two netstat hooks, with retries at the gateway, with
-/// laststream. And it shows what the app sees as x-forwarded-proto.
+/// A client sends a request of 10 s through a gateway to an app behind a sidecar. After 1 s the pod
+/// is deleted. The experiment runs once for each way of stopping a pod, all at the same time: with
+/// nothing, with EXIT_ON_ZERO_ACTIVE_CONNECTIONS, with the two netstat hooks, with retries at the
+/// gateway, with laststream. The demo also shows what the app sees as x-forwarded-proto.
 ///
-/// Gateway and sidecars are real Envoys, found or fetched as by `laststream envoy get`, with the
-/// module inside this program. The rest are models, as measured on the real ones: the app answers
-/// as httpbin does, kubelet stops containers by Kubernetes' rules, and Istio's agent does at
-/// SIGTERM what pilot-agent does. The grace period is 20 s, not Kubernetes' 30 s, so that it takes
-/// less than half a minute.
+/// The gateway and the sidecars are real Envoys, found or downloaded as by `laststream envoy get`.
+/// They run the module that this program carries. The rest are models of measured behaviour: the
+/// app answers as httpbin does, kubelet stops containers by Kubernetes' rules, and Istio's agent
+/// reacts to SIGTERM as pilot-agent does. The grace period is 20 s instead of Kubernetes' 30 s, so
+/// that the demo takes less than half a minute.
 ///
-/// What is shown is what happened. Where that differs from what is expected, it says so, and the
-/// exit code is 1.
+/// The demo shows measured results. If a result differs from what is expected, the demo prints the
+/// difference and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  laststream demo\n  laststream demo --quick --report \
         demo.html\n  laststream demo --quick -o json > demo.json")]
 pub(crate) struct Demo {
-    /// A request of 3 s, and every other time as much shorter.
+    /// Shortens the request to 3 s, and all other times by the same factor.
     #[arg(long)]
     quick: bool,
-    /// Also writes a page with a timeline: one file that needs nothing else.
+    /// Also writes an HTML page with a timeline. The file needs no other files.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// The version of Envoy.
+    /// The version of Envoy to run.
     #[arg(long, value_name = "VERSION", default_value_t = NEWEST)]
     envoy_version: Version,
-    /// How the result is written.
+    /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -83,14 +83,14 @@ fn outcome(demo: &Demo, printer: &Printer) -> Result<Outcome, String> {
     let result = thread::scope(|scope| {
         scope.spawn(|| show(view, receiver, printer));
         let result = demo::run(&settings, printer, &Shown(&shown));
-        Shown(&shown).tell(Told::Over);
+        Shown(&shown).send(ViewMessage::Over);
         result
     });
-    result.map_err(|error: Error| error.to_string())
+    result.map_err(|error: DemoError| error.to_string())
 }
 
 fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
-    // First, for a reader of the table who has enough ends this process.
+    // First, because a closed pipe of the table ends this process.
     let written = demo.report.as_ref().map(|file| (file, report::write(file, outcome)));
     match demo.output {
         Output::Json => printer.json(&serde_json::to_string_pretty(outcome).unwrap_or_default()),
@@ -101,7 +101,9 @@ fn deliver(demo: &Demo, outcome: &Outcome, printer: &Printer) -> Exit {
             printer.error(&error);
             return Exit::Failed;
         }
-        Some((file, Ok(()))) => printer.people(&format!("the report is in `{}`", file.display())),
+        Some((file, Ok(()))) => {
+            printer.status_line(&format!("the report is in `{}`", file.display()))
+        }
         None => {}
     }
     if outcome.surprises.is_empty() {
@@ -129,50 +131,50 @@ fn stop_at_signals() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// What the view is told.
-enum Told {
+/// A message to the view.
+enum ViewMessage {
     Began,
     Happened(Lane, Event),
     Over,
 }
 
-/// Hands on what happens, from whatever thread.
-struct Shown<'a>(&'a Mutex<Sender<Told>>);
+/// Sends events to the view, from any thread.
+struct Shown<'a>(&'a Mutex<Sender<ViewMessage>>);
 
 impl Shown<'_> {
-    fn tell(&self, told: Told) {
+    fn send(&self, message: ViewMessage) {
         // A view that has gone shows nothing.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(told);
+        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(message);
     }
 }
 
 impl Watcher for Shown<'_> {
     fn began(&self) {
-        self.tell(Told::Began);
+        self.send(ViewMessage::Began);
     }
 
     fn happened(&self, lane: Lane, event: &Event) {
-        self.tell(Told::Happened(lane, event.clone()));
+        self.send(ViewMessage::Happened(lane, event.clone()));
     }
 }
 
 /// Lines that change in a terminal; without one, or without colours, a line for everything that
 /// happens.
-fn show(mut view: View, receiver: Receiver<Told>, printer: &Printer) {
+fn show(mut view: View, receiver: Receiver<ViewMessage>, printer: &Printer) {
     let is_live = can_change_lines();
     let mut is_over = false;
     while !is_over {
         match receiver.recv_timeout(Duration::from_millis(100)) {
-            Ok(Told::Began) => view.begin(),
-            Ok(Told::Happened(lane, event)) => {
+            Ok(ViewMessage::Began) => view.begin(),
+            Ok(ViewMessage::Happened(lane, event)) => {
                 if !is_live {
-                    printer.people(&plain_line(lane, &event));
+                    printer.status_line(&plain_line(lane, &event));
                 }
                 view.happened(lane, event);
                 continue; // the next may be there already
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(Told::Over) | Err(RecvTimeoutError::Disconnected) => is_over = true,
+            Ok(ViewMessage::Over) | Err(RecvTimeoutError::Disconnected) => is_over = true,
         }
         if is_live {
             view.frame().iter().for_each(|line| printer.stderr_verbatim(line));

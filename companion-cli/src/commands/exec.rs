@@ -11,40 +11,46 @@ use crate::commands::exit::Exit;
 use crate::commands::gate_args::GateArgs;
 use crate::commands::printer::Printer;
 
-/// Runs a command beside a proxy, for Jobs: waits until the proxy is ready, runs the command, waits
-/// until the streams that it began have ended, and ends the proxy.
+/// Runs the command of a Job beside a proxy. It waits until the proxy is ready, runs the command,
+/// waits until the command's outbound streams have ended, and ends the proxy.
 ///
-/// The command is a child with our input and outputs. It gets every signal that we get, no shell is
-/// involved, and its exit code is ours. It does not inherit LASTSTREAM_SECRET and the registry's
-/// credentials. Nothing is waited for without end.
+/// The command runs as a child process, without a shell, with the same standard input and outputs.
+/// It receives every signal that this program receives, and its exit code becomes the exit code of
+/// this program. It does not inherit LASTSTREAM_SECRET or the registry's credentials. Every wait
+/// has a time-out.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Exec {
     #[command(flatten)]
     gate: GateArgs,
-    /// Where the proxy says that it is ready; 200 means so. May be given several times, one is
-    /// enough.
-    #[arg(long, value_name = "URL", default_values = ["http://127.0.0.1:15020/healthz/ready", "http://127.0.0.1:15021/healthz/ready"])]
+    /// A URL that answers 200 when the proxy is ready. May be repeated; one 200 is enough.
+    #[arg(long, value_name = "URL", default_values = READY_URLS)]
     ready_url: Vec<Address>,
-    /// How long the proxy may take to become ready; the command does not run if it does not.
+    /// How long the proxy may take to become ready. After this time the command does not run.
     #[arg(long, value_name = "TIME", default_value = "2m")]
     ready_timeout: TimeSpan,
-    /// Runs the command without a proxy when nobody has listened at the ready URLs for this long.
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s")]
+    /// Runs the command without a proxy if no program has listened at the ready URLs for this long.
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10s"
+    )]
     no_proxy_ok: Option<TimeSpan>,
-    /// How long the gate may give no answer before it is taken for missing; then outbound streams
-    /// are not waited for.
+    /// How long the gate may be silent before it counts as missing. Without a gate, the program
+    /// does not wait for outbound streams.
     #[arg(long, value_name = "TIME", default_value = "3s")]
     gate_timeout: TimeSpan,
-    /// How long outbound streams, and a gate that refuses, are waited for after the command has
+    /// How long to wait for outbound streams, and for a gate that refuses, after the command has
     /// ended.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     streams_timeout: TimeSpan,
-    /// Whether the proxy is ended. Kubernetes ends native sidecars by itself: `never`.
+    /// When to end the proxy. Use `never` for native sidecars, because Kubernetes ends them itself.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     end_proxy: EndProxy,
-    /// Where a POST ends the proxy when there is no gate, or when the time for its streams is over.
-    /// The default is Istio's agent.
+    /// A URL whose POST ends the proxy. It is used if there is no gate, or after
+    /// `--streams-timeout`. The default is Istio's agent.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:15020/quitquitquit")]
     quit_url: Address,
     /// How long the proxy may take to end.
@@ -62,27 +68,32 @@ pub(crate) struct Exec {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum EndProxy {
-    /// Whatever the command's exit code is.
+    /// For every exit code of the command.
     #[default]
     Always,
-    /// When the command's exit code is 0: for pods whose containers are started again after a
-    /// failure.
+    /// If the command's exit code is 0. For pods that restart failed containers.
     OnSuccess,
     /// Never.
     Never,
 }
 
+/// Istio's agent: its status port, and its health port.
+const READY_URLS: [&str; 2] =
+    ["http://127.0.0.1:15020/healthz/ready", "http://127.0.0.1:15021/healthz/ready"];
+
 const HELP: &str = "\
 Examples:
   laststream exec -- ./job --rows 1000
   laststream exec --streams-timeout 2m -- ./job
-  laststream exec --ready-url http://127.0.0.1:9901/ready --quit-url http://127.0.0.1:9901/quitquitquit -- ./job
+  laststream exec --ready-url http://127.0.0.1:9901/ready \
+--quit-url http://127.0.0.1:9901/quitquitquit -- ./job
   laststream exec --no-proxy-ok -- ./job
 
-Exit codes: the command's own, or 128 and the number of the signal that ended it; 127 there is no such command, 126 it cannot be run, \
-2 the proxy was never ready, 64 wrong arguments. What goes wrong after the command has ended is told and does not change the exit code.
+Exit codes: the command's own, or 128 plus the number of the signal that ended it; 127 the command \
+does not exist, 126 it cannot be run, 2 the proxy was never ready, 64 wrong arguments. Errors \
+after the command has ended are printed and do not change the exit code.
 
-A signal that asks to end while nothing runs but the waiting ends the waiting; the proxy is left alone then.";
+A terminating signal outside the command's run ends the wait and leaves the proxy running.";
 
 pub(super) fn run(command: &Exec, printer: &Printer) -> Exit {
     let gate = match command.gate.gate(printer) {

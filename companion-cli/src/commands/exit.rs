@@ -4,13 +4,13 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Fine,
-    /// What was looked at is not as it should be.
+    /// A check found a problem.
     Found,
     /// The work could not be done.
     Failed,
-    /// The arguments make no sense; sysexits' EX_USAGE.
+    /// Wrong arguments; sysexits' EX_USAGE.
     Usage,
-    /// As a command did that was run.
+    /// The exit code of the command that was run.
     Of(u8),
 }
 

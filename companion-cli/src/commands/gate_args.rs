@@ -4,27 +4,27 @@ use std::path::PathBuf;
 
 use clap::Args;
 use laststream::env_vars;
-use laststream::gate::{self, Address, Gate, Trouble};
+use laststream::gate::{self, Address, Gate, GateError};
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
 pub(super) const EXIT_CODES: &str =
-    "Exit codes: 0 fine, 2 the gate cannot be asked, 64 wrong arguments.";
+    "Exit codes: 0 success, 2 the gate cannot be asked, 64 wrong arguments.";
 
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
-    /// Where the gate is [default: LASTSTREAM_GATE, else http://127.0.0.1:15091]
+    /// The address of the gate [default: LASTSTREAM_GATE, else http://127.0.0.1:15091]
     #[arg(long, value_name = "URL")]
     gate: Option<Address>,
-    /// A file with the gate's secret, for gates that have one. Without it LASTSTREAM_SECRET is
-    /// sent, if that is set.
+    /// A file with the gate's secret, for gates that have one. The default is the variable
+    /// LASTSTREAM_SECRET, if it is set.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }
 
 impl GateArgs {
-    /// The gate; or what is wrong has been told.
+    /// The gate. An error has been printed already.
     pub(super) fn gate(&self, printer: &Printer) -> Result<Gate, Exit> {
         let address = match &self.gate {
             Some(address) => address.clone(),
@@ -42,11 +42,11 @@ impl GateArgs {
     }
 }
 
-pub(super) fn told(gate: &Gate, trouble: &Trouble) -> String {
-    format!("the gate at {} cannot be asked: {trouble}", gate.address())
+pub(super) fn error_text(gate: &Gate, error: &GateError) -> String {
+    format!("the gate at {} cannot be asked: {error}", gate.address())
 }
 
-pub(super) fn failed(gate: &Gate, trouble: &Trouble, printer: &Printer) -> Exit {
-    printer.error(&told(gate, trouble));
+pub(super) fn failed(gate: &Gate, error: &GateError, printer: &Printer) -> Exit {
+    printer.error(&error_text(gate, error));
     Exit::Failed
 }

@@ -9,9 +9,9 @@ use clap::Args;
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
-/// Becomes a command that ends when its parent does, however that ends.
+/// Replaces itself with a command that ends when its parent ends.
 ///
-/// Only Linux can do that; elsewhere the command merely runs.
+/// Only Linux supports this. Elsewhere the command just runs.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  laststream guarded --parent \"$$\" sleep 60")]
 pub(crate) struct Guarded {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use laststream::foreign;
 use laststream::oci::inspect;
-use laststream::policy::{Policy, Refused};
+use laststream::policy::{Policy, PolicyError};
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
@@ -38,7 +38,7 @@ pub(super) fn policy_text(file: Option<&Path>, printer: &Printer) -> Result<Vec<
 pub(super) fn policy(
     file: Option<&Path>,
     default: &str,
-    read: Result<Policy, Refused>,
+    read: Result<Policy, PolicyError>,
     printer: &Printer,
 ) -> Result<Policy, Exit> {
     let name = file.map_or(default.into(), |file| file.display().to_string());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use laststream::module::analysis::Module;
 use laststream::oci::image::{NotAReference, Reference};
-use laststream::oci::inspect::{self, Answer, Consumer, Image, Inspection, Remote, Verdict};
+use laststream::oci::inspect::{self, Consumer, Image, Inspection, Remote, Usability, Verdict};
 use laststream::oci::registry::Registry;
 use laststream::visible;
 
@@ -16,10 +16,10 @@ use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
 
-/// Looks into a module or an image: what it is made of, who can use it, and where its checksums
-/// belong.
+/// Shows what a module or an image contains, which proxies can use it, and where to write its
+/// checksums.
 ///
-/// Exit code 1 says that somebody cannot use it, with the reason in the output.
+/// The exit code is 1 if a consumer cannot use it; the output shows the reason.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream inspect registry.example.com/team/laststream:1.0.0\n  \
@@ -27,17 +27,17 @@ use crate::commands::registry_args::RegistryArgs;
     laststream inspect --tag 1.0.0 -o json layout"
 )]
 pub(crate) struct Inspect {
-    /// An image in a registry; a module; an image as the folder or the archive of an OCI layout
+    /// An image in a registry, a module file, or an image as a folder or archive in the OCI layout
     /// (`skopeo copy … oci:DIR`, `docker save`).
     #[arg(value_name = "REF|FILE|DIR")]
     subject: PathBuf,
-    /// Which image of the layout, if it has several.
+    /// The tag of the image, if the layout has several images.
     #[arg(long)]
     tag: Option<String>,
-    /// Asks for these alone.
+    /// Shows only these consumers, and uses only them for the exit code.
     #[arg(long = "for", value_enum, value_name = "CONSUMER")]
-    consumers: Vec<ForWhom>,
-    /// How the result is written.
+    consumers: Vec<ConsumerArg>,
+    /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) struct Inspect {
 
 /// As [`Consumer`], on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ForWhom {
+enum ConsumerArg {
     /// Istio's agent.
     Istio,
     /// Envoy Gateway's controller.
@@ -55,7 +55,7 @@ enum ForWhom {
     Envoy,
 }
 
-impl ForWhom {
+impl ConsumerArg {
     fn consumer(self) -> Consumer {
         match self {
             Self::Istio => Consumer::Istio,
@@ -75,14 +75,14 @@ pub(super) fn run(command: &Inspect, printer: &Printer) -> Exit {
     };
     if !command.consumers.is_empty() {
         inspection.verdicts.retain(|verdict| {
-            command.consumers.iter().any(|asked| asked.consumer() == verdict.consumer)
+            command.consumers.iter().any(|selected| selected.consumer() == verdict.consumer)
         });
     }
     match command.output {
         Output::Json => printer.json(&format!("{:#}", serde_json::json!(inspection))),
-        Output::Text => printer.data(&text(&inspection)),
+        Output::Text => printer.stdout(&text(&inspection)),
     }
-    let is_fine = |verdict: &Verdict| verdict.answer == Answer::Ok;
+    let is_fine = |verdict: &Verdict| verdict.answer == Usability::Ok;
     if inspection.verdicts.iter().all(is_fine) { Exit::Fine } else { Exit::Found }
 }
 
@@ -204,35 +204,17 @@ fn of_module(text: &mut String, module: &Module) {
         );
         line(text, format_args!("memory   {} KiB, {most}", memory.pages * 64));
     }
-    let names =
-        |names: Vec<String>| if names.is_empty() { "nothing".to_owned() } else { names.join(" ") };
-    line(
-        text,
-        format_args!(
-            "imports  {}",
-            names(module.imports.iter().map(|of| format!("{}.{}", of.module, of.name)).collect())
-        ),
-    );
-    line(
-        text,
-        format_args!(
-            "exports  {}",
-            names(module.exports.iter().map(|of| of.name.clone()).collect())
-        ),
-    );
-    line(
-        text,
-        format_args!(
-            "custom   {}",
-            names(
-                module
-                    .custom_sections
-                    .iter()
-                    .map(|of| format!("{} ({} bytes)", of.name, of.size))
-                    .collect()
-            )
-        ),
-    );
+    let imports = module.imports.iter().map(|of| format!("{}.{}", of.module, of.name));
+    line(text, format_args!("imports  {}", names(imports)));
+    let exports = module.exports.iter().map(|of| of.name.clone());
+    line(text, format_args!("exports  {}", names(exports)));
+    let custom = module.custom_sections.iter().map(|of| format!("{} ({} bytes)", of.name, of.size));
+    line(text, format_args!("custom   {}", names(custom)));
+}
+
+fn names(names: impl Iterator<Item = String>) -> String {
+    let names: Vec<String> = names.collect();
+    if names.is_empty() { "nothing".to_owned() } else { names.join(" ") }
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {

@@ -8,7 +8,7 @@ use laststream::gate::install;
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
-/// Copies this program into a folder and prints the copy's path: for an init container, into a
+/// Copies this program into a folder and prints the path of the copy. For an init container with a
 /// volume that the other containers mount.
 #[derive(Debug, Args)]
 #[command(
@@ -16,7 +16,7 @@ use crate::commands::printer::Printer;
         64 wrong arguments."
 )]
 pub(crate) struct Install {
-    /// The folder.
+    /// The folder to copy to.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -30,7 +30,7 @@ pub(super) fn run(command: &Install, printer: &Printer) -> Exit {
                     static one runs in every image",
                 );
             }
-            printer.data(&installed.path.display().to_string());
+            printer.stdout(&installed.path.display().to_string());
             Exit::Fine
         }
         Err(error) => {

@@ -9,31 +9,31 @@ use laststream::lint::{self, Assume, Rule, Severity, output};
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
-/// Checks manifests for what loses requests: EnvoyFilters, pods, Helm values, plain Envoys.
+/// Checks manifests for mistakes that lose requests: EnvoyFilters, pods, Helm values, plain Envoys.
 ///
-/// All files are looked at together: names that collide, grace periods that are too short for a
-/// gate in another file. Folders are searched for .yaml, .yml and .json. A comment `#
-/// laststream-lint: ignore=LS206` ignores a rule on its line, or on the next one when it stands
-/// alone; `ignore-file=` in the whole file.
+/// All files are checked together, because a name may collide with another file, and a grace period
+/// may be too short for a gate in another file. Folders are searched for .yaml, .yml and .json. A
+/// comment `# laststream-lint: ignore=LS206` ignores a rule on its own line; on a line by itself,
+/// it ignores the rule on the next line. `ignore-file=` ignores the rule in the whole file.
 ///
-/// Ends with 0 when nothing was found that counts (see --fail-on), 1 when something was, 2 when a
-/// file could not be read, 64 when the arguments make no sense.
+/// Exit codes: 0 no finding at or above `--fail-on`, 1 at least one, 2 a file could not be read, 64
+/// wrong arguments.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Lint {
     /// Files and folders; `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present_any = ["list", "explain"])]
     files: Vec<PathBuf>,
-    /// How findings are written.
+    /// The format of the findings.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
-    /// From which severity on findings end with 1.
+    /// The lowest severity that makes the exit code 1.
     #[arg(long, value_enum, default_value_t)]
     fail_on: FailOn,
-    /// Leaves out a rule; several with commas, or once more.
+    /// Ignores a rule. Separate several codes by commas, or repeat the option.
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = rule)]
     ignore: Vec<&'static Rule>,
-    /// The mesh's version, for what differs between them.
+    /// The version of Istio, for rules that depend on it.
     #[arg(long, value_name = "VERSION", value_parser = istio_version)]
     istio: Option<(u32, u32)>,
     /// Explains a rule.
@@ -52,12 +52,12 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people.
+    /// Text for a terminal.
     #[default]
     Text,
-    /// For programs.
+    /// JSON.
     Json,
-    /// For code hosts.
+    /// SARIF 2.1.0, which code hosts display.
     Sarif,
 }
 
@@ -95,12 +95,12 @@ fn istio_version(text: &str) -> Result<(u32, u32), String> {
 
 pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
     if let Some(rule) = lint.explain {
-        printer.data(&output::explanation(rule));
+        printer.stdout(&output::explanation(rule));
         return Exit::Fine;
     }
     if lint.list {
         if lint.output == Format::Text {
-            printer.data(&output::list())
+            printer.stdout(&output::list())
         } else {
             printer.json(&output::list_json())
         }
@@ -124,7 +124,7 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
             printer.json(&output::sarif(&findings, std::env::current_dir().ok().as_deref()))
         }
     }
-    printer.people(&output::summary(&findings, files));
+    printer.status_line(&output::summary(&findings, files));
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on.severity());
     if counts { Exit::Found } else { Exit::Fine }
 }

@@ -7,13 +7,13 @@ use clap::{Args, Command};
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
 
-/// Writes the manual pages into a folder: one for each command.
+/// Writes a manual page for each command into a folder.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  laststream man ~/.local/share/man/man1\n  man laststream-inspect"
 )]
 pub(crate) struct Man {
-    /// The folder; it is made if it is not there.
+    /// The folder. It is created if it does not exist.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

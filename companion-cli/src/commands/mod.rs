@@ -1,5 +1,4 @@
-//! The commands, a file each: they do their work, hand their results to the printer, and say how it
-//! ended.
+//! One file for each command: it does the work, prints the result, and returns the exit code.
 
 pub(crate) mod build;
 pub(crate) mod cli;

@@ -5,9 +5,9 @@ use clap::ValueEnum;
 /// How results are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// For people.
+    /// Text for a terminal.
     #[default]
     Text,
-    /// For programs.
+    /// JSON.
     Json,
 }

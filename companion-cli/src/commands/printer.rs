@@ -9,27 +9,27 @@ use std::process::exit;
 use laststream::progress::Progress;
 use laststream::visible;
 
-/// Prints. Colours reach terminals only, and NO_COLOR is respected.
+/// Prints. Colours appear on terminals only, and NO_COLOR is respected.
 pub(crate) struct Printer;
 
 impl Printer {
-    /// A text for people that was asked for.
-    pub(crate) fn data(&self, text: &str) {
+    /// The result of a command as text, on standard output.
+    pub(crate) fn stdout(&self, text: &str) {
         self.stdout_verbatim(&visible::text(text));
     }
 
-    /// The same, with colours of ours in it.
+    /// The same, with this program's own colours.
     pub(crate) fn coloured(&self, text: &str) {
         self.stdout_verbatim(&visible::coloured(text));
     }
 
-    /// JSON for programs. Characters that steer a terminal are written as JSON escapes, so the
-    /// value is the same.
+    /// JSON, on standard output. Characters that steer a terminal are written as JSON escapes, so
+    /// the value is the same.
     pub(crate) fn json(&self, json: &str) {
         self.stdout_verbatim(&visible::json(json));
     }
 
-    /// Lines in the place of so many that were shown before.
+    /// Replaces this many lines on the terminal.
     pub(crate) fn redraw(&self, before: usize, lines: &[String]) {
         let back = if before > 0 { format!("\u{1b}[{before}A") } else { String::new() };
         let lines: Vec<_> = lines.iter().map(|line| visible::line(line)).collect();
@@ -49,14 +49,14 @@ impl Printer {
         }
     }
 
-    /// A line for people.
-    pub(crate) fn people(&self, line: &str) {
+    /// A status line, on standard error.
+    pub(crate) fn status_line(&self, line: &str) {
         self.print_message("", &line);
     }
 
     /// A line that this program composed, with its own colours and cursor movements.
     pub(crate) fn stderr_verbatim(&self, line: &str) {
-        // nobody is there to be told that nobody is there
+        // there is no place to report that standard error is closed
         let _ = writeln!(anstream::stderr().lock(), "{line}");
     }
 
@@ -78,12 +78,12 @@ impl Printer {
 
 impl Progress for Printer {
     fn started(&self, what: &str) {
-        self.people(what);
+        self.status_line(what);
     }
 
     fn advanced(&self, _done: u64, _total: Option<u64>) {}
 
     fn finished(&self, what: &str) {
-        self.people(what);
+        self.status_line(what);
     }
 }

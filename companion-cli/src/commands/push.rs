@@ -24,52 +24,55 @@ use crate::commands::registry_args::RegistryArgs;
 const EXAMPLES: &str = "\
 Examples:
   laststream push registry.example.com/team/laststream:1.0.0
-  laststream push --module laststream_filter.wasm ghcr.io/team/laststream:1.0.0 ghcr.io/team/laststream:latest
-  echo \"$TOKEN\" | laststream push --username ci --password-stdin registry.example.com/team/laststream:1.0.0
+  laststream push --module laststream_filter.wasm ghcr.io/team/laststream:1.0.0 \
+ghcr.io/team/laststream:latest
+  echo \"$TOKEN\" | laststream push --username ci --password-stdin \
+registry.example.com/team/laststream:1.0.0
   laststream push -o json localhost:5000/laststream:1.0.0 | jq -r '.repository + \"@\" + .digest'
   laststream push --dry-run localhost:5000/laststream:1.0.0
 
 With `-o json` each reference is one line with an object: url, repository, tag, digest.
 
-Credentials are looked for in this order: --username with --password-stdin (or LASTSTREAM_REGISTRY_USERNAME and \
-LASTSTREAM_REGISTRY_PASSWORD), docker's config.json (DOCKER_CONFIG, or ~/.docker) with its credential helpers, podman's auth.json \
-(REGISTRY_AUTH_FILE, or below XDG_RUNTIME_DIR). `docker login` or `podman login` is all it takes.";
+Credentials come from the first of these that has some: --username with --password-stdin (or \
+LASTSTREAM_REGISTRY_USERNAME and LASTSTREAM_REGISTRY_PASSWORD), docker's config.json \
+(DOCKER_CONFIG, or ~/.docker) with its credential helpers, podman's auth.json \
+(REGISTRY_AUTH_FILE, or below XDG_RUNTIME_DIR). After `docker login` or `podman login` no option \
+is needed.";
 
-/// Publishes the module in a container registry, as an image that Istio and Envoy Gateway fetch.
+/// Pushes the module to a container registry, as an image that Istio and Envoy Gateway can fetch.
 ///
-/// The same module gives the same digest, whoever pushes it, and when. What the registry has
-/// already is not sent. The tags come last: each of them stands for the whole image, or has not
-/// changed.
+/// The same module always gives the same digest. Parts that the registry already has are not sent.
+/// Tags are written last, so a tag never points to a partially uploaded image.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Push {
-    /// Where to: `registry.example.com/team/laststream:1.0.0`. Several for several tags,
-    /// repositories or registries.
+    /// The reference to push to, such as `registry.example.com/team/laststream:1.0.0`. Give several
+    /// for several tags, repositories or registries.
     #[arg(required = true, value_name = "REF")]
     references: Vec<Reference>,
-    /// The module: a file, `-` for standard input, or `builtin` for the one that this program
+    /// The module: a file, `-` for standard input, or `builtin` for the module that this program
     /// carries.
     #[arg(long, value_name = "FILE", default_value = BUILTIN)]
     module: PathBuf,
-    /// Something to say about the image, such as `org.opencontainers.image.version=1.0.0`. May be
+    /// An annotation of the image, such as `org.opencontainers.image.version=1.0.0`. May be
     /// repeated.
     #[arg(short, long = "annotation", value_name = "KEY=VALUE")]
     annotations: Vec<Annotation>,
-    /// Writes the digest of the image to this file, too.
+    /// Also writes the digest of the image to this file.
     #[arg(long, value_name = "FILE")]
     digest_file: Option<PathBuf>,
-    /// Asks no registry: prints the manifest as it would be sent, and the digests.
+    /// Prints the manifest and the digests without connecting to a registry.
     #[arg(long)]
     dry_run: bool,
-    /// Signs the image with `cosign`, which finds keys and credentials by itself. Without it on
-    /// PATH the command is printed, and this one fails.
+    /// Signs the image with `cosign`, which finds keys and credentials itself. If `cosign` is not
+    /// on PATH, the program prints its command and fails.
     #[arg(long)]
     sign: bool,
-    /// A repository of the same registry that may have the module already, such as
+    /// A repository of the same registry that may already have the module, such as
     /// `team/staging/laststream`.
     #[arg(long, value_name = "REPOSITORY")]
     mount_from: Option<String>,
-    /// How the result is written.
+    /// The format of the result.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]
@@ -98,7 +101,7 @@ impl FromStr for Annotation {
     }
 }
 
-/// A proxy would find out only when it has fetched it.
+/// Otherwise a proxy would find out only after fetching it.
 fn refuse_unloadable(module: &[u8]) -> Result<(), String> {
     let because: Vec<_> = obstacles(&analyse(module)?)
         .into_iter()
@@ -113,7 +116,7 @@ fn refuse_unloadable(module: &[u8]) -> Result<(), String> {
     }
 }
 
-/// What was published, in the words of other tools that publish.
+/// The result of a push, with the field names of similar tools.
 #[derive(Serialize)]
 struct Published<'a> {
     url: String,
@@ -122,13 +125,13 @@ struct Published<'a> {
     digest: &'a Digest,
 }
 
-/// What keeps a command from its work, with how to end.
-struct Stop(Exit, String);
+/// Why a push stopped, with its exit code.
+struct PushFailure(Exit, String);
 
 pub(super) fn run(push: Push, printer: &Printer) -> Exit {
     match push.run(printer) {
         Ok(()) => Exit::Fine,
-        Err(Stop(exit, problem)) => {
+        Err(PushFailure(exit, problem)) => {
             printer.error(&problem);
             exit
         }
@@ -136,7 +139,7 @@ pub(super) fn run(push: Push, printer: &Printer) -> Exit {
 }
 
 impl Push {
-    fn run(mut self, printer: &Printer) -> Result<(), Stop> {
+    fn run(mut self, printer: &Printer) -> Result<(), PushFailure> {
         self.drop_repeated();
         if self.registry.password_stdin && self.module.as_os_str() == "-" {
             return Err(usage(
@@ -151,11 +154,11 @@ impl Push {
                 .iter()
                 .try_for_each(|reference| reference.pushed_tag().map(drop))
                 .map_err(usage)?;
-            printer.people("nothing is sent");
+            printer.status_line("nothing is sent");
             if self.output == Output::Text {
                 printer.stdout_verbatim(&String::from_utf8_lossy(&image.manifest));
             }
-            return self.tell(&image, &module, printer);
+            return self.print_result(&image, &module, printer);
         }
         let options = self.registry.options();
         let sources = self.registry.sources().map_err(usage)?;
@@ -168,12 +171,12 @@ impl Push {
             printer,
         );
         published.map_err(|error| {
-            Stop(
+            PushFailure(
                 if error.problem.is_usage() { Exit::Usage } else { Exit::Failed },
                 error.to_string(),
             )
         })?;
-        self.tell(&image, &module, printer)?;
+        self.print_result(&image, &module, printer)?;
         self.write_digest(&image.digest)?;
         if self.sign { self.sign_all(&image.digest, &options) } else { Ok(()) }
     }
@@ -188,10 +191,10 @@ impl Push {
         });
     }
 
-    fn load(&self) -> Result<Vec<u8>, Stop> {
+    fn load(&self) -> Result<Vec<u8>, PushFailure> {
         if self.module.as_os_str() == BUILTIN {
             let missing = |reason| {
-                Stop(
+                PushFailure(
                     Exit::Failed,
                     format!(
                         "this laststream carries no module ({reason}): name one with `--module \
@@ -203,13 +206,13 @@ impl Push {
         }
         let name = self.module.display();
         let module = read(&self.module, LARGEST_MODULE)
-            .map_err(|error| Stop(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
+            .map_err(|error| PushFailure(Exit::Failed, format!("cannot read `{name}`: {error}")))?;
         refuse_unloadable(&module)
-            .map_err(|problem| Stop(Exit::Found, format!("`{name}` {problem}")))?;
+            .map_err(|problem| PushFailure(Exit::Found, format!("`{name}` {problem}")))?;
         Ok(module)
     }
 
-    /// What is said on the command line goes before the standard.
+    /// Annotations of the command line replace the standard ones.
     fn annotations(&self) -> BTreeMap<String, String> {
         let mut annotations = standard_annotations();
         annotations.extend(
@@ -218,9 +221,14 @@ impl Push {
         annotations
     }
 
-    fn tell(&self, image: &Image, module: &[u8], printer: &Printer) -> Result<(), Stop> {
+    fn print_result(
+        &self,
+        image: &Image,
+        module: &[u8],
+        printer: &Printer,
+    ) -> Result<(), PushFailure> {
         match self.output {
-            Output::Text => printer.data(&self.text(image, module)),
+            Output::Text => printer.stdout(&self.text(image, module)),
             Output::Json => {
                 for reference in &self.references {
                     let repository = reference.name();
@@ -263,18 +271,18 @@ impl Push {
         names
     }
 
-    fn write_digest(&self, digest: &Digest) -> Result<(), Stop> {
+    fn write_digest(&self, digest: &Digest) -> Result<(), PushFailure> {
         let Some(file) = &self.digest_file else { return Ok(()) };
         let written = std::fs::write(file, format!("{digest}\n"));
         written.map_err(|error| {
-            Stop(
+            PushFailure(
                 Exit::Failed,
                 format!("it is published, but `{}` cannot be written: {error}", file.display()),
             )
         })
     }
 
-    fn sign_all(&self, digest: &Digest, options: &Options) -> Result<(), Stop> {
+    fn sign_all(&self, digest: &Digest, options: &Options) -> Result<(), PushFailure> {
         for name in self.names() {
             let plain_http = options.is_plain_http(name.split('/').next().unwrap_or_default());
             sign::sign(
@@ -289,10 +297,10 @@ impl Push {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> Stop {
-    Stop(Exit::Failed, error.to_string())
+fn failed(error: impl std::fmt::Display) -> PushFailure {
+    PushFailure(Exit::Failed, error.to_string())
 }
 
-fn usage(error: impl std::fmt::Display) -> Stop {
-    Stop(Exit::Usage, error.to_string())
+fn usage(error: impl std::fmt::Display) -> PushFailure {
+    PushFailure(Exit::Usage, error.to_string())
 }

@@ -15,33 +15,45 @@ const LONGEST_PASSWORD: u64 = 64 << 10;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Registry")]
 pub(crate) struct RegistryArgs {
-    /// The user; else LASTSTREAM_REGISTRY_USERNAME, else what docker and podman know.
+    /// The user name. The default is LASTSTREAM_REGISTRY_USERNAME, then the credentials of docker
+    /// and podman.
     #[arg(short, long, value_name = "NAME")]
     username: Option<String>,
-    /// Reads the password or token from standard input; else LASTSTREAM_REGISTRY_PASSWORD.
+    /// Reads the password or token from standard input. The default is
+    /// LASTSTREAM_REGISTRY_PASSWORD.
     #[arg(long)]
     pub(super) password_stdin: bool,
-    /// Without TLS. On localhost that is so by itself, unless one of the next four options is
-    /// there.
+    /// Uses HTTP without TLS. This is the default for localhost, unless one of the next four
+    /// options is given.
     #[arg(long, conflicts_with_all = ["insecure", "ca_file", "cert", "key"])]
     plain_http: bool,
-    /// Believes any certificate. For trying things out.
+    /// Accepts any certificate. For tests only.
     #[arg(long, conflicts_with = "ca_file")]
     insecure: bool,
-    /// The certificate authorities to trust instead of the machine's; PEM.
+    /// A PEM file with the certificate authorities to trust instead of the system's.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// A client certificate to show; PEM.
+    /// A PEM file with the client certificate.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Its key; PEM.
+    /// A PEM file with the key of the client certificate.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Further tries, of what can end well a moment later.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(..=20))]
+    /// The number of retries after a temporary error.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(u32).range(..=20)
+    )]
     retries: u32,
-    /// The longest silence of the registry, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    /// How long the registry may be silent, in seconds.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(1..=3600)
+    )]
     timeout: u64,
 }
 
@@ -67,7 +79,7 @@ impl RegistryArgs {
     }
 
     /// Reads the password, if it is to be read.
-    pub(super) fn sources(&self) -> Result<Sources, NoPassword> {
+    pub(super) fn sources(&self) -> Result<Sources, PasswordError> {
         let password = if self.password_stdin { Some(password(io::stdin().lock())?) } else { None };
         Ok(Sources::from_vars(self.username.clone(), password, &env_vars::of_process)?)
     }
@@ -75,7 +87,7 @@ impl RegistryArgs {
 
 /// Why there is no password, or too much of a login.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoPassword {
+pub(super) enum PasswordError {
     #[error("cannot read the password from standard input: {0}")]
     Read(#[from] io::Error),
     #[error(
@@ -84,18 +96,18 @@ pub(super) enum NoPassword {
     )]
     None,
     #[error(transparent)]
-    Login(#[from] credentials::Error),
+    Login(#[from] credentials::CredentialsError),
 }
 
 /// Everything, without the end of the line.
-fn password(input: impl io::Read) -> Result<Secret, NoPassword> {
+fn password(input: impl io::Read) -> Result<Secret, PasswordError> {
     let mut bytes = Vec::new();
     input.take(LONGEST_PASSWORD).read_to_end(&mut bytes)?;
-    let text = String::from_utf8(bytes).map_err(|_| NoPassword::None)?;
+    let text = String::from_utf8(bytes).map_err(|_| PasswordError::None)?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.is_empty() || text.contains(['\n', '\r', '\0']) {
-        Err(NoPassword::None)
+        Err(PasswordError::None)
     } else {
         Ok(Secret::new(text))
     }

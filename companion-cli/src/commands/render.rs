@@ -19,44 +19,46 @@ use crate::commands::input::{policy, policy_text};
 use crate::commands::printer::Printer;
 use crate::commands::registry_args::RegistryArgs;
 
-/// Renders what Istio, Envoy, Envoy Gateway and Helm need, from one policy file.
+/// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Render {
     /// What to render.
     #[arg(value_enum)]
-    pub(crate) kind: What,
-    /// The policy file; `-` for standard input. Without one: an Istio gateway, streams counted, a
-    /// gate, defaults for everything else.
+    pub(crate) kind: RenderArg,
+    /// The policy file; `-` for standard input. Without a policy, streams of an Istio gateway are
+    /// counted, and there is a gate with defaults.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// The module, instead of the policy's: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`,
+    /// The module, in place of the policy's: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`,
     /// or a file.
     #[arg(short, long, visible_alias = "image", value_name = "MODULE")]
     pub(crate) module: Option<String>,
-    /// The image's manifest digest, or the checksum of a download; `sha256:…`. Without it the
-    /// registry is asked what the tag stands for: tags are never rendered.
+    /// The digest of the image's manifest, or the checksum of a download, as `sha256:…`. By default
+    /// the program asks the registry for the digest of the tag, because tags are never rendered.
     #[arg(long, value_name = "DIGEST")]
     pub(crate) digest: Option<String>,
-    /// The resources' namespace, instead of the policy's.
+    /// The namespace of the resources, in place of the policy's.
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
-    /// The resources' name, instead of the policy's.
+    /// The name of the resources, in place of the policy's.
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Who restores x-forwarded-proto, instead of the policy's. Without either: `auto`.
+    /// The engine that restores x-forwarded-proto, in place of the policy's. If neither is given,
+    /// it is `auto`.
     #[arg(long, value_enum)]
     pub(crate) engine: Option<Engine>,
-    /// Where the stop hook lives; for `lifecycle`. Without it: as the placement suggests.
+    /// The place of the stop hook, for `lifecycle`. The default depends on the policy's placement.
     #[arg(long = "for", value_enum, value_name = "HOME")]
     pub(crate) home: Option<Home>,
     /// The folder to write the files to; `-` for standard output.
     #[arg(short, long, value_name = "DIR", default_value = "-")]
     pub(crate) output: PathBuf,
-    /// Writes nothing: ends with 1 and says what differs if the folder is not exactly as rendered.
+    /// Writes nothing. If the folder differs from the rendered files, it prints what differs, and
+    /// the exit code is 1.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "diff"])]
     pub(crate) check: Option<PathBuf>,
-    /// Writes nothing: shows what would change in the folder.
+    /// Writes nothing. Shows what would change in the folder.
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) diff: Option<PathBuf>,
     #[command(flatten)]
@@ -78,21 +80,21 @@ A whole policy, for a gateway behind an AWS load balancer:
     presets: [aws_alb]
     trust: {peers: [10.0.0.0/16]}";
 
-/// What `render` can be asked for.
+/// The first argument of `render`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum RenderArg {
     Rendered(Kind),
     Schema,
 }
 
-impl ValueEnum for What {
+impl ValueEnum for RenderArg {
     fn value_variants<'a>() -> &'a [Self] {
-        static ALL: LazyLock<Vec<What>> = LazyLock::new(|| {
+        static ALL: LazyLock<Vec<RenderArg>> = LazyLock::new(|| {
             Kind::value_variants()
                 .iter()
                 .copied()
-                .map(What::Rendered)
-                .chain([What::Schema])
+                .map(RenderArg::Rendered)
+                .chain([RenderArg::Schema])
                 .collect()
         });
         &ALL
@@ -110,7 +112,7 @@ impl ValueEnum for What {
 }
 
 pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
-    let What::Rendered(kind) = command.kind else {
+    let RenderArg::Rendered(kind) = command.kind else {
         printer.json(&format!("{:#}", Policy::schema()));
         return Exit::Fine;
     };
@@ -174,25 +176,28 @@ fn deliver(command: &Render, rendered: &Rendered, printer: &Printer) -> Exit {
         return print(rendered, printer);
     }
     let written = output::write(&command.output, rendered);
-    let stale =
-        output::differences(&command.output, rendered, command.kind == What::Rendered(Kind::All));
+    let stale = output::differences(
+        &command.output,
+        rendered,
+        command.kind == RenderArg::Rendered(Kind::All),
+    );
     match (written, stale) {
         (Ok(written), Ok(left)) => {
             written.iter().for_each(|name| {
-                printer.people(&format!("wrote {}", command.output.join(name).display()))
+                printer.status_line(&format!("wrote {}", command.output.join(name).display()))
             });
             left.iter().for_each(|difference| printer.warning(&words(difference)));
             Exit::Fine
         }
-        (Err(trouble), _) | (_, Err(trouble)) => {
-            printer.error(&trouble);
+        (Err(error), _) | (_, Err(error)) => {
+            printer.error(&error);
             Exit::Failed
         }
     }
 }
 
-/// One file. Of several some are no objects, and who pipes them to `kubectl apply` must not have
-/// them half applied.
+/// One file. Several files are an error, because some are no objects, and `kubectl apply` would
+/// apply only half of them.
 fn print(rendered: &Rendered, printer: &Printer) -> Exit {
     if let [file] = rendered.files.as_slice() {
         printer.stdout_verbatim(&file.text);
@@ -208,19 +213,19 @@ fn print(rendered: &Rendered, printer: &Printer) -> Exit {
 }
 
 fn compare(command: &Render, folder: &Path, rendered: &Rendered, printer: &Printer) -> Exit {
-    match output::differences(folder, rendered, command.kind == What::Rendered(Kind::All)) {
+    match output::differences(folder, rendered, command.kind == RenderArg::Rendered(Kind::All)) {
         Ok(differences) if differences.is_empty() => Exit::Fine,
         Ok(differences) => {
             for difference in &differences {
                 if let Difference::Changed(_, diff) = difference {
-                    printer.data(diff);
+                    printer.stdout(diff);
                 }
-                printer.people(&words(difference));
+                printer.status_line(&words(difference));
             }
             if command.check.is_some() { Exit::Found } else { Exit::Fine }
         }
-        Err(trouble) => {
-            printer.error(&trouble);
+        Err(error) => {
+            printer.error(&error);
             Exit::Failed
         }
     }

@@ -11,10 +11,10 @@ use laststream::env_vars;
 use laststream::gate::{self, Secret};
 use laststream::local::Server;
 use laststream::local::envoy::{self, NEWEST, Version, Wanted};
-use laststream::local::run::module::Source;
+use laststream::local::run::module::ModuleSource;
 use laststream::local::run::upstream::{self, Upstream};
 use laststream::local::run::watch::{ModuleWatch, PolicyWatch};
-use laststream::local::run::{self, Drained, Runner, Setup, Step, Stop, echo};
+use laststream::local::run::{self, Drained, Runner, Setup, Step, StopRequests, echo};
 use laststream::policy::Policy;
 use laststream::progress::Progress;
 
@@ -26,54 +26,55 @@ use crate::commands::input::{policy, policy_text};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Runs a real Envoy with the module in front of an app, until Ctrl-C; then it drains, and says
-/// what it waits for.
+/// Runs a real Envoy with the module in front of an app. After Ctrl-C it drains, and prints what it
+/// waits for.
 ///
-/// Everything is on the loopback interface, on free ports unless others are named: any number of
-/// runs go beside each other. With LASTSTREAM_SECRET set, requests that change something must carry
-/// it; `laststream drain` and the other commands send it.
+/// All listeners are on the loopback interface. Ports are free ones by default, so that several
+/// runs can go on at the same time. If LASTSTREAM_SECRET is set, requests that change the gate must
+/// carry it; `laststream drain` and the other commands send it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
-    /// The app: `HOST:PORT`, or a port on this machine. Without one a built-in app shows each
-    /// request as JSON; its `/delay/SECONDS` takes a while, its `/status/CODE` answers with that.
+    /// The app: `HOST:PORT`, or a port on this machine. The default is a built-in app that shows
+    /// each request as JSON. Its `/delay/SECONDS` answers after that time, its `/status/CODE` with
+    /// that status.
     #[arg(short, long, value_name = "HOST:PORT")]
     upstream: Option<String>,
-    /// The policy file of `render`, whatever mesh it is for; `-` for standard input. Its `module`
-    /// is for the mesh, see `--module`.
+    /// The policy file of `render`, for any placement; `-` for standard input. Its `module` is
+    /// ignored, see `--module`.
     #[arg(short, long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// `builtin`, a file, or a checkout of the sources, which is compiled.
+    /// The module: `builtin`, a file, or a checkout of the sources, which is compiled.
     #[arg(short, long, default_value = "builtin")]
     module: String,
-    /// Gives Envoy the policy and the module again whenever their files change, while requests go
-    /// on. A checkout is compiled again.
+    /// Hot-reloads the policy and the module when their files change, without dropping requests. A
+    /// checkout is compiled again.
     #[arg(short, long)]
     watch: bool,
-    /// Where Envoy takes requests: an address, or a port of the loopback interface; 0 is any free
-    /// port.
+    /// Where Envoy listens for requests: an address, or a port on the loopback interface. 0 chooses
+    /// a free port.
     #[arg(short, long, value_name = "ADDRESS", default_value = "0", value_parser = address)]
     listen: SocketAddr,
-    /// The gate's port.
+    /// The port of the gate; 0 chooses a free port.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     gate: u16,
-    /// The admin interface's port.
+    /// The port of Envoy's admin interface; 0 chooses a free port.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     admin: u16,
-    /// Which Envoy.
+    /// The version of Envoy to run.
     #[arg(long, value_name = "VERSION", default_value_t = NEWEST)]
     envoy_version: Version,
-    /// Envoy's worker threads; as many as there are processors if nothing is said.
+    /// The number of Envoy's worker threads. The default is the number of processors.
     #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
-    /// Where Envoy's log and configuration go; they stay. A new folder among the temporary ones if
-    /// nothing is said.
+    /// The folder for Envoy's log and configuration, which are kept. The default is a new temporary
+    /// folder.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
-    /// How the addresses are written, once everything is ready.
+    /// The format of the addresses, which are printed when Envoy is ready.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
-    /// More arguments for Envoy.
+    /// Additional arguments for Envoy.
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
 }
@@ -85,8 +86,8 @@ Examples:
   laststream run --policy policy.yaml --module . --watch
   laststream run --envoy-version 1.36.4 --concurrency 2 -- --log-level debug
 
-Exit codes: 0 nothing was cut, 1 streams were cut or may have been (the deadline, or a second Ctrl-C), 2 it did not start, or Envoy
-ended by itself, 64 wrong arguments.";
+Exit codes: 0 no stream was cut, 1 streams were or may have been cut (the deadline, or a second \
+Ctrl-C), 2 Envoy did not start or ended by itself, 64 wrong arguments.";
 
 /// Between two looks at signals, files and the process.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -98,23 +99,23 @@ pub(super) fn run(command: &Run, printer: &Printer) -> Exit {
     };
     // From here on Ctrl-C has a meaning of its own.
     let stop = parts.setup.stop.clone();
-    if let Err(error) = signals::ask(stop.clone()) {
+    if let Err(error) = signals::stop_at_signals(stop.clone()) {
         return failed(printer, &format!("signals cannot be heard: {error}"));
     }
-    printer.people("starting Envoy");
+    printer.status_line("starting Envoy");
     let mut runner = match Runner::start(&parts.setup) {
         Ok(runner) => runner,
-        Err(error @ run::Error::Stopped) => {
-            printer.people(&error.to_string());
+        Err(error @ run::RunnerError::Stopped) => {
+            printer.status_line(&error.to_string());
             return Exit::Fine;
         }
         Err(error) => return failed(printer, &error),
     };
     match command.output {
         Output::Json => printer.json(&format!("{:#}", serde_json::json!(runner.places()))),
-        Output::Text => printer.data(&announcement(command, &runner)),
+        Output::Text => printer.stdout(&announcement(command, &runner)),
     }
-    printer.people("Ctrl-C drains and ends it");
+    printer.status_line("Ctrl-C drains and ends it");
     match serve(&mut runner, parts.watches, &stop, printer) {
         Some(exit) => exit,
         None => drain(&mut runner, printer),
@@ -142,7 +143,7 @@ impl Parts {
             printer.error(&error);
             Exit::Usage
         };
-        let source = Source::read(&command.module).map_err(usage)?;
+        let source = ModuleSource::read(&command.module).map_err(usage)?;
         is_something_to_watch(command, &source).map_err(usage)?;
         let text = policy_text(command.policy.as_deref(), printer)?;
         let secret = secret().map_err(|error| failed(printer, &error))?;
@@ -177,18 +178,18 @@ impl Parts {
             arguments: command.arguments.clone(),
             folder: command.logs.clone(),
             guard: guarded::prefix(),
-            stop: Stop::default(),
+            stop: StopRequests::default(),
         };
         Ok(Self { setup, watches, _echo: echo })
     }
 }
 
-fn is_something_to_watch(command: &Run, source: &Source) -> Result<(), String> {
+fn is_something_to_watch(command: &Run, source: &ModuleSource) -> Result<(), String> {
     let is_file = command.policy.as_deref().is_some_and(|file| file != Path::new("-"));
     if command.watch && command.policy.is_some() && !is_file {
         return Err("`--watch` cannot watch standard input: name a file with `--policy`".into());
     }
-    if command.watch && !is_file && *source == Source::Builtin {
+    if command.watch && !is_file && *source == ModuleSource::Builtin {
         return Err("`--watch` has nothing to watch: name a file with `--policy`, or a file or a \
             checkout with `--module`"
             .into());
@@ -196,7 +197,7 @@ fn is_something_to_watch(command: &Run, source: &Source) -> Result<(), String> {
     Ok(())
 }
 
-/// The gate's secret, which Envoy and the commands that ask the gate all have from the environment.
+/// The gate's secret from the environment, where Envoy and the other commands read it, too.
 fn secret() -> Result<Option<Secret>, String> {
     let secret = gate::secret(None, &env_vars::of_process).map_err(|error| error.to_string())?;
     match secret {
@@ -210,20 +211,19 @@ fn secret() -> Result<Option<Secret>, String> {
 
 /// The app, and the built-in one if it is that, which ends with its value.
 fn app(command: &Run, printer: &Printer) -> Result<(SocketAddr, Option<Server>), Exit> {
-    let Some(asked) = &command.upstream else {
+    let Some(named) = &command.upstream else {
         let echo = echo::start().map_err(|error| {
             failed(printer, &format!("the built-in app cannot be started: {error}"))
         })?;
         return Ok((echo.address(), Some(echo)));
     };
-    let Upstream { at, is_there } = upstream::find(asked).map_err(|error| {
+    let Upstream { at, is_there } = upstream::find(named).map_err(|error| {
         printer.error(&error);
         Exit::Usage
     })?;
     if !is_there {
         printer.warning(&format!(
-            "nobody takes connections on {at} yet; requests are answered with \
-            503 until the app is there"
+            "no program listens on {at} yet; requests are answered with 503 until the app is there"
         ));
     }
     Ok((at, None))
@@ -242,14 +242,14 @@ fn announcement(command: &Run, runner: &Runner) -> String {
     )
 }
 
-/// Until somebody asks for the end: nothing. Until Envoy ends by itself: how the command ends.
+/// Serves until a request to stop. Returns an exit code if Envoy ends by itself.
 fn serve(
     runner: &mut Runner,
     mut watches: Watches,
-    stop: &Stop,
+    stop: &StopRequests,
     printer: &Printer,
 ) -> Option<Exit> {
-    while !stop.is_asked() {
+    while !stop.is_requested() {
         if let Some(status) = runner.ended() {
             return Some(ended(runner, &status, printer));
         }
@@ -287,15 +287,15 @@ fn replace(
     printer: &Printer,
 ) {
     match runner.replace(policy, module) {
-        Ok(()) => printer.people(&format!("the new {what} is in place")),
+        Ok(()) => printer.status_line(&format!("the new {what} is in place")),
         Err(refusal) => printer
             .warning(&format!("the new {what} is not taken, the one before goes on: {refusal}")),
     }
 }
 
 fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
-    printer.people("draining; Ctrl-C again ends it at once");
-    let heard = |step: &Step| match step {
+    printer.status_line("draining; Ctrl-C again ends it at once");
+    let on_step = |step: &Step| match step {
         Step::Waiting { reason, late, deadline_in } => {
             let late = if *late > 0 {
                 format!("; requests that came after the drain began: {late}")
@@ -304,11 +304,11 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
             };
             let left = deadline_in
                 .map_or(String::new(), |left| format!(" (at most {} s)", left.as_secs()));
-            printer.people(&format!("waiting: {reason}{late}{left}"));
+            printer.status_line(&format!("waiting: {reason}{late}{left}"));
         }
         Step::Unknown(error) => printer.warning(&format!("the gate does not answer: {error}")),
     };
-    let drained = runner.drain(&heard);
+    let drained = runner.drain(&on_step);
     let log = runner.places().log.display().to_string();
     match drained {
         Drained::Empty { exempt } => {
@@ -317,7 +317,7 @@ fn drain(runner: &mut Runner, printer: &Printer) -> Exit {
             } else {
                 String::new()
             };
-            printer.people(&format!(
+            printer.status_line(&format!(
                 "no stream was in flight when the gate let Envoy end{but}; its log: {log}"
             ));
             Exit::Fine

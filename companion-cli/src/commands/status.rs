@@ -9,28 +9,32 @@ use laststream::gate::{Gate, is_open, text};
 use laststream::time_span::TimeSpan;
 
 use crate::commands::exit::Exit;
-use crate::commands::gate_args::{EXIT_CODES, GateArgs, failed, told};
+use crate::commands::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Tells how the gate of an Envoy is: how far the drain is, what is in flight, and why it waits.
+/// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
+/// waiting.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Examples:\n  laststream status\n  laststream status --gate http://127.0.0.1:15091 -o \
-        json\n  laststream status --watch\n\n\
-     {EXIT_CODES} With --watch 0 means that the gate is open, 2 that it has not answered for 10 s."
+    "Examples:\n  \
+     laststream status\n  \
+     laststream status --gate http://127.0.0.1:15091 -o json\n  \
+     laststream status --watch\n\n\
+     {EXIT_CODES} With --watch, 0 means that the gate is open, and 2 that it has not answered for \
+     10 s."
 ))]
 pub(crate) struct Status {
     #[command(flatten)]
     gate: GateArgs,
-    /// Shows it again and again until the gate is open: in place on a terminal, else a line for
-    /// each look.
+    /// Repeats until the gate is open. A terminal is updated in place; otherwise each result is a
+    /// line.
     #[arg(short, long)]
     watch: bool,
-    /// From one look to the next, with --watch.
+    /// The time between two requests, with `--watch`.
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
     interval: TimeSpan,
-    /// How the result is written; as JSON it is the gate's own body.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -47,25 +51,25 @@ pub(super) fn run(command: &Status, printer: &Printer) -> Exit {
     };
     let first = match gate.status() {
         Ok(answer) => answer,
-        Err(trouble) => return failed(&gate, &trouble, printer),
+        Err(error) => return failed(&gate, &error, printer),
     };
     if command.watch {
         return watch(command, &gate, printer);
     }
     match command.output {
         Output::Json => printer.json(&first.text),
-        Output::Text => printer.data(&text::status(&first.body)),
+        Output::Text => printer.stdout(&text::status(&first.body)),
     }
     Exit::Fine
 }
 
 fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
     let mut view = View::new(command.output);
-    let mut heard = Instant::now();
+    let mut last_answer = Instant::now();
     loop {
         match gate.status() {
             Ok(answer) => {
-                heard = Instant::now();
+                last_answer = Instant::now();
                 match command.output {
                     Output::Json => printer.json(&answer.text),
                     Output::Text => view.show(&answer.body, printer),
@@ -74,8 +78,8 @@ fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
                     return Exit::Fine;
                 }
             }
-            Err(trouble) if heard.elapsed() >= SILENCE => return failed(gate, &trouble, printer),
-            Err(trouble) => view.say(&told(gate, &trouble), printer),
+            Err(error) if last_answer.elapsed() >= SILENCE => return failed(gate, &error, printer),
+            Err(error) => view.say(&error_text(gate, &error), printer),
         }
         sleep(command.interval.duration().max(SHORTEST));
     }
@@ -85,7 +89,7 @@ fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
 struct View {
     in_place: bool,
     height: usize,
-    said: String,
+    shown_text: String,
 }
 
 impl View {
@@ -93,14 +97,14 @@ impl View {
         Self {
             in_place: output == Output::Text && std::io::stdout().is_terminal(),
             height: 0,
-            said: String::new(),
+            shown_text: String::new(),
         }
     }
 
     fn show(&mut self, status: &laststream::gate::Status, printer: &Printer) {
-        self.said.clear();
+        self.shown_text.clear();
         if !self.in_place {
-            return printer.data(&text::line(status));
+            return printer.stdout(&text::line(status));
         }
         let text = text::status(status);
         let width = columns().max(20);
@@ -113,9 +117,9 @@ impl View {
 
     /// Once, until there is something new to show.
     fn say(&mut self, what: &str, printer: &Printer) {
-        if self.said != what {
+        if self.shown_text != what {
             printer.warning(&what);
-            what.clone_into(&mut self.said);
+            what.clone_into(&mut self.shown_text);
             self.height = 0;
         }
     }

@@ -17,10 +17,15 @@ use crate::commands::printer::Printer;
 pub(crate) struct Streams {
     #[command(flatten)]
     gate: GateArgs,
-    /// How many at most.
-    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// The largest number of streams to list.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
     limit: u32,
-    /// How the result is written; as JSON it is the gate's own body.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -34,10 +39,10 @@ pub(super) fn run(command: &Streams, printer: &Printer) -> Exit {
         Ok(answer) => {
             match command.output {
                 Output::Json => printer.json(&answer.text),
-                Output::Text => printer.data(&text::streams(&answer.body)),
+                Output::Text => printer.stdout(&text::streams(&answer.body)),
             }
             Exit::Fine
         }
-        Err(trouble) => failed(&gate, &trouble, printer),
+        Err(error) => failed(&gate, &error, printer),
     }
 }

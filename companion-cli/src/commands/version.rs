@@ -12,11 +12,11 @@ use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Tells the versions of this program and of the module inside it, with its checksums.
+/// Prints the versions of this program and of its built-in module, with checksums.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  laststream version\n  laststream version -o json")]
 pub(crate) struct Version {
-    /// How the result is written.
+    /// The format of the result.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -25,25 +25,25 @@ pub(super) fn run(version: &Version, printer: &Printer) -> Exit {
     let module = builtin().map_err(str::to_owned).and_then(known);
     match version.output {
         Output::Json => printer.json(&format!("{:#}", as_json(&module))),
-        Output::Text => printer.data(&text(&module)),
+        Output::Text => printer.stdout(&text(&module)),
     }
     Exit::Fine
 }
 
 /// The module inside, and the digest that it gets where it is pushed without further options.
-struct Known {
+struct BuiltinModule {
     module: Module,
     digest: Digest,
 }
 
-fn known(bytes: &[u8]) -> Result<Known, String> {
+fn known(bytes: &[u8]) -> Result<BuiltinModule, String> {
     let image = Image::of(bytes, standard_annotations()).map_err(|error| error.to_string())?;
-    Ok(Known { module: analyse(bytes)?, digest: image.digest })
+    Ok(BuiltinModule { module: analyse(bytes)?, digest: image.digest })
 }
 
-fn as_json(module: &Result<Known, String>) -> Value {
+fn as_json(module: &Result<BuiltinModule, String>) -> Value {
     let module = match module {
-        Ok(Known { module, digest }) => json!({
+        Ok(BuiltinModule { module, digest }) => json!({
             "version": module.version,
             "abi": module.abi,
             "configuration": module.configuration,
@@ -53,14 +53,18 @@ fn as_json(module: &Result<Known, String>) -> Value {
         }),
         Err(reason) => json!({ "missing": reason }),
     };
-    json!({ "version": env!("CARGO_PKG_VERSION"), "configuration": CONFIGURATION, "module": module })
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "configuration": CONFIGURATION,
+        "module": module,
+    })
 }
 
-fn text(module: &Result<Known, String>) -> String {
+fn text(module: &Result<BuiltinModule, String>) -> String {
     let own =
         format!("laststream     {}\nconfiguration  {CONFIGURATION}", env!("CARGO_PKG_VERSION"));
     let module = match module {
-        Ok(Known { module, digest }) => format!(
+        Ok(BuiltinModule { module, digest }) => format!(
             "module         {}, proxy-wasm ABI {}, configuration {}, {} bytes\nmodule \
                 sha256  {}\nimage digest   {digest}",
             module.version.as_deref().unwrap_or("?"),

@@ -3,47 +3,46 @@
 use std::time::Duration;
 
 use clap::Args;
-use laststream::gate::{self, Answer, Gate, Heard, Outcome, Waited, text};
+use laststream::gate::{self, Gate, GateAnswer, Outcome, WaitAnswer, WaitEnd, text};
 use laststream::time_span::TimeSpan;
 
 use crate::commands::exit::Exit;
-use crate::commands::gate_args::{GateArgs, failed, told};
+use crate::commands::gate_args::{GateArgs, error_text, failed};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Begins the drain of an Envoy and holds until its gate is open. Made for stop hooks, without a
+/// Begins the drain of an Envoy and waits until its gate is open. For stop hooks; it needs no
 /// shell.
 ///
-/// Nothing but the gate's 200 ends it before its time: a gate that is not there yet, or not at the
-/// moment, is asked again.
+/// Only a 200 from the gate ends the wait before the time-out. If the gate cannot be reached, the
+/// command tries again.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  laststream wait\n  laststream wait --timeout 60s\n  laststream wait \
-        --no-begin --gate http://127.0.0.1:15091\n\n\
-    Exit codes: 0 the gate is open, 1 not within the time, 2 the gate could not be asked when the \
-    time was over, 64 wrong arguments.\n\n\
-    Kubernetes goes on after a hook whatever its exit code is, so the time must be longer than the \
-    gate's deadline and shorter than the \
-    grace period of the pod."
-)]
+#[command(after_help = "Examples:\n  \
+        laststream wait\n  \
+        laststream wait --timeout 60s\n  \
+        laststream wait --no-begin --gate http://127.0.0.1:15091\n\n\
+        Exit codes: 0 the gate is open, 1 the time-out came first, 2 the gate could not be asked \
+        at the time-out, 64 wrong arguments.\n\n\
+        The time-out must be longer than the gate's deadline and shorter than the grace period of \
+        the pod, because Kubernetes stops the container after the hook whatever its exit code is.")]
 pub(crate) struct Wait {
     #[command(flatten)]
     gate: GateArgs,
-    /// How long to hold at most.
+    /// How long to wait at most.
     #[arg(long, value_name = "TIME", default_value = "25s")]
     timeout: TimeSpan,
-    /// From one request to the next where the gate does not hold the request itself.
+    /// The time between two requests, if the gate does not hold the request.
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     interval: TimeSpan,
-    /// Begins nothing: holds until somebody else's drain is over.
+    /// Does not begin a drain. Waits until a drain that something else began is over.
     #[arg(long)]
     no_begin: bool,
-    /// How the result is written; as JSON it is the gate's own body.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
 
-/// Asks once whether the gate of an Envoy is open.
+/// Checks once whether the gate of an Envoy is open.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  laststream ready\n  laststream ready && echo 'nothing is in \
         flight'\n\n\
@@ -51,7 +50,7 @@ pub(crate) struct Wait {
 pub(crate) struct Ready {
     #[command(flatten)]
     gate: GateArgs,
-    /// How the result is written; as JSON it is the gate's own body.
+    /// The format of the result. `json` prints the body of the gate's response.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -64,22 +63,22 @@ pub(super) fn run(command: &Wait, printer: &Printer) -> Exit {
         Err(exit) => return exit,
     };
     let [timeout, interval] = [command.timeout, command.interval].map(TimeSpan::duration);
-    let mut said = String::new();
-    let mut news = |heard: &Heard| {
-        let now = news(&gate, heard);
-        if now != said {
-            printer.people(&now);
-            said = now;
+    let mut printed = String::new();
+    let mut news = |answer: &WaitAnswer| {
+        let now = news(&gate, answer);
+        if now != printed {
+            printer.status_line(&now);
+            printed = now;
         }
     };
     match gate::wait(&gate, &gate::Wait { timeout, interval, begin: !command.no_begin }, &mut news)
     {
-        Waited::Open(answer) => show(&answer, command.output, printer),
-        Waited::Late(heard) => {
+        WaitEnd::Open(answer) => show(&answer, command.output, printer),
+        WaitEnd::Late(answer) => {
             printer.error(&format!("the gate is not open after {}", command.timeout));
-            match heard {
+            match answer {
                 Ok(answer) => show(&answer, command.output, printer),
-                Err(trouble) => failed(&gate, &trouble, printer),
+                Err(error) => failed(&gate, &error, printer),
             }
         }
     }
@@ -92,22 +91,22 @@ pub(super) fn run_ready(command: &Ready, printer: &Printer) -> Exit {
     };
     match gate.ready(PATIENCE) {
         Ok(answer) => show(&answer, command.output, printer),
-        Err(trouble) => failed(&gate, &trouble, printer),
+        Err(error) => failed(&gate, &error, printer),
     }
 }
 
-fn show(answer: &Answer<Outcome>, output: Output, printer: &Printer) -> Exit {
+fn show(answer: &GateAnswer<Outcome>, output: Output, printer: &Printer) -> Exit {
     match output {
         Output::Json => printer.json(&answer.text),
-        Output::Text => printer.data(&text::outcome(&answer.body)),
+        Output::Text => printer.stdout(&text::outcome(&answer.body)),
     }
     if answer.status == 200 { Exit::Fine } else { Exit::Found }
 }
 
-/// Without what changes from one moment to the next.
-fn news(gate: &Gate, heard: &Heard) -> String {
-    match heard {
+/// Without the numbers that change all the time.
+fn news(gate: &Gate, answer: &WaitAnswer) -> String {
+    match answer {
         Ok(answer) => text::held(&answer.body),
-        Err(trouble) => told(gate, trouble),
+        Err(error) => error_text(gate, error),
     }
 }

@@ -1,4 +1,4 @@
-//! Where something listens, as people write it: `http://127.0.0.1:15091`.
+//! The address of a listener as users write it: `http://127.0.0.1:15091`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,8 +28,7 @@ impl Address {
 impl FromStr for Address {
     type Err = NotAnAddress;
 
-    // The text is not repeated in the error: who puts a password into it does not want to see it in
-    // a log.
+    // The error does not repeat the text, because it may contain a password.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.starts_with("https://") {
             return Err(NotAnAddress(
@@ -65,7 +64,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Where the variables say that the gate is, or where it usually is.
+/// The address of the gate from the variables, or the usual one.
 ///
 /// # Errors
 /// The variable holds no address.

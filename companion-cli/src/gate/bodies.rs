@@ -1,5 +1,5 @@
-//! The bodies of the gate's answers. Fields that are new are let pass, and so are words: another
-//! version of the module may be there.
+//! The bodies of the gate's answers. Unknown fields and values are accepted, because the module may
+//! be of another version.
 
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ pub struct Status {
     pub state: String,
     /// Why, in words.
     pub reason: String,
-    /// How far the counts can be believed.
+    /// How far the counts can be trusted.
     pub count: String,
     /// What would make the count exact.
     pub advice: Option<String>,
@@ -106,9 +106,9 @@ pub struct Stream {
     pub route: Option<String>,
     /// Where it goes.
     pub cluster: Option<String>,
-    /// Who asks.
+    /// The client.
     pub peer: Option<String>,
-    /// Who is asked.
+    /// The host that is asked.
     pub upstream: Option<String>,
     /// The answer's status.
     pub status: Option<u64>,
@@ -129,7 +129,7 @@ pub struct Outcome {
     pub holding: Option<u64>,
 }
 
-/// Whether one may go in this state. A word that is not known does not say so.
+/// Whether the gate is open in this state. An unknown state counts as closed.
 #[must_use]
 pub fn is_open(state: &str) -> bool {
     matches!(state, "drained" | "expired" | "forced")

@@ -1,4 +1,4 @@
-//! What may be asked of a gate, each request by its name.
+//! A client of the gate, with a function for each request.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::address::Address;
 use super::bodies::{Outcome, Status, Streams};
+use super::error::GateError;
 use super::http::{Http, Response};
-use super::trouble::Trouble;
 use crate::http::Secret;
 use crate::http::url::escaped;
 
@@ -24,9 +24,9 @@ pub struct Gate {
     http: Http,
 }
 
-/// An answer, read and as it came.
+/// A response, parsed and as raw text.
 #[derive(Debug, Clone)]
-pub struct Answer<T> {
+pub struct GateAnswer<T> {
     /// Its status.
     pub status: u16,
     /// What it says.
@@ -60,34 +60,38 @@ impl Gate {
     /// How it is.
     ///
     /// # Errors
-    /// It could not be asked.
-    pub fn status(&self) -> Result<Answer<Status>, Trouble> {
-        read(self.ask(Method::GET, "/status", PATIENCE)?, &[200])
+    /// The gate could not be asked.
+    pub fn status(&self) -> Result<GateAnswer<Status>, GateError> {
+        read(self.request(Method::GET, "/status", PATIENCE)?, &[200])
     }
 
     /// The oldest streams that hold the drain.
     ///
     /// # Errors
-    /// It could not be asked, or wants a secret.
-    pub fn streams(&self, limit: u32) -> Result<Answer<Streams>, Trouble> {
-        read(self.ask(Method::GET, &format!("/streams?limit={limit}"), PATIENCE)?, &[200])
+    /// The gate could not be asked, or requires a secret.
+    pub fn streams(&self, limit: u32) -> Result<GateAnswer<Streams>, GateError> {
+        read(self.request(Method::GET, &format!("/streams?limit={limit}"), PATIENCE)?, &[200])
     }
 
-    /// Whether one may go: 200, else 503.
+    /// Whether the gate is open: 200, else 503.
     ///
     /// # Errors
-    /// It could not be asked within this time.
-    pub fn ready(&self, limit: Duration) -> Result<Answer<Outcome>, Trouble> {
-        read(self.ask(Method::GET, "/ready", limit)?, &[200, 503])
+    /// The gate could not be asked within this time.
+    pub fn ready(&self, limit: Duration) -> Result<GateAnswer<Outcome>, GateError> {
+        read(self.request(Method::GET, "/ready", limit)?, &[200, 503])
     }
 
-    /// Begins the drain and holds so long: 200 when one may go, else 503.
+    /// Begins the drain and waits up to `hold`: 200 if the gate is open, else 503.
     ///
     /// # Errors
-    /// It could not be asked within `limit`, or wants a secret.
-    pub fn prestop(&self, hold: Duration, limit: Duration) -> Result<Answer<Outcome>, Trouble> {
+    /// The gate could not be asked within `limit`, or requires a secret.
+    pub fn prestop(
+        &self,
+        hold: Duration,
+        limit: Duration,
+    ) -> Result<GateAnswer<Outcome>, GateError> {
         read(
-            self.ask(Method::GET, &format!("/prestop?wait={}ms", hold.as_millis()), limit)?,
+            self.request(Method::GET, &format!("/prestop?wait={}ms", hold.as_millis()), limit)?,
             &[200, 503],
         )
     }
@@ -95,26 +99,26 @@ impl Gate {
     /// Begins the drain.
     ///
     /// # Errors
-    /// It could not be asked, or wants a secret.
-    pub fn drain(&self) -> Result<Answer<Outcome>, Trouble> {
-        read(self.ask(Method::POST, "/drain", PATIENCE)?, &[202])
+    /// The gate could not be asked, or requires a secret.
+    pub fn drain(&self) -> Result<GateAnswer<Outcome>, GateError> {
+        read(self.request(Method::POST, "/drain", PATIENCE)?, &[202])
     }
 
-    /// Takes the drain back. The answer says what Envoy cannot undo.
+    /// Cancels the drain. The answer says what Envoy cannot undo.
     ///
     /// # Errors
-    /// It could not be asked, or wants a secret.
-    pub fn cancel(&self) -> Result<Answer<Outcome>, Trouble> {
-        read(self.ask(Method::DELETE, "/drain", PATIENCE)?, &[200])
+    /// The gate could not be asked, or requires a secret.
+    pub fn cancel(&self) -> Result<GateAnswer<Outcome>, GateError> {
+        read(self.request(Method::DELETE, "/drain", PATIENCE)?, &[200])
     }
 
     /// Opens it.
     ///
     /// # Errors
-    /// It could not be asked, or wants a secret.
-    pub fn force(&self, reason: &str) -> Result<Answer<Outcome>, Trouble> {
+    /// The gate could not be asked, or requires a secret.
+    pub fn force(&self, reason: &str) -> Result<GateAnswer<Outcome>, GateError> {
         read(
-            self.ask(Method::POST, &format!("/force?reason={}", escaped(reason)), PATIENCE)?,
+            self.request(Method::POST, &format!("/force?reason={}", escaped(reason)), PATIENCE)?,
             &[200],
         )
     }
@@ -122,10 +126,10 @@ impl Gate {
     /// Ends Envoy, if the gate lets it.
     ///
     /// # Errors
-    /// It could not be asked, or wants a secret.
-    pub fn quit(&self) -> Result<Signal, Trouble> {
-        let response = match self.ask(Method::POST, "/quitquitquit", PATIENCE) {
-            Err(trouble) if trouble.may_have_arrived() => return Ok(Signal::Passed),
+    /// The gate could not be asked, or requires a secret.
+    pub fn quit(&self) -> Result<Signal, GateError> {
+        let response = match self.request(Method::POST, "/quitquitquit", PATIENCE) {
+            Err(error) if error.may_have_arrived() => return Ok(Signal::Passed),
             response => response?,
         };
         if (200..300).contains(&response.status) {
@@ -134,27 +138,30 @@ impl Gate {
         read(response, &[503]).map(|answer| Signal::Refused(answer.body))
     }
 
-    fn ask(&self, method: Method, path: &str, limit: Duration) -> Result<Response, Trouble> {
+    fn request(&self, method: Method, path: &str, limit: Duration) -> Result<Response, GateError> {
         let secret = self.secret.as_ref().map(|secret| (SECRET_HEADER, secret.reveal().to_owned()));
-        self.http.ask(method, &self.address.with(path), secret.as_slice(), limit)
+        self.http.request(method, &self.address.with(path), secret.as_slice(), limit)
     }
 }
 
 /// The gate's own body, with one of these statuses.
-fn read<T: DeserializeOwned>(response: Response, expected: &[u16]) -> Result<Answer<T>, Trouble> {
+fn read<T: DeserializeOwned>(
+    response: Response,
+    expected: &[u16],
+) -> Result<GateAnswer<T>, GateError> {
     let Response { status, body: text } = response;
     if expected.contains(&status) {
         return match serde_json::from_str(&text) {
-            Ok(body) => Ok(Answer { status, body, text }),
-            Err(_) if status == 503 => Err(Trouble::Away),
-            Err(_) => Err(Trouble::Stranger(status)),
+            Ok(body) => Ok(GateAnswer { status, body, text }),
+            Err(_) if status == 503 => Err(GateError::Away),
+            Err(_) => Err(GateError::Stranger(status)),
         };
     }
     match (status, serde_json::from_str::<Outcome>(&text)) {
-        (403, Ok(outcome)) => Err(Trouble::Forbidden(outcome.reason)),
-        (_, Ok(outcome)) => Err(Trouble::Refusal(outcome.reason)),
-        (503, Err(_)) => Err(Trouble::Away),
-        (status, Err(_)) => Err(Trouble::Stranger(status)),
+        (403, Ok(outcome)) => Err(GateError::Forbidden(outcome.reason)),
+        (_, Ok(outcome)) => Err(GateError::Refusal(outcome.reason)),
+        (503, Err(_)) => Err(GateError::Away),
+        (status, Err(_)) => Err(GateError::Stranger(status)),
     }
 }
 
@@ -162,25 +169,26 @@ fn read<T: DeserializeOwned>(response: Response, expected: &[u16]) -> Result<Ans
 mod tests {
     use super::*;
 
-    fn read_status(status: u16, body: &str) -> Result<Answer<Status>, Trouble> {
+    fn read_status(status: u16, body: &str) -> Result<GateAnswer<Status>, GateError> {
         read(Response { status, body: body.to_owned() }, &[200])
     }
 
     #[test]
     fn new_fields_and_words_pass_and_strangers_do_not() {
-        let body = r#"{"state": "evicting", "reason": "", "count": "exact", "holding": 1, "scopes": [], "new": {"x": 1}}"#;
+        let body = r#"{"state": "evicting", "reason": "", "count": "exact", "holding": 1,
+            "scopes": [], "new": {"x": 1}}"#;
         assert_eq!(
             read_status(200, body).map(|answer| answer.body.state).as_deref(),
             Ok("evicting")
         );
         let told = r#"{"state": "serving", "reason": "why"}"#;
-        let trouble = |status, body| read_status(status, body).map(|answer| answer.text);
-        assert_eq!(trouble(403, told), Err(Trouble::Forbidden("why".into())));
-        assert_eq!(trouble(404, told), Err(Trouble::Refusal("why".into())));
-        assert_eq!(trouble(503, "no gate\n"), Err(Trouble::Away));
-        assert_eq!(trouble(200, "<html>"), Err(Trouble::Stranger(200)));
-        assert_eq!(trouble(404, "nginx"), Err(Trouble::Stranger(404)));
-        assert_eq!(trouble(200, "{}"), Err(Trouble::Stranger(200)));
-        assert_eq!(trouble(403, r#"{"reason": "why"}"#), Err(Trouble::Forbidden("why".into())));
+        let error = |status, body| read_status(status, body).map(|answer| answer.text);
+        assert_eq!(error(403, told), Err(GateError::Forbidden("why".into())));
+        assert_eq!(error(404, told), Err(GateError::Refusal("why".into())));
+        assert_eq!(error(503, "no gate\n"), Err(GateError::Away));
+        assert_eq!(error(200, "<html>"), Err(GateError::Stranger(200)));
+        assert_eq!(error(404, "nginx"), Err(GateError::Stranger(404)));
+        assert_eq!(error(200, "{}"), Err(GateError::Stranger(200)));
+        assert_eq!(error(403, r#"{"reason": "why"}"#), Err(GateError::Forbidden("why".into())));
     }
 }

@@ -1,12 +1,12 @@
-//! One request to somebody beside us, and its answer: a limit on time and size, a fresh connection,
-//! no redirects, no proxy.
+//! One request to a local server: with limits on time and size, on a fresh connection, without
+//! redirects and proxies.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 
-use super::trouble::Trouble;
+use super::error::GateError;
 use crate::http::url::Url;
 use crate::http::{Client, HttpError, Limits, Request, Route, Settings, Trust};
 
@@ -47,19 +47,19 @@ impl Http {
     ///
     /// # Errors
     /// There was no answer.
-    pub fn ask(
+    pub fn request(
         &self,
         method: Method,
         url: &str,
         headers: &[(&'static str, String)],
         limit: Duration,
-    ) -> Result<Response, Trouble> {
-        let url = Url::parse(url).ok_or_else(|| Trouble::Other("this is no URL".to_owned()))?;
+    ) -> Result<Response, GateError> {
+        let url = Url::parse(url).ok_or_else(|| GateError::Other("this is no URL".to_owned()))?;
         let request = Request { method, url: &url, headers, authorization: None, body: None };
-        let told = |error| told(error, limit);
-        let response = self.0.send_within(&request, within(limit)).map_err(told)?;
+        let to_error = |error| gate_error(error, limit);
+        let response = self.0.send_within(&request, within(limit)).map_err(to_error)?;
         let status = response.status;
-        let body = response.bytes(LONGEST).map_err(told)?;
+        let body = response.bytes(LONGEST).map_err(to_error)?;
         Ok(Response { status, body: String::from_utf8_lossy(&body).into_owned() })
     }
 }
@@ -68,13 +68,13 @@ fn within(limit: Duration) -> Limits {
     Limits { connect: CONNECT, silence: limit, request: limit }
 }
 
-fn told(error: HttpError, limit: Duration) -> Trouble {
+fn gate_error(error: HttpError, limit: Duration) -> GateError {
     match error {
-        HttpError::Refused(_) => Trouble::Refused,
-        HttpError::NoHost => Trouble::NoHost,
-        HttpError::Unreachable(text) => Trouble::Unreachable(text),
-        HttpError::Interrupted(text) => Trouble::Broken(text),
-        HttpError::Timeout { .. } | HttpError::TooSlow(_) => Trouble::Silence(limit),
-        error => Trouble::Other(error.to_string()),
+        HttpError::Refused(_) => GateError::Refused,
+        HttpError::NoHost => GateError::NoHost,
+        HttpError::Unreachable(text) => GateError::Unreachable(text),
+        HttpError::Interrupted(text) => GateError::Broken(text),
+        HttpError::Timeout { .. } | HttpError::TooSlow(_) => GateError::Silence(limit),
+        error => GateError::Other(error.to_string()),
     }
 }

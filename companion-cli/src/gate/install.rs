@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "laststream";
 
-/// Why there is no copy.
+/// Errors of the copy.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum InstallError {
     /// The folder.
     #[error("`{}` is no folder: make it, or mount a volume there", .0.display())]
     NoFolder(PathBuf),
@@ -38,21 +38,21 @@ pub struct Installed {
     pub needs_libraries: bool,
 }
 
-/// Copies it. What was there before is replaced, also while it runs; nobody sees half of it.
+/// Copies it. An older copy is replaced atomically, also while it runs.
 ///
 /// # Errors
 /// There is no copy; nothing has changed.
-pub fn install(folder: &Path) -> Result<Installed, Error> {
+pub fn install(folder: &Path) -> Result<Installed, InstallError> {
     if !folder.is_dir() {
-        return Err(Error::NoFolder(folder.to_owned()));
+        return Err(InstallError::NoFolder(folder.to_owned()));
     }
     let path = folder.join(NAME);
     if path.is_dir() {
-        return Err(Error::Taken(path));
+        return Err(InstallError::Taken(path));
     }
-    let mut program = open().map_err(Error::Read)?;
-    let needs_libraries = has_interpreter(&mut program).map_err(Error::Read)?;
-    let write = |error| Error::Write { folder: folder.to_owned(), error };
+    let mut program = open().map_err(InstallError::Read)?;
+    let needs_libraries = has_interpreter(&mut program).map_err(InstallError::Read)?;
+    let write = |error| InstallError::Write { folder: folder.to_owned(), error };
     let mut copy =
         tempfile::Builder::new().prefix(".laststream-").tempfile_in(folder).map_err(write)?;
     io::copy(&mut program, copy.as_file_mut()).map_err(write)?;

@@ -1,25 +1,24 @@
-//! Asks the gate of an Envoy: how it is, what holds it, to begin, to wait. The commands that print
-//! its answers are elsewhere.
+//! Talks to the gate of an Envoy: status, streams, drain, wait. Printing is done in `commands`.
 
 mod address;
 mod bodies;
 mod client;
+mod error;
 pub mod exec;
 mod http;
 pub mod install;
 mod secret;
 pub mod text;
-mod trouble;
 mod wait;
 
 pub use crate::http::Secret;
 pub use address::{Address, NotAnAddress, from_vars};
 pub use bodies::{Outcome, Scope, Status, Stream, Streams, is_open};
-pub use client::{Answer, Gate, Signal};
+pub use client::{Gate, GateAnswer, Signal};
+pub use error::GateError;
 pub use http::{Http, Response};
 pub use secret::{SecretError, secret};
-pub use trouble::Trouble;
-pub use wait::{Heard, Wait, Waited, wait};
+pub use wait::{Wait, WaitAnswer, WaitEnd, wait};
 
-/// Where the gate is unless somebody says otherwise.
+/// The default address of the gate.
 pub const USUAL: &str = "http://127.0.0.1:15091";

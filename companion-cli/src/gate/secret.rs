@@ -1,4 +1,5 @@
-//! The gate's secret, from a file or the environment: arguments are for everybody to see.
+//! The gate's secret, from a file or the environment. Arguments are visible to all users of the
+//! machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use crate::http::Secret;
 /// More than any header may hold.
 const LONGEST: u64 = 64 << 10;
 
-/// A secret that cannot be had. None of these texts repeats it.
+/// Why the secret cannot be used. No text repeats it.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file.

@@ -1,4 +1,4 @@
-//! The gate's answers for people.
+//! The gate's answers as text.
 
 use std::fmt::Write as _;
 
@@ -89,7 +89,7 @@ pub fn outcome(outcome: &Outcome) -> String {
     format!("{}: {}{holding}", plain(&outcome.state), plain(&outcome.reason))
 }
 
-/// Without what changes from one moment to the next.
+/// Without the numbers that change all the time.
 #[must_use]
 pub fn held(outcome: &Outcome) -> String {
     format!("{}: {}", plain(&outcome.state), hold(outcome.holding.unwrap_or_default()))
@@ -104,7 +104,7 @@ pub fn streams(streams: &Streams) -> String {
     }
     if !streams.complete {
         text.push_str(
-            "There may be more: not all are listed, or not all who count have answered.\n",
+            "There may be more: not all are listed, or not all counters have answered.\n",
         );
     }
     text
@@ -186,10 +186,12 @@ mod tests {
             complete: false,
             streams: vec![
                 stream(
-                    r#"{"scope": "gateway", "age_ms": 61250, "long_lived": false, "bytes": 0, "request": "GET /a\u001b[2J\n/b"}"#,
+                    r#"{"scope": "gateway", "age_ms": 61250, "long_lived": false, "bytes": 0,
+                        "request": "GET /a\u001b[2J\n/b"}"#,
                 ),
                 stream(
-                    r#"{"scope": "inbound", "age_ms": 9, "long_lived": true, "bytes": 18233, "status": 200}"#,
+                    r#"{"scope": "inbound", "age_ms": 9, "long_lived": true, "bytes": 18233,
+                        "status": 200}"#,
                 ),
             ],
         };
@@ -199,7 +201,7 @@ mod tests {
              AGE     SCOPE    STATUS  BYTES  LIVES  REQUEST\n\
              61.2 s  gateway  -       0      -      GET /a\\u{1b}[2J\\n/b\n\
              0.0 s   inbound  200     18233  long   -\n\
-             There may be more: not all are listed, or not all who count have answered.\n"
+             There may be more: not all are listed, or not all counters have answered.\n"
         );
     }
 }

@@ -1,12 +1,12 @@
-//! Holds until the gate is open. Whatever else comes is no reason to go: stop hooks that return
-//! early cut what is in flight.
+//! Waits until the gate is open. No other answer ends the wait, because a stop hook that returns
+//! early cuts the streams in flight.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::bodies::Outcome;
-use super::client::{Answer, Gate};
-use super::trouble::Trouble;
+use super::client::{Gate, GateAnswer};
+use super::error::GateError;
 
 /// The longest that one request is held: a VM that dies meanwhile is noticed then.
 const HOLD: Duration = Duration::from_secs(5);
@@ -26,34 +26,34 @@ pub struct Wait {
     pub begin: bool,
 }
 
-/// What the gate said last.
-pub type Heard = Result<Answer<Outcome>, Trouble>;
+/// The gate's last answer.
+pub type WaitAnswer = Result<GateAnswer<Outcome>, GateError>;
 
 /// How it ended.
 #[derive(Debug)]
-pub enum Waited {
+pub enum WaitEnd {
     /// The gate is open.
-    Open(Answer<Outcome>),
+    Open(GateAnswer<Outcome>),
     /// The time was over first.
-    Late(Heard),
+    Late(WaitAnswer),
 }
 
-/// Waits. `news` hears every answer that does not end it.
-pub fn wait(gate: &Gate, wait: &Wait, news: &mut dyn FnMut(&Heard)) -> Waited {
+/// Waits. `news` is called with every answer that does not end the wait.
+pub fn wait(gate: &Gate, wait: &Wait, news: &mut dyn FnMut(&WaitAnswer)) -> WaitEnd {
     let until = Instant::now() + wait.timeout;
     loop {
         let began = Instant::now();
         let left = until.saturating_duration_since(began).max(SHORTEST);
         let hold = if wait.begin { (left - SHORTEST).min(HOLD) } else { Duration::ZERO };
         let limit = (hold + GRACE).min(left);
-        let heard = if wait.begin { gate.prestop(hold, limit) } else { gate.ready(limit) };
-        match heard {
-            Ok(answer) if answer.status == 200 => return Waited::Open(answer),
-            heard => {
-                news(&heard);
+        let answer = if wait.begin { gate.prestop(hold, limit) } else { gate.ready(limit) };
+        match answer {
+            Ok(answer) if answer.status == 200 => return WaitEnd::Open(answer),
+            answer => {
+                news(&answer);
                 let next = began + wait.interval.max(SHORTEST);
                 if next >= until {
-                    return Waited::Late(heard);
+                    return WaitEnd::Late(answer);
                 }
                 thread::sleep(next.saturating_duration_since(Instant::now()));
             }

@@ -23,7 +23,7 @@ pub enum HttpError {
     /// The connection ended too early.
     #[error("the connection failed: {0}")]
     Interrupted(String),
-    /// No agreement on how to encrypt, or on who is there.
+    /// TLS failed: encryption or certificate.
     #[error("TLS: {0}")]
     Tls(String),
     /// Silence.

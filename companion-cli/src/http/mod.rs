@@ -22,7 +22,7 @@ use reqwest::blocking;
 pub use error::HttpError;
 pub use secret::Secret;
 pub(crate) use tls::Trust;
-pub use tls::{Tls, Unusable};
+pub use tls::{CertificateError, Tls};
 use url::{Url, in_full};
 
 /// How long things may take.
@@ -43,7 +43,7 @@ const SLOWEST_UPLOAD: u64 = 64 << 10;
 /// How a client talks to others.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Whom it trusts, and who it is.
+    /// Certificate authorities and client certificate.
     pub(crate) trust: Trust,
     /// How it reaches them.
     pub(crate) route: Route,
@@ -96,7 +96,7 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
-    /// Who answers.
+    /// The address that answered.
     pub(crate) url: Url,
     body: blocking::Response,
     limits: Limits,

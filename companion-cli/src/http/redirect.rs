@@ -1,6 +1,6 @@
-//! The one rule for redirects: credentials go to the origin that was named. After a redirect to
-//! another origin they are not sent again, not even if it leads back; and a request that began with
-//! TLS is never continued without it.
+//! The rule for redirects: credentials go only to the named origin. After a redirect to another
+//! origin they are not sent again, even if it redirects back. A request that began with TLS never
+//! continues without it.
 
 use ::http::Method;
 
@@ -9,24 +9,24 @@ use super::{Client, HttpError, Request, Response};
 
 const MOST: usize = 5;
 
-/// Why there is no answer at the end of the way.
+/// Why there is no response after redirects.
 #[derive(Debug)]
-pub(crate) enum Lost {
+pub(crate) enum FollowError {
     /// One of those on the way has no answer.
     Http { url: Url, error: HttpError },
-    /// It leads where this client does not follow.
-    Refused { from: String, to: String, why: Why },
+    /// A redirect that this client does not follow.
+    Refused { from: String, to: String, why: RedirectRefusal },
     /// It makes no sense.
-    Nonsense { url: Url, problem: &'static str },
+    Malformed { url: Url, problem: &'static str },
 }
 
 /// Why this client does not follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Why {
+pub(crate) enum RedirectRefusal {
     #[error("it is without TLS, and the way there was not")]
     Downgrade,
     #[error("it is another host")]
-    Elsewhere,
+    OtherHost,
     #[error("that was one redirect too many")]
     TooMany,
 }
@@ -37,38 +37,47 @@ pub(crate) fn follow(
     request: &Request<'_>,
     home: &Origin,
     may_leave: bool,
-) -> Result<Response, Lost> {
+) -> Result<Response, FollowError> {
     let mut url = request.url.clone();
     let mut authorization = request.authorization;
-    check(home, &url, home, may_leave)?;
+    check_redirect(home, &url, home, may_leave)?;
     for _ in 0..=MOST {
         authorization = authorization.filter(|_| url.origin == *home);
         let sent = client.send(&Request { url: &url, authorization, ..request.clone() });
-        let response = sent.map_err(|error| Lost::Http { url: url.clone(), error })?;
+        let response = sent.map_err(|error| FollowError::Http { url: url.clone(), error })?;
         let keeps_method = matches!(response.status, 307 | 308);
         if !keeps_method && !matches!(response.status, 301..=303) {
             return Ok(response);
         }
-        let nonsense = |problem| Lost::Nonsense { url: url.clone(), problem };
+        let nonsense = |problem| FollowError::Malformed { url: url.clone(), problem };
         let to = response.header("location").and_then(|location| url.join(location));
         let to = to.ok_or_else(|| nonsense("redirects without saying where"))?;
         if !keeps_method && !matches!(request.method, Method::GET | Method::HEAD) {
             return Err(nonsense("redirects with a status that turns it into a GET"));
         }
-        check(&url.origin, &to, home, may_leave)?;
+        check_redirect(&url.origin, &to, home, may_leave)?;
         url = to;
     }
-    Err(Lost::Refused { from: request.url.to_string(), to: url.to_string(), why: Why::TooMany })
+    Err(FollowError::Refused {
+        from: request.url.to_string(),
+        to: url.to_string(),
+        why: RedirectRefusal::TooMany,
+    })
 }
 
 /// Whether one may go there from here.
-fn check(from: &Origin, to: &Url, home: &Origin, may_leave: bool) -> Result<(), Lost> {
+fn check_redirect(
+    from: &Origin,
+    to: &Url,
+    home: &Origin,
+    may_leave: bool,
+) -> Result<(), FollowError> {
     let why = if to.is_downgrade_of(from) {
-        Why::Downgrade
+        RedirectRefusal::Downgrade
     } else if !may_leave && to.origin != *home {
-        Why::Elsewhere
+        RedirectRefusal::OtherHost
     } else {
         return Ok(());
     };
-    Err(Lost::Refused { from: from.to_string(), to: to.to_string(), why })
+    Err(FollowError::Refused { from: from.to_string(), to: to.to_string(), why })
 }

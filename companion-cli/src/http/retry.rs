@@ -1,8 +1,8 @@
-//! Trying again: only what can end well a moment later, and never for long.
+//! Retries of temporary errors, for a limited time.
 
 use std::time::{Duration, SystemTime};
 
-/// What is tried again must say whether that can help.
+/// Errors that say whether a retry can help.
 pub(crate) trait Passing {
     /// Whether the same thing can end well a moment later.
     fn is_passing(&self) -> bool;
@@ -24,12 +24,12 @@ pub(crate) struct Policy {
     pub(crate) longest_pause: Duration,
 }
 
-/// Runs it until it ends well, cannot end well, or has been tried often enough. Each try begins
-/// from nothing.
+/// Runs it until it succeeds, fails permanently, or the tries are used up. Each try starts from the
+/// beginning.
 pub(crate) fn with_retries<T, E: Passing>(
     policy: Policy,
     mut attempt: impl FnMut() -> Result<T, E>,
-    tell: impl Fn(&E, Duration),
+    on_retry: impl Fn(&E, Duration),
 ) -> Result<T, E> {
     let mut pause = policy.pause;
     for _ in 0..policy.further {
@@ -41,7 +41,7 @@ pub(crate) fn with_retries<T, E: Passing>(
         if wait > policy.longest_pause {
             return Err(error);
         }
-        tell(&error, wait);
+        on_retry(&error, wait);
         std::thread::sleep(wait);
         pause = (pause * 2).min(policy.longest_pause);
     }

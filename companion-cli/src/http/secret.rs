@@ -1,4 +1,4 @@
-//! A text that nobody may see by accident.
+//! A text that must not be shown by accident.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Whom to trust, and whom to be, when a connection is encrypted.
+//! Certificate authorities and client certificates for TLS.
 
 use std::path::{Path, PathBuf};
 
@@ -19,14 +19,14 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// A certificate of one's own, with its key.
     pub client: Option<(PathBuf, PathBuf)>,
-    /// Trust anybody.
+    /// Accept any certificate.
     pub insecure: bool,
 }
 
 /// A certificate or key that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use `{}` as {what}: {problem}", .path.display())]
-pub struct Unusable {
+pub struct CertificateError {
     path: PathBuf,
     what: &'static str,
     problem: String,
@@ -48,7 +48,7 @@ impl Tls {
     }
 
     /// Reads the files.
-    pub(crate) fn read(&self) -> Result<Trust, Unusable> {
+    pub(crate) fn read(&self) -> Result<Trust, CertificateError> {
         let authorities = |file: &PathBuf| certificates(file, &read(file, AUTHORITY)?, AUTHORITY);
         Ok(Trust {
             authorities: self.ca_file.as_ref().map(authorities).transpose()?,
@@ -80,7 +80,7 @@ impl Trust {
 
 const AUTHORITY: &str = "a certificate authority";
 
-fn client(certificate: &Path, key: &Path) -> Result<Vec<u8>, Unusable> {
+fn client(certificate: &Path, key: &Path) -> Result<Vec<u8>, CertificateError> {
     let (what, of_key) = ("a client certificate", "the key of a client certificate");
     let key_pem = read(key, of_key)?;
     PrivateKeyDer::from_pem_slice(&key_pem)
@@ -96,7 +96,7 @@ fn certificates(
     file: &Path,
     pem: &[u8],
     what: &'static str,
-) -> Result<Vec<CertificateDer<'static>>, Unusable> {
+) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|_| unusable(file, what, "it is damaged"))?;
     if found.is_empty() {
@@ -106,10 +106,10 @@ fn certificates(
     }
 }
 
-fn read(file: &Path, what: &'static str) -> Result<Vec<u8>, Unusable> {
+fn read(file: &Path, what: &'static str) -> Result<Vec<u8>, CertificateError> {
     foreign::read_named(file, LARGEST_PEM).map_err(|error| unusable(file, what, &error.to_string()))
 }
 
-fn unusable(file: &Path, what: &'static str, problem: &str) -> Unusable {
-    Unusable { path: file.to_owned(), what, problem: problem.to_owned() }
+fn unusable(file: &Path, what: &'static str, problem: &str) -> CertificateError {
+    CertificateError { path: file.to_owned(), what, problem: problem.to_owned() }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Secret;
 
-/// Scheme, host and port: who gets to see a secret.
+/// Scheme, host and port: secrets are sent to one origin only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
     https: bool,
@@ -109,7 +109,7 @@ impl Url {
         self.origin.https
     }
 
-    /// Whether somebody who listens would hear more here than on the way that led here.
+    /// Whether this address is without TLS and the one before was not.
     pub(crate) fn is_downgrade_of(&self, other: &Origin) -> bool {
         other.https && !self.origin.https
     }

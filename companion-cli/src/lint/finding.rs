@@ -1,18 +1,18 @@
-//! Rules and what they find: a rule is texts and one function that looks at everything that was
-//! given; a finding is a place and a rule.
+//! Rules and findings: a rule is texts and one function over all inputs; a finding is a place and a
+//! rule.
 
-use super::given::Given;
+use super::inputs::Inputs;
 use super::node::Node;
 use crate::yaml::tree::Position;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Good to know.
     Info,
-    /// Works today, and will hurt.
+    /// Works today and fails in certain situations.
     Warning,
-    /// Does not do what it is there for.
+    /// Does not work.
     Error,
 }
 
@@ -28,12 +28,12 @@ impl Severity {
     }
 }
 
-/// One thing that can be wrong.
+/// A rule.
 #[derive(Debug)]
 pub struct Rule {
     /// Stable; codes are never used again for something else.
     pub code: &'static str,
-    /// How bad it is.
+    /// The severity of a finding.
     pub severity: Severity,
     /// What is wrong, in a few words.
     pub title: &'static str,
@@ -44,8 +44,8 @@ pub struct Rule {
     pub(super) check: Check,
 }
 
-/// Looks at everything that was given, and says what it finds.
-pub(super) type Check = for<'g> fn(&'g Given, &mut Found<'g>);
+/// Checks all inputs and adds its findings.
+pub(super) type Check = for<'g> fn(&'g Inputs, &mut Findings<'g>);
 
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
@@ -55,7 +55,7 @@ impl PartialEq for Rule {
 
 impl Eq for Rule {}
 
-/// One thing that is not as it should be.
+/// A place where a rule does not hold.
 #[derive(Debug, Clone)]
 pub struct Finding {
     /// The rule that found it.
@@ -79,24 +79,24 @@ pub struct Finding {
     pub(super) source: u32,
 }
 
-/// Of one rule: whoever has more mends these first, and input that is made to hurt stays harmless.
+/// The most findings of one rule: more would not help the user, and the limit bounds hostile input.
 const MOST: usize = 1_000;
 
 /// Collects what one rule finds.
-pub(super) struct Found<'g> {
+pub(super) struct Findings<'g> {
     rule: &'static Rule,
-    given: &'g Given,
-    pub(super) findings: Vec<Finding>,
+    inputs: &'g Inputs,
+    pub(super) list: Vec<Finding>,
 }
 
-impl<'g> Found<'g> {
-    pub(super) fn new(rule: &'static Rule, given: &'g Given) -> Self {
-        Self { rule, given, findings: Vec::new() }
+impl<'g> Findings<'g> {
+    pub(super) fn new(rule: &'static Rule, inputs: &'g Inputs) -> Self {
+        Self { rule, inputs, list: Vec::new() }
     }
 
     /// A finding at a node.
     pub(super) fn at(&mut self, node: Node<'g>, message: impl Into<String>) {
-        if self.findings.len() > MOST {
+        if self.list.len() > MOST {
             return; // before anything is worked out
         }
         let place = node.place();
@@ -126,9 +126,9 @@ impl<'g> Found<'g> {
     ) {
         let outermost = place.outermost();
         let carrier_line = outermost.key().unwrap_or(outermost).position().line;
-        self.add(self.given.file_of(place.tree), position, width, path, message, carrier_line);
+        self.add(self.inputs.file_of(place.tree), position, width, path, message, carrier_line);
         if is_secret(place)
-            && let Some(finding) = self.findings.last_mut()
+            && let Some(finding) = self.list.last_mut()
         {
             finding.source_line = None;
         }
@@ -143,15 +143,15 @@ impl<'g> Found<'g> {
         message: String,
         carrier_line: u32,
     ) {
-        let message = match self.findings.len() {
+        let message = match self.list.len() {
             count if count > MOST => return,
             MOST => format!("there are more of these from here on: the first {MOST} are shown"),
             _ => message,
         };
-        let file = self.given.sources.get(source as usize);
+        let file = self.inputs.sources.get(source as usize);
         let line = file.and_then(|file| file.line(position.line));
         let length = line.map_or(0, |line| u32::try_from(line.chars().count()).unwrap_or(u32::MAX));
-        self.findings.push(Finding {
+        self.list.push(Finding {
             rule: self.rule,
             file: file.map(|file| file.name.clone()).unwrap_or_default(),
             line: position.line,
@@ -173,8 +173,8 @@ fn sounds_secret(text: &str) -> bool {
     SECRETS.iter().any(|word| text.contains(word))
 }
 
-/// Whether what stands here should not be shown: by its key, or by the name of the variable that it
-/// is the value of.
+/// Whether the value may be a secret and must not be shown: by its key, or by the name of its
+/// variable.
 pub(super) fn is_secret(node: Node<'_>) -> bool {
     let key = node.key_text();
     let variable = node

@@ -1,16 +1,15 @@
-//! Comments that take findings back: `# laststream-lint: ignore=LS206` at the end of a line for
-//! that line, alone on a line for the next one with something on it; `ignore-file=` for the whole
-//! file.
+//! Comments that ignore findings: `# laststream-lint: ignore=LS206` at the end of a line for that
+//! line, alone on a line for the next one with something on it; `ignore-file=` for the whole file.
 
 use std::collections::HashSet;
 
 use super::finding::Finding;
-use super::given::Given;
-use super::sources::Source;
+use super::inputs::Inputs;
+use super::sources::SourceFile;
 use crate::yaml::tree::Tree;
 
-/// A comment's wish.
-pub(super) struct Mark {
+/// A comment that ignores rules.
+pub(super) struct IgnoreComment {
     pub(super) line: u32,
     pub(super) codes: Vec<String>,
     scope: Scope,
@@ -24,7 +23,7 @@ enum Scope {
 }
 
 /// The marks of a text.
-pub(super) fn marks(tree: &Tree) -> impl Iterator<Item = Mark> {
+pub(super) fn ignore_comments(tree: &Tree) -> impl Iterator<Item = IgnoreComment> {
     tree.comments.iter().filter_map(|(line, trails, text)| {
         let wish = text.trim().strip_prefix("laststream-lint:")?.trim();
         let (scope, codes) = match wish.strip_prefix("ignore-file=") {
@@ -35,15 +34,20 @@ pub(super) fn marks(tree: &Tree) -> impl Iterator<Item = Mark> {
         };
         // What follows the codes is the reason.
         let codes = codes.split_whitespace().next().unwrap_or_default();
-        Some(Mark { line: *line, codes: codes.split(',').map(str::to_owned).collect(), scope })
+        Some(IgnoreComment {
+            line: *line,
+            codes: codes.split(',').map(str::to_owned).collect(),
+            scope,
+        })
     })
 }
 
-/// Takes out what comments ignore. Those in the texts of ConfigMaps are not comments of the file.
-pub(super) fn apply(given: &Given, findings: &mut Vec<Finding>) {
+/// Removes findings that comments ignore. Those in the texts of ConfigMaps are not comments of the
+/// file.
+pub(super) fn apply(inputs: &Inputs, findings: &mut Vec<Finding>) {
     let mut ignored = HashSet::new();
-    for (file, source) in (0_u32..).zip(&given.sources) {
-        for mark in marks(given.tree(file)) {
+    for (file, source) in (0_u32..).zip(&inputs.sources) {
+        for mark in ignore_comments(inputs.tree(file)) {
             let line = match mark.scope {
                 Scope::File => WHOLE_FILE,
                 Scope::Line => mark.line,
@@ -66,7 +70,7 @@ const WHOLE_FILE: u32 = 0;
 const FARTHEST: u32 = 100;
 
 /// The next line with something on it.
-fn next_line(source: &Source, line: u32) -> u32 {
+fn next_line(source: &SourceFile, line: u32) -> u32 {
     let holds = |next: u32| {
         source
             .line(next)

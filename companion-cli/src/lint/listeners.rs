@@ -1,15 +1,15 @@
 //! The listeners that a filter stands in.
 
-use super::given::Given;
+use super::inputs::Inputs;
 use super::node::Node;
 use super::wasm_filter::Module;
 
 /// The filters that are this module: itself, or those that ask for it by name.
-pub(super) fn uses<'g>(given: &'g Given, module: Module<'g>) -> Vec<Node<'g>> {
+pub(super) fn uses<'g>(inputs: &'g Inputs, module: Module<'g>) -> Vec<Node<'g>> {
     if module.extension().is_none() {
         return vec![module.filter()];
     }
-    let filters = given.waiting_for(module.name());
+    let filters = inputs.waiting_for(module.name());
     filters.filter(|(_, reach)| module.reach().may_meet(reach)).map(|(filter, _)| filter).collect()
 }
 

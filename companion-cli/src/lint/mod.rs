@@ -1,17 +1,17 @@
-//! Checks manifests before they reach a mesh: EnvoyFilters, pods, Helm values, plain Envoys, for
-//! what is known to go wrong with streams that must not be lost.
+//! Checks manifests before they reach a mesh (EnvoyFilters, pods, Helm values, plain Envoys) for
+//! known mistakes that lose streams.
 //!
 //! | where | what |
 //! |---|---|
-//! | `sources`, `tree`, `given`, `node` | files, read into nodes that know their place; all that rules look at |
+//! | `sources`, `tree`, `inputs`, `node` | files as nodes that know their place |
 //! | `objects`, `envoy_filter`, `modules`, `listeners`, `pods`, `reach` | what the nodes mean |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
 
 mod envoy_filter;
 mod finding;
-mod given;
 mod ignore;
+mod inputs;
 mod listeners;
 mod modules;
 mod node;
@@ -27,22 +27,22 @@ mod wasm_filter;
 
 pub use finding::Rule;
 pub use finding::{Finding, Severity};
-pub use given::Assume;
-pub use sources::{LARGEST_FILE, LARGEST_SUM, Source, SourceError, gather};
+pub use inputs::Assume;
+pub use sources::{LARGEST_FILE, LARGEST_SUM, SourceError, SourceFile, gather};
 
-use given::Given;
+use inputs::Inputs;
 
-/// Everything that is wrong, by file and line.
+/// All findings, by file and line.
 #[must_use]
-pub fn lint(sources: Vec<Source>, assume: Assume) -> Vec<Finding> {
-    let given = Given::read(sources, assume);
+pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
+    let inputs = Inputs::read(sources, assume);
     let mut findings = Vec::new();
     for rule in rules::all() {
-        let mut found = finding::Found::new(rule, &given);
-        (rule.check)(&given, &mut found);
-        findings.append(&mut found.findings);
+        let mut found = finding::Findings::new(rule, &inputs);
+        (rule.check)(&inputs, &mut found);
+        findings.append(&mut found.list);
     }
-    ignore::apply(&given, &mut findings);
+    ignore::apply(&inputs, &mut findings);
     findings.sort_by(|one, two| {
         let place = |finding: &Finding| (finding.source, finding.line, finding.column);
         place(one)

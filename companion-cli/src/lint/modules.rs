@@ -2,47 +2,47 @@
 
 use laststream_filter::config::wire::{Gate, Role, Scope};
 
-use super::given::Given;
+use super::inputs::Inputs;
 use super::pods::{Pod, pods};
 use super::reach::Reach;
 pub(super) use super::wasm_filter::Module;
 
 /// The Wasm filters of all files.
-pub(super) fn modules(given: &Given) -> impl Iterator<Item = Module<'_>> {
-    given.known().iter().map(move |known| Module::of(given, known))
+pub(super) fn modules(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
+    inputs.filter_facts().iter().map(move |known| Module::of(inputs, known))
 }
 
 /// laststream's filters of all files.
-pub(super) fn ours(given: &Given) -> impl Iterator<Item = Module<'_>> {
-    modules(given).filter(|module| module.is_ours())
+pub(super) fn ours(inputs: &Inputs) -> impl Iterator<Item = Module<'_>> {
+    modules(inputs).filter(|module| module.is_ours())
 }
 
-/// laststream's gates of all files, with what they are told.
-pub(super) fn gates(given: &Given) -> impl Iterator<Item = (Module<'_>, Gate)> {
-    ours(given).filter_map(|module| {
+/// laststream's gates of all files, with their configuration.
+pub(super) fn gates(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Gate)> {
+    ours(inputs).filter_map(|module| {
         let wire = module.wire().filter(|wire| wire.role == Role::Gate)?;
         Some((module, wire.gate.clone().unwrap_or_default()))
     })
 }
 
-/// laststream's counters of all files, with whose streams they count.
-pub(super) fn counters(given: &Given) -> impl Iterator<Item = (Module<'_>, Scope)> {
-    ours(given).filter_map(|module| {
+/// laststream's counters of all files, with their scopes.
+pub(super) fn counters(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Scope)> {
+    ours(inputs).filter_map(|module| {
         let wire = module.wire().filter(|wire| wire.role == Role::Stream)?;
         Some((module, wire.scope))
     })
 }
 
-/// The pods that a gate of these files is for, with what the gate is told.
-pub(super) fn gated_pods(given: &Given) -> Vec<(Gate, Pod<'_>)> {
-    let gates: Vec<_> = gates(given).collect();
+/// The pods that a gate of these files is for, with the gate's configuration.
+pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Gate, Pod<'_>)> {
+    let gates: Vec<_> = gates(inputs).collect();
     let meshes = gates.iter().filter_map(|(module, gate)| match module.reach() {
         Reach::Mesh(mesh) => Some((mesh, gate)),
         Reach::Envoy { .. } => None,
     });
     let meshes: Vec<_> = meshes.collect();
     let mut gated = Vec::new();
-    for pod in pods(given).filter(|_| !meshes.is_empty()) {
+    for pod in pods(inputs).filter(|_| !meshes.is_empty()) {
         let (namespace, labels) = (pod.namespace(), pod.labels());
         let own = meshes.iter().filter(|(mesh, _)| mesh.selects(namespace, &labels));
         gated.extend(own.map(|(_, gate)| ((*gate).clone(), pod)));

@@ -1,5 +1,5 @@
-//! Looking at nodes: by key, by index, upwards, and where they are. Aliases and merge keys are
-//! followed on the way.
+//! Navigation of nodes: by key, by index, to parents, and their positions. Aliases and merge keys
+//! are followed.
 
 use super::plain::Meaning;
 use super::texts::{Texts, number};
@@ -7,8 +7,8 @@ use crate::yaml::tree::{Kind, NONE, Position, Raw, Style, Tree};
 
 /// Merge keys within merge keys.
 const DEEPEST_MERGE: u8 = 3;
-/// Maps that one merge key takes in. More than anybody writes, few enough to be looked through each
-/// time.
+/// Maps that one merge key may take in: more than real manifests have, few enough for a linear
+/// search.
 const MOST_MERGED: usize = 8;
 
 /// A node of one of the given texts.
@@ -200,7 +200,7 @@ impl<'g> Node<'g> {
         std::iter::successors(Some(self), |node| node.carrier()).last().unwrap_or(self)
     }
 
-    /// Where people look for it: a map or list at its key, a scalar at itself.
+    /// The place to report: for a map or list its key, for a scalar itself.
     pub(super) fn place(self) -> Self {
         match (self.raw().map(|raw| &raw.kind), self.key()) {
             (Some(Kind::Map(_) | Kind::List(_)), Some(key)) => key,

@@ -1,11 +1,11 @@
-//! Which proxies get something, as far as manifests tell: enough to say that two things cannot
-//! meet.
+//! Which proxies a resource reaches, as far as manifests tell: enough to prove that two resources
+//! never reach the same proxy.
 
 use super::envoy_filter::{Patch, patch_of};
 use super::node::Node;
 use super::objects::{Object, ROOT_NAMESPACE};
 
-/// Whom a part of Envoy's configuration reaches.
+/// The proxies that a part of Envoy's configuration reaches.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// The proxies that an EnvoyFilter selects.

@@ -18,8 +18,8 @@ const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// A file: its name and its text, or why it has none.
 #[derive(Debug)]
-pub struct Source {
-    /// As people know it; `<stdin>` for standard input.
+pub struct SourceFile {
+    /// The name as given; `<stdin>` for standard input.
     pub name: String,
     /// The text; none when it could not be decoded.
     pub text: Option<String>,
@@ -51,7 +51,7 @@ pub enum SourceError {
     TooLarge,
 }
 
-impl Source {
+impl SourceFile {
     /// Decodes a text.
     #[must_use]
     pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
@@ -99,7 +99,7 @@ fn decode(bytes: Vec<u8>) -> Result<String, (u32, String)> {
 ///
 /// # Errors
 /// The first that cannot be read.
-pub fn gather(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<Source>, SourceError> {
+pub fn gather(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<SourceFile>, SourceError> {
     let mut sources = Vec::new();
     let mut sum = 0;
     for path in paths {
@@ -127,13 +127,13 @@ fn add(
     name: String,
     bytes: Vec<u8>,
     sum: &mut u64,
-    sources: &mut Vec<Source>,
+    sources: &mut Vec<SourceFile>,
 ) -> Result<(), SourceError> {
     *sum += bytes.len() as u64;
     if *sum > LARGEST_SUM {
         return Err(SourceError::TooLarge);
     }
-    sources.push(Source::new(name, bytes));
+    sources.push(SourceFile::new(name, bytes));
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::sources::Source;
+use super::sources::SourceFile;
 use crate::yaml::tree::{Kind, MOST_NODES, NONE, Position, Style, Tree};
 
 /// A text, and where it comes from.
@@ -46,7 +46,7 @@ impl Mapping {
 /// Texts as trees, and the texts within those.
 #[derive(Debug)]
 pub(super) struct Texts {
-    pub(super) sources: Vec<Source>,
+    pub(super) sources: Vec<SourceFile>,
     texts: Vec<Text>,
     embedded: HashMap<(u32, u32), u32>,
     /// Values by the text of their key.
@@ -57,7 +57,7 @@ pub(super) struct Texts {
 
 impl Texts {
     /// Reads the files' own texts.
-    pub(super) fn read(sources: Vec<Source>) -> Self {
+    pub(super) fn read(sources: Vec<SourceFile>) -> Self {
         let mut left = MOST_NODES;
         let mut texts = Vec::with_capacity(sources.len());
         for (file, source) in sources.iter().enumerate() {
@@ -139,7 +139,7 @@ impl Texts {
         &self.texts[tree as usize].tree
     }
 
-    pub(super) fn source(&self, tree: u32) -> Option<&Source> {
+    pub(super) fn source(&self, tree: u32) -> Option<&SourceFile> {
         self.sources.get(self.texts.get(tree as usize)?.file as usize)
     }
 

@@ -12,7 +12,7 @@ const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
 
 /// What is found out once about a Wasm filter.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct FilterFacts {
     tree: u32,
     typed: u32,
     plugin: u32,
@@ -21,7 +21,7 @@ pub(super) struct Known {
     wire: Option<Configuration>,
 }
 
-impl Known {
+impl FilterFacts {
     /// Of all files.
     pub(super) fn all(texts: &Texts) -> Vec<Self> {
         texts.keyed("@type").filter_map(|name| Self::of(name.parent()?, name.text()?)).collect()
@@ -56,11 +56,11 @@ pub(super) struct Module<'g> {
     pub(super) typed: Node<'g>,
     /// `config` within: Envoy's plugin configuration.
     pub(super) plugin: Node<'g>,
-    known: &'g Known,
+    known: &'g FilterFacts,
 }
 
 impl<'g> Module<'g> {
-    pub(super) fn of(texts: &'g Texts, known: &'g Known) -> Self {
+    pub(super) fn of(texts: &'g Texts, known: &'g FilterFacts) -> Self {
         let node = |id| Node { texts, tree: known.tree, id };
         Self { typed: node(known.typed), plugin: node(known.plugin), known }
     }

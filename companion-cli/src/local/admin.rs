@@ -14,7 +14,7 @@ use crate::http::Route;
 /// It answers at once, unless Envoy is dead or very busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What does not work out is a text: whoever asks tries again anyway.
+/// Errors are texts, because callers only retry.
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     http: Http,
@@ -35,16 +35,16 @@ impl Admin {
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Response, String> {
-        self.ask(Method::GET, path)
+        self.request(Method::GET, path)
     }
 
     pub(crate) fn post(&self, path: &str) -> Result<Response, String> {
-        self.ask(Method::POST, path)
+        self.request(Method::POST, path)
     }
 
-    fn ask(&self, method: Method, path: &str) -> Result<Response, String> {
+    fn request(&self, method: Method, path: &str) -> Result<Response, String> {
         self.http
-            .ask(method, &format!("{}{path}", self.url), &[], PATIENCE)
+            .request(method, &format!("{}{path}", self.url), &[], PATIENCE)
             .map_err(|trouble| trouble.to_string())
     }
 

@@ -1,4 +1,4 @@
-//! Envoy's log: its end for people, and what Envoy says when it refuses something.
+//! Envoy's log: its last lines, and Envoy's messages about rejected configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ impl Log {
         tail(&self.text(0), lines)
     }
 
-    /// Why Envoy refused what it was told after this place in the log.
+    /// Why Envoy rejected an update after this place in the log.
     pub(crate) fn refusal(&self, since: usize) -> Option<String> {
         refusal(&self.text(since))
     }
@@ -60,7 +60,7 @@ fn tail(log: &str, lines: usize) -> String {
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
-/// The module's own words if there are some, else Envoy's.
+/// The module's own message if there is one, else Envoy's.
 fn refusal(log: &str) -> Option<String> {
     let after = |mark: &str| {
         log.lines()

@@ -1,5 +1,5 @@
-//! Programs: started, watched, and never left behind. [`run`] waits for the end of a short one;
-//! [`Process`] is one that goes on.
+//! Child processes that never outlive this one. [`run`] waits for the end of a short one;
+//! [`Process`] is a long-running one.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -83,7 +83,7 @@ fn start_spawner() -> Sender<(Command, Reply)> {
     let (sender, commands) = channel::<(Command, Reply)>();
     std::thread::spawn(move || {
         for (mut command, reply) in commands {
-            let _ = reply.send(start(&mut command)); // whoever asked has given up
+            let _ = reply.send(start(&mut command)); // the caller may have given up
         }
     });
     sender
@@ -94,18 +94,18 @@ fn end(child: &mut Child) -> Option<ExitStatus> {
     child.wait().ok()
 }
 
-/// More of what a program says is not read.
-const HEARD: u64 = 256 << 10;
+/// The limit on a program's output.
+const LARGEST_OUTPUT: u64 = 256 << 10;
 
 /// A program that ended.
-pub(crate) struct Ended {
+pub(crate) struct ProgramOutput {
     pub(crate) success: bool,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Why there is no end to tell of.
-pub(crate) enum Failed {
+/// Why a program has no exit status.
+pub(crate) enum ProgramError {
     /// It did not start.
     Start(io::Error),
     /// It was still running after this time, and was killed.
@@ -120,13 +120,13 @@ pub(crate) fn run(
     command: &mut Command,
     limit: Duration,
     tick: &mut dyn FnMut(),
-) -> Result<Ended, Failed> {
-    let mut stdout = tempfile::tempfile().map_err(Failed::Start)?;
-    let mut stderr = tempfile::tempfile().map_err(Failed::Start)?;
+) -> Result<ProgramOutput, ProgramError> {
+    let mut stdout = tempfile::tempfile().map_err(ProgramError::Start)?;
+    let mut stderr = tempfile::tempfile().map_err(ProgramError::Start)?;
     command.stdin(Stdio::null());
-    command.stdout(stdout.try_clone().map_err(Failed::Start)?);
-    command.stderr(stderr.try_clone().map_err(Failed::Start)?);
-    let mut child = start(command).map_err(Failed::Start)?;
+    command.stdout(stdout.try_clone().map_err(ProgramError::Start)?);
+    command.stderr(stderr.try_clone().map_err(ProgramError::Start)?);
+    let mut child = start(command).map_err(ProgramError::Start)?;
     let began = Instant::now();
     let mut pause = Duration::from_millis(1);
     let status = loop {
@@ -135,18 +135,22 @@ pub(crate) fn run(
             Ok(None) if began.elapsed() < limit => {}
             Ok(None) => {
                 end(&mut child);
-                return Err(Failed::Time(limit));
+                return Err(ProgramError::Time(limit));
             }
             Err(error) => {
                 end(&mut child);
-                return Err(Failed::Start(error));
+                return Err(ProgramError::Start(error));
             }
         }
         tick();
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(100));
     };
-    Ok(Ended { success: status.success(), stdout: heard(&mut stdout), stderr: heard(&mut stderr) })
+    Ok(ProgramOutput {
+        success: status.success(),
+        stdout: read_output(&mut stdout),
+        stderr: read_output(&mut stderr),
+    })
 }
 
 /// A file that was just written can be busy: a child that another thread starts at that moment
@@ -163,10 +167,10 @@ fn start(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-fn heard(file: &mut File) -> String {
+fn read_output(file: &mut File) -> String {
     let mut bytes = Vec::new();
     // What cannot be read was not heard; the exit status stands for itself.
-    let _ = file.rewind().and_then(|()| file.take(HEARD).read_to_end(&mut bytes));
+    let _ = file.rewind().and_then(|()| file.take(LARGEST_OUTPUT).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -198,7 +202,7 @@ mod tests {
         let began = Instant::now();
         assert!(matches!(
             run(&mut shell("sleep 30"), Duration::from_millis(200), &mut || {}),
-            Err(Failed::Time(_))
+            Err(ProgramError::Time(_))
         ));
         assert!(
             run(&mut shell("sleep 30 & echo done"), Duration::from_secs(10), &mut || {})

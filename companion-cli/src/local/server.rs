@@ -25,7 +25,7 @@ enum Phase {
     Killed,
 }
 
-/// A server with a thread of its own. It is killed when this value is dropped.
+/// A server with a thread of its own. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -59,7 +59,7 @@ impl Server {
         self.address
     }
 
-    /// Takes no new requests, finishes those that it has, and ends. It listens until then.
+    /// Stops taking requests, finishes those in flight, and ends. The socket stays open until then.
     pub(crate) fn leave(&self) {
         self.advance(Phase::Leaving);
     }

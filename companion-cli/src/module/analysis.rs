@@ -1,11 +1,11 @@
-//! What can be told of a module without running it: whether it is one, what it wants and offers,
-//! which laststream it is.
+//! Analysis of a module without running it: whether it is valid, its imports and exports, its
+//! version of laststream.
 
 use laststream_filter::identity::{self, Identity};
 use serde::Serialize;
 use wasmparser::{FuncType, Parser, Payload, TypeRef, Validator, WasmFeatures};
 
-use super::host_calls::signature;
+use super::signature::signature;
 use crate::digest::Digest;
 
 /// A module, as its bytes tell.
@@ -23,7 +23,7 @@ pub struct Module {
     pub configuration: Option<u32>,
     /// Its memory, if it has one.
     pub memory: Option<Memory>,
-    /// What it wants of Envoy.
+    /// Its imports from Envoy.
     pub imports: Vec<Import>,
     /// What it offers.
     pub exports: Vec<Export>,
@@ -136,7 +136,7 @@ pub fn analyse(bytes: &[u8]) -> Result<Module, String> {
     })
 }
 
-/// What people hand over instead of a module.
+/// Names other file types that users mistake for a module.
 fn something_else(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [] => Some("is empty"),

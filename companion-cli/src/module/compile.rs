@@ -233,8 +233,8 @@ fn finish(mut command: Command, failed: &str) -> Result<(), String> {
         .output()
         .map_err(|error| format!("cannot start `{}`: {error}", command.get_program().display()))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{failed} ({}):\n{}", output.status, said.trim_end()));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{failed} ({}):\n{}", output.status, stderr.trim_end()));
     }
     Ok(())
 }

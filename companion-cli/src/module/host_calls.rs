@@ -1,7 +1,8 @@
-//! What Envoy offers to a module and calls in it, with the types it insists on. Each line is
-//! checked against real Envoys by a test.
+//! The host calls that Envoy offers to a module and the callbacks that it calls, with their types.
+//! A test checks each line against real Envoys.
 
 use super::analysis::Abi;
+use super::signature::signature;
 
 /// A function: its name, its parameters and its results; `i` is an i32 and `I` an i64.
 type Call = (&'static str, &'static str, &'static str);
@@ -61,13 +62,6 @@ fn spelled(parameters: &str, results: &str) -> String {
             .join(" ")
     };
     signature(&types(parameters), &types(results))
-}
-
-/// How the type of a function is written: `i32 i64 -> i32`.
-pub(super) fn signature(parameters: &str, results: &str) -> String {
-    let or_nothing =
-        |types: &str| if types.is_empty() { "()".to_owned() } else { types.to_owned() };
-    format!("{} -> {}", or_nothing(parameters), or_nothing(results))
 }
 
 /// Offered in `env` whatever the ABI.

@@ -1,5 +1,5 @@
-//! From a checkout to a module that is known to load: compiled, optimised where asked, checked,
-//! written at once.
+//! Makes a module from a checkout: compiles it, optimises it if wanted, checks that it loads, and
+//! writes it atomically.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -34,7 +34,7 @@ pub struct Make {
 
 /// What was made.
 #[derive(Debug, Clone, Serialize)]
-pub struct Made {
+pub struct BuiltModule {
     /// The file.
     pub path: PathBuf,
     /// How many bytes it has.
@@ -51,7 +51,7 @@ pub struct Made {
 
 /// Why there is no module.
 #[derive(Debug, Error)]
-pub enum Error {
+pub enum BuildError {
     /// Compiling failed, or getting what it takes.
     #[error("{0}")]
     Compile(String),
@@ -75,30 +75,30 @@ impl Make {
     /// Makes the module. What is at `output` stays as it is until the new one is known to be good.
     ///
     /// # Errors
-    /// See [`enum@Error`].
-    pub fn run(&self, progress: &dyn Progress) -> Result<Made, Error> {
+    /// See [`BuildError`].
+    pub fn run(&self, progress: &dyn Progress) -> Result<BuiltModule, BuildError> {
         let wasm_opt = OsStr::new(optimise::PROGRAM);
         // Asked first: compiling takes a while.
         let version = self
             .optimise
             .then(|| optimise::version(wasm_opt))
             .transpose()
-            .map_err(Error::Optimise)?;
+            .map_err(BuildError::Optimise)?;
         // A folder of its own: nothing stale goes in, and the sources stay as they are.
         let scratch = tempfile::tempdir()
-            .map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
+            .map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
         let mut wasm = self.compile(scratch.path(), progress)?;
         if self.optimise {
             check(&read(&wasm)?)?;
             progress.started("optimising it");
             let smaller = scratch.path().join("optimised.wasm");
-            optimise::optimise(wasm_opt, &wasm, &smaller).map_err(Error::Optimise)?;
+            optimise::optimise(wasm_opt, &wasm, &smaller).map_err(BuildError::Optimise)?;
             wasm = smaller;
         }
         let bytes = read(&wasm)?;
         let module = check(&bytes)?;
         write(&self.output, &bytes)?;
-        Ok(Made {
+        Ok(BuiltModule {
             path: self.output.clone(),
             size: module.size,
             sha256: module.sha256,
@@ -108,7 +108,7 @@ impl Make {
         })
     }
 
-    fn compile(&self, scratch: &Path, progress: &dyn Progress) -> Result<PathBuf, Error> {
+    fn compile(&self, scratch: &Path, progress: &dyn Progress) -> Result<PathBuf, BuildError> {
         let compile = Compile {
             workspace: self.source.clone(),
             target_dir: scratch.join("target"),
@@ -120,24 +120,23 @@ impl Make {
             progress.started(&format!("adding the Rust target {TARGET}"));
         }
         progress.started(&format!("compiling the module from {}", self.source.display()));
-        Ok(compile.run().map_err(Error::Compile)?.wasm)
+        Ok(compile.run().map_err(BuildError::Compile)?.wasm)
     }
 }
 
-/// A module that Envoy would refuse, or that does not say which laststream it is, is not handed
-/// out.
-fn check(bytes: &[u8]) -> Result<Module, Error> {
-    let module = analyse(bytes).map_err(Error::Unusable)?;
+/// Rejects a module that Envoy would refuse, or that has no version of laststream.
+fn check(bytes: &[u8]) -> Result<Module, BuildError> {
+    let module = analyse(bytes).map_err(BuildError::Unusable)?;
     let because: Vec<String> =
         obstacles(&module).into_iter().map(|Obstacle { because, .. }| because).collect();
     if !because.is_empty() {
-        return Err(Error::Unusable(format!(
+        return Err(BuildError::Unusable(format!(
             "does not load into Envoy, because {}",
             because.join("; and ")
         )));
     }
     if module.version.is_none() {
-        return Err(Error::Unusable(
+        return Err(BuildError::Unusable(
             "does not say which laststream it is: its custom section is gone".to_owned(),
         ));
     }
@@ -152,12 +151,12 @@ fn compiler(source: &Path) -> String {
         .unwrap_or_default()
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })
+fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
+    fs::read(path).map_err(|source| BuildError::File { path: path.to_owned(), source })
 }
 
-/// Nobody ever sees half of it, and whoever may read files here may read it.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+/// Writes atomically, with the usual permissions instead of those of a temporary file.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = tempfile::Builder::new()
@@ -168,5 +167,5 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
             file.persist(path)?;
             Ok(())
         });
-    written.map_err(|source| Error::File { path: path.to_owned(), source })
+    written.map_err(|source| BuildError::File { path: path.to_owned(), source })
 }

@@ -1,5 +1,5 @@
-//! The Wasm module as a file: the one inside this program, compiling it from a checkout, and what
-//! can be told of one without running it.
+//! The Wasm module as a file: the built-in one, compiling from a checkout, and analysis without
+//! running it.
 
 pub mod analysis;
 pub mod checkout;
@@ -7,6 +7,7 @@ pub mod compile;
 pub mod host_calls;
 pub mod make;
 pub mod optimise;
+mod signature;
 pub mod verdict;
 
 /// The module inside this program.

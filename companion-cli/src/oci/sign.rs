@@ -1,5 +1,4 @@
-//! Signing what was published, with cosign. It has credentials of its own, from docker's files;
-//! none are handed to it.
+//! Signs images with cosign, which finds credentials itself; none are passed to it.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ const PROGRAM: &str = "cosign";
 /// Why something is not signed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum SignError {
     /// There is no cosign.
     #[error("it is published, but not signed: `{PROGRAM}` is not on PATH; sign it with\n  {0}")]
     Missing(String),
@@ -22,7 +21,7 @@ pub enum Error {
             was\n  {command}"
     )]
     Start {
-        /// The command, as one can type it.
+        /// The command as the user can type it.
         command: String,
         /// Why not.
         error: io::Error,
@@ -33,7 +32,7 @@ pub enum Error {
             was\n  {command}"
     )]
     Failed {
-        /// The command, as one can type it.
+        /// The command as the user can type it.
         command: String,
         /// How it ended.
         status: std::process::ExitStatus,
@@ -49,20 +48,20 @@ pub fn sign(
     plain_http: bool,
     insecure: bool,
     lookup: Lookup<'_>,
-) -> Result<(), Error> {
+) -> Result<(), SignError> {
     let mut arguments = vec!["sign", "--yes"];
     arguments.extend(plain_http.then_some("--allow-http-registry"));
     arguments.extend(insecure.then_some("--allow-insecure-registry"));
     arguments.push(pinned);
     let command = format!("{PROGRAM} {}", arguments.join(" "));
-    let Some(program) = program(lookup) else { return Err(Error::Missing(command)) };
-    // Its standard output is words for people; this program's is data.
+    let Some(program) = program(lookup) else { return Err(SignError::Missing(command)) };
+    // cosign's standard output is text for humans, so it goes to standard error.
     let status =
         env_vars::command(program).args(&arguments).stdout(Stdio::from(io::stderr())).status();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Error::Failed { command, status }),
-        Err(error) => Err(Error::Start { command, error }),
+        Ok(status) => Err(SignError::Failed { command, status }),
+        Err(error) => Err(SignError::Start { command, error }),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The policy file as it is written. Its doc comments are the descriptions in the JSON schema; what
-//! the values must be like is said in [`super::check`].
+//! The policy file as it is written. Its doc comments are the descriptions in the JSON schema;
+//! [`super::check`] checks the values.
 
 use std::collections::BTreeMap;
 

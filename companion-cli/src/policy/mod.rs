@@ -1,13 +1,13 @@
 //! The policy file: one YAML text from which everything is rendered. Text → [`file::File`] (its
 //! shape) → [`Policy`] (checked).
 //!
-//! What the module itself is told is checked by the module's own types, so what is rendered here is
-//! never refused there.
+//! The module's configuration is checked by the module's own types, so the module never rejects
+//! what is rendered here.
 
 mod check;
+mod error;
 pub mod file;
 pub(crate) mod module_json;
-mod problem;
 mod sizing;
 mod source;
 pub(crate) mod warnings;
@@ -20,14 +20,14 @@ use serde_json::Value;
 
 use crate::time_span::TimeSpan;
 use crate::yaml::tree::{MOST_NODES, Tree};
+pub use error::{PolicyError, PolicyProblem};
 use file::{
     App, Begin, Engine, FailurePolicy, File, Finish, GateSecret, LongLived, Placement, Retries,
 };
-pub use problem::{Problem, Refused};
 pub use sizing::{KUBELET, LATE, Sizing};
-pub use source::{Resolve, Source};
+pub use source::{ModuleLocation, Resolve};
 
-/// A policy that makes sense.
+/// A valid policy.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// The resources' name.
@@ -46,7 +46,7 @@ pub struct Policy {
     pub count: Option<Value>,
     /// `forwarded_proto` of the module's configuration, as it was written.
     pub forwarded_proto: Option<ForwardedProto>,
-    /// Who restores it.
+    /// The engine that restores it.
     pub engine: Engine,
     /// The gate's port, if there is a gate.
     pub gate_port: Option<u16>,
@@ -72,7 +72,7 @@ pub struct Policy {
     pub retries: Option<Retries>,
     /// A Job beside a sidecar.
     pub job: Option<file::Job>,
-    /// What is allowed, but worth a word.
+    /// Warnings.
     pub warnings: Vec<String>,
     module: Option<String>,
     digest: Option<String>,
@@ -91,7 +91,7 @@ pub struct ForwardedProto {
     /// module fails. `keep` forbids it.
     pub forgets: bool,
     /// What the module reads from filter state; nothing where no address is trusted.
-    pub told: Option<Told>,
+    pub peer_info: Option<PeerInfo>,
     /// The address ranges that are trusted.
     pub peers: Vec<String>,
 }
@@ -99,7 +99,7 @@ pub struct ForwardedProto {
 /// A value of filter state: the direct peer's address, and what else saves the module a look at the
 /// headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct PeerInfo {
     /// Its key.
     pub key: String,
     /// Headers, in the order that the module expects; an empty name for what it does not look at.
@@ -107,7 +107,7 @@ pub struct Told {
     pub headers: Option<[String; 3]>,
 }
 
-/// What the command line says instead of the file.
+/// Values of the command line in place of the file's.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// Instead of `module`; the file's `digest` does not count then.
@@ -126,17 +126,19 @@ pub struct Overrides {
 const LONGEST: usize = 1 << 20;
 
 impl Policy {
-    /// Reads and checks a policy. No text at all is a policy without any wishes.
+    /// Reads and checks a policy. An empty text is a policy with all defaults.
     ///
     /// # Errors
     /// The first thing that is wrong with its shape; or everything that is wrong with its values.
-    pub fn read(text: &[u8], overrides: &Overrides) -> Result<Self, Refused> {
-        let text = text_of(text).map_err(|problem| Refused(vec![problem]))?;
-        let file = shape(text).map_err(|problem| Refused(vec![problem]))?;
+    pub fn read(text: &[u8], overrides: &Overrides) -> Result<Self, PolicyError> {
+        let text = text_of(text).map_err(|problem| PolicyError(vec![problem]))?;
+        let file = shape(text).map_err(|problem| PolicyError(vec![problem]))?;
         check::check(apply(file, overrides)).map_err(|problems| {
-            let placed =
-                |problem: Problem| Problem { place: place(text, &problem, overrides), ..problem };
-            Refused(problems.into_iter().map(placed).collect())
+            let placed = |problem: PolicyProblem| PolicyProblem {
+                place: place(text, &problem, overrides),
+                ..problem
+            };
+            PolicyError(problems.into_iter().map(placed).collect())
         })
     }
 
@@ -144,16 +146,16 @@ impl Policy {
     ///
     /// # Errors
     /// No module, one that makes no sense, or no digest to be had.
-    pub fn source(&self, resolve: Resolve<'_>) -> Result<Source, Problem> {
+    pub fn source(&self, resolve: Resolve<'_>) -> Result<ModuleLocation, PolicyProblem> {
         let Some(module) = &self.module else {
-            return Err(Problem::new(
+            return Err(PolicyProblem::new(
                 "module",
                 "is required: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that \
                     the proxy can read",
             ));
         };
         source::read(module, self.digest.as_deref(), resolve)
-            .map_err(|(field, message)| Problem::new(field, message))
+            .map_err(|(field, message)| PolicyProblem::new(field, message))
     }
 
     /// What the policy file may look like (JSON Schema, draft 2020-12).
@@ -167,20 +169,20 @@ impl Policy {
     }
 }
 
-fn text_of(text: &[u8]) -> Result<&str, Problem> {
+fn text_of(text: &[u8]) -> Result<&str, PolicyProblem> {
     if text.len() > LONGEST {
-        return Err(Problem::new(
+        return Err(PolicyProblem::new(
             "",
             format!("is no policy: {} bytes, and {LONGEST} are more than enough", text.len()),
         ));
     }
     std::str::from_utf8(text).map_err(|error| {
-        Problem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to()))
+        PolicyProblem::new("", format!("is not UTF-8 from byte {} on", error.valid_up_to()))
     })
 }
 
-/// Comments alone are a policy without any wishes, too.
-fn shape(text: &str) -> Result<File, Problem> {
+/// A text of comments alone is a policy with all defaults, too.
+fn shape(text: &str) -> Result<File, PolicyProblem> {
     let says_nothing = |line: &str| {
         line.trim().is_empty() || line.trim_start().starts_with('#') || line.trim_end() == "---"
     };
@@ -192,7 +194,7 @@ fn shape(text: &str) -> Result<File, Problem> {
             .location()
             .filter(|place| place.line() > 0)
             .map(|place| (place.line(), place.column()));
-        Problem { path: String::new(), message: bare(&error), place }
+        PolicyProblem { path: String::new(), message: bare(&error), place }
     })
 }
 
@@ -221,7 +223,7 @@ fn apply(mut file: File, overrides: &Overrides) -> File {
 }
 
 /// What the command line said has no place in the file.
-fn place(text: &str, problem: &Problem, overrides: &Overrides) -> Option<(u64, u64)> {
+fn place(text: &str, problem: &PolicyProblem, overrides: &Overrides) -> Option<(u64, u64)> {
     let from_flag = match problem.path.as_str() {
         "module" => overrides.module.is_some(),
         "digest" => overrides.digest.is_some(),

@@ -1,5 +1,4 @@
-//! What the module is told, as JSON: the policy's own words where there are some, and nothing that
-//! is a default anyway.
+//! The module's configuration as JSON: the policy's own values, without defaults.
 
 use std::fmt::Write as _;
 
@@ -54,7 +53,11 @@ pub(crate) fn stream(policy: &Policy, scope: &str, with_proto: bool) -> Value {
 pub(crate) fn gate(policy: &Policy) -> Value {
     let sizing = &policy.sizing;
     let scopes: Vec<&str> = scopes(policy).into_iter().map(|(scope, _)| scope).collect();
-    let mut gate = json!({ "scopes": scopes, "quiet_ms": sizing.quiet.millis(), "deadline_ms": sizing.deadline.millis() });
+    let mut gate = json!({
+        "scopes": scopes,
+        "quiet_ms": sizing.quiet.millis(),
+        "deadline_ms": sizing.deadline.millis(),
+    });
     if policy.long_lived == LongLived::Exempt {
         gate["long_lived"] = "exempt".into();
     }

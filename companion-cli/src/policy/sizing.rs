@@ -1,5 +1,5 @@
-//! The times of a drain, so that they fit together: given some, the others follow; what contradicts
-//! is refused with all numbers named.
+//! The times of a drain. Missing times are computed from the others; contradictory times are
+//! rejected with all numbers.
 //!
 //! ```text
 //! ├─ delay ─┼──── longest request ────┼ late ┼ quiet ┤
@@ -7,13 +7,14 @@
 //! ├───────────────────────────── grace period ─────────────────────────┤
 //! ```
 
+use super::error::PolicyProblem;
 use super::file::Drain;
-use super::problem::Problem;
 use crate::time_span::TimeSpan;
 
-/// What kubelet leaves at least after the hook.
+/// The least time that kubelet leaves after the hook.
 pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
-/// How long after the drain has begun a request may still arrive, before everybody knows.
+/// How long after the drain has begun a request may still arrive, because clients and load
+/// balancers learn of it later.
 pub const LATE: TimeSpan = TimeSpan::seconds(2);
 /// Kubernetes' own grace period.
 const USUAL_GRACE: TimeSpan = TimeSpan::seconds(30);
@@ -25,7 +26,7 @@ pub struct Sizing {
     pub longest_request: TimeSpan,
     /// The pod's grace period, in whole seconds.
     pub grace_period: TimeSpan,
-    /// When the gate lets go.
+    /// The gate's deadline.
     pub deadline: TimeSpan,
     /// How long zero must last.
     pub quiet: TimeSpan,
@@ -48,14 +49,14 @@ impl Sizing {
 
 /// `has_agent`: Istio's agent is there, and takes its time after SIGTERM when the deadline was
 /// reached.
-pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, Problem> {
+pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, PolicyProblem> {
     let quiet = drain.quiet.unwrap_or(TimeSpan::seconds(1));
     let delay = drain.delay.unwrap_or_default();
     let agent =
         if has_agent { drain.agent.unwrap_or(TimeSpan::seconds(5)) } else { TimeSpan::default() };
     let after = agent + KUBELET;
     let around = delay + LATE + quiet;
-    let words = Words { quiet, delay, agent };
+    let words = Numbers { quiet, delay, agent };
     let deadline = match (drain.deadline, drain.grace_period, drain.longest_request) {
         (Some(deadline), _, _) => deadline,
         (None, Some(grace), _) => grace - after,
@@ -64,7 +65,7 @@ pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, Problem> {
     };
     let grace_period = drain.grace_period.unwrap_or((deadline + after).rounded_up());
     if grace_period != grace_period.rounded_up() {
-        return Err(Problem::new(
+        return Err(PolicyProblem::new(
             "drain.grace_period",
             format!(
                 "{grace_period} is no whole number of seconds: write `{}`",
@@ -88,13 +89,13 @@ pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, Problem> {
 }
 
 /// The numbers that every complaint names.
-struct Words {
+struct Numbers {
     quiet: TimeSpan,
     delay: TimeSpan,
     agent: TimeSpan,
 }
 
-impl Words {
+impl Numbers {
     fn around(&self) -> String {
         format!(
             "{} of delay, {LATE} for requests that arrive late, {} of quiet",
@@ -110,7 +111,12 @@ impl Words {
         }
     }
 
-    fn too_short(&self, grace: TimeSpan, deadline: TimeSpan, longest: Option<TimeSpan>) -> Problem {
+    fn too_short(
+        &self,
+        grace: TimeSpan,
+        deadline: TimeSpan,
+        longest: Option<TimeSpan>,
+    ) -> PolicyProblem {
         let needs = (deadline + self.agent + KUBELET).rounded_up();
         let why = longest.map_or(String::new(), |longest| {
             format!(" (a request of {longest}, {})", self.around())
@@ -120,27 +126,27 @@ impl Words {
                 write `{needs}` or more",
             self.after()
         );
-        Problem::new("drain.grace_period", message)
+        PolicyProblem::new("drain.grace_period", message)
     }
 
-    fn too_early(&self, deadline: TimeSpan, longest: TimeSpan) -> Problem {
+    fn too_early(&self, deadline: TimeSpan, longest: TimeSpan) -> PolicyProblem {
         let needs = longest + self.delay + LATE + self.quiet;
         let message = format!(
             "{deadline} cuts a request of {longest}: with {} it takes {needs}: write `{needs}` or \
                 more",
             self.around()
         );
-        Problem::new("drain.deadline", message)
+        PolicyProblem::new("drain.deadline", message)
     }
 
-    fn too_little(&self, deadline: TimeSpan, grace: TimeSpan) -> Problem {
+    fn too_little(&self, deadline: TimeSpan, grace: TimeSpan) -> PolicyProblem {
         let message = format!(
             "a deadline of {deadline} in a grace period of {grace} leaves no time for any request: \
                 {}, and {} after the deadline",
             self.around(),
             self.after()
         );
-        Problem::new("drain", message)
+        PolicyProblem::new("drain", message)
     }
 }
 

@@ -1,8 +1,8 @@
-//! What `module` may name: an image, a download, a file.
+//! The values of `module`: an image, a download, a file.
 
 /// Where the module comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ModuleLocation {
     /// An image in a registry, pinned to its manifest.
     Image {
         /// Host and repository, without `oci://`, tag and digest.
@@ -23,7 +23,7 @@ pub enum Source {
     File(String),
 }
 
-impl Source {
+impl ModuleLocation {
     /// The address as Istio's agent and Envoy Gateway understand it.
     #[must_use]
     pub fn url(&self) -> String {
@@ -48,12 +48,12 @@ impl Source {
 /// Finds the digest of `HOST/REPOSITORY:TAG` in its registry: `sha256:` and 64 hexadecimal digits.
 pub type Resolve<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// Reads `module` and `digest`. What is wrong is said with the field's name.
+/// Reads `module` and `digest`. Errors name the field.
 pub(super) fn read(
     module: &str,
     digest: Option<&str>,
     resolve: Resolve<'_>,
-) -> Result<Source, (&'static str, String)> {
+) -> Result<ModuleLocation, (&'static str, String)> {
     let digest =
         digest.map(|digest| hex(digest).map_err(|message| ("digest", message))).transpose()?;
     if let Some(image) = module.strip_prefix("oci://") {
@@ -69,7 +69,7 @@ fn read_image(
     image: &str,
     given: Option<String>,
     resolve: Resolve<'_>,
-) -> Result<Source, (&'static str, String)> {
+) -> Result<ModuleLocation, (&'static str, String)> {
     let wrong = |message: String| Err(("module", message));
     let (name, pinned) = match image.split_once('@') {
         Some((name, digest)) => (name, Some(hex(digest).map_err(|message| ("module", message))?)),
@@ -103,17 +103,20 @@ fn read_image(
         (Some(digest), _) | (None, Some(digest)) => digest,
         (None, None) => resolved(name, resolve)?,
     };
-    Ok(Source::Image { repository: repository.to_owned(), tag, digest })
+    Ok(ModuleLocation::Image { repository: repository.to_owned(), tag, digest })
 }
 
-/// A floating tag is never rendered: what runs must be what was looked at.
+/// A floating tag is never rendered, so that the reviewed module is the one that runs.
 fn resolved(name: &str, resolve: Resolve<'_>) -> Result<String, (&'static str, String)> {
     let digest = resolve(name)
         .map_err(|error| ("module", format!("the digest of `{name}` is not known: {error}")))?;
     hex(&digest).map_err(|error| ("module", format!("the registry's digest of `{name}`: {error}")))
 }
 
-fn read_download(url: &str, digest: Option<String>) -> Result<Source, (&'static str, String)> {
+fn read_download(
+    url: &str,
+    digest: Option<String>,
+) -> Result<ModuleLocation, (&'static str, String)> {
     let authority = url
         .split_once("://")
         .map_or("", |(_, rest)| rest)
@@ -135,7 +138,7 @@ fn read_download(url: &str, digest: Option<String>) -> Result<Source, (&'static 
         ));
     }
     match digest {
-        Some(checksum) => Ok(Source::Download { url: url.to_owned(), checksum }),
+        Some(checksum) => Ok(ModuleLocation::Download { url: url.to_owned(), checksum }),
         None => Err((
             "digest",
             "is required for a download: `sha256:` and the checksum of the .wasm \
@@ -145,7 +148,7 @@ fn read_download(url: &str, digest: Option<String>) -> Result<Source, (&'static 
     }
 }
 
-fn read_file(path: &str, has_digest: bool) -> Result<Source, (&'static str, String)> {
+fn read_file(path: &str, has_digest: bool) -> Result<ModuleLocation, (&'static str, String)> {
     if let Some((scheme, _)) = path.split_once("://") {
         return Err((
             "module",
@@ -169,7 +172,7 @@ fn read_file(path: &str, has_digest: bool) -> Result<Source, (&'static str, Stri
             "says nothing about a local file, which Envoy reads as it is: take it out".into(),
         ));
     }
-    Ok(Source::File(path.to_owned()))
+    Ok(ModuleLocation::File(path.to_owned()))
 }
 
 fn hex(digest: &str) -> Result<String, String> {
@@ -207,12 +210,12 @@ fn is_tag(tag: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Source, read};
+    use super::{ModuleLocation, read};
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    fn nobody(_: &str) -> Result<String, String> {
-        Err("nobody asks".into())
+    fn no_registry(_: &str) -> Result<String, String> {
+        Err("no registry here".into())
     }
 
     #[test]
@@ -236,11 +239,11 @@ mod tests {
                 "https://example.com/plugin.wasm".into(),
             ),
         ] {
-            let source = read(&module, digest, &nobody).expect(&module);
+            let source = read(&module, digest, &no_registry).expect(&module);
             assert_eq!(source.url(), url);
             assert_eq!(source.sha256(), Some(HEX));
         }
-        assert_eq!(read("/a.wasm", None, &nobody), Ok(Source::File("/a.wasm".into())));
+        assert_eq!(read("/a.wasm", None, &no_registry), Ok(ModuleLocation::File("/a.wasm".into())));
         let found = read("oci://ghcr.io/a/b:1", None, &|name| {
             Ok(format!("sha256:{}{}", &HEX[..63], name.len() % 10))
         })
@@ -251,8 +254,8 @@ mod tests {
     #[test]
     fn what_is_wrong_names_the_way_out() {
         let other = format!("sha256:{}", "0".repeat(64));
-        for (module, digest, field, message) in [
-            ("oci://ghcr.io/a/b:latest", None, "module", "nobody asks"),
+        for (module, digest, field, expected) in [
+            ("oci://ghcr.io/a/b:latest", None, "module", "no registry here"),
             ("oci://ghcr.io/a/b@sha256:12", None, "module", "64 hexadecimal"),
             (
                 &format!("oci://ghcr.io/a/b@sha256:{HEX}"),
@@ -270,9 +273,9 @@ mod tests {
             ("ghcr.io/a/b:1", None, "module", "write `oci://ghcr.io/a/b:1`"),
             ("/x.wasm", Some(HEX), "digest", "take it out"),
         ] {
-            let (at, said) = read(module, digest, &nobody).expect_err(module);
-            assert!(at == field && said.contains(message), "{module}: {at}: {said}");
-            assert!(!said.contains("u:p"), "{said}");
+            let (at, message) = read(module, digest, &no_registry).expect_err(module);
+            assert!(at == field && message.contains(expected), "{module}: {at}: {message}");
+            assert!(!message.contains("u:p"), "{message}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What is accepted, and what is said of everything else.
+//! Which policies are accepted, and the errors of all others.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
 use super::file::{Engine, FailurePolicy, Placement};
-use super::{Overrides, Policy, Told};
+use super::{Overrides, PeerInfo, Policy};
 
 const SHORT: &str = "\
 module: oci://ghcr.io/example/laststream:0.1.0
@@ -35,8 +35,8 @@ fn five_lines_are_enough_for_a_gateway() {
     let headers =
         ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(String::from);
     assert_eq!(
-        proto.told,
-        Some(Told { key: "laststream.direct_peer".into(), headers: Some(headers) })
+        proto.peer_info,
+        Some(PeerInfo { key: "laststream.direct_peer".into(), headers: Some(headers) })
     );
 }
 
@@ -45,7 +45,7 @@ fn only_what_the_module_looks_at_is_saved_and_told() {
     const SAVED: &str = "x-laststream-forwarded-proto";
     const ALL: [&str; 3] = ["x-forwarded-proto", SAVED, "x-forwarded-port"];
     const PORT: [&str; 3] = ["x-forwarded-proto", "", "x-forwarded-port"];
-    for (proto, saved, told) in [
+    for (proto, saved, peer_headers) in [
         ("presets: [gcp]", Some(SAVED), Some(ALL)),
         ("sources: [{header: x-forwarded-port}]", None, Some(PORT)),
         ("presets: [gcp], original_header: X-Forwarded-Proto", Some(SAVED), Some(ALL)),
@@ -63,8 +63,8 @@ fn only_what_the_module_looks_at_is_saved_and_told() {
         let found = policy.forwarded_proto.expect(proto);
         assert_eq!(found.saved_in.as_deref(), saved, "{proto}");
         assert_eq!(
-            found.told.expect(proto).headers,
-            told.map(|headers| headers.map(String::from)),
+            found.peer_info.expect(proto).headers,
+            peer_headers.map(|headers| headers.map(String::from)),
             "{proto}"
         );
     }
@@ -92,8 +92,8 @@ fn what_the_peer_sent_is_always_saved_and_removed() {
             "forwarded_proto: {{presets: [gcp], trust: {{peers: [10.0.0.0/16]}}, original_header: \
                 x-forwarded-proto, {field}: keep}}"
         );
-        let said = read(&both).map(|_| ()).expect_err("`keep` beside the header itself");
-        assert!(said.contains(&format!("forwarded_proto.{field}")), "{said}");
+        let message = read(&both).map(|_| ()).expect_err("`keep` beside the header itself");
+        assert!(message.contains(&format!("forwarded_proto.{field}")), "{message}");
     }
 }
 
@@ -111,10 +111,11 @@ fn wide_trust_and_the_root_namespace_are_worth_a_word() {
         (trust("10.0.0.0/16") + "namespace: istio-system", &[]),
         (trust("10.0.0.0/16") + "namespace: edge\nplacement: {gateway: {name: edge}}", &[]),
     ] {
-        let said = read(&text).expect(&text).warnings.join("\n");
+        let message = read(&text).expect(&text).warnings.join("\n");
         assert!(
-            words.iter().all(|word| said.contains(word)) && said.is_empty() == words.is_empty(),
-            "{text}\n{said}"
+            words.iter().all(|word| message.contains(word))
+                && message.is_empty() == words.is_empty(),
+            "{text}\n{message}"
         );
     }
     let nowhere = read("placement: {gateway: {name: edge}}")
@@ -144,21 +145,11 @@ fn errors_name_the_place_and_the_way_out() {
         ("gate: {port: 15020}".into(), &["line 1, column 14", "gate.port", "Istio's own", "15091"]),
         (
             "gate: {secret: open-sesame-0123456789}".into(),
-            &[
-                "line 1, column \
-            16",
-                "environment",
-                "sds",
-            ],
+            &["line 1, column 16", "environment", "sds"],
         ),
         (
             "gate: {secret: {environment: 'A B'}}".into(),
-            &[
-                "line 1, column \
-            30",
-                "gate.secret.environment",
-                "`LASTSTREAM_SECRET`",
-            ],
+            &["line 1, column 30", "gate.secret.environment", "`LASTSTREAM_SECRET`"],
         ),
         (
             "gate: {secret: {environment: ISTIO_META_SECRET}}".into(),
@@ -166,9 +157,7 @@ fn errors_name_the_place_and_the_way_out() {
         ),
         ("gate: {secret: {sds: sds.yaml}}".into(), &["gate.secret.sds", "absolute path"]),
         (
-            "gate: {enabled: false, secret: {environment: A}, hosts: \
-            [a]}"
-                .into(),
+            "gate: {enabled: false, secret: {environment: A}, hosts: [a]}".into(),
             &["gate.secret: is the gate's", "gate.hosts: is"],
         ),
         ("gate: {hosts: ['http://gate']}".into(), &["gate.hosts[0]", "not a host name"]),
@@ -176,50 +165,34 @@ fn errors_name_the_place_and_the_way_out() {
         ("drain: {quiet: 10}".into(), &["line 1", "`60s`"]),
         ("drain: {quiet: 10ms}".into(), &["drain.quiet", "200"]),
         (
-            "drain:\n  longest_request: 60s\n  grace_period: \
-            30s"
-            .into(),
+            "drain:\n  longest_request: 60s\n  grace_period: 30s".into(),
             &["line 3, column 17", "drain.grace_period", "`70s`"],
         ),
         ("name: On".into(), &["name: `On`"]),
         ("labels: {a b: c}".into(), &["labels.a b", "not the name of a label"]),
         (
             "count: {exclude: {paths: [{exact: a}]}}".into(),
-            &[
-                "line 1, column \
-            27",
-                "count.exclude.paths[0]",
-                "begins with `/`",
-            ],
+            &["line 1, column 27", "count.exclude.paths[0]", "begins with `/`"],
         ),
         ("count: {exclude: {health_checks: 1.5}}".into(), &["count: 1.5 is no whole number"]),
         (
             "count:\n  exclude:\n    health_check: true".into(),
-            &[
-                "count.exclude.health_check",
-                "did \
-            you mean `health_checks`",
-            ],
+            &["count.exclude.health_check", "did you mean `health_checks`"],
         ),
         (
-            "forwarded_proto:\n  presets: [gcp]\n  trust: {peers: \
-            [10.0.0.1/8]}"
-                .into(),
+            "forwarded_proto:\n  presets: [gcp]\n  trust: {peers: [10.0.0.1/8]}".into(),
             &["line 3, column 19", "write `10.0.0.0/8`"],
         ),
         ("placement: {sidecar: {}}".into(), &["namespace: is required"]),
         (sidecar("drain: {finish: drain}"), &["line 4", "drain_agent"]),
         ("namespace: a\nplacement: {sidecar: {directions: [inbound, inbound]}}".into(), &["twice"]),
         (
-            "namespace: a\nplacement: {sidecar: {directions: [outbound]}}\nforwarded_proto: \
-            {}"
-            .into(),
+            "namespace: a\nplacement: {sidecar: {directions: [outbound]}}\nforwarded_proto: {}"
+                .into(),
             &["add `inbound`"],
         ),
         (
-            "namespace: a\nplacement: {waypoint: {gateway: w}}\ngate: {port: \
-            1}"
-            .into(),
+            "namespace: a\nplacement: {waypoint: {gateway: w}}\ngate: {port: 1}".into(),
             &["gate: can be had"],
         ),
         (
@@ -227,9 +200,7 @@ fn errors_name_the_place_and_the_way_out() {
             &["placement.envoy.listen", "127.0.0.1:8080"],
         ),
         (
-            "placement: {envoy: {}}\ndrain: {finish: \
-            drain_agent}"
-                .into(),
+            "placement: {envoy: {}}\ndrain: {finish: drain_agent}".into(),
             &["drain.finish", "`quit`"],
         ),
         (
@@ -238,17 +209,10 @@ fn errors_name_the_place_and_the_way_out() {
         ),
         (
             "drain:\n  begin: nothing\n  delay: 2s".into(),
-            &[
-                "line 3, column \
-            10",
-                "drain.delay",
-                "nothing comes after it",
-            ],
+            &["line 3, column 10", "drain.delay", "nothing comes after it"],
         ),
         (
-            "placement: {envoy: {}}\ndrain: {exit_on_zero: \
-            true}"
-                .into(),
+            "placement: {envoy: {}}\ndrain: {exit_on_zero: true}".into(),
             &["drain.exit_on_zero", "Istio"],
         ),
         ("retries: {host: 'a b'}".into(), &["retries.host"]),
@@ -265,11 +229,11 @@ fn errors_name_the_place_and_the_way_out() {
         ("name: [".into(), &["line"]),
         ("a: &a [*a]".into(), &["line 1"]),
     ] {
-        let said = read(&text).map(|_| ()).expect_err(&text);
+        let message = read(&text).map(|_| ()).expect_err(&text);
         for word in words {
-            assert!(said.contains(word), "{text}\nsaid: {said}\nlacks: {word}");
+            assert!(message.contains(word), "{text}\nsaid: {message}\nlacks: {word}");
         }
-        assert!(!said.contains('\n'), "one line: {said}");
+        assert!(!message.contains('\n'), "one line: {message}");
     }
     assert!(
         Policy::read(b"\xff", &Overrides::default())
@@ -378,9 +342,11 @@ proptest! {
     #[test]
     fn no_policy_makes_anything_panic(text in damaged()) {
         if let Ok(policy) = read(&text) {
-            for rendered in crate::render::every_kind(&policy, &|_| Ok(format!("sha256:{}", "a".repeat(64)))).into_iter().flatten() {
+            let resolve = |_: &str| Ok(format!("sha256:{}", "a".repeat(64)));
+            for rendered in crate::render::every_kind(&policy, &resolve).into_iter().flatten() {
                 for file in rendered.files {
-                    let back: Result<Vec<serde_json::Value>, _> = serde_saphyr::from_multiple(&file.text);
+                    let back: Result<Vec<serde_json::Value>, _> =
+                        serde_saphyr::from_multiple(&file.text);
                     prop_assert!(back.is_ok(), "{:?}\n{}", back.err(), file.text);
                 }
             }

@@ -1,4 +1,4 @@
-//! What a policy may say, and rarely means.
+//! Warnings about policies that are valid and probably not intended.
 
 use std::net::IpAddr;
 

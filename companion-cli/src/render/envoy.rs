@@ -1,4 +1,4 @@
-//! A whole bootstrap for an Envoy without a mesh: everything in its place, to run as it is.
+//! A complete bootstrap for an Envoy without a mesh, ready to run.
 
 use std::net::SocketAddr;
 
@@ -8,26 +8,26 @@ use super::scheme::Scheme;
 use super::{File, other};
 use crate::policy::file::{Placement, PlainEnvoy};
 use crate::policy::module_json::{self, ADMIN_CLUSTER};
-use crate::policy::{Policy, Problem, Source};
+use crate::policy::{ModuleLocation, Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
 
 /// Envoy's default of its drain time.
 const DRAIN: TimeSpan = TimeSpan::seconds(600);
 
-pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
+pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
     let Placement::Envoy(envoy) = &policy.placement else {
-        return Err(Problem::new(
+        return Err(PolicyProblem::new(
             "placement",
             "is not an Envoy without a mesh: write `placement: {envoy: {}}`",
         ));
     };
-    let Source::File(_) = source else {
+    let ModuleLocation::File(_) = source else {
         let message = format!(
             "`{}` is nothing that Envoy itself can load reliably: fetch it, and name the file",
             source.url()
         );
-        return Err(Problem::new("module", message));
+        return Err(PolicyProblem::new("module", message));
     };
     let [listen, app, admin] = addresses(envoy)?;
     let scheme = Scheme::of(policy, |part| format!("laststream-{part}"))?;
@@ -55,6 +55,11 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
         "static_resources",
         Map::new().with("listeners", listeners).with("clusters", clusters),
     );
+    Ok(other("envoy.yaml", &about(policy, &scheme, listen, app), bootstrap))
+}
+
+/// The comment at the head of the file.
+fn about(policy: &Policy, scheme: &Scheme<'_>, listen: SocketAddr, app: SocketAddr) -> Vec<String> {
     let drain = policy.sizing.drain_time();
     let more = if drain > DRAIN {
         format!(" --drain-time-s {}", drain.whole_seconds())
@@ -72,22 +77,22 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
                 .into(),
         );
     }
-    Ok(other("envoy.yaml", &about, bootstrap))
+    about
 }
 
 /// They were checked when the policy was read.
-fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], Problem> {
+fn addresses(envoy: &PlainEnvoy) -> Result<[SocketAddr; 3], PolicyProblem> {
     let read = |address: &Option<String>| address.as_deref().unwrap_or_default().parse();
     match (read(&envoy.listen), read(&envoy.app), read(&envoy.admin)) {
         (Ok(listen), Ok(app), Ok(admin)) => Ok([listen, app, admin]),
-        _ => Err(Problem::new("placement.envoy", "has an address that is none")),
+        _ => Err(PolicyProblem::new("placement.envoy", "has an address that is none")),
     }
 }
 
 pub(super) fn stream_role(policy: &Policy, scheme: &Scheme<'_>) -> Role<'static> {
     Role {
         name: "laststream",
-        configuration: module_json::stream(policy, "gateway", scheme.is_told()),
+        configuration: module_json::stream(policy, "gateway", scheme.is_restored_by_module()),
         is_gate: false,
     }
 }
@@ -98,7 +103,7 @@ pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
 
 /// The listener in front of the app, with this filter in its place.
 pub(super) fn main(scheme: &Scheme<'_>, module: Map, listen: SocketAddr) -> Map {
-    let teller = scheme.told().map(parts::teller);
+    let teller = scheme.peer_info().map(parts::peer_info_filter);
     let filters = teller
         .into_iter()
         .chain([module])

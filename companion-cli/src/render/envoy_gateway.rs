@@ -5,16 +5,16 @@ use super::scheme::Scheme;
 use super::{File, metadata, objects};
 use crate::policy::file::{EnvoyGateway, FailurePolicy, Placement};
 use crate::policy::module_json;
-use crate::policy::{Policy, Problem, Source};
+use crate::policy::{ModuleLocation, Policy, PolicyProblem};
 use crate::yaml::{List, Map, Node};
 
 const API: &str = "gateway.envoyproxy.io/v1alpha1";
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
 
-pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
+pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
     let Placement::EnvoyGateway(gateway) = &policy.placement else {
-        return Err(Problem::new(
+        return Err(PolicyProblem::new(
             "placement",
             "is not Envoy Gateway: write `placement: {envoy_gateway: {gateway: NAME}}`",
         ));
@@ -31,8 +31,7 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     if !patches.is_empty() {
         about.push(
             "EnvoyPatchPolicy must be enabled in Envoy Gateway \
-            (extensionApis.enableEnvoyPatchPolicy). Without these patches nobody is \
-            trusted."
+            (extensionApis.enableEnvoyPatchPolicy). Without these patches no peer is trusted."
                 .into(),
         );
         about.push(
@@ -47,13 +46,13 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
 
 fn extension(
     policy: &Policy,
-    source: &Source,
+    source: &ModuleLocation,
     gateway: &EnvoyGateway,
     scheme: &Scheme<'_>,
-) -> Result<Map, Problem> {
+) -> Result<Map, PolicyProblem> {
     let why_digest = "The digest of the image's manifest, not of the module in it.";
     let code = match source {
-        Source::Image { repository, digest, .. } => {
+        ModuleLocation::Image { repository, digest, .. } => {
             let secret = policy.pull_secret.as_deref().map(|name| Map::new().with("name", name));
             let image = Map::new()
                 .with("url", format!("{repository}@sha256:{digest}"))
@@ -62,11 +61,11 @@ fn extension(
                 .with_some("pullSecretRef", secret);
             Map::new().with("type", "Image").with("image", image)
         }
-        Source::Download { url, checksum } => Map::new()
+        ModuleLocation::Download { url, checksum } => Map::new()
             .with("type", "HTTP")
             .with("http", Map::new().with("url", url.as_str()).with("sha256", checksum.as_str())),
-        Source::File(path) => {
-            return Err(Problem::new(
+        ModuleLocation::File(path) => {
+            return Err(PolicyProblem::new(
                 "module",
                 format!(
                     "`{path}` is a file, which Envoy Gateway cannot hand to its proxies: `oci://…` \
@@ -85,7 +84,10 @@ fn extension(
             "As the policy wants it: without the module requests are refused."
         })
         .with("failOpen", policy.failure_policy == FailurePolicy::Open)
-        .with("config", Node::from(&module_json::stream(policy, "gateway", scheme.is_told())));
+        .with(
+            "config",
+            Node::from(&module_json::stream(policy, "gateway", scheme.is_restored_by_module())),
+        );
     let spec = Map::new()
         .with("targetRefs", List::new().item(target(gateway)))
         .with("wasm", List::new().item(wasm));
@@ -112,7 +114,8 @@ fn patches(
             let operation = Map::new().with("op", "add").with("path", path).with("value", value);
             Map::new().with("type", kind).with("name", name.as_str()).with("operation", operation)
         };
-        for filter in scheme.told().map(parts::teller).iter().chain(scheme.filters()) {
+        for filter in scheme.peer_info().map(parts::peer_info_filter).iter().chain(scheme.filters())
+        {
             patches.push((
                 "In front of the module.",
                 add(LISTENER, format!("{MANAGER}/http_filters/0"), filter.clone().into()),

@@ -6,27 +6,27 @@ use super::scheme::Scheme;
 use super::{File, metadata, objects, pods, target_refs};
 use crate::policy::file::Placement;
 use crate::policy::module_json::{self, scopes};
-use crate::policy::{Policy, Problem, Source};
+use crate::policy::{ModuleLocation, Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
-pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
+pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
     match &policy.placement {
         Placement::Gateway(_) | Placement::Sidecar(_) => {}
         Placement::Waypoint(_) => {
-            return Err(Problem::new(
+            return Err(PolicyProblem::new(
                 "placement",
                 "a waypoint takes no listener from an EnvoyFilter, so there can be no gate: \
                     `render wasmplugin` counts there",
             ));
         }
         Placement::EnvoyGateway(_) => {
-            return Err(Problem::new(
+            return Err(PolicyProblem::new(
                 "placement",
                 "Envoy Gateway knows no EnvoyFilters: `render envoy-gateway`",
             ));
         }
         Placement::Envoy(_) => {
-            return Err(Problem::new(
+            return Err(PolicyProblem::new(
                 "placement",
                 "an Envoy without a mesh knows no EnvoyFilters: `render envoy`",
             ));
@@ -60,7 +60,7 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     Ok(objects("envoyfilter.yaml", &about, &[object(policy, patches.into_iter().flatten())]))
 }
 
-/// A secret's content in the resource would be there for everybody to read.
+/// A secret's content in the resource would be readable for all users of the resource.
 pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the proxies pull with the \
     docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull \
     secrets, and no gate.";
@@ -118,7 +118,7 @@ fn context_of(scope: &str) -> &'static str {
     }
 }
 
-fn configurations(policy: &Policy, source: &Source, scheme: &Scheme<'_>) -> Vec<Patch> {
+fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "The module for the requests. As an extension configuration: only there \
         does Istio's agent fetch oci://.";
     const GATE: &str = "The module for the gate.";
@@ -130,7 +130,11 @@ fn configurations(policy: &Policy, source: &Source, scheme: &Scheme<'_>) -> Vec<
         let name = name_of(policy, scope);
         let role = Role {
             name: &name,
-            configuration: module_json::stream(policy, scope, with_proto && scheme.is_told()),
+            configuration: module_json::stream(
+                policy,
+                scope,
+                with_proto && scheme.is_restored_by_module(),
+            ),
             is_gate: false,
         };
         patches.push((COUNTER, patch("EXTENSION_CONFIG", None, "ADD", of_role(&role))));
@@ -143,8 +147,8 @@ fn configurations(policy: &Policy, source: &Source, scheme: &Scheme<'_>) -> Vec<
     patches
 }
 
-/// Later ones end up in front: who the peer is comes after the module here, and before it in the
-/// chain; Envoy's own filters the other way.
+/// Later patches end up in front: the peer information comes after the module here, and before it
+/// in the chain; Envoy's own filters the other way.
 fn filters(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It \
         names none of them: one that is not there would silently leave it out.";
@@ -168,9 +172,11 @@ fn filters(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
                 parts::discovered(&name_of(policy, scope)),
             ),
         ));
-        if let Some(told) = scheme.told().filter(|_| with_proto) {
-            patches
-                .push((PEER, patch("HTTP_FILTER", context, "INSERT_FIRST", parts::teller(told))));
+        if let Some(peer_info) = scheme.peer_info().filter(|_| with_proto) {
+            patches.push((
+                PEER,
+                patch("HTTP_FILTER", context, "INSERT_FIRST", parts::peer_info_filter(peer_info)),
+            ));
         }
     }
     patches
@@ -237,10 +243,15 @@ pub(super) fn around_the_module(
     scheme: &Scheme<'_>,
     context: &'static str,
 ) -> Option<Map> {
-    let peer = scheme.told().map(|told| {
+    let peer = scheme.peer_info().map(|peer_info| {
         (
             "In front of the module, whose place Istio has chosen.",
-            patch("HTTP_FILTER", Some(in_managers(context)), "INSERT_FIRST", parts::teller(told)),
+            patch(
+                "HTTP_FILTER",
+                Some(in_managers(context)),
+                "INSERT_FIRST",
+                parts::peer_info_filter(peer_info),
+            ),
         )
     });
     let patches: Vec<Patch> = peer.into_iter().chain(around_requests(policy, scheme)).collect();

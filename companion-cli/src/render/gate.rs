@@ -1,5 +1,5 @@
-//! The gate's listener, and what stands in front of the gate: the address that its connection came
-//! in on, and its secret, from Envoy itself.
+//! The gate's listener, and the filters in front of the gate, which write the connection's address
+//! and the secret into filter state.
 
 use laststream_filter::gate::access::ADDRESS_KEY;
 
@@ -16,16 +16,18 @@ const AFTER_THE_DEADLINE: TimeSpan = TimeSpan::seconds(10);
 
 /// The gate's listener around its filter.
 pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> Map {
-    let nobody = Map::new()
+    let unavailable = Map::new()
         .with("status", 503_u16)
         .with("body", Map::new().with("inline_string", "the gate is not there\n"));
-    let route =
-        Map::new().with("match", Map::new().with("prefix", "/")).with("direct_response", nobody);
+    let route = Map::new()
+        .with("match", Map::new().with("prefix", "/"))
+        .with("direct_response", unavailable);
     let host = Map::new()
         .with("name", "gate")
         .with("domains", List::new().item("*"))
         .note(
-            "Nobody comes here while the gate works; if it does not, nothing says that one may go.",
+            "Reached only if the gate does not work. No hook may take this answer for an open \
+            gate.",
         )
         .with("routes", List::new().item(route));
     let manager = Map::new()
@@ -52,7 +54,7 @@ pub(super) fn listener(name: &str, port: u16, policy: &Policy, filter: Map) -> M
     );
     Map::new()
         .with("name", name)
-        .note("The loopback interface: nobody from outside may ask.")
+        .note("The loopback interface: the gate must not be reachable from outside.")
         .with("address", address("127.0.0.1", port))
         .note("So that draining inbound listeners spares it.")
         .with("traffic_direction", "OUTBOUND")
@@ -75,7 +77,7 @@ fn filters(policy: &Policy) -> impl Iterator<Item = Map> {
         Some(GateSecret::Sds(path)) => Some(injector(path)),
         _ => None,
     };
-    injector.into_iter().chain([teller(policy)])
+    injector.into_iter().chain([gate_state_filter(policy)])
 }
 
 /// Takes away what a client sent under the name of the header that holds the expected secret.
@@ -94,7 +96,7 @@ fn early_mutation(policy: &Policy) -> Option<List> {
 }
 
 /// What the gate reads from filter state.
-fn teller(policy: &Policy) -> Map {
+fn gate_state_filter(policy: &Policy) -> Map {
     let address = List::new()
         .note(
             "Proves that a client is on the loopback interface. destination.address would be \

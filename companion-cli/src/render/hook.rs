@@ -1,8 +1,8 @@
-//! The stop hook: a client that every Istio proxy image has, asking the gate until it says that one
-//! may go.
+//! The stop hook: `pilot-agent wait`, which every Istio proxy image has, asks the gate until it is
+//! open.
 
 use crate::policy::file::GateSecret;
-use crate::policy::{KUBELET, Policy, Problem};
+use crate::policy::{KUBELET, Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
 
@@ -66,12 +66,12 @@ pub(super) const NO_HOOK: &str = "`pilot-agent wait` cannot read it from a file:
     with `laststream wait --secret-file FILE`, or take `environment`";
 
 /// The gate's port, without which there is nothing to ask.
-pub(super) fn port(policy: &Policy) -> Result<u16, Problem> {
+pub(super) fn port(policy: &Policy) -> Result<u16, PolicyProblem> {
     if matches!(policy.gate_secret, Some(GateSecret::Sds(_))) {
-        return Err(Problem::new("gate.secret", NO_HOOK));
+        return Err(PolicyProblem::new("gate.secret", NO_HOOK));
     }
     policy.gate_port.ok_or_else(|| {
-        Problem::new(
+        PolicyProblem::new(
             "gate",
             "there is none, and a stop hook asks the gate: leave `enabled: false` \
             out, or place it where a gate can be",

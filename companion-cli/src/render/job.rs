@@ -3,7 +3,7 @@
 
 use super::{File, other, proxy_config};
 use crate::policy::file::{Job, Placement};
-use crate::policy::{Policy, Problem};
+use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
 /// Where the program is put for the Job's container, whose image need not know of it. No image has
@@ -12,16 +12,16 @@ const FOLDER: &str = "/opt/laststream";
 const VOLUME: &str = "laststream";
 const GATE: u16 = 15091;
 
-pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
+pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let Some(job) = &policy.job else {
-        return Err(Problem::new(
+        return Err(PolicyProblem::new(
             "job",
             "is required for a Job: write `job: {container: NAME, command: [...], program_image: \
                 IMAGE}`",
         ));
     };
     let Placement::Sidecar(sidecar) = &policy.placement else {
-        return Err(Problem::new(
+        return Err(PolicyProblem::new(
             "placement",
             "a Job has a sidecar, or needs no wrapper: write `placement: {sidecar: {}}`",
         ));
@@ -48,7 +48,12 @@ pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
             Map::new().with("name", name).with_some("namespace", policy.namespace.as_deref()),
         )
         .with("spec", spec);
-    let about = [
+    Ok(other("job.yaml", &about(kind, name), document))
+}
+
+/// The comment at the head of the file.
+fn about(kind: &str, name: &str) -> [String; 3] {
+    [
         format!(
             "A patch for the {kind} `{name}`: under `patches` of a kustomization. It replaces \
                 loops that ask 15020, `pkill`, shared process namespaces and containers that kill \
@@ -60,8 +65,7 @@ pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
         "The exit code is the command's own, signals reach it, and nothing is waited for without \
             end: see `laststream exec --help`."
             .to_owned(),
-    ];
-    Ok(other("job.yaml", &about, document))
+    ]
 }
 
 fn pod(policy: &Policy, job: &Job, is_native: bool) -> Map {

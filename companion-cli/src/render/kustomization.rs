@@ -1,4 +1,4 @@
-//! A base for kustomize: the objects; patches and values are for other hands.
+//! A base for kustomize: the objects. Patches and values are used elsewhere.
 
 use super::{File, other};
 use crate::yaml::{List, Map};

@@ -1,26 +1,26 @@
-//! The stop hook in each place where it can live, and what of Istio's own it replaces there.
+//! The stop hook in each of its places, and which of Istio's own hooks it replaces there.
 
 use super::hook::{self, lifecycle, why_grace};
 use super::{File, Home, other};
 use crate::policy::file::Placement;
-use crate::policy::{Policy, Problem};
+use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
-pub(super) fn render(policy: &Policy, home: Home) -> Result<File, Problem> {
+pub(super) fn render(policy: &Policy, home: Home) -> Result<File, PolicyProblem> {
     let port = hook::port(policy)?;
     match (&policy.placement, home) {
-        (Placement::Gateway(_), Home::NativeSidecar) => Err(Problem::new(
+        (Placement::Gateway(_), Home::NativeSidecar) => Err(PolicyProblem::new(
             "placement",
             "a gateway has no app, so its proxy is no sidecar: `--for gateway-chart` or `--for \
                 pod`",
         )),
         (Placement::Gateway(gateway), Home::GatewayChart | Home::Pod) if gateway.name.is_some() => {
-            Err(Problem::new(
+            Err(PolicyProblem::new(
                 "placement.gateway.name",
                 "Istio makes this gateway's Deployment, from no chart: `--for helm-values`",
             ))
         }
-        (Placement::Sidecar(_), Home::GatewayChart) => Err(Problem::new(
+        (Placement::Sidecar(_), Home::GatewayChart) => Err(PolicyProblem::new(
             "placement",
             "a sidecar does not come from the gateway chart: `--for pod`, `--for native-sidecar` \
                 or `--for helm-values`",
@@ -31,7 +31,7 @@ pub(super) fn render(policy: &Policy, home: Home) -> Result<File, Problem> {
             Home::HelmValues => helm_values(policy, port),
             Home::GatewayChart => gateway_chart(policy, port),
         }),
-        _ => Err(Problem::new(
+        _ => Err(PolicyProblem::new(
             "placement",
             "has no pilot-agent that could ask the gate in a stop hook: Istio's gateways and \
                 sidecars have one",

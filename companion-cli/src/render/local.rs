@@ -12,7 +12,7 @@ use super::parts::{self, Role, WASM_TYPE};
 use super::scheme::Scheme;
 use super::{envoy, text};
 use crate::policy::module_json::ADMIN_CLUSTER;
-use crate::policy::{Policy, Source};
+use crate::policy::{ModuleLocation, Policy};
 use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
 
@@ -147,7 +147,7 @@ pub(crate) fn resources(version: u64, resource: &Map) -> String {
 }
 
 fn filter(role: &Role<'_>, policy: &Policy, module: &Path) -> Map {
-    let config = parts::wasm(role, policy, &Source::File(module.display().to_string()));
+    let config = parts::wasm(role, policy, &ModuleLocation::File(module.display().to_string()));
     Map::new().with("@type", FILTER_TYPE).with("name", role.name).with("typed_config", config)
 }
 
@@ -158,7 +158,7 @@ fn discovered(name: &str, file: Watched, folder: &Path) -> Map {
     Map::new().with("name", name).with("config_discovery", discovery)
 }
 
-/// A listener that shares its port with nobody: two Envoys would otherwise both get it, and each
+/// A listener with a port of its own: otherwise two Envoys could share the port, and each would get
 /// half of the connections.
 fn alone(listener: Map) -> Map {
     listener.with("enable_reuse_port", false)

@@ -1,5 +1,5 @@
-//! Everything that a policy becomes: YAML for Istio, Envoy, Envoy Gateway and Helm, with the reason
-//! beside each odd line.
+//! Renders a policy as YAML for Istio, Envoy, Envoy Gateway and Helm, with comments that give
+//! reasons.
 //!
 //! Rendering is pure: the same policy gives the same bytes. Only the digest of an image may have to
 //! be asked for.
@@ -24,7 +24,7 @@ mod wasmplugin;
 use clap::ValueEnum;
 
 use crate::policy::file::{Engine, GateSecret, Placement};
-use crate::policy::{Policy, Problem, Resolve};
+use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{self, List, Map};
 
 /// What can be rendered.
@@ -34,24 +34,24 @@ pub enum Kind {
     /// sidecars.
     #[value(name = "envoyfilter")]
     EnvoyFilter,
-    /// WasmPlugins: with pull secrets, for waypoints too, but without a gate.
+    /// WasmPlugins. They support pull secrets and waypoints, but not the gate.
     #[value(name = "wasmplugin")]
     WasmPlugin,
     /// A complete bootstrap for an Envoy without a mesh.
     Envoy,
     /// Envoy Gateway's policies.
     EnvoyGateway,
-    /// The stop hook that asks the gate, in each of its homes.
+    /// The stop hook that asks the gate; `--for` chooses its place.
     Lifecycle,
-    /// Pod annotations for Istio's bootstrap: statistics, drain times, EXIT_ON_ZERO for who wants
-    /// to keep it.
+    /// Pod annotations for Istio's bootstrap: statistics, drain times, and
+    /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS if the policy keeps it.
     ProxyConfig,
     /// A VirtualService with retries, as a second line.
     #[value(name = "virtualservice")]
     VirtualService,
-    /// A patch for a Job: its command waits for the sidecar, and ends it.
+    /// A patch for a Job, whose command waits for the sidecar and ends it.
     Job,
-    /// All that the policy has a use for, and a kustomization.
+    /// Everything that the policy uses, and a kustomization.
     All,
 }
 
@@ -60,11 +60,12 @@ pub enum Kind {
 pub enum Home {
     /// A patch for a Deployment: a container `istio-proxy` that Istio merges over its own.
     Pod,
-    /// The same, where sidecars are init containers.
+    /// The same for sidecars that are init containers.
     NativeSidecar,
-    /// `global.proxy.lifecycle` of Istio's values: every proxy, and instead of Istio's own hooks.
+    /// `global.proxy.lifecycle` of Istio's Helm values: for every proxy, in place of Istio's own
+    /// hooks.
     HelmValues,
-    /// Values of Istio's gateway chart.
+    /// Values of Istio's gateway Helm chart.
     GatewayChart,
 }
 
@@ -84,7 +85,7 @@ pub struct File {
 pub struct Rendered {
     /// The files, in the order of their kinds.
     pub files: Vec<File>,
-    /// What the policy wants and cannot have this way.
+    /// What the policy asks for and this kind cannot provide.
     pub warnings: Vec<String>,
 }
 
@@ -94,8 +95,12 @@ pub const MARK: &str = "Rendered by laststream. Change the policy and render aga
 /// Renders.
 ///
 /// # Errors
-/// What the policy asks for cannot be had in this way.
-pub fn render(kind: Kind, policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, Problem> {
+/// This kind cannot provide what the policy asks for.
+pub fn render(
+    kind: Kind,
+    policy: &Policy,
+    resolve: Resolve<'_>,
+) -> Result<Rendered, PolicyProblem> {
     let one = |file: File| Ok(Rendered { files: vec![file], warnings: Vec::new() });
     match kind {
         Kind::EnvoyFilter => {
@@ -125,19 +130,22 @@ pub fn render(kind: Kind, policy: &Policy, resolve: Resolve<'_>) -> Result<Rende
 ///
 /// # Errors
 /// The placement has no use for a hook there.
-pub fn lifecycle(policy: &Policy, home: Home) -> Result<Rendered, Problem> {
+pub fn lifecycle(policy: &Policy, home: Home) -> Result<Rendered, PolicyProblem> {
     Ok(Rendered { files: vec![lifecycle::render(policy, home)?], warnings: Vec::new() })
 }
 
 /// Everything that can be rendered of a policy, stop hooks in each of their homes.
 #[cfg(test)]
-pub(crate) fn every_kind(policy: &Policy, resolve: Resolve<'_>) -> Vec<Result<Rendered, Problem>> {
+pub(crate) fn every_kind(
+    policy: &Policy,
+    resolve: Resolve<'_>,
+) -> Vec<Result<Rendered, PolicyProblem>> {
     let hooks = Home::value_variants().iter().map(|home| lifecycle(policy, *home));
     Kind::value_variants().iter().map(|kind| render(*kind, policy, resolve)).chain(hooks).collect()
 }
 
-/// What this policy has a use for.
-fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, Problem> {
+/// Everything that this policy uses.
+fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem> {
     let mut kinds = match &policy.placement {
         Placement::Gateway(_) | Placement::Sidecar(_) => vec![Kind::EnvoyFilter],
         Placement::Waypoint(_) => vec![Kind::WasmPlugin],

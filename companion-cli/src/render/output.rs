@@ -1,4 +1,4 @@
-//! Rendered files and a folder: what differs, and how to make it equal.
+//! Compares rendered files with a folder, and writes what differs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,13 +28,13 @@ pub enum Difference {
 /// A folder that could not be read or written, or a file in it.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} `{}`: {error}", path.display())]
-pub struct Trouble {
+pub struct FolderError {
     action: &'static str,
     path: PathBuf,
     error: io::Error,
 }
 
-impl Trouble {
+impl FolderError {
     fn of(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |error| Self { action, path, error }
@@ -49,7 +49,7 @@ pub fn differences(
     folder: &Path,
     rendered: &Rendered,
     everything: bool,
-) -> Result<Vec<Difference>, Trouble> {
+) -> Result<Vec<Difference>, FolderError> {
     let mut found = Vec::new();
     for file in &rendered.files {
         let path = folder.join(&file.name);
@@ -62,7 +62,7 @@ pub fn differences(
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 found.push(Difference::Missing(file.name.clone()))
             }
-            Err(error) => return Err(Trouble::of("read", &path)(error)),
+            Err(error) => return Err(FolderError::of("read", &path)(error)),
         }
     }
     if everything {
@@ -83,19 +83,20 @@ fn diff(name: &str, there: &str, rendered: &str) -> String {
 }
 
 /// The files that begin with the mark, in order of their names.
-fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, Trouble> {
+fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, FolderError> {
     let mut names = BTreeSet::new();
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(names),
-        Err(error) => return Err(Trouble::of("read", folder)(error)),
+        Err(error) => return Err(FolderError::of("read", folder)(error)),
     };
     for entry in entries {
-        let path = entry.map_err(Trouble::of("read", folder))?.path();
+        let path = entry.map_err(FolderError::of("read", folder))?.path();
         let name =
             path.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".yaml"));
         if let Some(name) = name.filter(|_| path.is_file()) {
-            let text = foreign::read_named(&path, LARGEST).map_err(Trouble::of("read", &path))?;
+            let text =
+                foreign::read_named(&path, LARGEST).map_err(FolderError::of("read", &path))?;
             if text.strip_prefix(b"# ").is_some_and(|text| text.starts_with(MARK.as_bytes())) {
                 names.insert(name.to_owned());
             }
@@ -109,15 +110,15 @@ fn once_rendered(folder: &Path) -> Result<BTreeSet<String>, Trouble> {
 ///
 /// # Errors
 /// The folder or a file cannot be written.
-pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, Trouble> {
-    fs::create_dir_all(folder).map_err(Trouble::of("make the folder", folder))?;
+pub fn write(folder: &Path, rendered: &Rendered) -> Result<Vec<String>, FolderError> {
+    fs::create_dir_all(folder).map_err(FolderError::of("make the folder", folder))?;
     let mut written = Vec::new();
     for file in &rendered.files {
         let path = folder.join(&file.name);
         if foreign::read_named(&path, LARGEST).is_ok_and(|there| there == file.text.as_bytes()) {
             continue;
         }
-        replace(folder, &path, &file.text).map_err(Trouble::of("write", &path))?;
+        replace(folder, &path, &file.text).map_err(FolderError::of("write", &path))?;
         written.push(file.name.clone());
     }
     Ok(written)

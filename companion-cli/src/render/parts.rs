@@ -5,34 +5,40 @@ use serde_json::Value;
 
 use crate::policy::file::FailurePolicy;
 use crate::policy::module_json;
-use crate::policy::{Policy, Source, Told};
+use crate::policy::{ModuleLocation, PeerInfo, Policy};
 use crate::yaml::{List, Map, Node};
 
 pub(super) const HCM: &str = "envoy.filters.network.http_connection_manager";
-pub(super) const HCM_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+pub(super) const HCM_TYPE: &str = concat!(
+    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.",
+    "HttpConnectionManager"
+);
 pub(super) const WASM_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
 const RBAC_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
 const ROUTER_TYPE: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 pub(super) const FILTER_STATE_TYPE: &str =
     "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config";
-const EARLY_TYPE: &str = "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation";
+const EARLY_TYPE: &str = concat!(
+    "type.googleapis.com/",
+    "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
+);
 const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
 
-/// Both roles must have it, or the gate hears of no counter.
+/// Both roles must have it, or the gate finds no counter.
 const VM_ID: &str = "laststream";
 
 /// A role of the module.
 pub(super) struct Role<'a> {
     /// The filter's name, and the plugin's.
     pub(super) name: &'a str,
-    /// What it is told.
+    /// Its configuration.
     pub(super) configuration: Value,
     /// Whether it is the gate.
     pub(super) is_gate: bool,
 }
 
 /// `typed_config` of the Wasm filter.
-pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &Source) -> Map {
+pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) -> Map {
     let (failure_policy, why) = failure_policy(role, policy, source);
     let vm = Map::new()
         .with("runtime", "envoy.wasm.runtime.v8")
@@ -62,7 +68,7 @@ pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &Source) -> Map {
 fn failure_policy(
     role: &Role<'_>,
     policy: &Policy,
-    source: &Source,
+    source: &ModuleLocation,
 ) -> (&'static str, &'static str) {
     if role.is_gate {
         return (
@@ -71,7 +77,7 @@ fn failure_policy(
                 requests, and hooks run to their time-out.",
         );
     }
-    match (policy.failure_policy, matches!(source, Source::File(_))) {
+    match (policy.failure_policy, matches!(source, ModuleLocation::File(_))) {
         (FailurePolicy::Open, _) => ("FAIL_OPEN", fails_open(role, policy)),
         (FailurePolicy::Closed, _) => (
             "FAIL_CLOSED",
@@ -91,7 +97,7 @@ fn failure_policy(
     }
 }
 
-/// What becomes of requests without the module.
+/// What happens to requests without the module.
 fn fails_open(role: &Role<'_>, policy: &Policy) -> &'static str {
     let restores = role.configuration.get("forwarded_proto").is_some();
     match policy.forwarded_proto.as_ref().filter(|_| restores) {
@@ -115,7 +121,7 @@ fn fails_open(role: &Role<'_>, policy: &Policy) -> &'static str {
     }
 }
 
-fn code(source: &Source) -> Map {
+fn code(source: &ModuleLocation) -> Map {
     let address = |sha256: &str, why: &str, about_uri: Option<String>| {
         let http_uri = match about_uri {
             Some(about) => Map::new().note(about),
@@ -123,7 +129,7 @@ fn code(source: &Source) -> Map {
         };
         let http_uri = http_uri
             .with("uri", source.url())
-            .note("Required by Envoy, used by nobody: Istio's agent fetches.")
+            .note("Required by Envoy, but not used: Istio's agent fetches the module.")
             .with("cluster", "_")
             .note("The agent's own default is 5 s.")
             .with("timeout", "30s");
@@ -131,14 +137,18 @@ fn code(source: &Source) -> Map {
             .with("remote", Map::new().with("http_uri", http_uri).note(why).with("sha256", sha256))
     };
     match source {
-        Source::Image { tag, digest, .. } => {
+        ModuleLocation::Image { tag, digest, .. } => {
             let was = tag
                 .as_ref()
                 .map(|tag| format!("The tag {tag}, pinned: agents fetch a tag once and keep it."));
             address(digest, "The digest of the image's manifest, not of the module in it.", was)
         }
-        Source::Download { checksum, .. } => address(checksum, "The checksum of the file.", None),
-        Source::File(path) => Map::new().with("local", Map::new().with("filename", path.as_str())),
+        ModuleLocation::Download { checksum, .. } => {
+            address(checksum, "The checksum of the file.", None)
+        }
+        ModuleLocation::File(path) => {
+            Map::new().with("local", Map::new().with("filename", path.as_str()))
+        }
     }
 }
 
@@ -166,13 +176,13 @@ pub(super) fn discovered(name: &str) -> Map {
         .with("config_discovery", Map::new().with("config_source", source).with("type_urls", types))
 }
 
-/// The filter that tells the module who is at the other end of the connection.
-pub(super) fn teller(told: &Told) -> Map {
+/// The filter that writes the direct peer into filter state for the module.
+pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
     const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
     let line = |header: &String| {
         if header.is_empty() { "\n".to_owned() } else { format!("\n%REQ({header})%") }
     };
-    let format = match &told.headers {
+    let format = match &peer_info.headers {
         None => Map::new().with("text_format_source", Map::new().with("inline_string", PEER)),
         Some(headers) => {
             let lines: String = headers.iter().map(line).collect();
@@ -191,10 +201,10 @@ pub(super) fn teller(told: &Told) -> Map {
     };
     let state = Map::new()
         .note(
-            "Who is at the other end of the connection, from Envoy itself. source.address would \
+            "The direct peer of the connection, from Envoy itself. source.address would \
             be what x-forwarded-for claims.",
         )
-        .with("object_key", told.key.as_str())
+        .with("object_key", peer_info.key.as_str())
         .with("factory_key", "envoy.string")
         .with("format_string", format);
     let config = Map::new()

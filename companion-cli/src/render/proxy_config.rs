@@ -1,9 +1,9 @@
-//! What Istio's bootstrap must be told: statistics that the gate asks for, and how long Istio's own
-//! drains take.
+//! Settings for Istio's bootstrap: the statistics that the gate reads, and the times of Istio's own
+//! drains.
 
 use super::{File, lifecycle, other};
 use crate::policy::file::Placement;
-use crate::policy::{Policy, Problem};
+use crate::policy::{Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
 use crate::yaml::{self, Map, Node};
 
@@ -12,7 +12,7 @@ const DRAIN: TimeSpan = TimeSpan::seconds(45);
 /// Istio's default.
 const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);
 
-pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
+pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let annotations = annotations(policy)?;
     let about = ["Part of the bootstrap: it counts from the pod's next start on.".to_owned()];
     match &policy.placement {
@@ -26,7 +26,7 @@ pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
             let template = Map::new().with("metadata", Map::new().with("annotations", annotations));
             Ok(other("proxy-config.yaml", &about, lifecycle::patch(policy, template)))
         }
-        _ => Err(Problem::new(
+        _ => Err(PolicyProblem::new(
             "placement",
             "has no ProxyConfig that pods could bring along: Istio's gateways and sidecars have \
                 one",
@@ -34,12 +34,12 @@ pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
     }
 }
 
-/// Of a pod. Without a gate nobody asks for the statistics.
-pub(super) fn annotations(policy: &Policy) -> Result<Map, Problem> {
+/// The annotations of a pod. Without a gate the statistics are not needed.
+pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
     let config =
         config(policy).map(|config| Node::Block(yaml::write_map(&config).trim_end().to_owned()));
     if policy.gate_port.is_none() && config.is_none() {
-        return Err(Problem::new(
+        return Err(PolicyProblem::new(
             "drain",
             "says nothing that Istio does not do by itself, and without a gate there is nothing \
                 else to tell it",
@@ -85,7 +85,7 @@ fn config(policy: &Policy) -> Option<Map> {
                 "As the policy wants it. It counts connections, not requests: one idle \
                 keep-alive connection, or one of the app's own, holds the pod until kubelet kills \
                 it; it has no deadline, and terminationDrainDuration does not count with it. It \
-                does nothing once somebody has told the agent to drain: Istio's own hook in native \
+                does nothing once the agent has been told to drain: Istio's own hook in native \
                 sidecars, or the gate at zero.",
             )
             .with("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true")

@@ -1,25 +1,28 @@
-//! Who restores `x-forwarded-proto`: the module, or Envoy's own matchers.
+//! The engine that restores `x-forwarded-proto`: the module, or Envoy's native matchers.
 
 use super::native::{self, Listeners, Native};
 use super::parts::Early;
 use crate::policy::file::{Engine, Placement};
-use crate::policy::{ForwardedProto, Policy, Problem, Told};
+use crate::policy::{ForwardedProto, PeerInfo, Policy, PolicyProblem};
 use crate::yaml::Map;
 
-/// Who does it.
+/// The engine of a policy.
 #[derive(Debug)]
 pub(super) enum Scheme<'p> {
-    /// Nobody: the policy wants none of it.
+    /// None: the policy does not restore the header.
     Untouched,
-    /// The module; and why, where Envoy was thought of.
+    /// The module, and why Envoy's matchers were not chosen.
     Module(&'p ForwardedProto, Option<String>),
     /// Envoy.
     Envoy(Native),
 }
 
 impl<'p> Scheme<'p> {
-    /// Whoever is to do it in what is rendered; filters get their names from `name`.
-    pub(super) fn of(policy: &'p Policy, name: impl Fn(&str) -> String) -> Result<Self, Problem> {
+    /// Chooses the engine; filters get their names from `name`.
+    pub(super) fn of(
+        policy: &'p Policy,
+        name: impl Fn(&str) -> String,
+    ) -> Result<Self, PolicyProblem> {
         let Some(proto) = &policy.forwarded_proto else { return Ok(Self::Untouched) };
         if policy.engine == Engine::Wasm {
             return Ok(Self::module(policy));
@@ -27,17 +30,17 @@ impl<'p> Scheme<'p> {
         let compiled = listeners(&policy.placement)
             .map_err(|why| vec![why.to_owned()])
             .and_then(|at| native::compile(proto, at, name));
-        let asked = policy.engine == Engine::Native;
+        let is_required = policy.engine == Engine::Native;
         match (compiled, unsure(&policy.placement)) {
-            (Ok(_), Some(why)) if !asked => Ok(Self::Module(proto, Some(why.into()))),
+            (Ok(_), Some(why)) if !is_required => Ok(Self::Module(proto, Some(why.into()))),
             (Ok(native), _) => Ok(Self::Envoy(native)),
-            (Err(reasons), _) if asked => Err(refused(&reasons.join("; "))),
+            (Err(reasons), _) if is_required => Err(refused(&reasons.join("; "))),
             (Err(reasons), _) => Ok(Self::Module(proto, Some(reasons.join("; ")))),
         }
     }
 
     /// The module, because there is no place for Envoy's filters.
-    pub(super) fn only_module(policy: &'p Policy, why: &str) -> Result<Self, Problem> {
+    pub(super) fn only_module(policy: &'p Policy, why: &str) -> Result<Self, PolicyProblem> {
         if policy.engine == Engine::Native && policy.forwarded_proto.is_some() {
             Err(refused(why))
         } else {
@@ -50,8 +53,8 @@ impl<'p> Scheme<'p> {
         policy.forwarded_proto.as_ref().map_or(Self::Untouched, |proto| Self::Module(proto, None))
     }
 
-    /// Whether the module is told.
-    pub(super) fn is_told(&self) -> bool {
+    /// Whether the module restores the header.
+    pub(super) fn is_restored_by_module(&self) -> bool {
         matches!(self, Self::Module(..))
     }
 
@@ -75,10 +78,10 @@ impl<'p> Scheme<'p> {
         (saved_in.is_some() || forgets).then_some(Early { saved_in, forgets })
     }
 
-    /// What the module is told by a filter in front of it.
-    pub(super) fn told(&self) -> Option<&'p Told> {
+    /// The peer information that a filter in front of the module writes.
+    pub(super) fn peer_info(&self) -> Option<&'p PeerInfo> {
         match self {
-            Self::Module(proto, _) => proto.told.as_ref(),
+            Self::Module(proto, _) => proto.peer_info.as_ref(),
             Self::Untouched | Self::Envoy(_) => None,
         }
     }
@@ -91,13 +94,12 @@ impl<'p> Scheme<'p> {
         }
     }
 
-    /// A word on it at the head of the file.
+    /// A comment about it at the head of the file.
     pub(super) fn about(&self) -> Option<String> {
         match self {
             Self::Untouched | Self::Module(_, None) => None,
             Self::Module(_, Some(why)) => Some(format!(
-                "The module restores x-forwarded-proto, not \
-                Envoy's own matchers: {why}."
+                "The module restores x-forwarded-proto, not Envoy's own matchers: {why}."
             )),
             Self::Envoy(_) => Some(
                 "Envoy's own matchers restore x-forwarded-proto, and the module only counts. So \
@@ -130,8 +132,8 @@ fn unsure(placement: &Placement) -> Option<&'static str> {
 pub(super) const NEEDS: &str = "engine: every proxy needs envoy.filters.http.match_delegate, or it \
     refuses its listeners: look for it in `pilot-agent request GET config_dump?resource=bootstrap`";
 
-fn refused(why: &str) -> Problem {
-    Problem::new(
+fn refused(why: &str) -> PolicyProblem {
+    PolicyProblem::new(
         "engine",
         format!(
             "Envoy's own matchers cannot do this: {why}. Write `auto` or `wasm`, and the module \
@@ -150,12 +152,12 @@ mod tests {
             .unwrap_or_else(|refused| panic!("{refused}\n{text}"))
     }
 
-    /// Who does it, and the words at the head of the file.
-    fn who(text: &str) -> Result<(bool, String), String> {
+    /// Whether the module does it, and the comment at the head of the file.
+    fn engine_of(text: &str) -> Result<(bool, String), String> {
         let policy = policy(text);
         let scheme = Scheme::of(&policy, str::to_owned).map_err(|refused| refused.to_string())?;
-        assert_ne!(scheme.is_told(), matches!(scheme, Scheme::Envoy(_)), "{text}");
-        Ok((scheme.is_told(), scheme.about().unwrap_or_default()))
+        assert_ne!(scheme.is_restored_by_module(), matches!(scheme, Scheme::Envoy(_)), "{text}");
+        Ok((scheme.is_restored_by_module(), scheme.about().unwrap_or_default()))
     }
 
     const PROTO: &str = "forwarded_proto: {trust: {peers: [10.0.0.0/8]}, ";
@@ -176,8 +178,8 @@ mod tests {
                 "namespace: n\nplacement: {{{placement}}}\nengine: {engine}\n{PROTO}presets: \
                     [aws_alb]}}"
             );
-            let (told, about) = who(&text).expect(&text);
-            assert_eq!(told, module, "{text}");
+            let (by_module, about) = engine_of(&text).expect(&text);
+            assert_eq!(by_module, module, "{text}");
             assert_eq!(
                 about.is_empty(),
                 engine == "wasm",
@@ -198,7 +200,10 @@ mod tests {
             &format!("namespace: n\nplacement: {{envoy_gateway: {{gateway: g}}}}\n{PROTO}{both}"),
             "`keep` and `connection` together",
         );
-        assert!(who(&format!("placement: {{envoy: {{}}}}\nengine: native\n{PROTO}{both}")).is_ok());
+        assert!(
+            engine_of(&format!("placement: {{envoy: {{}}}}\nengine: native\n{PROTO}{both}"))
+                .is_ok()
+        );
     }
 
     #[test]
@@ -236,9 +241,9 @@ mod tests {
     }
 
     fn refuses(text: &str, word: &str) {
-        let (told, about) = who(text).expect(text);
-        assert!(told && about.contains(word), "{text}\n{about}");
-        let refused = who(&format!("{text}\nengine: native")).expect_err(text);
+        let (by_module, about) = engine_of(text).expect(text);
+        assert!(by_module && about.contains(word), "{text}\n{about}");
+        let refused = engine_of(&format!("{text}\nengine: native")).expect_err(text);
         assert!(
             refused.starts_with("engine: ") && refused.contains(word) && refused.contains("`wasm`"),
             "{refused}"

@@ -1,4 +1,4 @@
-//! What must hold for every EnvoyFilter, whatever the policy says.
+//! Properties of every rendered EnvoyFilter.
 
 use std::collections::BTreeMap;
 
@@ -151,7 +151,7 @@ const BY_SDS: &str = "gate: {secret: {sds: /etc/laststream/sds.yaml}}";
 fn gate(policy: &str) -> (Value, Value) {
     let patches = patches(&format!("module: oci://h/r:floating\n{policy}\n"));
     let extension = patches["EXTENSION_CONFIG"].last().expect("the gate's");
-    let told = extension["typed_config"]["config"]["configuration"]["value"]
+    let configuration = extension["typed_config"]["config"]["configuration"]["value"]
         .as_str()
         .expect("a text")
         .to_owned();
@@ -159,7 +159,7 @@ fn gate(policy: &str) -> (Value, Value) {
         .pointer("/filter_chains/0/filters/0/typed_config")
         .expect("a manager")
         .clone();
-    (manager, serde_json::from_str(&told).expect("JSON"))
+    (manager, serde_json::from_str(&configuration).expect("JSON"))
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn what_the_gate_reads_is_written_in_front_of_it() {
             4,
         ),
     ] {
-        let (manager, told) = gate(policy);
-        assert_eq!(told["gate"]["secret_key"].as_str(), key, "{told}");
+        let (manager, configuration) = gate(policy);
+        assert_eq!(configuration["gate"]["secret_key"].as_str(), key, "{configuration}");
         let in_front = manager["http_filters"].as_array().expect("filters");
         assert_eq!(in_front.len(), filters, "{manager:#}");
         let teller = &in_front[filters - 3]["typed_config"]["on_request_headers"];
@@ -293,19 +293,31 @@ fn sensible() -> impl Strategy<Value = String> {
     let headers = proptest::collection::vec(text, 0..4);
     (placement, module, headers, 1_u64..600, any::<[bool; 4]>()).prop_map(
         |(placement, module, headers, seconds, [gate, proto, keep, retries])| {
-            let headers: Vec<Value> = headers.into_iter().map(|text| json!({ "name": "x", "prefix": text })).collect();
+            let headers: Vec<Value> =
+                headers.into_iter().map(|text| json!({ "name": "x", "prefix": text })).collect();
             let (has_gate, in_istio) = (
                 placement.get("waypoint").or(placement.get("envoy_gateway")).is_none(),
                 placement.get("envoy").or(placement.get("envoy_gateway")).is_none(),
             );
-            let mut policy =
-                json!({ "namespace": "shop", "placement": placement, "module": module, "count": { "exclude": { "headers": headers } } });
-            policy["drain"] = json!({ "longest_request": format!("{seconds}s"), "exit_on_zero": keep && in_istio });
+            let mut policy = json!({
+                "namespace": "shop",
+                "placement": placement,
+                "module": module,
+                "count": { "exclude": { "headers": headers } },
+            });
+            policy["drain"] = json!({
+                "longest_request": format!("{seconds}s"),
+                "exit_on_zero": keep && in_istio,
+            });
             if !gate && has_gate {
                 policy["gate"] = json!({ "enabled": false });
             }
             if proto && policy["placement"].get("waypoint").is_none() {
-                policy["forwarded_proto"] = json!({ "presets": ["gcp"], "trust": { "peers": ["10.0.0.0/8"] }, "original_header": "X-Odd" });
+                policy["forwarded_proto"] = json!({
+                    "presets": ["gcp"],
+                    "trust": { "peers": ["10.0.0.0/8"] },
+                    "original_header": "X-Odd",
+                });
             }
             if retries {
                 policy["retries"] = json!({ "host": "on", "attempts": 3 });
@@ -325,7 +337,7 @@ fn configurations<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
                 members
                     .get("configuration")
                     .filter(|_| is_wasm)
-                    .and_then(|told| told["value"].as_str()),
+                    .and_then(|configuration| configuration["value"].as_str()),
             );
             members.values().for_each(|member| configurations(member, found));
         }
@@ -338,22 +350,31 @@ proptest! {
 
     #[test]
     fn what_makes_sense_is_rendered_and_the_module_takes_it(policy in sensible()) {
-        let read = Policy::read(policy.as_bytes(), &Overrides::default()).map_err(|refused| TestCaseError::fail(format!("{refused}\n{policy}")))?;
+        let read = Policy::read(policy.as_bytes(), &Overrides::default())
+            .map_err(|refused| TestCaseError::fail(format!("{refused}\n{policy}")))?;
         let wanted: Value = serde_json::from_str(&policy).expect("JSON");
         for rendered in every_kind(&read, &|_| Ok(DIGEST.into())).into_iter().flatten() {
             for file in rendered.files {
-                let documents: Vec<Value> = serde_saphyr::from_multiple(&file.text).map_err(|error| TestCaseError::fail(format!("{error}\n{}", file.text)))?;
-                let mut told = Vec::new();
-                documents.iter().for_each(|document| configurations(document, &mut told));
-                for text in told {
-                    prop_assert!(laststream_filter::config::parse(text.as_bytes()).is_ok(), "{}", text);
-                    let told: Value = serde_json::from_str(text).expect("JSON");
-                    prop_assert!(told["role"] == "gate" || told["count"] == wanted["count"], "{}", text);
+                let documents: Vec<Value> = serde_saphyr::from_multiple(&file.text)
+                    .map_err(|error| TestCaseError::fail(format!("{error}\n{}", file.text)))?;
+                let mut configuration = Vec::new();
+                documents.iter().for_each(|document| configurations(document, &mut configuration));
+                for text in configuration {
+                    let parsed = laststream_filter::config::parse(text.as_bytes());
+                    prop_assert!(parsed.is_ok(), "{}", text);
+                    let configuration: Value = serde_json::from_str(text).expect("JSON");
+                    let is_gate = configuration["role"] == "gate";
+                    prop_assert!(is_gate || configuration["count"] == wanted["count"], "{}", text);
                 }
             }
         }
         let (is_file, placement) = (policy.contains(".wasm"), &wanted["placement"]);
-        let fits = if placement.get("envoy").is_some() { is_file } else { placement.get("envoy_gateway").is_none() || !is_file };
-        prop_assert_eq!(render(Kind::All, &read, &|_| Ok(DIGEST.into())).is_ok(), fits, "{}", policy);
+        let fits = if placement.get("envoy").is_some() {
+            is_file
+        } else {
+            placement.get("envoy_gateway").is_none() || !is_file
+        };
+        let rendered = render(Kind::All, &read, &|_| Ok(DIGEST.into()));
+        prop_assert_eq!(rendered.is_ok(), fits, "{}", policy);
     }
 }

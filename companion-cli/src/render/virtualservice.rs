@@ -1,12 +1,12 @@
 //! Retries at the caller's side: a second line, not a replacement for the gate.
 
 use super::{File, metadata, objects};
-use crate::policy::{Policy, Problem};
+use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
-pub(super) fn render(policy: &Policy) -> Result<File, Problem> {
+pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let Some(retries) = &policy.retries else {
-        return Err(Problem::new(
+        return Err(PolicyProblem::new(
             "retries",
             "is required for a VirtualService: write `retries: {host: NAME}`",
         ));

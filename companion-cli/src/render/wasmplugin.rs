@@ -1,27 +1,27 @@
-//! WasmPlugins: for pull secrets, and for waypoints. They carry the module's streams; what else
-//! there is stands in the comments.
+//! WasmPlugins: for pull secrets, and for waypoints. They carry the counters; the comments say what
+//! else is needed.
 
 use super::envoyfilter::around_the_module;
 use super::scheme::Scheme;
 use super::{File, gateway_ref, metadata, objects, pods, target_refs};
 use crate::policy::file::{FailurePolicy, Placement};
 use crate::policy::module_json::{self, scopes};
-use crate::policy::{Policy, Problem, Source};
+use crate::policy::{ModuleLocation, Policy, PolicyProblem};
 use crate::yaml::{List, Map, Node};
 
-pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> {
+pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
     let context = match &policy.placement {
         Placement::Gateway(_) => "GATEWAY",
         Placement::Sidecar(_) => "SIDECAR_INBOUND",
         Placement::Waypoint(_) => "",
         Placement::EnvoyGateway(_) => {
-            return Err(Problem::new(
+            return Err(PolicyProblem::new(
                 "placement",
                 "Envoy Gateway knows no WasmPlugins: `render envoy-gateway`",
             ));
         }
         Placement::Envoy(_) => {
-            return Err(Problem::new(
+            return Err(PolicyProblem::new(
                 "placement",
                 "an Envoy without a mesh knows no WasmPlugins: `render envoy`",
             ));
@@ -50,7 +50,7 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     {
         about.push(
             "The EnvoyFilter carries what the module needs to know for x-forwarded-proto: \
-            without it nobody is trusted."
+            without it no peer is trusted."
                 .into(),
         );
         documents.push(filter);
@@ -58,11 +58,17 @@ pub(super) fn render(policy: &Policy, source: &Source) -> Result<File, Problem> 
     Ok(objects("wasmplugin.yaml", &about, &documents))
 }
 
-fn plugin(policy: &Policy, source: &Source, scope: &str, with_proto: bool, several: bool) -> Map {
+fn plugin(
+    policy: &Policy,
+    source: &ModuleLocation,
+    scope: &str,
+    with_proto: bool,
+    several: bool,
+) -> Map {
     let name = if several { format!("{}-{scope}", policy.name) } else { policy.name.clone() };
     let url = match source {
-        Source::File(path) => format!("file://{path}"),
-        Source::Image { .. } | Source::Download { .. } => source.url(),
+        ModuleLocation::File(path) => format!("file://{path}"),
+        ModuleLocation::Image { .. } | ModuleLocation::Download { .. } => source.url(),
     };
     let (strategy, why) = strategy(policy.failure_policy);
     let matching = mode(policy, scope).map(|mode| List::new().item(Map::new().with("mode", mode)));

@@ -5,7 +5,7 @@ use super::{List, Map, Node};
 
 /// How wide a comment may be, with its indentation.
 const WIDTH: usize = 120;
-/// How narrow one becomes at most, however deep it stands.
+/// The narrowest width, for deeply indented comments.
 const NARROWEST: usize = 50;
 
 pub(super) fn file(about: &[String], documents: &[Map]) -> String {
@@ -117,7 +117,7 @@ fn block(out: &mut String, text: &str, indent: usize) {
     }
 }
 
-/// Wraps words into comment lines. Whatever a value brought along stays in the comment.
+/// Wraps words into comment lines. Line breaks in a value stay inside the comment.
 fn comment(out: &mut String, text: &str, indent: usize) {
     let width = WIDTH.saturating_sub(indent + 2).max(NARROWEST);
     let mut used = 0;
@@ -221,10 +221,17 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(value in any_json(), note in any::<String>(), block in "[ \
             -~\n]{0,30}") {
-            let map = Map::new().note(&note).with("value", &value).with("block", Node::Block(block.clone())).note(&note).with("end", List::new().note(note.clone()).item("x"));
+            let map = Map::new()
+                .note(&note)
+                .with("value", &value)
+                .with("block", Node::Block(block.clone()))
+                .note(&note)
+                .with("end", List::new().note(note.clone()).item("x"));
             let text = write_map(&map);
-            let back: Value = serde_saphyr::from_str(&text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
-            prop_assert_eq!(back, json!({ "value": value, "block": block, "end": ["x"] }), "{}", text);
+            let back: Value = serde_saphyr::from_str(&text)
+                .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+            let expected = json!({ "value": value, "block": block, "end": ["x"] });
+            prop_assert_eq!(back, expected, "{}", text);
         }
     }
 }

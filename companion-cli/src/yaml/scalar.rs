@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use crate::{time_span, visible};
 
-/// The text as it stands if nobody can take it for anything else; else in double quotes.
+/// The text unquoted if every reader takes it for a string; otherwise in double quotes.
 pub(super) fn scalar(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// Few texts are plain, so that nobody needs to know all the others: `on`, `1_000`, `12:30:45`,
-/// `~`, `2024-01-01`, `=`, `<<` are not.
+/// Only texts that are certainly strings are plain, so that no list of exceptions is needed: `on`,
+/// `1_000`, `12:30:45`, `~`, `2024-01-01`, `=`, `<<` are not.
 fn is_plain(text: &str) -> bool {
     if time_span::is_time(text) {
         return true;

@@ -11,12 +11,12 @@ pub(crate) const NONE: u32 = u32::MAX;
 const DEEPEST: usize = 128;
 /// All files together; more than any set of manifests, and a bound for the memory.
 pub(crate) const MOST_NODES: usize = 2_000_000;
-/// Of one file; more would say no more.
+/// In one file. More errors would not help the user.
 const MOST_ERRORS: usize = 20;
 /// From here on, readers of Kubernetes refuse documents that consist of aliases.
 const MOST_EXPANDED: u64 = 400_000;
 
-/// Maps with more keys are looked up, not looked through.
+/// Maps with more keys get an index instead of a linear search.
 const NARROW: usize = 64;
 
 /// A position: line and column from 1, the column in characters.
@@ -60,7 +60,7 @@ pub(crate) struct Raw {
     expanded: u64,
 }
 
-/// A place in the text where it is not as it should be.
+/// A syntax error and its place.
 #[derive(Debug)]
 pub(crate) struct Slip {
     pub(crate) position: Position,
@@ -349,7 +349,7 @@ impl Builder<'_> {
         })
     }
 
-    /// A document that broke off is still worth a look: what is open is closed where it broke.
+    /// A truncated document is still checked: open lists and maps are closed at its end.
     fn give_up(&mut self) {
         while !self.open.is_empty() {
             self.end();

@@ -51,7 +51,7 @@ fn no_proxy_is_fine_only_where_that_is_said() {
     };
     let (code, out, people) = elsewhere(&["--ready-url", &nobody, "--end-proxy", "never"]);
     assert_eq!((code, out.as_str()), (Some(2), ""), "{people}");
-    assert!(people.contains("nobody listens there"), "{people}");
+    assert!(people.contains("no program listens there"), "{people}");
     let (code, out, people) = elsewhere(&["--ready-url", &nobody, "--no-proxy-ok=200ms"]);
     assert_eq!((code, out.as_str()), (Some(4), "ran\n"), "{people}");
     assert!(people.contains("there is no proxy"), "{people}");

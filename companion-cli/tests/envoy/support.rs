@@ -1,6 +1,8 @@
 //! A home of its own for each test, and scripts that answer as Envoy and pip would.
 
-use laststream::local::envoy::{Error, Limits, Places, Platform, Problem, Tried, Version, Wanted};
+use laststream::local::envoy::{
+    EnvoyError, EnvoySourceError, Limits, Places, Platform, Tried, Version, Wanted,
+};
 use laststream::progress::Progress;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -116,8 +118,8 @@ impl Progress for Heard {
 }
 
 /// The problem of the last place whose name begins so.
-pub(crate) fn problem<'a>(error: &'a Error, place: &str) -> &'a Problem {
-    let Error::Nowhere { tried, .. } = error else { panic!("{error}") };
+pub(crate) fn problem<'a>(error: &'a EnvoyError, place: &str) -> &'a EnvoySourceError {
+    let EnvoyError::Nowhere { tried, .. } = error else { panic!("{error}") };
     let last = tried.iter().rfind(|Tried { place: known, .. }| known.starts_with(place));
     &last.unwrap_or_else(|| panic!("{place} in {error}")).problem
 }

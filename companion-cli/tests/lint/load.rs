@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use laststream::lint::{Assume, Source, lint};
+use laststream::lint::{Assume, SourceFile, lint};
 
 use crate::support::{Example, described, folder};
 
 /// A hundred times what it takes.
 const SLOW: Duration = Duration::from_secs(60);
 
-fn timed(what: &str, sources: Vec<Source>) -> usize {
+fn timed(what: &str, sources: Vec<SourceFile>) -> usize {
     let begun = Instant::now();
     let findings = lint(sources, Assume::default());
     let took = begun.elapsed();
@@ -31,7 +31,7 @@ fn a_thousand_documents() {
             let text = text
                 .replace("istio: ingressgateway", &format!("istio: ingressgateway-{number}"))
                 .replace("name: laststream\n", &format!("name: laststream-{number}\n"));
-            Source::new(format!("{number}.yaml"), text.into_bytes())
+            SourceFile::new(format!("{number}.yaml"), text.into_bytes())
         });
         let sources: Vec<_> = sources.collect();
         let count = timed("1,000 documents", sources);
@@ -104,7 +104,7 @@ fn hostile_input_takes_neither_time_nor_memory() {
         ("a long chain of aliases", chain()),
         ("merges", format!("a: &a {{x: 1}}\nb:\n{}", "  <<: *a\n".repeat(50_000))),
     ] {
-        timed(what, vec![Source::new("hostile.yaml", text.into_bytes())]);
+        timed(what, vec![SourceFile::new("hostile.yaml", text.into_bytes())]);
     }
 }
 

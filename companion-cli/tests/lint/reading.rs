@@ -1,11 +1,11 @@
 //! What is read as what: encodings, aliases, embedded texts, comments that ignore.
 
-use laststream::lint::{Assume, Finding, LARGEST_FILE, Source, lint};
+use laststream::lint::{Assume, Finding, LARGEST_FILE, SourceFile, lint};
 
 use crate::support::described;
 
 fn of(text: impl Into<Vec<u8>>) -> Vec<Finding> {
-    lint(vec![Source::new("a.yaml", text.into())], Assume::default())
+    lint(vec![SourceFile::new("a.yaml", text.into())], Assume::default())
 }
 
 fn places(findings: &[Finding]) -> Vec<(&str, u32, u32)> {
@@ -150,8 +150,8 @@ fn files_are_looked_at_together() {
     };
     let both = |one: String, two: String| {
         let sources = vec![
-            Source::new("one.yaml", one.into_bytes()),
-            Source::new("two.yaml", two.into_bytes()),
+            SourceFile::new("one.yaml", one.into_bytes()),
+            SourceFile::new("two.yaml", two.into_bytes()),
         ];
         lint(sources, Assume::default())
             .iter()

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use laststream::lint::{Assume, Finding, Source, lint};
+use laststream::lint::{Assume, Finding, SourceFile, lint};
 
 /// The folder of the examples.
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -62,7 +62,10 @@ impl Example {
     }
 
     pub(crate) fn findings(&self) -> Vec<Finding> {
-        lint(vec![Source::new(self.name.clone(), self.text.clone().into_bytes())], self.assume())
+        lint(
+            vec![SourceFile::new(self.name.clone(), self.text.clone().into_bytes())],
+            self.assume(),
+        )
     }
 
     /// What is found, as it is expected.

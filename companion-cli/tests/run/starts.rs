@@ -112,7 +112,7 @@ fn an_app_that_is_not_there_yet_is_told() {
     let at = app.local_addr().unwrap();
     drop(app);
     let run = Run::start(&["--upstream", &at.to_string()]);
-    run.until_it_says(&format!("nobody takes connections on {at} yet"));
+    run.until_it_says(&format!("no program listens on {at} yet"));
     assert_eq!(run.get("/").0, 503);
     let app = TcpListener::bind(at).unwrap();
     thread::spawn(move || {

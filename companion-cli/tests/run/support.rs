@@ -110,7 +110,7 @@ impl Run {
     pub(crate) fn admin(&self, path: &str) -> Value {
         let url = format!("http://{}{path}", self.place("admin"));
         let text = laststream::gate::Http::default()
-            .ask(http::Method::GET, &url, &[], PATIENCE)
+            .request(http::Method::GET, &url, &[], PATIENCE)
             .unwrap()
             .body;
         serde_json::from_str(&text).unwrap()

@@ -3,8 +3,8 @@
 
 use laststream::digest::Digest;
 use laststream::oci::image::{Descriptor, Image, Manifest, Reference};
-use laststream::oci::registry::credentials::{Found, Login, Secret, Sources};
-use laststream::oci::registry::{Error, Limits, Options, Registry, publish};
+use laststream::oci::registry::credentials::{FoundLogin, Login, Secret, Sources};
+use laststream::oci::registry::{Limits, Options, Registry, RegistryError, publish};
 use laststream::progress::Silent;
 
 use super::{HTPASSWD, PASSWORD, USERNAME, push};
@@ -33,7 +33,7 @@ fn options() -> Options {
 
 fn login() -> Sources {
     let login = Login::Password { username: USERNAME.to_owned(), password: Secret::new(PASSWORD) };
-    Sources { given: Some(Found { login, source: "the test".to_owned() }), ..Sources::none() }
+    Sources { given: Some(FoundLogin { login, source: "the test".to_owned() }), ..Sources::none() }
 }
 
 fn reference(text: &str) -> Outcome<Reference> {
@@ -90,7 +90,7 @@ fn what_was_pushed_is_found_and_fetched() -> Outcome {
     );
     let nobody = Sources::none();
     let error = Registry::new(&real.name(), &options, &nobody, &Silent)?.resolve(&tagged);
-    ensure!(matches!(error, Err(Error::Unauthorized { .. })), "{error:?}");
+    ensure!(matches!(error, Err(RegistryError::Unauthorized { .. })), "{error:?}");
     Ok(())
 }
 
@@ -124,7 +124,7 @@ fn wrong_bytes_are_not_taken() -> Outcome {
     faulty.put(&format!("/v2/a/manifests/{}", sha256(b"another")), MANIFEST);
     let (options, sources) = (options(), Sources::none());
     let registry = Registry::new(&faulty.name(), &options, &sources, &Silent)?;
-    let error = |outcome: Result<(), Error>| {
+    let error = |outcome: Result<(), RegistryError>| {
         outcome.err().map(|error| error.to_string()).context("it was taken")
     };
     let blob = Descriptor::of("x", b"hello");

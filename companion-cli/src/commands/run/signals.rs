@@ -1,9 +1,9 @@
-//! Who asks for the end: Ctrl-C, SIGTERM, or a terminal that was closed.
+//! Requests to stop: Ctrl-C, SIGTERM, or a terminal that was closed.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use laststream::local::run::Stop;
+use laststream::local::run::StopRequests;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -11,14 +11,14 @@ use signal_hook::iterator::Signals;
 /// twice.
 const ECHO: Duration = Duration::from_millis(300);
 
-/// From now on they ask, and end nothing by themselves.
-pub(super) fn ask(stop: Stop) -> io::Result<()> {
+/// From now on signals are requests to stop, instead of ending the process.
+pub(super) fn stop_at_signals(stop: StopRequests) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let mut last: Option<Instant> = None;
         for _ in signals.forever() {
             if last.is_none_or(|last| last.elapsed() > ECHO) {
-                stop.ask();
+                stop.add();
             }
             last = Some(Instant::now());
         }

@@ -1,4 +1,4 @@
-//! The command as a child: started without a shell, and told every signal.
+//! The command as a child process: started without a shell; every signal is forwarded to it.
 
 use std::ffi::OsString;
 use std::io;
@@ -53,10 +53,10 @@ impl Child {
     }
 
     /// Until it ends; its exit code.
-    pub(super) fn attend(&self, signals: &Signals, reaper: &mut Reaper) -> u8 {
+    pub(super) fn wait(&self, signals: &Signals, reaper: &mut Reaper) -> u8 {
         loop {
-            // Looked at first: it may have ended before anybody listened. And its pid is its own as
-            // long as it is not reaped.
+            // Checked first: the child may have ended before the signal handler was installed. Its
+            // pid cannot be reused before it is reaped.
             if let Some(code) = reaper.reap(Some(self.0)) {
                 return code;
             }

@@ -1,11 +1,11 @@
-//! Ends the proxy: through the gate, which lets nobody be hurt; where there is none, or when the
-//! time is over, by its own signal; and where nobody takes that, by force through the gate.
+//! Ends the proxy: through the gate, which waits for streams in flight. Without a gate, or after
+//! the time-out, by the quit URL. If the quit URL fails, by `POST /force` to the gate.
 
 use std::time::{Duration, Instant};
 
 use http::Method;
 
-use super::{Stage, ready};
+use super::{ExecContext, ready};
 use crate::gate::Signal;
 
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -17,21 +17,21 @@ pub(super) enum Ending {
     Failed(String),
 }
 
-/// `until` is when the gate may refuse no longer.
-pub(super) fn end(stage: &mut Stage<'_>, until: Instant) -> Ending {
-    match tell(stage, until) {
-        Ok(()) => see_it_end(stage),
+/// After `until`, a refusal by the gate no longer counts.
+pub(super) fn end(stage: &mut ExecContext<'_>, until: Instant) -> Ending {
+    match request_end(stage, until) {
+        Ok(()) => wait_until_gone(stage),
         Err(ending) => ending,
     }
 }
 
-fn tell(stage: &mut Stage<'_>, until: Instant) -> Result<(), Ending> {
+fn request_end(stage: &mut ExecContext<'_>, until: Instant) -> Result<(), Ending> {
     let by_gate = loop {
         match stage.plan.gate.quit() {
             Ok(Signal::Passed) => return Ok(()),
             Ok(Signal::Refused(_)) if Instant::now() < until => {}
             Ok(Signal::Refused(outcome)) => break outcome.reason,
-            Err(trouble) => break trouble.to_string(),
+            Err(error) => break error.to_string(),
         }
         if stage.pause(INTERVAL).is_some() {
             return Err(Ending::Interrupted);
@@ -39,7 +39,7 @@ fn tell(stage: &mut Stage<'_>, until: Instant) -> Result<(), Ending> {
     };
     let url = stage.plan.quit.with("");
     let Err(by_url) = post(stage, &url) else { return Ok(()) };
-    // Where nobody is there the gate is the only one who can.
+    // Without a listener at the quit URL, only the gate can end the proxy.
     let forced = stage
         .plan
         .gate
@@ -53,18 +53,18 @@ fn tell(stage: &mut Stage<'_>, until: Instant) -> Result<(), Ending> {
     }
 }
 
-fn post(stage: &Stage<'_>, url: &str) -> Result<(), String> {
-    match stage.http.ask(Method::POST, url, &[], PATIENCE) {
+fn post(stage: &ExecContext<'_>, url: &str) -> Result<(), String> {
+    match stage.http.request(Method::POST, url, &[], PATIENCE) {
         Ok(response) if (200..300).contains(&response.status) => Ok(()),
         Ok(response) => Err(format!("status {}", response.status)),
-        Err(trouble) if trouble.may_have_arrived() => Ok(()), // it ends before it answers
-        Err(trouble) => Err(trouble.to_string()),
+        Err(error) if error.may_have_arrived() => Ok(()), // it ends before it answers
+        Err(error) => Err(error.to_string()),
     }
 }
 
-fn see_it_end(stage: &mut Stage<'_>) -> Ending {
+fn wait_until_gone(stage: &mut ExecContext<'_>) -> Ending {
     let until = Instant::now() + stage.plan.quit_timeout;
-    while !ready::has_gone(stage) {
+    while !ready::is_gone(stage) {
         if Instant::now() >= until {
             return Ending::Failed(format!(
                 "it was told to end and is still there after {:?}",

@@ -1,6 +1,6 @@
 //! Runs a command beside a proxy: waits until the proxy is ready, runs the command as a child,
-//! waits until its outbound streams have ended, and ends the proxy. Every phase has a deadline, and
-//! the command's exit code wins over whatever the proxy does after it.
+//! waits until its outbound streams have ended, and ends the proxy. Every phase has a deadline.
+//! Errors after the command do not change its exit code.
 
 mod child;
 mod ending;
@@ -31,17 +31,17 @@ pub struct Plan {
     pub ready: Vec<Address>,
     /// How long that may take.
     pub ready_timeout: Duration,
-    /// When nobody has listened there for so long, there is no proxy, and that is fine.
+    /// If no program has listened there for so long, the command runs without a proxy.
     pub absent_after: Option<Duration>,
     /// Where streams are counted.
     pub gate: Gate,
-    /// How long the gate may give no answer before it is taken for missing.
+    /// How long the gate may be silent before it counts as missing.
     pub gate_timeout: Duration,
     /// How long outbound streams are waited for.
     pub streams_timeout: Duration,
     /// Whether the proxy is ended.
     pub end: End,
-    /// Where it is told to end when the gate cannot do it, or not in time.
+    /// The URL that ends the proxy if the gate cannot, or not in time.
     pub quit: Address,
     /// How long it may take to end.
     pub quit_timeout: Duration,
@@ -62,7 +62,7 @@ pub enum End {
 const NEVER_READY: u8 = 2;
 
 /// What every phase needs.
-struct Stage<'a> {
+struct ExecContext<'a> {
     plan: &'a Plan,
     progress: &'a dyn Progress,
     http: Http,
@@ -79,40 +79,40 @@ struct Stage<'a> {
 pub fn run(plan: &Plan, progress: &dyn Progress) -> io::Result<u8> {
     let signals = Signals::watch()?;
     let mut stage =
-        Stage { plan, progress, http: Http::default(), signals, reaper: Reaper::default() };
+        ExecContext { plan, progress, http: Http::default(), signals, reaper: Reaper::default() };
     match ready::wait(&mut stage) {
         Ready::Yes => {}
         Ready::Absent => {
-            stage.say("there is no proxy: running the command without one");
+            stage.report("there is no proxy: running the command without one");
             return Ok(command(&mut stage));
         }
         Ready::Interrupted(signal) => return Ok(code_of(signal)),
         Ready::Never(why) => {
-            stage.say(&format!(
+            stage.report(&format!(
                 "the proxy is not ready after {:?}, so the command was not run: {why}",
                 plan.ready_timeout
             ));
-            after(&mut stage, NEVER_READY); // a pod whose Job has failed ends, too
+            finish(&mut stage, NEVER_READY); // a pod whose Job has failed ends, too
             return Ok(NEVER_READY);
         }
     }
     let code = command(&mut stage);
-    after(&mut stage, code);
+    finish(&mut stage, code);
     Ok(code)
 }
 
-fn command(stage: &mut Stage<'_>) -> u8 {
+fn command(stage: &mut ExecContext<'_>) -> u8 {
     match Child::start(&stage.plan.command) {
-        Ok(child) => child.attend(&stage.signals, &mut stage.reaper),
+        Ok(child) => child.wait(&stage.signals, &mut stage.reaper),
         Err(failed) => {
-            stage.say(&failed.to_string());
+            stage.report(&failed.to_string());
             failed.code()
         }
     }
 }
 
 /// Nothing in here changes the exit code.
-fn after(stage: &mut Stage<'_>, code: u8) {
+fn finish(stage: &mut ExecContext<'_>, code: u8) {
     let is_wanted = match stage.plan.end {
         End::Always => true,
         End::OnSuccess => code == 0,
@@ -125,14 +125,17 @@ fn after(stage: &mut Stage<'_>, code: u8) {
     match streams::wait(stage, until) {
         Outbound::Zero => {}
         Outbound::Gone => {
-            return stage.say("nobody listens where the proxy should be: there is nothing to end");
+            return stage
+                .report("no program listens where the proxy should be: there is nothing to end");
         }
         Outbound::Interrupted(why) => {
-            return stage.say(&format!("told to end, so the proxy is left alone: {why}"));
+            return stage.report(&format!("asked to end, so the proxy keeps running: {why}"));
         }
-        Outbound::Unknown(why) => stage.say(&format!("outbound streams are not waited for: {why}")),
+        Outbound::Unknown(why) => {
+            stage.report(&format!("outbound streams are not waited for: {why}"))
+        }
         Outbound::Left(why) => {
-            stage.say(&format!(
+            stage.report(&format!(
                 "not waiting any longer than {:?}: {why}; the proxy is ended",
                 stage.plan.streams_timeout
             ));
@@ -140,13 +143,15 @@ fn after(stage: &mut Stage<'_>, code: u8) {
     }
     match ending::end(stage, until) {
         Ending::Done => {}
-        Ending::Interrupted => stage.say("told to end, so the end of the proxy is not waited for"),
-        Ending::Failed(why) => stage.say(&format!("the proxy was not ended: {why}")),
+        Ending::Interrupted => {
+            stage.report("asked to end, so the end of the proxy is not waited for")
+        }
+        Ending::Failed(why) => stage.report(&format!("the proxy was not ended: {why}")),
     }
 }
 
-impl Stage<'_> {
-    fn say(&self, what: &str) {
+impl ExecContext<'_> {
+    fn report(&self, what: &str) {
         self.progress.started(&format!("laststream exec: {what}"));
     }
 

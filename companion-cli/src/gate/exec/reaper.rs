@@ -1,4 +1,5 @@
-//! Exit codes of children that have ended. As PID 1 we reap whatever ends: no other process does.
+//! Exit codes of children that have ended. As PID 1 this process reaps every orphan, because no
+//! other process does.
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, waitpid};
 

@@ -1,4 +1,4 @@
-//! Signals as a queue.
+//! The signals of this process as a queue.
 //!
 //! The command stays in our process group, so what a terminal sends (Ctrl-C, Ctrl-\, a new size)
 //! has reached it already and is not sent again; Ctrl-Z stops both, and `fg` continues both,
@@ -26,7 +26,7 @@ const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 pub(super) enum Event {
     /// A child may have ended.
     Child,
-    /// Somebody sent this.
+    /// A process sent this signal.
     Signal(Signal),
     /// The terminal sent it, to the command too.
     FromTerminal(Signal),

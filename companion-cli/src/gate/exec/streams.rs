@@ -1,15 +1,15 @@
-//! Waits until no outbound stream is in flight, by what the gate counts.
+//! Waits until the gate counts no outbound stream.
 
 use std::time::{Duration, Instant};
 
-use super::{Stage, ready};
-use crate::gate::{Status, Trouble};
+use super::{ExecContext, ready};
+use crate::gate::{GateError, Status};
 
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How long nothing may be in flight, and nothing begin: whoever follows a redirect is between two
-/// streams.
+/// How long nothing may be in flight, and nothing begin: a client that follows a redirect is
+/// between two streams.
 const QUIET: Duration = Duration::from_millis(300);
-/// Waiting for longer than this is worth a word.
+/// Longer waits are reported.
 const LONG: Duration = Duration::from_secs(1);
 const SCOPE: &str = "outbound";
 
@@ -18,7 +18,7 @@ pub(super) enum Outbound {
     Zero,
     /// The time is over.
     Left(String),
-    /// Nobody tells.
+    /// The gate does not answer.
     Unknown(String),
     /// The proxy has ended.
     Gone,
@@ -26,43 +26,43 @@ pub(super) enum Outbound {
     Interrupted(String),
 }
 
-pub(super) fn wait(stage: &mut Stage<'_>, until: Instant) -> Outbound {
+pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
     let began = Instant::now();
-    let mut quiet = Quiet::default();
-    let mut heard = began;
+    let mut quiet = QuietSince::default();
+    let mut last_answer = began;
     let mut is_told = false;
     loop {
-        let why = match look(stage) {
-            Ok(Look::NoScope) => {
+        let why = match query_gate(stage) {
+            Ok(OutboundState::NoScope) => {
                 return Outbound::Unknown(format!(
                     "the gate at {} does not wait for the scope `{SCOPE}`",
                     stage.plan.gate.address()
                 ));
             }
-            Ok(Look::Zero { begun }) => {
-                heard = Instant::now();
+            Ok(OutboundState::Zero { begun }) => {
+                last_answer = Instant::now();
                 if quiet.since(begun) >= QUIET {
                     return Outbound::Zero;
                 }
                 "it is not known yet that nothing is in flight".to_owned()
             }
-            Ok(Look::Held(why)) => {
-                heard = Instant::now();
-                quiet = Quiet::default();
+            Ok(OutboundState::Held(why)) => {
+                last_answer = Instant::now();
+                quiet = QuietSince::default();
                 why
             }
-            Err(trouble) if heard.elapsed() >= stage.plan.gate_timeout => {
-                if ready::has_gone(stage) {
+            Err(error) if last_answer.elapsed() >= stage.plan.gate_timeout => {
+                if ready::is_gone(stage) {
                     return Outbound::Gone;
                 }
                 return Outbound::Unknown(format!(
-                    "there is no gate at {}: {trouble}",
+                    "there is no gate at {}: {error}",
                     stage.plan.gate.address()
                 ));
             }
-            Err(trouble) => {
-                quiet = Quiet::default();
-                trouble.to_string()
+            Err(error) => {
+                quiet = QuietSince::default();
+                error.to_string()
             }
         };
         if Instant::now() >= until {
@@ -70,7 +70,7 @@ pub(super) fn wait(stage: &mut Stage<'_>, until: Instant) -> Outbound {
         }
         if !is_told && began.elapsed() >= LONG {
             is_told = true;
-            stage.say(&format!("waiting, before the proxy is ended: {why}"));
+            stage.report(&format!("waiting, before the proxy is ended: {why}"));
         }
         if stage.pause(INTERVAL).is_some() {
             return Outbound::Interrupted(why);
@@ -78,35 +78,35 @@ pub(super) fn wait(stage: &mut Stage<'_>, until: Instant) -> Outbound {
     }
 }
 
-enum Look {
+enum OutboundState {
     Zero { begun: u64 },
     Held(String),
     NoScope,
 }
 
-fn look(stage: &Stage<'_>) -> Result<Look, Trouble> {
-    stage.plan.gate.status().map(|answer| read(&answer.body))
+fn query_gate(stage: &ExecContext<'_>) -> Result<OutboundState, GateError> {
+    stage.plan.gate.status().map(|answer| outbound_state(&answer.body))
 }
 
-fn read(status: &Status) -> Look {
+fn outbound_state(status: &Status) -> OutboundState {
     let Some(scope) = status.scopes.iter().find(|scope| scope.scope == SCOPE) else {
-        return Look::NoScope;
+        return OutboundState::NoScope;
     };
     match (scope.in_flight, status.count.as_str()) {
-        (0, "exact" | "assumed") => Look::Zero { begun: scope.begun },
-        (0, count) => Look::Held(format!(
+        (0, "exact" | "assumed") => OutboundState::Zero { begun: scope.begun },
+        (0, count) => OutboundState::Held(format!(
             "no outbound stream is known to be in flight, but the gate's count is {count}"
         )),
-        (1, _) => Look::Held("1 outbound stream is in flight".into()),
-        (count, _) => Look::Held(format!("{count} outbound streams are in flight")),
+        (1, _) => OutboundState::Held("1 outbound stream is in flight".into()),
+        (count, _) => OutboundState::Held(format!("{count} outbound streams are in flight")),
     }
 }
 
 /// Since when nothing has been in flight and nothing began.
 #[derive(Default)]
-struct Quiet(Option<(u64, Instant)>);
+struct QuietSince(Option<(u64, Instant)>);
 
-impl Quiet {
+impl QuietSince {
     fn since(&mut self, begun: u64) -> Duration {
         match self.0 {
             Some((before, at)) if before == begun => at.elapsed(),

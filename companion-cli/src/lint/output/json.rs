@@ -1,4 +1,4 @@
-//! For programs.
+//! Findings as JSON.
 
 use serde_json::{Value, json as value};
 

@@ -1,4 +1,4 @@
-//! SARIF 2.1.0, which code hosts show beside the lines of a change.
+//! Findings as SARIF 2.1.0, which code hosts show beside the lines of a change.
 
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use crate::lint::{Finding, Rule, Severity, rules};
 #[must_use]
 pub fn sarif(findings: &[Finding], base: Option<&Path>) -> String {
     let all: Vec<&Rule> = rules().collect();
+    let results: Vec<Value> = findings.iter().map(|finding| result(finding, &all, base)).collect();
     let document = value!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -24,7 +25,7 @@ pub fn sarif(findings: &[Finding], base: Option<&Path>) -> String {
                 },
             },
             "columnKind": "unicodeCodePoints",
-            "results": findings.iter().map(|finding| result(finding, &all, base)).collect::<Vec<_>>(),
+            "results": results,
         }],
     });
     format!("{document:#}\n")

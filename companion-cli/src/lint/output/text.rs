@@ -1,5 +1,5 @@
-//! For people: what is wrong, the line with a mark under it, the way out. Colours are escape
-//! sequences; the printer takes them off where nobody sees them.
+//! Findings as text: the problem, the line with a mark under it, the fix. Colours are escape
+//! sequences; the printer removes them if the output is no terminal.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
 //! LS2xx: how the module reaches the proxy.
 
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::modules::{Module, modules};
 use crate::lint::node::Node;
 
@@ -82,10 +82,10 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS208",
         severity: Severity::Warning,
-        title: "nobody chose what happens when the module fails",
+        title: "the failure policy is not set",
         why: "Without a failure policy Envoy fails closed: while a registry is away, new gateways \
-            answer 403 to everything. FAIL_OPEN lets requests through uncounted. Both are right \
-            for somebody; the default is nobody's choice.",
+            answer 403 to everything. FAIL_OPEN lets requests through uncounted. Either can be \
+            right; the default is rarely a decision.",
         fix: "Write `failure_policy`: FAIL_OPEN for the counter under Istio, FAIL_RELOAD where the \
             code is a local file or the gate's.",
         check: no_policy,
@@ -95,7 +95,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "a registry's password stands in the resource",
         why: "istiod resolves the names of pull secrets for WasmPlugin only. In an EnvoyFilter \
-            this variable must hold the secret itself, readable for everybody who may read the \
+            this variable must hold the secret itself, readable for every user who may read the \
             resource.",
         fix: "Give the proxy a docker configuration (DOCKER_CONFIG), or use a WasmPlugin with \
             `imagePullSecret`.",
@@ -105,15 +105,15 @@ pub(super) const RULES: &[Rule] = &[
 
 const OCI: &str = "oci://";
 
-fn inline_oci<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for module in modules(given).filter(|module| module.extension().is_none()) {
+fn inline_oci<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs).filter(|module| module.extension().is_none()) {
         if let Some(uri) = module.uri().filter(|_| module.uri_text().starts_with(OCI)) {
             let place = if module.patch().is_some() {
                 "a filter written into the listener"
             } else {
                 "a plain Envoy"
             };
-            found.at(uri, format!("{place} cannot fetch `{}`", module.uri_text()));
+            findings.at(uri, format!("{place} cannot fetch `{}`", module.uri_text()));
         }
     }
 }
@@ -121,23 +121,23 @@ fn inline_oci<'g>(given: &'g Given, found: &mut Found<'g>) {
 const WASM: &str = "envoy.extensions.filters.http.wasm.v3.Wasm";
 const RBAC: &str = "envoy.extensions.filters.http.rbac.v3.RBAC";
 
-fn type_urls<'g>(given: &'g Given, found: &mut Found<'g>) {
+fn type_urls<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let extensions: Vec<_> =
-        modules(given).filter(|module| module.extension().is_some()).map(Module::name).collect();
-    for discovery in given.keyed_field("config_discovery", "configDiscovery") {
+        modules(inputs).filter(|module| module.extension().is_some()).map(Module::name).collect();
+    for discovery in inputs.keyed_field("config_discovery", "configDiscovery") {
         let name = discovery.parent().and_then(|filter| filter.text_of("name")).unwrap_or_default();
         let Some(types) = discovery.field("type_urls") else {
             if extensions.contains(&name) {
-                found.at(discovery, "there are no `type_urls`");
+                findings.at(discovery, "there are no `type_urls`");
             }
             continue;
         };
         let has =
             |wanted: &str| types.items().filter_map(Node::text).any(|name| name.ends_with(wanted));
         if has(WASM) && !has(RBAC) {
-            found.at(types, format!("`{RBAC}` is missing"));
+            findings.at(types, format!("`{RBAC}` is missing"));
         } else if has(RBAC) && !has(WASM) && extensions.contains(&name) {
-            found.at(types, format!("`{WASM}` is missing"));
+            findings.at(types, format!("`{WASM}` is missing"));
         }
     }
 }
@@ -145,16 +145,16 @@ fn type_urls<'g>(given: &'g Given, found: &mut Found<'g>) {
 /// Istio's word for no checksum.
 const NONE: &str = "nil";
 
-fn no_checksum<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for module in modules(given) {
+fn no_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs) {
         let Some(remote) = module.remote().filter(|_| module.uri().is_some()) else { continue };
         match remote.field("sha256") {
-            None => found.at(remote, "there is no `sha256`"),
+            None => findings.at(remote, "there is no `sha256`"),
             Some(node) if node.value().is_none_or(|text| text.is_empty() || text == NONE) => {
                 let hint = uri_digest(module)
                     .map(|digest| format!(": write {digest}"))
                     .unwrap_or_default();
-                found.at(node, format!("`sha256` says nothing{hint}"));
+                findings.at(node, format!("`sha256` says nothing{hint}"));
             }
             Some(_) => {}
         }
@@ -171,14 +171,14 @@ fn checksum(module: Module<'_>) -> Option<(Node<'_>, &str)> {
     node.value().filter(|text| !text.is_empty() && *text != NONE).map(|text| (node, text))
 }
 
-fn other_checksum<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for module in modules(given) {
+fn other_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs) {
         if let (Some(digest), Some((node, text))) = (uri_digest(module), checksum(module))
             && is_digest(digest)
             && is_digest(text)
             && digest != text
         {
-            found.at(node, format!("the URI says {digest}: `sha256` must be the same"));
+            findings.at(node, format!("the URI says {digest}: `sha256` must be the same"));
         }
     }
 }
@@ -187,48 +187,48 @@ fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn malformed_checksum<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for module in modules(given) {
+fn malformed_checksum<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs) {
         if let Some((node, text)) = checksum(module).filter(|(_, text)| !is_digest(text)) {
             let hint = if text.starts_with("sha256:") { ": leave out `sha256:`" } else { "" };
-            found.at(node, format!("`{text}` is no digest{hint}"));
+            findings.at(node, format!("`{text}` is no digest{hint}"));
         }
         if let (Some(uri), Some(digest)) =
             (module.uri(), uri_digest(module).filter(|digest| !is_digest(digest)))
         {
-            found.at(uri, format!("`{digest}` is no digest"));
+            findings.at(uri, format!("`{digest}` is no digest"));
         }
     }
 }
 
-fn floating_tag<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let plugins = given.keyed("url").filter(|url| {
+fn floating_tag<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let plugins = inputs.keyed("url").filter(|url| {
         url.parent()
             .and_then(Node::parent)
             .and_then(|object| object.get("kind"))
             .and_then(Node::text)
             == Some("WasmPlugin")
     });
-    for uri in modules(given).filter_map(Module::uri).chain(plugins) {
+    for uri in modules(inputs).filter_map(Module::uri).chain(plugins) {
         let Some(text) = uri.text() else { continue };
         if text.starts_with(OCI) && !text.contains("@sha256:") {
-            found.at(uri, format!("`{text}` names no digest"));
+            findings.at(uri, format!("`{text}` names no digest"));
         }
     }
 }
 
-fn short_fetch<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for module in modules(given).filter(|module| module.extension().is_some()) {
+fn short_fetch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs).filter(|module| module.extension().is_some()) {
         let Some(http) = module.uri().and_then(Node::parent) else { continue };
         match http.field("timeout") {
-            None => found.at(http, "there is no `timeout`: the agent gives up after 5 s"),
+            None => findings.at(http, "there is no `timeout`: the agent gives up after 5 s"),
             Some(node)
                 if node
                     .text()
                     .and_then(crate::time_span::milliseconds)
                     .is_some_and(|time| time < 10_000) =>
             {
-                found.at(
+                findings.at(
                     node,
                     format!(
                         "{} is little for a pull through the internet",
@@ -241,21 +241,21 @@ fn short_fetch<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn no_policy<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for module in modules(given) {
+fn no_policy<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in modules(inputs) {
         let policy = module.plugin.field("failure_policy");
         let legacy = module.plugin.field("fail_open");
         if policy.is_none_or(|policy| policy.text() == Some("UNSPECIFIED")) && legacy.is_none() {
-            found.at(policy.unwrap_or(module.plugin), "there is no `failure_policy`");
+            findings.at(policy.unwrap_or(module.plugin), "there is no `failure_policy`");
         }
     }
 }
 
-fn secret_in_the_open<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for secret in given
+fn secret_in_the_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for secret in inputs
         .keyed("ISTIO_META_WASM_IMAGE_PULL_SECRET")
         .filter(|node| crate::lint::envoy_filter::patch_of(*node).is_some())
     {
-        found.at(secret.key().unwrap_or(secret), "the pull secret stands here for all to read");
+        findings.at(secret.key().unwrap_or(secret), "the pull secret stands here for all to read");
     }
 }

@@ -1,12 +1,15 @@
 //! LS1xx: the shape of EnvoyFilters, which the API server hardly checks.
 
+mod types;
+
 use crate::lint::envoy_filter::{Patch, envoy_filters, patches, patches_of};
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::modules::ours;
 use crate::lint::node::Node;
 use crate::lint::objects::ROOT_NAMESPACE;
+use types::wrong_type;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -83,8 +86,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         title: "the resource is for every proxy of its namespace",
         why: "Without `workloadSelector` or `targetRefs` each sidecar and gateway in the namespace \
-            gets it, also those that somebody adds later: the gate's port is taken on all of them, \
-            and a second gateway counts into nobody's gate.",
+            gets it, also those that are added later: the gate's port is taken on all of them, \
+            and a second gateway's streams are counted, but no gate waits for them.",
         fix: "Select the workload by its labels: `workloadSelector: {labels: {istio: \
             ingressgateway}}`.",
         check: no_selector,
@@ -164,12 +167,12 @@ const OPERATIONS: [&str; 8] = [
     "MERGE_AND_REPLACE_LIST",
 ];
 
-fn apply_to<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for patch in patches(given) {
+fn apply_to<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs) {
         match patch.node.get("applyTo") {
-            None => found.at(patch.node, "the patch has no `applyTo`"),
+            None => findings.at(patch.node, "the patch has no `applyTo`"),
             Some(node) if KINDS.iter().all(|(kind, _)| *kind != patch.apply_to()) => {
-                found
+                findings
                     .at(node, format!("`{}` is nothing that a patch applies to", patch.apply_to()));
             }
             Some(_) => {}
@@ -177,29 +180,29 @@ fn apply_to<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn patch<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for patch in patches(given) {
+fn patch<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs) {
         let Some(node) = patch.node.get("patch").filter(|node| node.is_map()) else {
-            found.at(patch.node, "there is no `patch`");
+            findings.at(patch.node, "there is no `patch`");
             continue;
         };
         match patch.operation_node() {
-            None => found.at(node, "the patch has no `operation`"),
+            None => findings.at(node, "the patch has no `operation`"),
             Some(operation) if !OPERATIONS.contains(&patch.operation()) => {
-                found.at(operation, format!("there is no operation `{}`", patch.operation()));
+                findings.at(operation, format!("there is no operation `{}`", patch.operation()));
             }
             Some(_)
                 if patch.operation() != "REMOVE" && !patch.value().is_some_and(Node::is_map) =>
             {
-                found.at(node, "the patch has no `value`")
+                findings.at(node, "the patch has no `value`")
             }
             Some(_) => {}
         }
     }
 }
 
-fn ignored_operation<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for patch in patches(given) {
+fn ignored_operation<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs) {
         let Some(operation) =
             patch.operation_node().filter(|_| OPERATIONS.contains(&patch.operation()))
         else {
@@ -210,7 +213,7 @@ fn ignored_operation<'g>(given: &'g Given, found: &mut Found<'g>) {
         };
         let merges = patch.operation() == "MERGE_AND_REPLACE_LIST" && known.contains(&"MERGE");
         if !merges && !known.contains(&patch.operation()) {
-            found.at(
+            findings.at(
                 operation,
                 format!(
                     "{} does nothing with {kind}: what works is {}",
@@ -222,8 +225,8 @@ fn ignored_operation<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn behind_the_router<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for patch in patches_of(given, "HTTP_FILTER") {
+fn behind_the_router<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches_of(inputs, "HTTP_FILTER") {
         let sub_filter = patch.filter_match().and_then(|filter| filter.get("subFilter"));
         let after_router = sub_filter.and_then(|filter| filter.get("name")).and_then(Node::text)
             == Some("envoy.filters.http.router");
@@ -233,17 +236,18 @@ fn behind_the_router<'g>(given: &'g Given, found: &mut Found<'g>) {
             _ => false,
         };
         if let Some(operation) = patch.operation_node().filter(|_| appends) {
-            found.at(operation, format!("{} puts the filter behind the router", patch.operation()));
+            findings
+                .at(operation, format!("{} puts the filter behind the router", patch.operation()));
         }
     }
 }
 
-fn relative_without_priority<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for patch in patches(given) {
+fn relative_without_priority<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs) {
         let relative = matches!(patch.operation(), "INSERT_BEFORE" | "INSERT_AFTER" | "REPLACE");
         let has_priority = patch.filter.spec().is_some_and(|spec| spec.get("priority").is_some());
         if let Some(operation) = patch.operation_node().filter(|_| relative && !has_priority) {
-            found.at(
+            findings.at(
                 operation,
                 format!(
                     "{} depends on what is there already, and `spec.priority` is missing",
@@ -254,11 +258,11 @@ fn relative_without_priority<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn proxy_version<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for node in patches(given).filter_map(Patch::proxy_version) {
+fn proxy_version<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for node in patches(inputs).filter_map(Patch::proxy_version) {
         let Some(text) = node.text() else { continue };
         if text.len() > 1024 {
-            found
+            findings
                 .at(node, "the expression is longer than 1024 characters: Istio does not match it");
         } else if let Err(why) =
             regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(text)
@@ -266,94 +270,36 @@ fn proxy_version<'g>(given: &'g Given, found: &mut Found<'g>) {
             let why = why.to_string();
             let why =
                 why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            found.at(node, format!("`{text}` is no regular expression: {why}"));
+            findings.at(node, format!("`{text}` is no regular expression: {why}"));
         }
     }
 }
 
-/// Words at which an old type is told.
-const OLD_TYPES: [&str; 4] = [".v2.", ".v2alpha.", "envoy.config.filter.", ".v3alpha."];
-/// Packages in which Envoy and its friends have types.
-const PACKAGES: [&str; 7] = [
-    "envoy.",
-    "google.protobuf.",
-    "udpa.type.v1.",
-    "xds.",
-    "istio.",
-    "stats.PluginConfig",
-    "opencensus.",
-];
-/// Types that these resources are made of; what comes close to one is meant to be it.
-const TYPES: [&str; 14] = [
-    "envoy.extensions.filters.http.wasm.v3.Wasm",
-    "envoy.extensions.filters.http.rbac.v3.RBAC",
-    "envoy.extensions.filters.http.lua.v3.Lua",
-    "envoy.extensions.filters.http.lua.v3.LuaPerRoute",
-    "envoy.extensions.filters.http.router.v3.Router",
-    "envoy.extensions.filters.http.set_filter_state.v3.Config",
-    "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
-    "envoy.extensions.filters.http.ip_tagging.v3.IPTagging",
-    "envoy.extensions.common.matching.v3.ExtensionWithMatcher",
-    "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-    "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
-    "google.protobuf.StringValue",
-    "google.protobuf.Struct",
-    "udpa.type.v1.TypedStruct",
-];
-
-fn wrong_type<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for node in given.keyed("@type") {
-        let Some(text) = node.text() else { continue };
-        let Some((_, name)) = text.rsplit_once('/') else {
-            found.at(
-                node,
-                format!("`{text}` lacks its beginning: write `type.googleapis.com/{text}`"),
-            );
-            continue;
-        };
-        if OLD_TYPES.iter().any(|old| name.contains(old)) && !name.contains(".v3.") {
-            found.at(node, format!("`{name}` is of an API that Envoy no longer has"));
-        } else if TYPES.contains(&name) {
-            // What there is, whatever else it comes close to.
-        } else if let Some(meant) = TYPES.iter().find(|known| nearly(known, name)) {
-            found.at(node, format!("there is no `{name}`: it is `{meant}`"));
-        } else if !PACKAGES.iter().any(|package| name.starts_with(package)) && name.contains(".v3.")
-        {
-            found.at(node, format!("`{name}` is not a type of Envoy: they begin with `envoy.`"));
-        }
-    }
-}
-
-/// Two slips of the pen, or less.
-fn nearly(known: &str, name: &str) -> bool {
-    known.len().abs_diff(name.len()) <= 2 && strsim::damerau_levenshtein(known, name) <= 2
-}
-
-fn no_selector<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for filter in envoy_filters(given) {
+fn no_selector<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for filter in envoy_filters(inputs) {
         let named = filter.namespace().is_none_or(|namespace| namespace != ROOT_NAMESPACE);
         let spec = filter.spec().filter(|spec| spec.get("configPatches").is_some());
         if let Some(spec) =
             spec.filter(|_| named && filter.selector().is_none() && filter.targets().is_none())
         {
-            found.at(spec, "there is neither a `workloadSelector` with labels nor `targetRefs`");
+            findings.at(spec, "there is neither a `workloadSelector` with labels nor `targetRefs`");
         }
     }
 }
 
-fn root_namespace<'g>(given: &'g Given, found: &mut Found<'g>) {
+fn root_namespace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let carries_us = |filter: &Node<'g>| {
-        ours(given).any(|module| module.patch().is_some_and(|patch| patch.filter.node == *filter))
+        ours(inputs).any(|module| module.patch().is_some_and(|patch| patch.filter.node == *filter))
     };
-    for filter in envoy_filters(given)
+    for filter in envoy_filters(inputs)
         .filter(|filter| filter.namespace() == Some(ROOT_NAMESPACE) && carries_us(&filter.node))
     {
         let is_gateway =
             |patch: &Patch<'g>| patch.filter.node == filter.node && patch.context() == "GATEWAY";
         if let Some(selector) =
-            filter.selector().filter(|_| patches(given).any(|patch| is_gateway(&patch)))
+            filter.selector().filter(|_| patches(inputs).any(|patch| is_gateway(&patch)))
         {
-            found.at(selector, "these labels are looked for in every namespace");
+            findings.at(selector, "these labels are looked for in every namespace");
         }
     }
 }
@@ -383,14 +329,14 @@ const MATCHES: [(&str, &str); 9] = [
     ("CLUSTER", "cluster"),
 ];
 
-fn hopeless_match<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for patch in patches(given) {
+fn hopeless_match<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches(inputs) {
         let wanted =
             MATCHES.iter().find(|(kind, _)| *kind == patch.apply_to()).map(|(_, wanted)| *wanted);
         for kind in ["listener", "routeConfiguration", "cluster"] {
             let there = patch.matching().and_then(|matching| matching.get(kind));
             if let (Some(there), Some(wanted)) = (there, wanted.filter(|wanted| *wanted != kind)) {
-                found.at(
+                findings.at(
                     there,
                     format!("{} is matched by `{wanted}`, not by `{kind}`", patch.apply_to()),
                 );
@@ -401,28 +347,29 @@ fn hopeless_match<'g>(given: &'g Given, found: &mut Found<'g>) {
         let name = filter.get("name");
         for node in [name, sub_filter].into_iter().flatten() {
             if let Some((old, new)) = OLD_NAMES.iter().find(|(old, _)| node.text() == Some(old)) {
-                found.at(node, format!("`{old}` is called `{new}` today"));
+                findings.at(node, format!("`{old}` is called `{new}` today"));
             }
         }
         let is_manager =
             name.and_then(Node::text).is_some_and(|name| name == MANAGER || OLD_NAMES[0].0 == name);
         if patch.apply_to() == "HTTP_FILTER" && !is_manager {
-            found.at(name.unwrap_or(filter), format!("HTTP filters are found in `{MANAGER}` only"));
+            findings
+                .at(name.unwrap_or(filter), format!("HTTP filters are found in `{MANAGER}` only"));
         }
     }
 }
 
-fn context_of_extension<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for context in patches_of(given, "EXTENSION_CONFIG").filter_map(Patch::context_node) {
-        found.at(context, "the context of an EXTENSION_CONFIG is not looked at");
+fn context_of_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for context in patches_of(inputs, "EXTENSION_CONFIG").filter_map(Patch::context_node) {
+        findings.at(context, "the context of an EXTENSION_CONFIG is not looked at");
     }
 }
 
-fn old_api<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for filter in envoy_filters(given) {
+fn old_api<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for filter in envoy_filters(inputs) {
         for key in ["workloadLabels", "filters"] {
             if let Some(node) = filter.spec().and_then(|spec| spec.get(key)) {
-                found.at(node, format!("`spec.{key}` is not part of the API any more"));
+                findings.at(node, format!("`spec.{key}` is not part of the API any more"));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! LS0xx: whether the files can be read, and as what.
 
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity, is_secret};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity, is_secret};
+use crate::lint::inputs::Inputs;
 use crate::lint::node::{Node, is_string_value};
 use crate::lint::objects::object_of;
 use crate::lint::plain::Meaning;
@@ -13,8 +13,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS001",
         severity: Severity::Error,
         title: "the file cannot be read",
-        why: "Nobody applies what is not YAML or JSON, and nothing in it was checked. Documents \
-            before and after the place are looked at all the same.",
+        why: "A text that is neither YAML nor JSON cannot be applied, and nothing in it was \
+            checked. Documents before and after the place are still checked.",
         fix: "Repair the place. Templates are not manifests: render them first, for example `helm \
             template … | laststream lint -`.",
         check: unreadable,
@@ -59,25 +59,25 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn unreadable<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (number, source) in (0_u32..).zip(&given.sources) {
+fn unreadable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (number, source) in (0_u32..).zip(&inputs.sources) {
         if let Some((line, why)) = &source.trouble {
-            found.in_file(number, Position { line: *line, column: 1 }, why.clone());
+            findings.in_file(number, Position { line: *line, column: 1 }, why.clone());
         }
         let template = source.text.as_deref().is_some_and(|text| text.contains("{{"));
-        for slip in &given.tree(number).errors {
+        for slip in &inputs.tree(number).errors {
             let hint = if template { ". It is a template: render it first" } else { "" };
-            found.in_file(number, slip.position, format!("{}{hint}", slip.message));
+            findings.in_file(number, slip.position, format!("{}{hint}", slip.message));
         }
     }
 }
 
-fn key_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for tree in given.trees() {
-        for &(again, first) in &given.tree(tree).twice {
-            let key = |id| Node { texts: given, tree, id };
+fn key_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for tree in inputs.trees() {
+        for &(again, first) in &inputs.tree(tree).twice {
+            let key = |id| Node { texts: inputs, tree, id };
             let line = key(first).position().line;
-            found.at(
+            findings.at(
                 key(again),
                 format!(
                     "`{}` stands already in line {line}",
@@ -114,8 +114,8 @@ const TEXTS: [&str; 10] = [
     "failure_policy",
 ];
 
-fn word_for_text<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let mut places = text_places(given);
+fn word_for_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mut places = text_places(inputs);
     places.sort_by_key(|node| (node.tree, node.id));
     places.dedup();
     for node in places {
@@ -125,9 +125,9 @@ fn word_for_text<'g>(given: &'g Given, found: &mut Found<'g>) {
         }
         let (text, noun) = (node.text().unwrap_or_default(), meaning.noun());
         if is_secret(node) {
-            found.at(node, format!("this is {noun} to Kubernetes, and a text is expected"));
+            findings.at(node, format!("this is {noun} to Kubernetes, and a text is expected"));
         } else {
-            found.at(
+            findings.at(
                 node,
                 format!(
                     "`{text}` is {noun} to Kubernetes, and a text is expected: write \"{text}\""
@@ -138,7 +138,7 @@ fn word_for_text<'g>(given: &'g Given, found: &mut Found<'g>) {
 }
 
 /// Where Kubernetes, or Istio below `patch.value`, wants a text.
-fn text_places<'g>(given: &'g Given) -> Vec<Node<'g>> {
+fn text_places<'g>(inputs: &'g Inputs) -> Vec<Node<'g>> {
     let below_metadata =
         |node: &Node<'_>| node.parent().is_some_and(|above| above.key_text() == Some("metadata"));
     let values = |map: Node<'g>| map.entries().map(|(_, value)| value).collect::<Vec<_>>();
@@ -146,25 +146,26 @@ fn text_places<'g>(given: &'g Given) -> Vec<Node<'g>> {
     for key in TEXT_MAPS {
         let anywhere = !["labels", "annotations"].contains(&key);
         places.extend(
-            given.keyed(key).filter(|map| anywhere || below_metadata(map)).flat_map(values),
+            inputs.keyed(key).filter(|map| anywhere || below_metadata(map)).flat_map(values),
         );
     }
-    places.extend(TEXT_LISTS.iter().flat_map(|key| given.keyed(key)).flat_map(Node::items));
+    places.extend(TEXT_LISTS.iter().flat_map(|key| inputs.keyed(key)).flat_map(Node::items));
     places.extend(
-        ["name", "namespace"].iter().flat_map(|key| given.keyed(key)).filter(below_metadata),
+        ["name", "namespace"].iter().flat_map(|key| inputs.keyed(key)).filter(below_metadata),
     );
     places.extend(
-        given.keyed("env").flat_map(Node::items).filter_map(|variable| variable.get("value")),
+        inputs.keyed("env").flat_map(Node::items).filter_map(|variable| variable.get("value")),
     );
     let in_patch =
         |node: &Node<'_>| node.upwards().any(|above| above.key_text() == Some("configPatches"));
-    places.extend(TEXTS.iter().flat_map(|key| given.keyed(key)).filter(in_patch));
-    places.extend(given.keyed("value").filter(|value| value.parent().is_some_and(is_string_value)));
+    places.extend(TEXTS.iter().flat_map(|key| inputs.keyed(key)).filter(in_patch));
+    places
+        .extend(inputs.keyed("value").filter(|value| value.parent().is_some_and(is_string_value)));
     let of_config_map = |data: &Node<'_>| {
         data.parent().and_then(|object| object.get("kind")).and_then(Node::text)
             == Some("ConfigMap")
     };
-    places.extend(given.keyed("data").filter(of_config_map).flat_map(values));
+    places.extend(inputs.keyed("data").filter(of_config_map).flat_map(values));
     places
 }
 
@@ -174,25 +175,29 @@ fn in_object(node: Node<'_>) -> bool {
     object_of(node).is_some_and(|object| object.kind != "CustomResourceDefinition")
 }
 
-fn inflated<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for tree in given.trees() {
-        for &id in &given.tree(tree).inflated {
-            found.at(
-                Node { texts: given, tree, id },
+fn inflated<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for tree in inputs.trees() {
+        for &id in &inputs.tree(tree).inflated {
+            findings.at(
+                Node { texts: inputs, tree, id },
                 "the document is more than ten times as large as it looks",
             );
         }
     }
 }
 
-fn unknown_ignored<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for tree in given.trees() {
-        for mark in crate::lint::ignore::marks(given.tree(tree)) {
+fn unknown_ignored<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for tree in inputs.trees() {
+        for mark in crate::lint::ignore::ignore_comments(inputs.tree(tree)) {
             for code in
                 mark.codes.iter().filter(|code| super::all().all(|rule| rule.code != **code))
             {
-                let position = given.in_file(tree, Position { line: mark.line, column: 1 });
-                found.in_file(given.file_of(tree), position, format!("there is no rule `{code}`"));
+                let position = inputs.in_file(tree, Position { line: mark.line, column: 1 });
+                findings.in_file(
+                    inputs.file_of(tree),
+                    position,
+                    format!("there is no rule `{code}`"),
+                );
             }
         }
     }

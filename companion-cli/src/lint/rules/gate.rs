@@ -1,27 +1,28 @@
 //! LS4xx: the gate, and the VM that it runs in.
 
+mod neighbours;
+
 use laststream_filter::config::wire::{Gate, Scope};
 use laststream_filter::gate::access::ADDRESS_KEY;
 
-use crate::lint::envoy_filter::{Patch, patch_of};
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{address, connection_manager, is_loopback, listener, uses};
-use crate::lint::modules::{Module, counters, gates};
+use crate::lint::modules::{Module, gates};
 use crate::lint::node::Node;
 use crate::lint::pods::stop_hooks;
-use crate::lint::reach::is_same_resource;
 use crate::time_span::milliseconds;
+use neighbours::{other_vm_id, shared_vm, two_gates, uncounted_scope};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS401",
         severity: Severity::Error,
         title: "the gate can be reached from outside, without a secret",
-        why: "Whoever reaches it may begin a drain, or let the proxy be stopped while requests \
-            run. The module takes such requests on the loopback interface only, so hooks from \
-            elsewhere fail as well.",
+        why: "A client that reaches it may begin a drain, or let the proxy be stopped while \
+            requests run. The module takes such requests on the loopback interface only, so \
+            hooks from elsewhere fail as well.",
         fix: "Bind 127.0.0.1, or give the gate a secret (`gate.secret_key`) and send it as \
             x-laststream-secret.",
         check: open_gate,
@@ -40,8 +41,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS403",
         severity: Severity::Error,
         title: "the gate cannot talk to the counter",
-        why: "Shared data and queues belong to a vm_id. With different ones the gate finds nobody \
-            who counts, says `unknown`, and holds until its deadline.",
+        why: "Shared data and queues belong to a vm_id. With different ones the gate finds no \
+            counter, says `unknown`, and holds until its deadline.",
         fix: "Give both the same `vm_id`, and different `vm_config.configuration`.",
         check: other_vm_id,
     },
@@ -76,8 +77,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS407",
         severity: Severity::Warning,
-        title: "the gate waits for streams that nobody counts",
-        why: "For such a scope nobody answers: the gate says `unknown` and holds until its \
+        title: "the gate waits for a scope without a counter",
+        why: "For such a scope no counter answers: the gate says `unknown` and holds until its \
             deadline, at every stop.",
         fix: "Add a counter of that scope, or take the scope out of `gate.scopes`.",
         check: uncounted_scope,
@@ -118,7 +119,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the gate's port is never opened",
         why: "With `bind_to_port: false` Envoy waits for connections that another listener hands \
-            over, and none does: nobody can ask the gate.",
+            over, and none does: the gate cannot be reached.",
         fix: "Remove `bind_to_port`.",
         check: unbound_gate,
     },
@@ -136,8 +137,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS413",
         severity: Severity::Warning,
         title: "the gate's secret stands in the resource",
-        why: "`gate.secret` is text in the configuration: it can be read by everybody who may read \
-            the resource, the repository that it comes from, or Envoy's /config_dump.",
+        why: "`gate.secret` is text in the configuration: it is visible in the resource, in the \
+            repository that it comes from, and in Envoy's /config_dump.",
         fix: "Write `gate.secret_key` instead, and let a set_filter_state filter in front of the \
             gate write that key from `%ENVIRONMENT(NAME)%`, or from SDS. A policy with `gate: \
             {secret: {environment: NAME}}` renders it.",
@@ -155,17 +156,17 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Put a set_filter_state filter in front of the gate, with `object_key: \
             laststream.gate_address` and the format `%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`; and one \
             with the key in `gate.secret_key`, if there is one.",
-        check: untold_gate,
+        check: gate_without_state,
     },
 ];
 
-fn open_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, _) in gates(given).filter(|(_, gate)| !has_secret(gate)) {
-        for listener in uses(given, module).into_iter().filter_map(listener) {
+fn open_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in gates(inputs).filter(|(_, gate)| !has_secret(gate)) {
+        for listener in uses(inputs, module).into_iter().filter_map(listener) {
             if let Some((address, _)) =
                 address(listener).filter(|(address, _)| !is_loopback(*address))
             {
-                found.at(
+                findings.at(
                     address,
                     format!(
                         "the gate `{}` listens on `{}`",
@@ -182,55 +183,22 @@ fn has_secret(gate: &Gate) -> bool {
     gate.secret.is_some() || gate.secret_key.is_some()
 }
 
-fn shared_vm<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (gate, _) in gates(given) {
-        let shared = counters(given).find(|(counter, _)| {
-            let same = |one: Module<'g>, two: Module<'g>| {
-                one.vm_id() == two.vm_id() && one.vm_configuration() == two.vm_configuration()
-            };
-            gate.may_meet(*counter) && same(gate, *counter) && gate.shares_code(*counter)
-        });
-        if let Some((counter, _)) = shared {
-            found.at(
-                gate.vm().unwrap_or(gate.plugin),
-                format!("`{}` and `{}` are one VM", gate.name(), counter.name()),
-            );
-        }
-    }
-}
-
-fn other_vm_id<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (gate, wire) in gates(given) {
-        let mut others = counters(given)
-            .filter(|(counter, scope)| wire.scopes.contains(scope) && gate.may_meet(*counter));
-        let Some((counter, _)) = others.find(|(counter, _)| counter.vm_id() != gate.vm_id()) else {
-            continue;
-        };
-        let place =
-            gate.vm().and_then(|vm| vm.field("vm_id")).or_else(|| gate.vm()).unwrap_or(gate.plugin);
-        found.at(
-            place,
-            format!("the counter `{}` has the vm_id `{}`", counter.name(), counter.vm_id()),
-        );
-    }
-}
-
-fn fails_open<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, _) in gates(given) {
+fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in gates(inputs) {
         let policy = module
             .plugin
             .field("failure_policy")
             .filter(|policy| policy.text() == Some("FAIL_OPEN"));
         let legacy = module.plugin.field("fail_open").filter(|open| open.is_true());
         if let Some(node) = policy.or(legacy) {
-            found.at(node, "a gate that has failed must not say that one may go");
+            findings.at(node, "a gate that has failed must not say that one may go");
         }
     }
 }
 
-fn open_route<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, _) in gates(given) {
-        for manager in uses(given, module).into_iter().filter_map(connection_manager) {
+fn open_route<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in gates(inputs) {
+        for manager in uses(inputs, module).into_iter().filter_map(connection_manager) {
             let hosts = manager.fields("route_config.virtual_hosts");
             for route in hosts
                 .into_iter()
@@ -240,7 +208,7 @@ fn open_route<'g>(given: &'g Given, found: &mut Found<'g>) {
             {
                 let status = route.fields("direct_response.status");
                 if status.and_then(Node::number) != Some(503) {
-                    found.at(
+                    findings.at(
                         status.unwrap_or(route),
                         "behind the gate there must be a direct response with 503",
                     );
@@ -250,11 +218,11 @@ fn open_route<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn inbound_only<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, gate) in gates(given)
+fn inbound_only<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, gate) in gates(inputs)
         .filter(|(_, gate)| gate.begin.inbound_only && gate.scopes.contains(&Scope::Gateway))
     {
-        found.at(
+        findings.at(
             in_begin(module),
             format!(
                 "the gate waits for {} streams, and drains inbound listeners only",
@@ -263,10 +231,10 @@ fn inbound_only<'g>(given: &'g Given, found: &mut Found<'g>) {
         );
     }
     for hook in
-        stop_hooks(given).filter(|hook| hook.pod().is_some_and(crate::lint::pods::Pod::is_gateway))
+        stop_hooks(inputs).filter(|hook| hook.pod().is_some_and(crate::lint::pods::Pod::is_gateway))
     {
         if let Some(item) = hook.item_with("inboundonly") {
-            found.in_text(item, "inboundonly", "a gateway has no inbound listeners");
+            findings.in_text(item, "inboundonly", "a gateway has no inbound listeners");
         }
     }
 }
@@ -279,49 +247,19 @@ fn in_begin(module: Module<'_>) -> Node<'_> {
     begin.and_then(|begin| begin.get("inbound_only")).unwrap_or(text)
 }
 
-fn uncounted_scope<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, gate) in gates(given) {
-        let counted: Vec<_> = counters(given)
-            .filter(|(counter, _)| module.may_meet(*counter))
-            .map(|(_, scope)| scope)
-            .collect();
-        let missing: Vec<_> = gate
-            .scopes
-            .iter()
-            .filter(|scope| !counted.contains(scope))
-            .map(Into::<&str>::into)
-            .collect();
-        if !missing.is_empty() {
-            let text = module.text().unwrap_or(module.plugin);
-            let place = text
-                .embedded()
-                .and_then(|root| root.get("gate"))
-                .and_then(|gate| gate.get("scopes"))
-                .unwrap_or(text);
-            found.at(
-                place,
-                format!(
-                    "no filter of these files counts {} streams where this gate is",
-                    missing.join(" or ")
-                ),
-            );
-        }
-    }
-}
-
 /// What Envoy takes when nothing is written.
 const IDLE: u64 = 300_000;
-/// How long after its deadline a living gate may take to answer; milliseconds.
+/// How long after its deadline a gate may take to answer; milliseconds.
 const LAST_ANSWER: u64 = 5_000;
 
-fn idle_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, gate) in gates(given) {
-        for manager in uses(given, module).into_iter().filter_map(connection_manager) {
+fn idle_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, gate) in gates(inputs) {
+        for manager in uses(inputs, module).into_iter().filter_map(connection_manager) {
             let node = manager.field("stream_idle_timeout");
             let idle = node.and_then(Node::text).and_then(milliseconds).unwrap_or(IDLE);
             let deadline = gate.deadline_ms / 1000;
             if idle == 0 {
-                found.at(
+                findings.at(
                     node.unwrap_or(manager),
                     format!("Envoy holds for ever: write `{}s`", deadline + 10),
                 );
@@ -330,82 +268,49 @@ fn idle_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
                     "the gate holds for {deadline} s and up to 5 s more, and Envoy for {} s",
                     idle / 1000
                 );
-                found.at(node.unwrap_or(manager), message);
+                findings.at(node.unwrap_or(manager), message);
             }
         }
     }
 }
 
-fn inbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, _) in gates(given) {
-        for listener in uses(given, module).into_iter().filter_map(listener) {
+fn inbound_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in gates(inputs) {
+        for listener in uses(inputs, module).into_iter().filter_map(listener) {
             if let Some(node) =
                 listener.field("traffic_direction").filter(|node| node.text() == Some("INBOUND"))
             {
-                found.at(node, format!("the listener of `{}` is an inbound one", module.name()));
+                findings.at(node, format!("the listener of `{}` is an inbound one", module.name()));
             }
         }
     }
 }
 
-fn unbound_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, _) in gates(given) {
-        for listener in uses(given, module).into_iter().filter_map(listener) {
+fn unbound_gate<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in gates(inputs) {
+        for listener in uses(inputs, module).into_iter().filter_map(listener) {
             if let Some(node) =
                 listener.field("bind_to_port").filter(|node| node.text() == Some("false"))
             {
-                found.at(node, format!("the listener of `{}` is not bound", module.name()));
+                findings.at(node, format!("the listener of `{}` is not bound", module.name()));
             }
         }
     }
 }
 
-fn two_gates<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let mut earlier: Vec<(Module<'g>, Option<Patch<'g>>)> = Vec::new();
-    for (module, _) in gates(given) {
-        // An extension configuration goes to every proxy that is selected; the listener that waits
-        // for it does not.
-        let place = uses(given, module).into_iter().find_map(patch_of);
-        let meets = |(other, there): &&(Module<'g>, Option<Patch<'g>>)| {
-            let contexts = place.zip(*there).is_none_or(|(one, two)| one.contexts_meet(two));
-            let same = module
-                .patch()
-                .zip(other.patch())
-                .is_some_and(|(one, two)| is_same_resource(one.filter, two.filter));
-            contexts && !same && module.may_meet(*other)
-        };
-        if let Some((other, _)) = earlier.iter().find(meets) {
-            found.at(
-                module.plugin,
-                format!(
-                    "the gate `{}` is on the same proxies as `{}`",
-                    module.name(),
-                    other.name()
-                ),
-            );
-        }
-        if earlier.len() < MOST_GATES {
-            earlier.push((module, place));
-        }
-    }
-}
-
-/// So many are looked at pair by pair; who has more knows from these.
-const MOST_GATES: usize = 64;
-
-fn secret_in_clear_text<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, _) in gates(given).filter(|(_, gate)| gate.secret.is_some()) {
+fn secret_in_clear_text<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in gates(inputs).filter(|(_, gate)| gate.secret.is_some()) {
         let text = module.text().unwrap_or(module.plugin);
         let place =
             text.embedded().and_then(|root| root.get("gate")).and_then(|gate| gate.get("secret"));
-        found.at(place.unwrap_or(text), "the secret can be read here: write `secret_key`");
+        findings.at(place.unwrap_or(text), "the secret can be read here: write `secret_key`");
     }
 }
 
-fn untold_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, gate) in gates(given).filter(|(_, gate)| gate.secret.is_none()) {
+fn gate_without_state<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, gate) in gates(inputs).filter(|(_, gate)| gate.secret.is_none()) {
         let key = gate.secret_key.as_deref().unwrap_or(ADDRESS_KEY);
-        for filter in uses(given, module) {
+        for filter in uses(inputs, module) {
             let Some(filters) = filter
                 .parent()
                 .filter(|list| list.key_text().is_some_and(|key| key.starts_with("http")))
@@ -417,15 +322,15 @@ fn untold_gate<'g>(given: &'g Given, found: &mut Found<'g>) {
                 .filter_map(|other| other.fields("typed_config.on_request_headers"))
                 .flat_map(Node::items);
             if !states.any(|state| state.text_of("object_key") == Some(key)) {
-                found.at(filter, format!("no filter in front of the gate writes `{key}`"));
+                findings.at(filter, format!("no filter in front of the gate writes `{key}`"));
             }
         }
     }
 }
 
-fn counts_itself<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, gate) in gates(given) {
-        for manager in uses(given, module).into_iter().filter_map(connection_manager) {
+fn counts_itself<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, gate) in gates(inputs) {
+        for manager in uses(inputs, module).into_iter().filter_map(connection_manager) {
             let Some(node) = manager.field("stat_prefix") else { continue };
             let Some(prefix) = node
                 .text()
@@ -433,7 +338,7 @@ fn counts_itself<'g>(given: &'g Given, found: &mut Found<'g>) {
             else {
                 continue;
             };
-            found.at(
+            findings.at(
                 node,
                 format!(
                     "`{prefix}` is not in `gate.admin.ignore`, which is {}",

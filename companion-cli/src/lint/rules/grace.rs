@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::traffic::http_routes;
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{address, listener, uses};
 use crate::lint::modules::{Module, gated_pods, gates};
 use crate::lint::node::Node;
@@ -101,17 +101,17 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// What comes after the hook, in seconds: the agent waits 5 s, and kubelet gives 2 s. At the
-/// deadline nobody has told the agent, whatever `finish` says.
+/// deadline the agent has not been told to drain, because `finish` is called at zero only.
 const AFTER: u64 = 7;
 
-fn grace_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (gate, pod) in gated_pods(given) {
+fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (gate, pod) in gated_pods(inputs) {
         let deadline = gate.deadline_ms.div_ceil(1000);
         let needed = deadline.saturating_add(AFTER);
         let grace = pod.grace_seconds();
         if grace < needed {
             let place = pod.grace().unwrap_or(pod.spec);
-            found.at(
+            findings.at(
                 place,
                 format!(
                     "{grace} s of grace, and the gate needs {deadline} s and \
@@ -139,12 +139,12 @@ fn longest<'g>(hook: Hook<'g>) -> Option<(u64, Node<'g>)> {
     Some((seconds, hook.item_with("sleep").unwrap_or(place)))
 }
 
-fn grace_below_hook<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for hook in stop_hooks(given) {
+fn grace_below_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for hook in stop_hooks(inputs) {
         let Some(pod) = hook.pod() else { continue };
         let Some((seconds, place)) = longest(hook) else { continue };
         if seconds >= pod.grace_seconds() {
-            found.at(
+            findings.at(
                 place,
                 format!(
                     "the hook may take {seconds} s, and the pod has {} s of grace",
@@ -155,17 +155,17 @@ fn grace_below_hook<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn hook_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
+fn hook_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mut by_port: HashMap<u64, (Module<'g>, u64)> = HashMap::new();
-    for (module, gate) in gates(given) {
-        for (_, port) in uses(given, module).into_iter().filter_map(listener).filter_map(address) {
+    for (module, gate) in gates(inputs) {
+        for (_, port) in uses(inputs, module).into_iter().filter_map(listener).filter_map(address) {
             let longest = by_port.entry(port).or_insert((module, gate.deadline_ms));
             if longest.1 < gate.deadline_ms {
                 *longest = (module, gate.deadline_ms);
             }
         }
     }
-    for hook in stop_hooks(given).filter(|hook| hook.runs_agent("wait")) {
+    for hook in stop_hooks(inputs).filter(|hook| hook.runs_agent("wait")) {
         let Some((seconds, place)) = longest(hook) else { continue };
         let Some((module, deadline)) =
             hook.option("--url").and_then(port_of).and_then(|port| by_port.get(&port))
@@ -173,7 +173,7 @@ fn hook_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
             continue;
         };
         if seconds.saturating_mul(1000) < *deadline {
-            found.at(
+            findings.at(
                 place,
                 format!(
                     "the hook waits {seconds} s, the gate `{}` up to {} s",
@@ -196,21 +196,21 @@ const MINIMUM: &str = "MINIMUM_DRAIN_DURATION";
 const DURATION: &str = "terminationDrainDuration";
 
 /// Where a setting of the agent is given a value, as a key or as an environment variable.
-fn settings<'g>(given: &'g Given, name: &'static str) -> impl Iterator<Item = Node<'g>> {
-    let variables = given
+fn settings<'g>(inputs: &'g Inputs, name: &'static str) -> impl Iterator<Item = Node<'g>> {
+    let variables = inputs
         .keyed("env")
         .flat_map(Node::items)
         .filter(move |variable| variable.get("name").and_then(Node::text) == Some(name));
-    given.keyed(name).chain(variables.filter_map(|variable| variable.get("value")))
+    inputs.keyed(name).chain(variables.filter_map(|variable| variable.get("value")))
 }
 
 fn pod_of<'g>(node: Node<'g>) -> Option<Pod<'g>> {
     Hook { node: node.outermost() }.pod()
 }
 
-fn exit_on_zero<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let sized = pods(given).any(|pod| pod.grace().is_some());
-    for node in settings(given, EXIT_ON_ZERO).filter(|node| node.is_true()) {
+fn exit_on_zero<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let sized = pods(inputs).any(|pod| pod.grace().is_some());
+    for node in settings(inputs, EXIT_ON_ZERO).filter(|node| node.is_true()) {
         let deliberate = pod_of(node).map_or(sized, |pod| pod.grace().is_some());
         if !deliberate {
             let what = if pod_of(node).is_some() {
@@ -218,7 +218,7 @@ fn exit_on_zero<'g>(given: &'g Given, found: &mut Found<'g>) {
             } else {
                 "no pod of these files sets"
             };
-            found.at(
+            findings.at(
                 node,
                 format!("{what} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end"),
             );
@@ -226,9 +226,10 @@ fn exit_on_zero<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn with_native_sidecar<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let native_by_default = given.assume.istio.is_some_and(|version| version >= (1, 27));
-    for node in [EXIT_ON_ZERO, MINIMUM, DURATION].into_iter().flat_map(|name| settings(given, name))
+fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let native_by_default = inputs.assume.istio.is_some_and(|version| version >= (1, 27));
+    for node in
+        [EXIT_ON_ZERO, MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name))
     {
         let Some(pod) = pod_of(node).filter(|pod| !pod.is_gateway()) else { continue };
         let said = pod.annotation("sidecar.istio.io/nativeSidecar").and_then(Node::text);
@@ -239,7 +240,7 @@ fn with_native_sidecar<'g>(given: &'g Given, found: &mut Found<'g>) {
                 .filter(|key| *key != "value")
                 .or_else(|| node.parent()?.get("name")?.text())
                 .unwrap_or_default();
-            found.at(
+            findings.at(
                 node,
                 format!(
                     "`{name}` is not looked at: the sidecar of `{}` is a native one",
@@ -250,19 +251,19 @@ fn with_native_sidecar<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn agent_beyond_grace<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for node in [MINIMUM, DURATION].into_iter().flat_map(|name| settings(given, name)) {
+fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for node in [MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name)) {
         let Some(time) = node.text().and_then(milliseconds) else { continue };
         let own = pod_of(node);
         let space = object_of(node).and_then(|object| object.namespace());
         let pod = own.or_else(|| {
-            pods(given)
+            pods(inputs)
                 .filter(|pod| space.is_none() || pod.namespace() == space)
                 .find(|pod| pod.grace_seconds() * 1000 <= time)
         });
         let grace = pod.map(Pod::grace_seconds);
         if let Some(grace) = grace.filter(|grace| grace.saturating_mul(1000) <= time) {
-            found.at(
+            findings.at(
                 node,
                 format!("the agent waits {} s, and the pod has {grace} s of grace", time / 1000),
             );
@@ -274,7 +275,7 @@ fn agent_beyond_grace<'g>(given: &'g Given, found: &mut Found<'g>) {
 const DRAIN: u64 = 45_000;
 const DRAIN_DURATION: &str = "drainDuration";
 
-fn drain_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
+fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let longest = |node: Node<'g>| node.text().and_then(milliseconds).unwrap_or(DRAIN);
     let needed = |deadline: u64| deadline.saturating_mul(3) / 2;
     let message = |drain: u64, deadline: u64| {
@@ -287,32 +288,32 @@ fn drain_below_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
     };
     // Of the mesh, or in values of a chart.
     let common: Vec<_> =
-        given.keyed(DRAIN_DURATION).filter(|node| pod_of(*node).is_none()).collect();
-    for (gate, pod) in gated_pods(given) {
+        inputs.keyed(DRAIN_DURATION).filter(|node| pod_of(*node).is_none()).collect();
+    for (gate, pod) in gated_pods(inputs) {
         let own = pod.proxy_config().and_then(|config| config.get(DRAIN_DURATION));
         let drain = own.or_else(|| common.first().copied()).map_or(DRAIN, longest);
         if drain < needed(gate.deadline_ms) {
-            found.at(
+            findings.at(
                 own.or_else(|| pod.grace()).unwrap_or(pod.spec),
                 message(drain, gate.deadline_ms),
             );
         }
     }
-    let deadline = gates(given).map(|(_, gate)| gate.deadline_ms).max().unwrap_or(0);
+    let deadline = gates(inputs).map(|(_, gate)| gate.deadline_ms).max().unwrap_or(0);
     for node in common.into_iter().filter(|node| longest(*node) < needed(deadline)) {
-        found.at(node, message(longest(node), deadline));
+        findings.at(node, message(longest(node), deadline));
     }
 }
 
-fn request_beyond_grace<'g>(given: &'g Given, found: &mut Found<'g>) {
+fn request_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let mut by_name: HashMap<&str, Vec<Pod<'g>>> = HashMap::new();
-    for pod in pods(given).filter(|pod| !pod.is_job()) {
+    for pod in pods(inputs).filter(|pod| !pod.is_job()) {
         by_name
             .entry(if pod.is_gateway() { GATEWAYS } else { pod.object.name() })
             .or_default()
             .push(pod);
     }
-    for route in http_routes(given) {
+    for route in http_routes(inputs) {
         let Some(node) = route.get("timeout") else { continue };
         let Some(longest) = node.text().and_then(milliseconds) else { continue };
         let hosts = route
@@ -326,7 +327,7 @@ fn request_beyond_grace<'g>(given: &'g Given, found: &mut Found<'g>) {
             .flatten()
             .filter(|pod| pod.grace_seconds().saturating_mul(1000) < longest);
         if let Some(pod) = short.min_by_key(|pod| pod.grace_seconds()) {
-            found.at(
+            findings.at(
                 node,
                 format!(
                     "`{}` has {} s of grace, and the request may take {} s",

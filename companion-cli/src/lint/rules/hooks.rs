@@ -1,8 +1,8 @@
 //! LS5xx: hooks that stop proxies.
 
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{address, is_loopback, listener, uses};
 use crate::lint::modules::{gated_pods, gates};
 use crate::lint::node::Node;
@@ -80,21 +80,21 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn clobbers<'g>(given: &'g Given, found: &mut Found<'g>) {
+fn clobbers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for lifecycle in
-        given.keyed("lifecycle").filter(|node| node.has_keys(&["lifecycle", "proxy", "global"]))
+        inputs.keyed("lifecycle").filter(|node| node.has_keys(&["lifecycle", "proxy", "global"]))
     {
         let holds_the_app =
             lifecycle.get("postStart").is_some_and(|node| Hook { node }.runs_agent("wait"));
         let complete = holds_the_app && lifecycle.get("preStop").is_some();
         if lifecycle.entries().next().is_some() && !complete {
-            found.at(lifecycle, "every proxy of the mesh loses Istio's own hooks");
+            findings.at(lifecycle, "every proxy of the mesh loses Istio's own hooks");
         }
     }
 }
 
-fn netstat<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (node, text) in given.scalars().filter(|(_, text)| text.contains("netstat -")) {
+fn netstat<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (node, text) in inputs.scalars().filter(|(_, text)| text.contains("netstat -")) {
         let socket_count =
             text.contains("envoy") || text.contains("pilot-agent") || text.contains("LISTEN");
         if text.contains("netstat -") && (socket_count || text.contains("while")) {
@@ -103,7 +103,7 @@ fn netstat<'g>(given: &'g Given, found: &mut Found<'g>) {
             } else {
                 ""
             };
-            found.in_text(
+            findings.in_text(
                 node,
                 "netstat -",
                 format!("sockets are counted instead of streams{others}"),
@@ -114,19 +114,19 @@ fn netstat<'g>(given: &'g Given, found: &mut Found<'g>) {
 
 const SHELLS: [&str; 4] = ["sh", "bash", "ash", "busybox"];
 
-fn shell<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for hook in hooks(given).filter(|hook| hook.is_proxys()) {
+fn shell<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for hook in hooks(inputs).filter(|hook| hook.is_proxys()) {
         let first = hook.command().and_then(|command| command.items().next());
         let Some(program) = first.and_then(Node::text) else { continue };
         let name = program.rsplit('/').next().unwrap_or(program);
         if let Some(node) = first.filter(|_| SHELLS.contains(&name)) {
-            found.at(node, format!("`{program}` is not in distroless images"));
+            findings.at(node, format!("`{program}` is not in distroless images"));
         }
     }
 }
 
-fn drains_the_agent<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for hook in stop_hooks(given) {
+fn drains_the_agent<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for hook in stop_hooks(inputs) {
         let words = hook.words();
         let asks_agent = hook.runs_agent("request")
             && words.windows(2).any(|pair| pair == ["POST", "drain"] || pair == ["POST", "/drain"]);
@@ -137,31 +137,31 @@ fn drains_the_agent<'g>(given: &'g Given, found: &mut Found<'g>) {
             posts.and_then(|word| hook.item_with(word))
         };
         if let Some(place) = place {
-            found.in_text(place, "drain", "after this, SIGTERM cuts what still runs");
+            findings.in_text(place, "drain", "after this, SIGTERM cuts what still runs");
         }
     }
 }
 
-fn unreachable<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let own = gates(given)
-        .flat_map(|(module, _)| uses(given, module))
+fn unreachable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let own = gates(inputs)
+        .flat_map(|(module, _)| uses(inputs, module))
         .filter_map(listener)
         .filter_map(address);
     let loopback: Vec<u64> =
         own.filter(|(address, _)| is_loopback(*address)).map(|(_, port)| port).collect();
-    for http in stop_hooks(given).filter_map(Hook::http) {
+    for http in stop_hooks(inputs).filter_map(Hook::http) {
         let Some(port) = http.get("port") else { continue };
         let path =
             http.get("path").and_then(Node::text).unwrap_or_default().trim_start_matches('/');
         match port.number() {
             Some(15000) => {
-                found.at(port, "Envoy's admin port listens on the loopback interface only")
+                findings.at(port, "Envoy's admin port listens on the loopback interface only")
             }
             Some(15020) if ["drain", "quitquitquit"].contains(&path) => {
-                found.at(port, format!("/{path} is POST only, and from localhost only"))
+                findings.at(port, format!("/{path} is POST only, and from localhost only"))
             }
             Some(number) if loopback.contains(&number) => {
-                found.at(port, "the gate listens on the loopback interface only")
+                findings.at(port, "the gate listens on the loopback interface only")
             }
             _ => {}
         }
@@ -172,14 +172,14 @@ const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
 /// What is in flight, and what tells that nothing began and ended between two looks.
 const WITNESSES: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
 
-fn no_request_gauge<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let in_mesh = given
+fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let in_mesh = inputs
         .keyed("proxyStatsMatcher")
         .any(|matcher| object_is_mesh_wide(matcher) && missing(&listed(matcher)).is_none());
     if in_mesh {
         return;
     }
-    for (_, pod) in gated_pods(given) {
+    for (_, pod) in gated_pods(inputs) {
         let annotated = pod.annotation(SUFFIXES).and_then(Node::text);
         let configured = pod.proxy_config().and_then(|config| config.get("proxyStatsMatcher"));
         let statistics: Vec<&str> =
@@ -189,7 +189,7 @@ fn no_request_gauge<'g>(given: &'g Given, found: &mut Found<'g>) {
                 .annotation(SUFFIXES)
                 .or_else(|| pod.template.get("metadata"))
                 .unwrap_or(pod.template);
-            found.at(
+            findings.at(
                 place,
                 format!("`{missing}` is not among the statistics of `{}`", pod.object.name()),
             );

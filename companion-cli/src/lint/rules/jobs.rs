@@ -1,8 +1,8 @@
 //! LS6xx: Jobs beside a sidecar.
 
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::pods::pods;
 
 pub(super) const RULES: &[Rule] = &[
@@ -41,33 +41,34 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn pkill<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (node, text) in given.scalars() {
+fn pkill<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (node, text) in inputs.scalars() {
         let kills = text.lines().find(|line| {
             (line.contains("pkill") || line.contains("killall"))
                 && (line.contains("pilot-agent") || line.contains("envoy"))
         });
         if let Some(line) = kills {
-            found.in_text(node, line, "the proxy is signalled while streams may run");
+            findings.in_text(node, line, "the proxy is signalled while streams may run");
         }
     }
 }
 
-fn shared_processes<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for pod in pods(given).filter(|pod| pod.is_job()) {
+fn shared_processes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for pod in pods(inputs).filter(|pod| pod.is_job()) {
         if let Some(node) = pod.spec.get("shareProcessNamespace").filter(|node| node.is_true()) {
-            found.at(node, format!("the containers of `{}` share process ids", pod.object.name()));
+            findings
+                .at(node, format!("the containers of `{}` share process ids", pod.object.name()));
         }
     }
 }
 
-fn waiting_loop<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (node, text) in given.scalars() {
-        let asks = text.contains(":15020/healthz/ready") || text.contains(":15021/healthz/ready");
+fn waiting_loop<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (node, text) in inputs.scalars() {
+        let polls = text.contains(":15020/healthz/ready") || text.contains(":15021/healthz/ready");
         let loops = ["while", "until"].iter().any(|word| text.contains(word))
             && (text.contains("wget") || text.contains("curl"));
-        if asks && loops {
-            found.in_text(node, "healthz/ready", "the loop has no deadline");
+        if polls && loops {
+            findings.in_text(node, "healthz/ready", "the loop has no deadline");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! LS3xx: what laststream's module is told, as the module itself reads it.
+//! LS3xx: the configuration of laststream's module, checked by the module's own parser.
 
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, Problem};
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::listeners::uses;
 use crate::lint::modules::{counters, ours};
 use crate::lint::node::{Node, is_string_value};
@@ -48,7 +48,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the scope is not that of the listeners which the filter is put on",
         why: "The scope is part of the metrics' names and of what the gate waits for. Requests \
-            into the app that are counted as gateway traffic hold nobody's drain; one counter on \
+            into the app that are counted as gateway traffic do not hold the drain; one counter on \
             both directions of a sidecar counts outbound calls as inbound requests.",
         fix: "Give each direction a filter of its own: context GATEWAY with scope gateway, \
             SIDECAR_INBOUND with inbound, SIDECAR_OUTBOUND with outbound.",
@@ -56,46 +56,51 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn refused<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for module in ours(given) {
+fn refused<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in ours(inputs) {
         let (Some(text), Some(Err(refused))) = (module.text(), module.verdict()) else { continue };
         for problem in &refused.0 {
-            report(text.embedded(), text, problem, found);
+            report(text.embedded(), text, problem, findings);
         }
     }
-    for root in plugin_configs(given) {
+    for root in plugin_configs(inputs) {
         let Some(json) = json_of(root, DEEPEST_CONFIG, &mut LARGEST_CONFIG.clone()) else {
             continue;
         };
         if let Err(refused) = config::parse(json.to_string().as_bytes()) {
             for problem in &refused.0 {
-                report(Some(root), root, problem, found);
+                report(Some(root), root, problem, findings);
             }
         }
     }
 }
 
-fn report<'g>(root: Option<Node<'g>>, text: Node<'g>, problem: &Problem, found: &mut Found<'g>) {
+fn report<'g>(
+    root: Option<Node<'g>>,
+    text: Node<'g>,
+    problem: &Problem,
+    findings: &mut Findings<'g>,
+) {
     let unknown = problem.message.starts_with("there is no such field");
     match root.and_then(|root| at_path(root, &problem.path)) {
         Some(node) => {
-            found.at(node.key().filter(|_| unknown).unwrap_or(node), problem.message.clone())
+            findings.at(node.key().filter(|_| unknown).unwrap_or(node), problem.message.clone())
         }
-        None => report_at_text(text, problem, found),
+        None => report_at_text(text, problem, findings),
     }
 }
 
 /// Configurations of laststream that are written as YAML: WasmPlugins, and Envoy Gateway's
 /// policies. The module gets them as JSON.
-fn plugin_configs(given: &Given) -> Vec<Node<'_>> {
+fn plugin_configs(inputs: &Inputs) -> Vec<Node<'_>> {
     let is_ours = |node: Option<Node<'_>>| {
         node.and_then(Node::text).is_some_and(|text| text.contains("laststream"))
     };
-    let plugins = of_kind(given, "WasmPlugin")
+    let plugins = of_kind(inputs, "WasmPlugin")
         .filter_map(|plugin| plugin.spec())
         .filter(|spec| is_ours(spec.get("url")));
     let policies =
-        of_kind(given, "EnvoyExtensionPolicy").filter_map(|policy| policy.spec()?.get("wasm"));
+        of_kind(inputs, "EnvoyExtensionPolicy").filter_map(|policy| policy.spec()?.get("wasm"));
     let wasm = policies
         .flat_map(Node::items)
         .filter(|wasm| is_ours(wasm.get("name")) || is_ours(wasm.fields("code.image.url")));
@@ -156,33 +161,33 @@ fn at_path<'g>(root: Node<'g>, path: &str) -> Option<Node<'g>> {
 }
 
 /// What is not even JSON has no nodes; the module tells the line.
-fn report_at_text<'g>(text: Node<'g>, problem: &Problem, found: &mut Found<'g>) {
+fn report_at_text<'g>(text: Node<'g>, problem: &Problem, findings: &mut Findings<'g>) {
     let number = |prefix: &str| {
         let rest = problem.path.split(prefix).nth(1)?;
         rest.split(|character: char| !character.is_ascii_digit()).next()?.parse::<usize>().ok()
     };
     let line = number("line ").and_then(|line| text.text()?.lines().nth(line.checked_sub(1)?));
     match line.filter(|line| !line.is_empty()) {
-        Some(line) => found.in_text(text, line, problem.to_string()),
-        None => found.at(text, problem.to_string()),
+        Some(line) => findings.in_text(text, line, problem.to_string()),
+        None => findings.at(text, problem.to_string()),
     }
 }
 
-fn not_a_string<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for module in ours(given) {
+fn not_a_string<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in ours(inputs) {
         let Some(any) = module.configuration().filter(|any| !is_string_value(*any)) else {
             continue;
         };
         let name = any.get("@type").and_then(Node::text).unwrap_or("a message without `@type`");
-        found.at(any, format!("`{name}` is not what the module reads"));
+        findings.at(any, format!("`{name}` is not what the module reads"));
     }
 }
 
 /// LS406 says it, and of hooks as well.
 const SAID_ELSEWHERE: &str = "gate.begin.inbound_only";
 
-fn warned<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for module in ours(given) {
+fn warned<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for module in ours(inputs) {
         let (Some(text), Some(Ok(config))) = (module.text(), module.verdict()) else { continue };
         for warning in config.warnings() {
             let (path, message) = warning.split_once(": ").unwrap_or(("", &warning));
@@ -190,14 +195,14 @@ fn warned<'g>(given: &'g Given, found: &mut Found<'g>) {
                 continue;
             }
             let node = text.embedded().and_then(|root| at_path(root, path)).unwrap_or(text);
-            found.at(node, message);
+            findings.at(node, message);
         }
     }
 }
 
-fn scope_and_context<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, scope) in counters(given) {
-        for patch in uses(given, module)
+fn scope_and_context<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, scope) in counters(inputs) {
+        for patch in uses(inputs, module)
             .into_iter()
             .filter_map(patch_of)
             .filter(|patch| patch.apply_to() == "HTTP_FILTER")
@@ -209,7 +214,7 @@ fn scope_and_context<'g>(given: &'g Given, found: &mut Found<'g>) {
             };
             if !fits {
                 let place = patch.context_node().unwrap_or(patch.node);
-                found.at(
+                findings.at(
                     place,
                     format!(
                         "`{}` counts as {}, and {} is not that",

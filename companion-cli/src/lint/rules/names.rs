@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::lint::envoy_filter::{Patch, patches_of};
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
 use crate::lint::reach::{Mesh, is_same_resource};
 
@@ -41,12 +41,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS124",
         severity: Severity::Warning,
-        title: "nobody subscribes to the extension configuration",
+        title: "no filter subscribes to the extension configuration",
         why: "The agent fetches a module only when a filter asks for its name with \
             `config_discovery`. Both patches are needed; with the first alone nothing happens.",
         fix: "Add the HTTP_FILTER patch with `config_discovery` and this name, or give lint the \
             file that has it.",
-        check: nobody_subscribes,
+        check: unused_extension,
     },
     Rule {
         code: "LS125",
@@ -55,7 +55,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Without an EXTENSION_CONFIG of that name the listener waits for ever \
             (initial_fetch_timeout 0s) or takes no requests.",
         fix: "Add the EXTENSION_CONFIG patch with this name, or give lint the file that has it.",
-        check: nothing_to_subscribe_to,
+        check: missing_extension,
     },
     Rule {
         code: "LS126",
@@ -68,23 +68,23 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn extension_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let added = patches_of(given, "EXTENSION_CONFIG").filter(|patch| patch.operation() == "ADD");
-    report_twice(added, |_, _| true, found);
+fn extension_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let added = patches_of(inputs, "EXTENSION_CONFIG").filter(|patch| patch.operation() == "ADD");
+    report_twice(added, |_, _| true, findings);
 }
 
-fn listener_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let added = patches_of(given, "LISTENER").filter(|patch| patch.operation() == "ADD");
-    report_twice(added, Patch::contexts_meet, found);
+fn listener_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let added = patches_of(inputs, "LISTENER").filter(|patch| patch.operation() == "ADD");
+    report_twice(added, Patch::contexts_meet, findings);
 }
 
-/// So many of one name are looked at pair by pair; who has more knows from these.
+/// The number of equal names that are compared pair by pair. More would not add information.
 const MOST_OF_A_NAME: usize = 64;
 
 fn report_twice<'g>(
     added: impl Iterator<Item = Patch<'g>>,
     meet: fn(Patch<'g>, Patch<'g>) -> bool,
-    found: &mut Found<'g>,
+    findings: &mut Findings<'g>,
 ) {
     let mut by_name: HashMap<&str, Vec<(Patch<'g>, Node<'g>, Mesh)>> = HashMap::new();
     for patch in added {
@@ -105,7 +105,7 @@ fn report_twice<'g>(
             } else {
                 format!("`{}`", other.filter.name())
             };
-            found.at(node, format!("`{name}` is also added by {of} ({file}:{line})"));
+            findings.at(node, format!("`{name}` is also added by {of} ({file}:{line})"));
         }
         if earlier.len() < MOST_OF_A_NAME {
             earlier.push((patch, node, mesh));
@@ -117,41 +117,41 @@ fn given_name(node: Node<'_>) -> &str {
     node.texts.source(node.tree).map_or("", |source| source.name.as_str())
 }
 
-fn listener_without_name<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for patch in patches_of(given, "LISTENER").filter(|patch| patch.operation() == "ADD") {
+fn listener_without_name<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches_of(inputs, "LISTENER").filter(|patch| patch.operation() == "ADD") {
         let Some(value) = patch.value().filter(|value| value.is_map()) else { continue };
         if value.text_of("name").is_none_or(str::is_empty) {
-            found.at(value, "the listener that is added has no `name`");
+            findings.at(value, "the listener that is added has no `name`");
         }
     }
 }
 
 /// The names that filters ask for.
-fn subscriptions(given: &Given) -> Vec<Node<'_>> {
-    let discoveries = given.keyed_field("config_discovery", "configDiscovery");
+fn subscriptions(inputs: &Inputs) -> Vec<Node<'_>> {
+    let discoveries = inputs.keyed_field("config_discovery", "configDiscovery");
     discoveries.filter_map(|discovery| discovery.parent()?.field("name")).collect()
 }
 
-fn nobody_subscribes<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let subscribed: HashSet<_> = subscriptions(given).into_iter().filter_map(Node::text).collect();
-    for patch in patches_of(given, "EXTENSION_CONFIG") {
+fn unused_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let subscribed: HashSet<_> = subscriptions(inputs).into_iter().filter_map(Node::text).collect();
+    for patch in patches_of(inputs, "EXTENSION_CONFIG") {
         let name = patch.value().and_then(|value| value.field("name"));
         if let Some(name) =
             name.filter(|name| name.text().is_some_and(|name| !subscribed.contains(name)))
         {
-            found.at(name, format!("no filter asks for `{}`", name.text().unwrap_or_default()));
+            findings.at(name, format!("no filter asks for `{}`", name.text().unwrap_or_default()));
         }
     }
 }
 
-fn nothing_to_subscribe_to<'g>(given: &'g Given, found: &mut Found<'g>) {
+fn missing_extension<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let added =
-        patches_of(given, "EXTENSION_CONFIG").filter_map(|patch| patch.value()?.text_of("name"));
+        patches_of(inputs, "EXTENSION_CONFIG").filter_map(|patch| patch.value()?.text_of("name"));
     let added: HashSet<_> = added.collect();
-    for name in subscriptions(given) {
+    for name in subscriptions(inputs) {
         let in_patch = crate::lint::envoy_filter::patch_of(name).is_some();
         if in_patch && name.text().is_some_and(|name| !added.contains(name)) {
-            found.at(
+            findings.at(
                 name,
                 format!(
                     "no EXTENSION_CONFIG of these files is called `{}`",
@@ -165,14 +165,14 @@ fn nothing_to_subscribe_to<'g>(given: &'g Given, found: &mut Found<'g>) {
 /// What Istio's proxies listen on: admin, capture, agent, health, DNS, statistics.
 const ISTIOS: [u64; 9] = [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090];
 
-fn port_taken<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for patch in patches_of(given, "LISTENER").filter(|patch| patch.operation() == "ADD") {
+fn port_taken<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for patch in patches_of(inputs, "LISTENER").filter(|patch| patch.operation() == "ADD") {
         let port =
             patch.value().and_then(|value| value.fields("address.socket_address.port_value"));
         if let Some(node) =
             port.filter(|port| port.number().is_some_and(|number| ISTIOS.contains(&number)))
         {
-            found.at(node, format!("{} is Istio's own", node.text().unwrap_or_default()));
+            findings.at(node, format!("{} is Istio's own", node.text().unwrap_or_default()));
         }
     }
 }

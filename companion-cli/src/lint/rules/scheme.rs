@@ -4,8 +4,8 @@ use laststream_filter::config::wire::{ForwardedProto, ORIGINAL_HEADER, Preset};
 
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{connection_manager, uses};
 use crate::lint::modules::{Module, ours};
 use crate::lint::node::Node;
@@ -15,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS351",
         severity: Severity::Error,
-        title: "nobody saves the x-forwarded-proto that the load balancer sent",
+        title: "the x-forwarded-proto that the load balancer sent is not saved",
         why: "An Istio gateway overwrites x-forwarded-proto before any filter runs. The module \
             reads what was sent from a header that an early header mutation fills; without it the \
             load balancer says nothing and the fallback decides, or whatever a client writes into \
@@ -39,9 +39,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "LS353",
         severity: Severity::Error,
-        title: "nobody tells the module who the direct peer is",
+        title: "no filter tells the module the direct peer",
         why: "Trust in addresses needs the connection's own peer, which a `set_filter_state` \
-            filter in front of the module writes. Without it nobody is trusted: every request \
+            filter in front of the module writes. Without it no peer is trusted: every request \
             keeps the scheme of the connection.",
         fix: "Put `envoy.filters.http.set_filter_state` in front, with the key of `trust.peer_key` \
             and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%.",
@@ -52,7 +52,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the filter that tells the direct peer comes after the module",
         why: "Filters run in their order: when the module looks, the filter state is not there \
-            yet, and nobody is trusted. Of two INSERT_FIRST in one resource the later one ends up \
+            yet, and no peer is trusted. Of two INSERT_FIRST in one resource the later one ends up \
             in front.",
         fix: "Put `set_filter_state` in front: in a chain before the module, in an EnvoyFilter as \
             a later INSERT_FIRST patch.",
@@ -65,33 +65,34 @@ pub(super) const RULES: &[Rule] = &[
         why: "Envoy's own matchers and the module decide one after the other, by two policies that \
             may differ, and the second one sees what the first has written. Each request pays for \
             both.",
-        fix: "Render all of it from one policy. `engine` says who does it: then the module is told \
-            nothing of `forwarded_proto`, or the matchers are not there.",
+        fix: "Render all of it from one policy. `engine` chooses the module or the matchers; the \
+            other one is then left out.",
         check: restored_twice,
     },
 ];
 
 /// Envoy's own filters that write it.
-pub(super) fn writers(given: &Given) -> impl Iterator<Item = Helper<'_>> {
+pub(super) fn writers(inputs: &Inputs) -> impl Iterator<Item = SupportingFilter<'_>> {
     let writes = |tag: &Node<'_>| {
         tag.text_of("header").is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
     };
-    given.keyed_field("ip_tag_header", "ipTagHeader").filter(writes).map(Helper::new)
+    inputs.keyed_field("ip_tag_header", "ipTagHeader").filter(writes).map(SupportingFilter::new)
 }
 
 /// Envoy's own filters that read the saved header, where it can be seen what is around them.
-fn readers(given: &Given) -> Vec<Helper<'_>> {
+fn readers(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     let reads = |name: &Node<'_>| {
         name.text().is_some_and(|name| name.eq_ignore_ascii_case(ORIGINAL_HEADER))
     };
-    let of_writer = |writer: &Helper<'_>, name: Node<'_>| {
+    let of_writer = |writer: &SupportingFilter<'_>, name: Node<'_>| {
         matcher_around(writer.node).is_some_and(|matcher| name.upwards().any(|up| up == matcher))
     };
     let names: Vec<Node<'_>> =
-        given.keyed_field("header_name", "headerName").filter(reads).collect();
-    let is_placed =
-        |writer: &Helper<'_>| matches!(writer.reach, Reach::Mesh(_)) || writer.manager.is_some();
-    writers(given)
+        inputs.keyed_field("header_name", "headerName").filter(reads).collect();
+    let is_placed = |writer: &SupportingFilter<'_>| {
+        matches!(writer.reach, Reach::Mesh(_)) || writer.manager.is_some()
+    };
+    writers(inputs)
         .filter(is_placed)
         .filter(|writer| names.iter().any(|name| of_writer(writer, *name)))
         .collect()
@@ -105,8 +106,8 @@ pub(super) fn matcher_around(filter: Node<'_>) -> Option<Node<'_>> {
 pub(super) const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
 /// laststream's filters that restore the scheme.
-pub(super) fn restorers(given: &Given) -> impl Iterator<Item = (Module<'_>, &ForwardedProto)> {
-    ours(given).filter_map(|module| Some((module, module.wire()?.forwarded_proto.as_ref()?)))
+pub(super) fn restorers(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, &ForwardedProto)> {
+    ours(inputs).filter_map(|module| Some((module, module.wire()?.forwarded_proto.as_ref()?)))
 }
 
 /// Where the configuration speaks of it.
@@ -122,22 +123,22 @@ fn wants_saved(proto: &ForwardedProto) -> bool {
     (by_preset || by_source) && !proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO)
 }
 
-/// Something that stands around a module, and for whom.
-pub(super) struct Helper<'g> {
+/// A filter or mutation that the module needs around it, and the proxies that it reaches.
+pub(super) struct SupportingFilter<'g> {
     /// The list of mutations, or the key of the filter state.
     pub(super) node: Node<'g>,
     pub(super) reach: Reach,
     pub(super) manager: Option<Node<'g>>,
 }
 
-impl<'g> Helper<'g> {
+impl<'g> SupportingFilter<'g> {
     fn new(node: Node<'g>) -> Self {
         Self { node, reach: Reach::of(node), manager: connection_manager(node) }
     }
 
-    /// Whether it works for the module: in the mesh on the same proxies, in a plain Envoy in the
+    /// Whether it applies to the module: in a mesh on the same proxies, in a plain Envoy in the
     /// same chain.
-    pub(super) fn helps(&self, module: Module<'g>) -> bool {
+    pub(super) fn applies_to(&self, module: Module<'g>) -> bool {
         let in_mesh = matches!(self.reach, Reach::Mesh(_));
         self.reach.may_meet(module.reach())
             && (in_mesh
@@ -147,7 +148,7 @@ impl<'g> Helper<'g> {
     }
 
     /// The same for another filter.
-    pub(super) fn meets(&self, other: &Self) -> bool {
+    pub(super) fn may_meet(&self, other: &Self) -> bool {
         let in_mesh = matches!(self.reach, Reach::Mesh(_));
         self.reach.may_meet(&other.reach)
             && (in_mesh || (self.manager.is_some() && self.manager == other.manager))
@@ -155,19 +156,23 @@ impl<'g> Helper<'g> {
 }
 
 /// Early header mutations.
-pub(super) fn mutations(given: &Given) -> Vec<Helper<'_>> {
+pub(super) fn mutations(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     let early = |node: Node<'_>| {
         matches!(
             node.key_text(),
             Some("early_header_mutation_extensions" | "earlyHeaderMutationExtensions")
         )
     };
-    given.keyed("mutations").filter(|list| list.upwards().any(early)).map(Helper::new).collect()
+    inputs
+        .keyed("mutations")
+        .filter(|list| list.upwards().any(early))
+        .map(SupportingFilter::new)
+        .collect()
 }
 
 /// Where filter state is written.
-fn tellers(given: &Given) -> Vec<Helper<'_>> {
-    given.keyed_field("object_key", "objectKey").map(Helper::new).collect()
+fn peer_info_filters(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
+    inputs.keyed_field("object_key", "objectKey").map(SupportingFilter::new).collect()
 }
 
 /// The mutation that writes a header.
@@ -179,14 +184,14 @@ fn appended(mutation: Node<'_>) -> Option<&str> {
     mutation.fields("append.header.key").and_then(Node::text)
 }
 
-fn not_saved<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let mutations = mutations(given);
-    for (module, proto) in restorers(given).filter(|(_, proto)| wants_saved(proto)) {
-        let saves = |helper: &Helper<'g>| {
-            helper.helps(module) && append_of(helper.node, &proto.original_header).is_some()
+fn not_saved<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mutations = mutations(inputs);
+    for (module, proto) in restorers(inputs).filter(|(_, proto)| wants_saved(proto)) {
+        let saves = |helper: &SupportingFilter<'g>| {
+            helper.applies_to(module) && append_of(helper.node, &proto.original_header).is_some()
         };
         if !mutations.iter().any(saves) {
-            found.at(
+            findings.at(
                 section(module),
                 format!(
                     "no early header mutation of these files writes `{}`",
@@ -195,11 +200,11 @@ fn not_saved<'g>(given: &'g Given, found: &mut Found<'g>) {
             );
         }
     }
-    for reader in readers(given) {
+    for reader in readers(inputs) {
         if !mutations.iter().any(|helper| {
-            helper.meets(&reader) && append_of(helper.node, ORIGINAL_HEADER).is_some()
+            helper.may_meet(&reader) && append_of(helper.node, ORIGINAL_HEADER).is_some()
         }) {
-            found.at(
+            findings.at(
                 reader.node,
                 format!("no early header mutation of these files writes `{ORIGINAL_HEADER}`"),
             );
@@ -207,15 +212,16 @@ fn not_saved<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn forgeable<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let restorers: Vec<_> = restorers(given).filter(|(_, proto)| wants_saved(proto)).collect();
-    let readers = readers(given);
-    for helper in mutations(given) {
+fn forgeable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let restorers: Vec<_> = restorers(inputs).filter(|(_, proto)| wants_saved(proto)).collect();
+    let readers = readers(inputs);
+    for helper in mutations(inputs) {
         let modules = restorers
             .iter()
-            .filter(|(module, _)| helper.helps(*module))
+            .filter(|(module, _)| helper.applies_to(*module))
             .map(|(_, proto)| proto.original_header.as_str());
-        let filters = readers.iter().filter(|reader| helper.meets(reader)).map(|_| ORIGINAL_HEADER);
+        let filters =
+            readers.iter().filter(|reader| helper.may_meet(reader)).map(|_| ORIGINAL_HEADER);
         let read = modules
             .chain(filters)
             .find_map(|header| Some((append_of(helper.node, header)?, header)));
@@ -224,11 +230,11 @@ fn forgeable<'g>(given: &'g Given, found: &mut Found<'g>) {
             item.text_of("remove").is_some_and(|name| name.eq_ignore_ascii_case(header))
         };
         if !helper.node.items().take_while(|item| *item != append).any(removes) {
-            found.at(append, format!("`{header}` is not removed before"));
+            findings.at(append, format!("`{header}` is not removed before"));
         } else if let Some(keeps) =
             append.fields("append.keep_empty_value").filter(|node| node.is_true())
         {
-            found.at(
+            findings.at(
                 keeps,
                 "an empty x-forwarded-proto leaves an empty header here, which says \
                 nothing to the module",
@@ -237,10 +243,10 @@ fn forgeable<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn restored_twice<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, _) in restorers(given) {
-        if let Some(writer) = writers(given).find(|writer| writer.helps(module)) {
-            found.at(writer.node, format!("`{}` restores it, too", module.name()));
+fn restored_twice<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in restorers(inputs) {
+        if let Some(writer) = writers(inputs).find(|writer| writer.applies_to(module)) {
+            findings.at(writer.node, format!("`{}` restores it, too", module.name()));
         }
     }
 }
@@ -249,23 +255,23 @@ fn wants_peer(proto: &ForwardedProto) -> bool {
     !proto.trust.peers.is_empty()
 }
 
-/// Those that write the module's peer.
-fn own_tellers<'t, 'g>(
-    tellers: &'t [Helper<'g>],
+/// The filters that write the peer information for this module.
+fn own_peer_info_filters<'t, 'g>(
+    tellers: &'t [SupportingFilter<'g>],
     module: Module<'g>,
     proto: &ForwardedProto,
 ) -> impl Iterator<Item = Node<'g>> {
-    let writes = move |helper: &&'t Helper<'g>| {
-        helper.node.text() == Some(proto.trust.peer_key.as_str()) && helper.helps(module)
+    let writes = move |helper: &&'t SupportingFilter<'g>| {
+        helper.node.text() == Some(proto.trust.peer_key.as_str()) && helper.applies_to(module)
     };
     tellers.iter().filter(writes).map(|helper| helper.node)
 }
 
-fn no_peer<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let tellers = tellers(given);
-    for (module, proto) in restorers(given).filter(|(_, proto)| wants_peer(proto)) {
-        if own_tellers(&tellers, module, proto).next().is_none() {
-            found.at(
+fn no_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let tellers = peer_info_filters(inputs);
+    for (module, proto) in restorers(inputs).filter(|(_, proto)| wants_peer(proto)) {
+        if own_peer_info_filters(&tellers, module, proto).next().is_none() {
+            findings.at(
                 section(module),
                 format!("no `set_filter_state` of these files writes `{}`", proto.trust.peer_key),
             );
@@ -273,14 +279,14 @@ fn no_peer<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn peer_too_late<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let tellers = tellers(given);
-    for (module, proto) in restorers(given).filter(|(_, proto)| wants_peer(proto)) {
-        let late = |teller: Node<'g>| comes_after(given, teller, module).unwrap_or(false);
-        let mut own = own_tellers(&tellers, module, proto).peekable();
+fn peer_too_late<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let tellers = peer_info_filters(inputs);
+    for (module, proto) in restorers(inputs).filter(|(_, proto)| wants_peer(proto)) {
+        let late = |teller: Node<'g>| comes_after(inputs, teller, module).unwrap_or(false);
+        let mut own = own_peer_info_filters(&tellers, module, proto).peekable();
         let Some(first) = own.peek().copied() else { continue };
         if own.all(late) {
-            found.at(
+            findings.at(
                 first,
                 format!("`{}` has looked for `{}` already", module.name(), proto.trust.peer_key),
             );
@@ -288,12 +294,13 @@ fn peer_too_late<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-/// Whether the module runs before the teller; none where that is not to be seen.
-fn comes_after<'g>(given: &'g Given, teller: Node<'g>, module: Module<'g>) -> Option<bool> {
+/// Whether the module runs before the filter that writes the peer information; none if the order is
+/// unknown.
+fn comes_after<'g>(inputs: &'g Inputs, teller: Node<'g>, module: Module<'g>) -> Option<bool> {
     let Some(own) = patch_of(teller) else {
         return Some(index_in_chain(teller)? > index_in_chain(module.typed)?);
     };
-    let mut patches = uses(given, module).into_iter().filter_map(patch_of);
+    let mut patches = uses(inputs, module).into_iter().filter_map(patch_of);
     let puts = patches
         .find(|patch| patch.apply_to() == "HTTP_FILTER" && patch.filter.node == own.filter.node)?;
     let later = own.node.raw()?.index > puts.node.raw()?.index;

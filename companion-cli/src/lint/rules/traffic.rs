@@ -1,8 +1,8 @@
 //! LS7xx: what else touches requests: Lua, retries, time-outs.
 
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::modules::{gates, ours};
 use crate::lint::node::Node;
 use crate::lint::objects::of_kind;
@@ -15,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "every request is declared https",
         why: "Lua that writes `https` into x-forwarded-proto does so for plain http, too: \
             redirects to https stop working, cookies are marked secure on connections that are \
-            not, and whoever connects past the load balancer is believed.",
+            not, and a client that connects past the load balancer is believed.",
         fix: "Recover what the load balancer said: laststream's `forwarded_proto` with \
             `trust.peers` and a preset; http stays http.",
         check: hard_coded_https,
@@ -55,8 +55,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn hard_coded_https<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (node, text) in given
+fn hard_coded_https<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (node, text) in inputs
         .scalars()
         .filter(|(_, text)| text.contains("request_handle") || text.contains("headers()"))
     {
@@ -67,7 +67,11 @@ fn hard_coded_https<'g>(given: &'g Given, found: &mut Found<'g>) {
             proto && (line.contains("\"https\"") || line.contains("'https'"))
         };
         if let Some(line) = text.lines().find(writes) {
-            found.in_text(node, line, "x-forwarded-proto becomes https whatever the client used");
+            findings.in_text(
+                node,
+                line,
+                "x-forwarded-proto becomes https whatever the client used",
+            );
         }
     }
 }
@@ -78,8 +82,8 @@ const SAFE: [&str; 2] = ["connect-failure", "refused-stream"];
 /// Methods that may be repeated.
 const IDEMPOTENT: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
-fn retries<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for route in http_routes(given) {
+fn retries<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for route in http_routes(inputs) {
         let Some(retries) = route
             .get("retries")
             .filter(|retries| retries.get("attempts").and_then(Node::number) != Some(0))
@@ -99,7 +103,7 @@ fn retries<'g>(given: &'g Given, found: &mut Found<'g>) {
             (Some(_), None) => continue,
         };
         if !safe_methods {
-            found.at(retries, why);
+            findings.at(retries, why);
         }
     }
 }
@@ -110,8 +114,8 @@ fn only_safe_methods(matching: Node<'_>) -> bool {
 }
 
 /// The HTTP routes of VirtualServices.
-pub(super) fn http_routes<'g>(given: &'g Given) -> impl Iterator<Item = Node<'g>> {
-    of_kind(given, "VirtualService")
+pub(super) fn http_routes<'g>(inputs: &'g Inputs) -> impl Iterator<Item = Node<'g>> {
+    of_kind(inputs, "VirtualService")
         .filter_map(|service| service.spec()?.get("http"))
         .flat_map(Node::items)
 }
@@ -119,14 +123,14 @@ pub(super) fn http_routes<'g>(given: &'g Given) -> impl Iterator<Item = Node<'g>
 /// What Envoy takes when a route says nothing.
 const DEFAULT_TIMEOUT: u64 = 15_000;
 
-fn default_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let deadlines = gates(given)
+fn default_timeout<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let deadlines = gates(inputs)
         .filter(|(module, _)| module.patch().is_none())
         .map(|(_, gate)| gate.deadline_ms);
     let Some(longest) = deadlines.max().filter(|longest| *longest > DEFAULT_TIMEOUT) else {
         return;
     };
-    for module in ours(given).filter(|module| module.patch().is_none() && !module.is_gate()) {
+    for module in ours(inputs).filter(|module| module.patch().is_none() && !module.is_gate()) {
         let manager = crate::lint::listeners::connection_manager(module.typed);
         let hosts = manager.and_then(|manager| manager.fields("route_config.virtual_hosts"));
         for route in hosts
@@ -138,7 +142,7 @@ fn default_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
             if let Some(action) =
                 route.field("route").filter(|action| action.field("timeout").is_none())
             {
-                found.at(
+                findings.at(
                     action,
                     format!(
                         "Envoy cuts after 15 s here, and the gate waits up to {} s",
@@ -150,17 +154,18 @@ fn default_timeout<'g>(given: &'g Given, found: &mut Found<'g>) {
     }
 }
 
-fn timeout_above_deadline<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let Some(longest) = gates(given)
+fn timeout_above_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let Some(longest) = gates(inputs)
         .filter(|(module, _)| module.patch().is_some())
         .map(|(_, gate)| gate.deadline_ms)
         .max()
     else {
         return;
     };
-    for node in http_routes(given).filter_map(|route| route.get("timeout")) {
+    for node in http_routes(inputs).filter_map(|route| route.get("timeout")) {
         if node.text().and_then(milliseconds).is_some_and(|timeout| timeout > longest) {
-            found.at(node, format!("the gate of these files lets go after {} s", longest / 1000));
+            findings
+                .at(node, format!("the gate of these files lets go after {} s", longest / 1000));
         }
     }
 }

@@ -4,12 +4,12 @@
 use laststream_filter::config::wire::{ForwardedProto, Scope};
 
 use super::scheme::{
-    FORWARDED_PROTO, Helper, matcher_around, mutations, restorers, section, writers,
+    FORWARDED_PROTO, SupportingFilter, matcher_around, mutations, restorers, section, writers,
 };
 use crate::lint::envoy_filter::patch_of;
 use crate::lint::finding::Rule;
-use crate::lint::finding::{Found, Severity};
-use crate::lint::given::Given;
+use crate::lint::finding::{Findings, Severity};
+use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{connection_manager, uses};
 use crate::lint::modules::Module;
 use crate::lint::node::Node;
@@ -57,15 +57,18 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Whether the header is removed before Envoy looks at it.
-fn is_removed(mutations: &[Helper<'_>], meets: impl Fn(&Helper<'_>) -> bool) -> bool {
+fn is_removed(
+    mutations: &[SupportingFilter<'_>],
+    meets: impl Fn(&SupportingFilter<'_>) -> bool,
+) -> bool {
     mutations.iter().any(|helper| {
         meets(helper) && helper.node.items().filter_map(|item| item.get("remove")).any(is_header)
     })
 }
 
 /// The same for resources of which these files do not tell which listeners they reach.
-fn is_removed_somewhere(given: &Given) -> bool {
-    given.keyed("remove").any(is_header)
+fn is_removed_somewhere(inputs: &Inputs) -> bool {
+    inputs.keyed("remove").any(is_header)
 }
 
 fn is_header(name: Node<'_>) -> bool {
@@ -80,42 +83,42 @@ fn keeps(manager: Node<'_>) -> bool {
 }
 
 /// Where trusted hops are written that concern every gateway of these files.
-fn trusted_hops(given: &Given) -> bool {
+fn trusted_hops(inputs: &Inputs) -> bool {
     let keys = ["numTrustedProxies", "numTrustedHops", "xff_num_trusted_hops", "xffNumTrustedHops"];
     let is_set = |node: Node<'_>| node.number().is_some_and(|hops| hops > 0);
     let kept = |node: Node<'_>| patch_of(node).is_some() && node.text() == Some("false");
-    keys.iter().any(|key| given.keyed(key).any(is_set))
-        || given.keyed_field("use_remote_address", "useRemoteAddress").any(kept)
+    keys.iter().any(|key| inputs.keyed(key).any(is_set))
+        || inputs.keyed_field("use_remote_address", "useRemoteAddress").any(kept)
 }
 
 /// Whether a filter of the mesh stands in listeners that keep the header: those of a sidecar, or
 /// with trusted hops.
-fn stands_where_kept(given: &Given, filter: Node<'_>) -> bool {
+fn stands_where_kept(inputs: &Inputs, filter: Node<'_>) -> bool {
     match patch_of(filter).map(|patch| patch.context()) {
         Some(context) if context.starts_with("SIDECAR") || context == "ANY" => true,
-        _ => trusted_hops(given),
+        _ => trusted_hops(inputs),
     }
 }
 
-fn fails_open<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let mutations = mutations(given);
-    for (module, proto) in restorers(given) {
+fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mutations = mutations(inputs);
+    for (module, proto) in restorers(inputs) {
         let Some(policy) = failure_policy(module) else { continue };
-        if may_be_kept(given, module, proto)
-            && !is_removed(&mutations, |helper| helper.helps(module))
+        if may_be_kept(inputs, module, proto)
+            && !is_removed(&mutations, |helper| helper.applies_to(module))
         {
-            found.at(policy, NOT_REMOVED);
+            findings.at(policy, NOT_REMOVED);
         }
     }
-    if is_removed_somewhere(given) {
+    if is_removed_somewhere(inputs) {
         return;
     }
-    for (policy, config) in open_plugins(given) {
+    for (policy, config) in open_plugins(inputs) {
         let reads_kept = config
             .text_of("original_header")
             .is_some_and(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO));
-        if reads_kept || trusted_hops(given) {
-            found.at(policy, NOT_REMOVED);
+        if reads_kept || trusted_hops(inputs) {
+            findings.at(policy, NOT_REMOVED);
         }
     }
 }
@@ -124,15 +127,15 @@ const NOT_REMOVED: &str = "no early header mutation of these files removes `x-fo
 
 /// WasmPlugins, and Envoy Gateway's policies, that let requests pass without the module: where they
 /// say so, and `forwarded_proto`.
-fn open_plugins(given: &Given) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
-    let plugins = of_kind(given, "WasmPlugin").filter_map(|plugin| {
+fn open_plugins(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
+    let plugins = of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
         let spec = plugin.spec()?;
         Some((
             spec.get("failStrategy").filter(|strategy| strategy.text() == Some("FAIL_OPEN"))?,
             spec.get("pluginConfig")?,
         ))
     });
-    let policies = of_kind(given, "EnvoyExtensionPolicy")
+    let policies = of_kind(inputs, "EnvoyExtensionPolicy")
         .filter_map(|policy| policy.spec()?.get("wasm"))
         .flat_map(Node::items);
     let policies = policies.filter_map(|wasm| {
@@ -150,49 +153,49 @@ fn failure_policy(module: Module<'_>) -> Option<Node<'_>> {
     policy.or_else(|| module.plugin.field("fail_open").filter(|open| open.is_true()))
 }
 
-/// An operator who reads the header itself says that Envoy keeps it.
-fn may_be_kept(given: &Given, module: Module<'_>, proto: &ForwardedProto) -> bool {
+/// A policy that reads the header itself implies that Envoy keeps it.
+fn may_be_kept(inputs: &Inputs, module: Module<'_>, proto: &ForwardedProto) -> bool {
     let says_so = proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO);
     let is_inbound = module.wire().is_some_and(|wire| wire.scope == Scope::Inbound);
     let in_manager = connection_manager(module.typed).is_some_and(keeps);
     let in_mesh = matches!(module.reach(), Reach::Mesh(_))
-        && uses(given, module).into_iter().any(|filter| stands_where_kept(given, filter));
+        && uses(inputs, module).into_iter().any(|filter| stands_where_kept(inputs, filter));
     says_so || is_inbound || in_manager || in_mesh
 }
 
-fn matchers_on_kept_header<'g>(given: &'g Given, found: &mut Found<'g>) {
-    let mutations = mutations(given);
+fn matchers_on_kept_header<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mutations = mutations(inputs);
     let writers: Vec<_> =
-        writers(given).filter(|writer| matcher_around(writer.node).is_some()).collect();
+        writers(inputs).filter(|writer| matcher_around(writer.node).is_some()).collect();
     for writer in &writers {
-        let is_kept = writer.manager.map_or_else(|| stands_where_kept(given, writer.node), keeps);
+        let is_kept = writer.manager.map_or_else(|| stands_where_kept(inputs, writer.node), keeps);
         let is_placed = writer.manager.is_some() || matches!(writer.reach, Reach::Mesh(_));
         let removed = if is_placed {
-            is_removed(&mutations, |helper| helper.meets(writer))
+            is_removed(&mutations, |helper| helper.may_meet(writer))
         } else {
-            is_removed_somewhere(given)
+            is_removed_somewhere(inputs)
         };
         if is_kept && !removed {
-            found.at(
+            findings.at(
                 writer.node,
                 "Envoy keeps what an untrusted client claims, and no early \
                 header mutation removes it",
             );
         } else if tag(writer) == Some("https")
             && has_tls(writer)
-            && !writers.iter().any(|other| tag(other) == Some("http") && other.meets(writer))
+            && !writers.iter().any(|other| tag(other) == Some("http") && other.may_meet(writer))
         {
-            found.at(writer.node, "the listener has TLS, and no filter writes http");
+            findings.at(writer.node, "the listener has TLS, and no filter writes http");
         }
     }
 }
 
 /// What the filter writes.
-fn tag<'g>(writer: &Helper<'g>) -> Option<&'g str> {
+fn tag<'g>(writer: &SupportingFilter<'g>) -> Option<&'g str> {
     writer.node.parent()?.field("ip_tags")?.items().next()?.text_of("ip_tag_name")
 }
 
-fn has_tls(writer: &Helper<'_>) -> bool {
+fn has_tls(writer: &SupportingFilter<'_>) -> bool {
     writer.manager.is_some_and(|manager| {
         manager
             .upwards()
@@ -200,26 +203,26 @@ fn has_tls(writer: &Helper<'_>) -> bool {
     })
 }
 
-fn wide_ranges<'g>(given: &'g Given, found: &mut Found<'g>) {
-    for (module, proto) in restorers(given) {
+fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, proto) in restorers(inputs) {
         let place = section(module);
         let peers = place.get("trust").and_then(|trust| trust.get("peers"));
         for (index, range) in
             proto.trust.peers.iter().enumerate().filter(|(_, range)| is_wide(range))
         {
             let item = peers.and_then(|peers| peers.items().nth(index));
-            found.at(item.unwrap_or(place), format!("`{range}` is trusted"));
+            findings.at(item.unwrap_or(place), format!("`{range}` is trusted"));
         }
     }
-    for matcher in writers(given).filter_map(|writer| matcher_around(writer.node)) {
+    for matcher in writers(inputs).filter_map(|writer| matcher_around(writer.node)) {
         let inside = |node: &Node<'_>| node.upwards().any(|up| up == matcher);
-        for address in given.keyed_field("address_prefix", "addressPrefix").filter(inside) {
+        for address in inputs.keyed_field("address_prefix", "addressPrefix").filter(inside) {
             let length =
                 address.parent().and_then(|range| range.field("prefix_len")).and_then(Node::number);
             let range =
                 address.text().zip(length).map(|(address, length)| format!("{address}/{length}"));
             if let Some(range) = range.filter(|range| is_wide(range)) {
-                found.at(address, format!("`{range}` is trusted"));
+                findings.at(address, format!("`{range}` is trusted"));
             }
         }
         // An address that begins with one number and a dot is a /8.
@@ -228,8 +231,9 @@ fn wide_ranges<'g>(given: &'g Given, found: &mut Found<'g>) {
                 .and_then(|text| text.strip_suffix('.'))
                 .is_some_and(|text| text.parse::<u8>().is_ok())
         };
-        for prefix in given.keyed("prefix").filter(inside).filter(is_octet) {
-            found.at(prefix, format!("`{}0.0.0/8` is trusted", prefix.text().unwrap_or_default()));
+        for prefix in inputs.keyed("prefix").filter(inside).filter(is_octet) {
+            findings
+                .at(prefix, format!("`{}0.0.0/8` is trusted", prefix.text().unwrap_or_default()));
         }
     }
 }

@@ -14,7 +14,7 @@ use http::Method;
 
 use super::clock::Clock;
 use super::container::Container;
-use super::error::Error;
+use super::error::DemoError;
 use super::lane::Exit;
 use super::proxy::Proxy;
 use super::times::Times;
@@ -46,7 +46,7 @@ struct Shared {
 
 impl Agent {
     /// Its port is there before its Envoy is, whose configuration names it.
-    pub(super) fn start(exit: Exit, times: &Times) -> Result<Self, Error> {
+    pub(super) fn start(exit: Exit, times: &Times) -> Result<Self, DemoError> {
         let shared = Arc::new(Shared {
             exit,
             times: *times,
@@ -56,7 +56,7 @@ impl Agent {
             connections: Mutex::default(),
             clock: Mutex::default(),
         });
-        let status = status(&shared).map_err(|error| Error::Listen { error })?;
+        let status = status(&shared).map_err(|error| DemoError::Listen { error })?;
         Ok(Self { shared, status })
     }
 
@@ -64,12 +64,12 @@ impl Agent {
         self.status.address().port()
     }
 
-    pub(super) fn adopt(&self, proxy: Arc<Proxy>) {
+    pub(super) fn attach_proxy(&self, proxy: Arc<Proxy>) {
         put(&self.shared.proxy, proxy);
     }
 
-    /// From here on SIGTERM may come.
-    pub(super) fn wind(&self, clock: &Clock) {
+    /// Starts the clock; from here on SIGTERM may come.
+    pub(super) fn start_clock(&self, clock: &Clock) {
         put(&self.shared.clock, clock.clone());
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::{HeaderMap, Response};
 
 use super::container::Container;
-use super::error::Error;
+use super::error::DemoError;
 use crate::local::server::{self, Server};
 
 /// httpbin's own.
@@ -29,7 +29,7 @@ struct Work {
 }
 
 impl App {
-    pub(super) fn start() -> Result<Self, Error> {
+    pub(super) fn start() -> Result<Self, DemoError> {
         let work = Arc::<Work>::default();
         let shared = Arc::clone(&work);
         let handler = move |request: http::Request<_>| {
@@ -37,7 +37,10 @@ impl App {
             let (head, ()) = request.map(drop::<hyper::body::Incoming>).into_parts();
             async move { Ok(respond(head.uri.path(), &head.headers, &shared).await) }
         };
-        Ok(Self { server: Server::start(handler).map_err(|error| Error::Listen { error })?, work })
+        Ok(Self {
+            server: Server::start(handler).map_err(|error| DemoError::Listen { error })?,
+            work,
+        })
     }
 
     pub(super) fn port(&self) -> u16 {

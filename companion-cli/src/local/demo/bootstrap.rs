@@ -5,11 +5,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::error::Error;
+use super::error::DemoError;
 use crate::policy::{Overrides, Policy};
 use crate::render::{self, Kind};
 
-const HCM: &str = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+const HCM: &str = concat!(
+    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.",
+    "HttpConnectionManager"
+);
 const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 
 /// A bootstrap whose admin interface is a socket in the file system.
@@ -33,7 +36,8 @@ pub(super) fn listener(
     }
     let router =
         json!({ "name": "envoy.filters.http.router", "typed_config": { "@type": ROUTER } });
-    let host = json!({ "name": "all", "domains": ["*"], "routes": [{ "match": { "prefix": "/" }, "route": route }] });
+    let route = json!({ "match": { "prefix": "/" }, "route": route });
+    let host = json!({ "name": "all", "domains": ["*"], "routes": [route] });
     let manager = json!({
         "@type": HCM,
         "stat_prefix": name,
@@ -44,7 +48,10 @@ pub(super) fn listener(
     json!({
         "name": name,
         "address": socket(0),
-        "filter_chains": [{ "filters": [{ "name": "envoy.filters.network.http_connection_manager", "typed_config": manager }] }],
+        "filter_chains": [{ "filters": [{
+            "name": "envoy.filters.network.http_connection_manager",
+            "typed_config": manager,
+        }] }],
     })
 }
 
@@ -61,14 +68,14 @@ pub(super) fn cluster(name: &str, ports: &[u16]) -> Value {
 
 /// Renders a policy and puts it where this demo runs: ports that the system chooses, the admin
 /// interface in the file system.
-pub(super) fn rendered(policy: &Value, module: &Path, admin: &Path) -> Result<Value, Error> {
-    let unusable = |why: String| Error::Rendered { why };
+pub(super) fn rendered(policy: &Value, module: &Path, admin: &Path) -> Result<Value, DemoError> {
+    let unusable = |why: String| DemoError::Rendered { why };
     let overrides =
         Overrides { module: Some(module.display().to_string()), ..Overrides::default() };
     let policy = Policy::read(policy.to_string().as_bytes(), &overrides)
         .map_err(|refused| unusable(refused.to_string()))?;
-    let nobody = |_: &str| Err("no registry is needed".to_owned());
-    let rendered = render::render(Kind::Envoy, &policy, &nobody)
+    let no_registry = |_: &str| Err("no registry is needed".to_owned());
+    let rendered = render::render(Kind::Envoy, &policy, &no_registry)
         .map_err(|problem| unusable(problem.to_string()))?;
     let text = rendered.files.first().map(|file| file.text.as_str()).unwrap_or_default();
     let mut bootstrap: Value =
@@ -95,7 +102,7 @@ pub(super) fn add(bootstrap: &mut Value, list: &str, item: Value) {
 
 /// The gate's last call goes to the agent, as in Istio: without Istio there is none, so `render
 /// envoy` has no place for it.
-pub(super) fn tell_agent(bootstrap: &mut Value, port: u16) -> Result<(), Error> {
+pub(super) fn set_agent_drain_call(bootstrap: &mut Value, port: u16) -> Result<(), DemoError> {
     add(bootstrap, "/static_resources/clusters", cluster("agent", &[port]));
     let gate =
         items(bootstrap, "/static_resources/listeners").find(|listener| listener["name"] == "gate");
@@ -103,7 +110,7 @@ pub(super) fn tell_agent(bootstrap: &mut Value, port: u16) -> Result<(), Error> 
         let mut filters = items(gate, "/filter_chains/0/filters/0/typed_config/http_filters");
         filters.find_map(|filter| filter.pointer_mut("/typed_config/config/configuration/value"))
     });
-    let unusable = || Error::Rendered { why: "its gate has no configuration".to_owned() };
+    let unusable = || DemoError::Rendered { why: "its gate has no configuration".to_owned() };
     let configuration = configuration.ok_or_else(unusable)?;
     let mut json: Value =
         serde_json::from_str(configuration.as_str().unwrap_or_default()).map_err(|_| unusable())?;

@@ -1,4 +1,4 @@
-//! Waiting that ends early when the demo is interrupted or has gone on for too long.
+//! Waits that end early if the demo is interrupted or takes too long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ impl Clock {
         self.began.elapsed()
     }
 
-    /// Whether everybody should give up.
+    /// Whether all waits should end.
     pub(super) fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.now() > self.limit
     }
@@ -39,7 +39,7 @@ impl Clock {
         self.until(|| self.now() >= at);
     }
 
-    /// Waits until it is so; `false` if it never was.
+    /// Waits until the condition holds; `false` if it never did.
     pub(super) fn until(&self, mut is_so: impl FnMut() -> bool) -> bool {
         loop {
             if is_so() {

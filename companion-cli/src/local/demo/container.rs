@@ -1,4 +1,4 @@
-//! What kubelet can stop.
+//! The processes that kubelet can stop.
 
 /// A container's process.
 pub(super) trait Container {

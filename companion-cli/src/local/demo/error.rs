@@ -4,7 +4,7 @@ use std::io;
 
 /// What went wrong. What comes out of the lanes is no error.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum DemoError {
     /// No place for the Envoys' files.
     #[error("cannot make a folder for the demo's files: {error}")]
     Folder {
@@ -59,7 +59,7 @@ pub enum Error {
         /// The folder.
         folder: String,
     },
-    /// Somebody wanted it to end.
+    /// It was interrupted.
     #[error("interrupted; every Envoy has been ended")]
     Interrupted,
 }

@@ -4,15 +4,15 @@
 use serde_json::{Value, json};
 
 use super::bootstrap;
-use super::error::Error;
+use super::error::DemoError;
 use super::lane::Lane;
 use super::proxy::{Proxy, Starter};
 
-/// What Istio tries again if nobody says otherwise: nothing that the app may already have begun.
+/// Istio's default retries: only requests that the app has not begun.
 const USUAL: &str = "connect-failure,refused-stream,unavailable,cancelled";
 
 /// `pods`: the ports of each lane's sidecars.
-pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, Error> {
+pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Proxy, DemoError> {
     let listeners = pods
         .iter()
         .map(|(lane, _)| bootstrap::listener(lane.key(), lane.key(), &retries(*lane), &[]));
@@ -23,6 +23,11 @@ pub(super) fn start(starter: &Starter, pods: &[(Lane, Vec<u16>)]) -> Result<Prox
     )
 }
 
+const PREVIOUS_HOSTS: &str = concat!(
+    "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.",
+    "PreviousHostsPredicate"
+);
+
 fn retries(lane: Lane) -> Value {
     let retry_on = if lane == Lane::Retries { format!("{USUAL},reset") } else { USUAL.to_owned() };
     json!({
@@ -30,7 +35,7 @@ fn retries(lane: Lane) -> Value {
         "num_retries": 2,
         "retry_host_predicate": [{
             "name": "envoy.retry_host_predicates.previous_hosts",
-            "typed_config": { "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate" },
+            "typed_config": { "@type": PREVIOUS_HOSTS },
         }],
         "host_selection_retry_max_attempts": 5,
     })

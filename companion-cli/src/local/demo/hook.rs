@@ -9,7 +9,7 @@ use super::agent::Agent;
 use super::app::App;
 use super::clock::Clock;
 use super::times::Times;
-use crate::gate::{Http, Outcome, Response, Trouble};
+use crate::gate::{GateError, Http, Outcome, Response};
 
 /// `pilot-agent wait` gives up on a single question after this.
 const ASK: Duration = Duration::from_millis(500);
@@ -40,8 +40,8 @@ impl Hook<'_> {
     /// Runs until it ends, or is cut: then it tells what it still waited for.
     pub(super) fn run(&self, until: Duration) -> Result<String, String> {
         loop {
-            let waits_for = match self.ask() {
-                Ok(said) => return Ok(said),
+            let waits_for = match self.poll() {
+                Ok(outcome) => return Ok(outcome),
                 Err(waits_for) => waits_for,
             };
             if self.clock.now() >= until || self.clock.is_over() {
@@ -59,7 +59,7 @@ impl Hook<'_> {
     }
 
     /// What it says at its end, or what it waits for.
-    fn ask(&self) -> Result<String, String> {
+    fn poll(&self) -> Result<String, String> {
         match self.kind {
             Kind::Netstat { app, agent } => {
                 let listening = [
@@ -83,8 +83,8 @@ impl Hook<'_> {
     }
 }
 
-fn answer(gate: u16) -> Result<Response, Trouble> {
-    Http::default().ask(Method::GET, &format!("http://127.0.0.1:{gate}/prestop"), &[], ASK)
+fn answer(gate: u16) -> Result<Response, GateError> {
+    Http::default().request(Method::GET, &format!("http://127.0.0.1:{gate}/prestop"), &[], ASK)
 }
 
 /// The state in the gate's answer.

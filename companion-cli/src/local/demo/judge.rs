@@ -1,14 +1,14 @@
-//! What came out of a lane: computed from what the client got and when processes ended, then
-//! compared with what is expected.
+//! The result of a lane: computed from the client's response and the times at which processes
+//! ended, then compared with the expected result.
 
 use serde::Serialize;
 
 use super::agent::Reason;
 use super::lane::{EndedBy, Lane};
-use super::record::{Event, Span, Who};
+use super::record::{Actor, Event, Span};
 use super::times::Times;
 
-/// What came out of a lane. Times are seconds since the request was sent.
+/// The result of a lane. Times are seconds since the request was sent.
 #[derive(Debug, Clone, Serialize)]
 pub struct LaneResult {
     /// Which one.
@@ -29,13 +29,13 @@ pub struct LaneResult {
     pub deleted: f64,
     /// When the proxy of the deleted pod ended.
     pub proxy_ended: f64,
-    /// Who ended it.
+    /// What ended it.
     pub ended_by: EndedBy,
     /// When the last container of the pod had ended.
     pub pod_gone: f64,
     /// Why it came out like this.
     pub why: String,
-    /// What came out differently from what is expected.
+    /// Differences from the expected result.
     pub surprises: Vec<String>,
     /// Everything that happened.
     pub events: Vec<Event>,
@@ -88,7 +88,7 @@ pub(super) fn judge(observed: Observed, times: &Times) -> LaneResult {
 
 fn ended_by(reason: Option<Reason>, has_ended: bool) -> EndedBy {
     match reason {
-        _ if !has_ended => EndedBy::Nobody,
+        _ if !has_ended => EndedBy::StillRunning,
         Some(Reason::DrainTime) => EndedBy::DrainTime,
         Some(Reason::ZeroConnections) => EndedBy::ZeroConnections,
         Some(Reason::Drained) => EndedBy::Gate,
@@ -113,7 +113,7 @@ fn why(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
 }
 
 fn end_in_words(result: &LaneResult, connections: Option<u64>, times: &Times) -> String {
-    let hook = result.spans.iter().find(|span| span.who == Who::Hook);
+    let hook = result.spans.iter().find(|span| span.who == Actor::Hook);
     let agent = span(times.agent.as_secs_f64());
     match (result.ended_by, hook, connections) {
         (EndedBy::DrainTime, Some(hook), _) if !hook.cut => {
@@ -136,7 +136,7 @@ fn end_in_words(result: &LaneResult, connections: Option<u64>, times: &Times) ->
         }
         (EndedBy::Sigkill, ..) => "Envoy was there until SIGKILL".to_owned(),
         (EndedBy::Itself, ..) => "Envoy ended by itself".to_owned(),
-        (EndedBy::Nobody, ..) => "Envoy still ran at the end".to_owned(),
+        (EndedBy::StillRunning, ..) => "Envoy still ran at the end".to_owned(),
     }
 }
 

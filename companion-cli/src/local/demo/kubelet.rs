@@ -5,7 +5,7 @@
 use super::clock::Clock;
 use super::container::Container;
 use super::hook::Hook;
-use super::record::{Record, Who};
+use super::record::{Actor, Record};
 use super::times::Times;
 
 /// How a container was stopped.
@@ -21,7 +21,7 @@ pub(super) enum Stopped {
 pub(super) fn stop(
     container: &dyn Container,
     hook: Option<&Hook<'_>>,
-    who: Who,
+    who: Actor,
     times: &Times,
     record: &Record<'_>,
     clock: &Clock,
@@ -29,19 +29,19 @@ pub(super) fn stop(
     let began = clock.now();
     let grace_ends = began + times.grace_period;
     if let Some(hook) = hook {
-        record.note(Who::Hook, format!("begins: {}", hook.name()));
+        record.note(Actor::Hook, format!("begins: {}", hook.name()));
         let (words, cut) = match hook.run(grace_ends) {
-            Ok(said) => (said, false),
+            Ok(outcome) => (outcome, false),
             Err(waits_for) => (waits_for, true),
         };
         record.note(
-            Who::Hook,
+            Actor::Hook,
             format!(
                 "{}: {words}",
                 if cut { "is cut at the end of the grace period" } else { "ends" }
             ),
         );
-        record.span(Who::Hook, began, clock.now(), words, cut);
+        record.span(Actor::Hook, began, clock.now(), words, cut);
     }
     record.note(who, "SIGTERM");
     container.terminate();

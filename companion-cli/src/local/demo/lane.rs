@@ -30,7 +30,7 @@ pub(super) enum Exit {
     OnZeroConnections,
 }
 
-/// Who ended the pod's proxy.
+/// What ended the pod's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
@@ -42,10 +42,10 @@ pub enum EndedBy {
     Gate,
     /// Kubelet, with SIGKILL.
     Sigkill,
-    /// Nobody: it ended by itself.
+    /// The proxy ended by itself.
     Itself,
     /// It still ran when the demo ended.
-    Nobody,
+    StillRunning,
 }
 
 impl EndedBy {
@@ -56,7 +56,7 @@ impl EndedBy {
             Self::Gate => "its agent, for the gate had opened",
             Self::Sigkill => "SIGKILL",
             Self::Itself => "itself",
-            Self::Nobody => "nobody",
+            Self::StillRunning => "nothing",
         }
     }
 }

@@ -36,10 +36,10 @@ use serde::Serialize;
 
 use crate::local::envoy::Envoy;
 use crate::progress::Progress;
-pub use error::Error;
+pub use error::DemoError;
 pub use judge::LaneResult;
 pub use lane::{EndedBy, Lane};
-pub use record::{Event, Mark, Span, Watcher, Who};
+pub use record::{Actor, Event, LaneMark, Span, Watcher};
 pub use scheme::{Row, Scheme};
 use times::Times;
 
@@ -59,7 +59,7 @@ pub struct Settings {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What came of it.
+/// The result of a demo.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// The version of Envoy.
@@ -83,18 +83,18 @@ pub fn run(
     settings: &Settings,
     progress: &dyn Progress,
     watcher: &dyn Watcher,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome, DemoError> {
     let folder = tempfile::Builder::new()
         .prefix("laststream-demo-")
         .tempdir()
-        .map_err(|error| Error::Folder { error })?;
+        .map_err(|error| DemoError::Folder { error })?;
     let starter = proxy::Starter::new(settings, folder.path().to_path_buf())?;
     progress.started(&format!("starting {ENVOYS} Envoys {}", settings.envoy.version));
-    let stage = stage::Stage::set(&starter, settings)?;
+    let stage = stage::Stage::prepare(&starter, settings)?;
     let lanes = stage.play(settings, watcher)?;
     let forwarded_proto = stage.scheme().clone();
     if lanes.len() < Lane::ALL.len() {
-        return Err(Error::Broken);
+        return Err(DemoError::Broken);
     }
     let mut surprises: Vec<String> =
         lanes.iter().flat_map(|lane| lane.surprises.iter().cloned()).collect();

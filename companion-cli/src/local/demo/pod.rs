@@ -10,7 +10,7 @@ use super::agent::Agent;
 use super::app::App;
 use super::bootstrap;
 use super::clock::Clock;
-use super::error::Error;
+use super::error::DemoError;
 use super::hook::{Hook, Kind};
 use super::lane::Lane;
 use super::proxy::{Proxy, Starter};
@@ -38,7 +38,7 @@ impl Pod {
         index: usize,
         starter: &Starter,
         times: &Times,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, DemoError> {
         let app = App::start()?;
         let agent = Agent::start(lane.agent_exit(), times)?;
         let name = format!("{}-{index}", lane.key());
@@ -48,7 +48,7 @@ impl Pod {
                 starter.module(),
                 &starter.admin(&name),
             )?;
-            bootstrap::tell_agent(&mut bootstrap, agent.port())?;
+            bootstrap::set_agent_drain_call(&mut bootstrap, agent.port())?;
             bootstrap
         } else {
             let listener = bootstrap::listener("main", "app", &Value::Null, &[]);
@@ -59,11 +59,11 @@ impl Pod {
             )
         };
         let proxy = Arc::new(starter.start(&name, &bootstrap)?);
-        agent.adopt(Arc::clone(&proxy));
+        agent.attach_proxy(Arc::clone(&proxy));
         Ok(Self { app, agent, proxy, lane })
     }
 
-    pub(super) fn ready(&self, stop: &Clock) -> Result<Ports, Error> {
+    pub(super) fn ready(&self, stop: &Clock) -> Result<Ports, DemoError> {
         self.proxy.ready(stop)?;
         let gate =
             if self.lane == Lane::Laststream { Some(self.proxy.port("gate")?) } else { None };
@@ -88,17 +88,17 @@ impl Pod {
 }
 
 /// A caller in the mesh that keeps its connection: it was used, and is idle now.
-pub(super) fn idle_connection(port: u16) -> Result<Http, Error> {
+pub(super) fn idle_connection(port: u16) -> Result<Http, DemoError> {
     let caller = Http::new(Route::Direct, true);
-    let used = caller.ask(
+    let used = caller.request(
         Method::GET,
         &format!("http://127.0.0.1:{port}/headers"),
         &[],
         Duration::from_secs(10),
     );
-    used.map_err(|trouble| Error::Connection {
+    used.map_err(|error| DemoError::Connection {
         what: "a first request to a sidecar",
-        why: trouble.to_string(),
+        why: error.to_string(),
     })?;
     Ok(caller)
 }

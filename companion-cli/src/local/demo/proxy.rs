@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::clock::Clock;
-use super::error::Error;
+use super::error::DemoError;
 use super::{Folder, Settings};
 use crate::local::admin::Admin;
 use crate::local::log::Log;
@@ -46,9 +46,9 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    pub(super) fn new(settings: &Settings, folder: Folder) -> Result<Self, Error> {
+    pub(super) fn new(settings: &Settings, folder: Folder) -> Result<Self, DemoError> {
         if folder.as_os_str().len() > LONGEST_FOLDER {
-            return Err(Error::TooLong { folder: folder.display().to_string() });
+            return Err(DemoError::TooLong { folder: folder.display().to_string() });
         }
         let module = folder.join("laststream.wasm");
         write(&module, settings.module)?;
@@ -65,19 +65,19 @@ impl Starter {
         &self.module
     }
 
-    /// Where an Envoy of this name has its admin interface. A socket in the file system: no port
-    /// that another may have.
+    /// The path of the admin interface of an Envoy. A socket in the file system: no port that
+    /// another may have.
     pub(super) fn admin(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.admin"))
     }
 
     /// Starts; [`Proxy::ready`] waits.
-    pub(super) fn start(&self, name: &str, bootstrap: &Value) -> Result<Proxy, Error> {
+    pub(super) fn start(&self, name: &str, bootstrap: &Value) -> Result<Proxy, DemoError> {
         let file = self.folder.join(format!("{name}.json"));
         write(&file, bootstrap.to_string().as_bytes())?;
         let log = self.folder.join(format!("{name}.log"));
         let failed =
-            |error: io::Error| Error::Start { name: name.to_owned(), why: error.to_string() };
+            |error: io::Error| DemoError::Start { name: name.to_owned(), why: error.to_string() };
         let output = File::create(&log).map_err(failed)?;
         let mut arguments: Vec<OsString> = ARGUMENTS.map(OsString::from).into();
         arguments.extend(["-c".into(), file.into()]);
@@ -88,8 +88,9 @@ impl Starter {
     }
 }
 
-fn write(file: &Path, bytes: &[u8]) -> Result<(), Error> {
-    fs::write(file, bytes).map_err(|error| Error::File { file: file.display().to_string(), error })
+fn write(file: &Path, bytes: &[u8]) -> Result<(), DemoError> {
+    fs::write(file, bytes)
+        .map_err(|error| DemoError::File { file: file.display().to_string(), error })
 }
 
 /// A running Envoy.
@@ -102,14 +103,14 @@ pub(super) struct Proxy {
 
 impl Proxy {
     /// Waits until it serves.
-    pub(super) fn ready(&self, stop: &Clock) -> Result<(), Error> {
+    pub(super) fn ready(&self, stop: &Clock) -> Result<(), DemoError> {
         let began = Instant::now();
         loop {
             if self.admin.is_ready() {
                 return Ok(());
             }
             if stop.is_over() {
-                return Err(Error::Interrupted);
+                return Err(DemoError::Interrupted);
             }
             if let Some(status) = self.exit_status() {
                 return Err(self.failed(&format!("it ended with {status}")));
@@ -122,7 +123,7 @@ impl Proxy {
     }
 
     /// Where a listener listens.
-    pub(super) fn port(&self, listener: &str) -> Result<u16, Error> {
+    pub(super) fn port(&self, listener: &str) -> Result<u16, DemoError> {
         let address = self
             .admin
             .listener(listener)
@@ -150,9 +151,9 @@ impl Proxy {
         }
     }
 
-    fn failed(&self, why: &str) -> Error {
+    fn failed(&self, why: &str) -> DemoError {
         let complaints: String =
             self.log.complaints(3).iter().map(|line| format!("\n  {line}")).collect();
-        Error::Start { name: self.name.clone(), why: format!("{why}{complaints}") }
+        DemoError::Start { name: self.name.clone(), why: format!("{why}{complaints}") }
     }
 }

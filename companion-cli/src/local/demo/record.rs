@@ -1,5 +1,5 @@
-//! What happened in a lane, and when: noted by everybody who takes part, read by the judge, the
-//! view and the report.
+//! The events of a lane with their times: written by all participants, read by the judge, the view
+//! and the report.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -10,10 +10,10 @@ use serde::Serialize;
 use super::clock::Clock;
 use super::lane::Lane;
 
-/// Who did something.
+/// A participant of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Who {
+pub enum Actor {
     /// The client, outside the cluster.
     Client,
     /// The first pod's app.
@@ -24,11 +24,11 @@ pub enum Who {
     Hook,
     /// The sidecar: Envoy and its agent.
     Proxy,
-    /// Whoever deletes the pod.
+    /// The part that deletes the pod.
     Kubelet,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Client => "client",
@@ -46,19 +46,19 @@ impl fmt::Display for Who {
 pub struct Event {
     /// When, in seconds since the request was sent.
     pub at: f64,
-    /// Who did it.
-    pub who: Who,
+    /// The participant.
+    pub who: Actor,
     /// What it was.
     pub what: String,
     /// What it means for the lane, if it means something.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mark: Option<Mark>,
+    pub mark: Option<LaneMark>,
 }
 
 /// What changes the state of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mark {
+pub enum LaneMark {
     /// The pod is being deleted.
     Deleted,
     /// The client has the app's answer.
@@ -73,7 +73,7 @@ pub enum Mark {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Span {
     /// Whose it is.
-    pub who: Who,
+    pub who: Actor,
     /// Its beginning in seconds.
     pub from: f64,
     /// Its end.
@@ -84,7 +84,7 @@ pub struct Span {
     pub cut: bool,
 }
 
-/// Hears of everything as it happens. Calls come from several threads.
+/// Receives events as they happen. Calls come from several threads.
 pub trait Watcher: Sync {
     /// All lanes begin now.
     fn began(&self);
@@ -111,15 +111,15 @@ impl<'a> Record<'a> {
         Self { lane, clock, watcher, notes: Mutex::default() }
     }
 
-    pub(super) fn note(&self, who: Who, what: impl Into<String>) {
+    pub(super) fn note(&self, who: Actor, what: impl Into<String>) {
         self.add(who, what.into(), None);
     }
 
-    pub(super) fn mark(&self, who: Who, what: impl Into<String>, mark: Mark) {
+    pub(super) fn mark(&self, who: Actor, what: impl Into<String>, mark: LaneMark) {
         self.add(who, what.into(), Some(mark));
     }
 
-    fn add(&self, who: Who, what: String, mark: Option<Mark>) {
+    fn add(&self, who: Actor, what: String, mark: Option<LaneMark>) {
         let event = Event { at: seconds(self.clock.now()), who, what, mark };
         self.watcher.happened(self.lane, &event);
         if let Ok(mut notes) = self.notes.lock() {
@@ -129,7 +129,7 @@ impl<'a> Record<'a> {
 
     pub(super) fn span(
         &self,
-        who: Who,
+        who: Actor,
         from: Duration,
         to: Duration,
         what: impl Into<String>,
@@ -148,7 +148,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Hundredths are all that anybody reads.
+/// Rounded to hundredths of a second.
 pub(super) fn seconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 100.0).round() / 100.0
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::judge::LaneResult;
 use super::judge::times_in_words;
-use super::record::{Event, Span, Who};
+use super::record::{Actor, Event, Span};
 use super::times::Times;
 use super::{Outcome, Row};
 use crate::local::envoy::files::write_at_once;
@@ -16,7 +16,7 @@ const STYLE: &str = include_str!("report/page.css");
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the report `{}`: {why}", file.display())]
-pub struct Unwritten {
+pub struct ReportError {
     file: PathBuf,
     why: String,
 }
@@ -25,8 +25,8 @@ pub struct Unwritten {
 ///
 /// # Errors
 /// It is a folder, or in none.
-pub fn check_place(file: &Path) -> Result<(), Unwritten> {
-    let refused = |why: String| Err(Unwritten { file: file.to_owned(), why });
+pub fn check_place(file: &Path) -> Result<(), ReportError> {
+    let refused = |why: String| Err(ReportError { file: file.to_owned(), why });
     let place = absolute(file)?;
     match place.parent() {
         _ if place.is_dir() => refused("it is a folder: name a file".to_owned()),
@@ -40,14 +40,14 @@ pub fn check_place(file: &Path) -> Result<(), Unwritten> {
 ///
 /// # Errors
 /// The file cannot be written; what was there before is still there.
-pub fn write(file: &Path, outcome: &Outcome) -> Result<(), Unwritten> {
+pub fn write(file: &Path, outcome: &Outcome) -> Result<(), ReportError> {
     write_at_once(&absolute(file)?, page(outcome).as_bytes())
-        .map_err(|error| Unwritten { file: file.to_owned(), why: error.to_string() })
+        .map_err(|error| ReportError { file: file.to_owned(), why: error.to_string() })
 }
 
-fn absolute(file: &Path) -> Result<PathBuf, Unwritten> {
+fn absolute(file: &Path) -> Result<PathBuf, ReportError> {
     std::path::absolute(file)
-        .map_err(|error| Unwritten { file: file.to_owned(), why: error.to_string() })
+        .map_err(|error| ReportError { file: file.to_owned(), why: error.to_string() })
 }
 
 /// The page.
@@ -177,11 +177,11 @@ fn card(html: &mut String, lane: &LaneResult, times: &Times, scale: Scale) {
         escape(lane.about)
     );
     for (who, name) in [
-        (Who::Client, "request"),
-        (Who::App, "app"),
-        (Who::OtherApp, "2nd app"),
-        (Who::Hook, "hook"),
-        (Who::Proxy, "proxy"),
+        (Actor::Client, "request"),
+        (Actor::App, "app"),
+        (Actor::OtherApp, "2nd app"),
+        (Actor::Hook, "hook"),
+        (Actor::Proxy, "proxy"),
     ] {
         let spans: Vec<&Span> = lane.spans.iter().filter(|span| span.who == who).collect();
         if !spans.is_empty() {
@@ -222,14 +222,14 @@ fn row(html: &mut String, name: &str, spans: &[&Span], marks: [f64; 2], scale: S
     html.push_str("</div>\n");
 }
 
-fn class(who: Who) -> &'static str {
+fn class(who: Actor) -> &'static str {
     match who {
-        Who::Client => "client",
-        Who::App => "app",
-        Who::OtherApp => "other_app",
-        Who::Hook => "hook",
-        Who::Proxy => "proxy",
-        Who::Kubelet => "kubelet",
+        Actor::Client => "client",
+        Actor::App => "app",
+        Actor::OtherApp => "other_app",
+        Actor::Hook => "hook",
+        Actor::Proxy => "proxy",
+        Actor::Kubelet => "kubelet",
     }
 }
 
@@ -258,7 +258,8 @@ fn events(html: &mut String, events: &[Event]) {
 fn schemes(html: &mut String, rows: &[Row]) {
     html.push_str(
         "<h2>What the app sees as <code>x-forwarded-proto</code></h2>\n<div \
-            class=\"table\"><table><thead><tr><th>request<th>nothing<th>Lua<th>laststream</thead>\n<tbody>\n",
+            class=\"table\"><table><thead><tr><th>request<th>nothing<th>Lua<th>laststream</thead>\n\
+            <tbody>\n",
     );
     for row in rows {
         let _ = write!(html, "<tr><th>{}", escape(row.request));

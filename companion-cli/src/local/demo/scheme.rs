@@ -15,16 +15,20 @@ use serde_json::{Value, json};
 use super::app::App;
 use super::bootstrap;
 use super::clock::Clock;
-use super::error::Error;
+use super::error::DemoError;
 use super::proxy::{Proxy, Starter};
-use crate::gate::{Http, Trouble};
+use crate::gate::{GateError, Http};
 use crate::http::Route;
 
 const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 const WAIT: Duration = Duration::from_secs(10);
 /// The write-ups' own.
-const LUA: &str = "function envoy_on_request(request_handle)\n  request_handle:headers():replace(\"x-forwarded-proto\", \"https\")\nend\n";
+const LUA: &str = "\
+function envoy_on_request(request_handle)
+  request_handle:headers():replace(\"x-forwarded-proto\", \"https\")
+end
+";
 /// The listeners, in the order of the columns.
 const LISTENERS: [&str; 3] = ["nothing", "lua", "main"];
 
@@ -84,7 +88,7 @@ const KINDS: [Kind; 3] = [
         expected: ["http", "https", "https"],
     },
     Kind {
-        request: "a stranger on http who claims https",
+        request: "a stranger on http that claims https",
         truth: "http",
         from: STRANGER,
         headers: &[("x-forwarded-proto", "https"), ("x-forwarded-port", "443")],
@@ -93,7 +97,7 @@ const KINDS: [Kind; 3] = [
 ];
 
 impl Scheme {
-    /// What came out differently from what is expected.
+    /// Differences from the expected result.
     #[must_use]
     pub fn surprises(&self) -> Vec<String> {
         let mut surprises = Vec::new();
@@ -128,7 +132,7 @@ pub(super) struct SchemeStage {
 
 impl SchemeStage {
     /// Starts; [`SchemeStage::ready`] waits.
-    pub(super) fn start(starter: &Starter) -> Result<Self, Error> {
+    pub(super) fn start(starter: &Starter) -> Result<Self, DemoError> {
         let app = App::start()?;
         let admin = starter.admin("scheme");
         let mut config = bootstrap::rendered(&policy(app.port()), starter.module(), &admin)?;
@@ -153,7 +157,7 @@ impl SchemeStage {
         Ok(Self { proxy: starter.start("scheme", &config)?, _app: app, ports: [0; 3] })
     }
 
-    pub(super) fn ready(mut self, stop: &Clock) -> Result<Self, Error> {
+    pub(super) fn ready(mut self, stop: &Clock) -> Result<Self, DemoError> {
         self.proxy.ready(stop)?;
         for (port, name) in self.ports.iter_mut().zip(LISTENERS) {
             *port = self.proxy.port(name)?;
@@ -161,29 +165,29 @@ impl SchemeStage {
         Ok(self)
     }
 
-    pub(super) fn play(&self) -> Result<Scheme, Error> {
+    pub(super) fn play(&self) -> Result<Scheme, DemoError> {
         let row = |kind: &Kind| {
             let seen = |port: u16| {
-                seen(kind.from, port, kind.headers).map_err(|trouble| failed(kind.from, &trouble))
+                seen(kind.from, port, kind.headers).map_err(|error| failed(kind.from, &error))
             };
             let [nothing, lua, laststream] = self.ports;
             let (nothing, lua, laststream) = (seen(nothing)?, seen(lua)?, seen(laststream)?);
             Ok(Row { request: kind.request, truth: kind.truth, nothing, lua, laststream })
         };
-        Ok(Scheme { rows: KINDS.iter().map(row).collect::<Result<_, Error>>()? })
+        Ok(Scheme { rows: KINDS.iter().map(row).collect::<Result<_, DemoError>>()? })
     }
 }
 
-fn failed(from: Ipv4Addr, trouble: &Trouble) -> Error {
-    let hint = match trouble {
-        Trouble::Unreachable(_) => {
+fn failed(from: Ipv4Addr, error: &GateError) -> DemoError {
+    let hint = match error {
+        GateError::Unreachable(_) => {
             format!("; macOS must be told of the address: sudo ifconfig lo0 alias {from}")
         }
         _ => String::new(),
     };
-    Error::Connection {
+    DemoError::Connection {
         what: "a request from a loopback address of its own",
-        why: format!("{trouble}{hint}"),
+        why: format!("{error}{hint}"),
     }
 }
 
@@ -197,13 +201,13 @@ fn policy(app: u16) -> Value {
 }
 
 /// What the app says that it got.
-fn seen(from: Ipv4Addr, port: u16, headers: &[(&'static str, &str)]) -> Result<String, Trouble> {
+fn seen(from: Ipv4Addr, port: u16, headers: &[(&'static str, &str)]) -> Result<String, GateError> {
     let headers: Vec<_> =
         headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
     let http = Http::new(Route::From(from.into()), false);
     let response =
-        http.ask(Method::GET, &format!("http://127.0.0.1:{port}/headers"), &headers, WAIT)?;
-    let json: Value =
-        serde_json::from_str(&response.body).map_err(|error| Trouble::Other(error.to_string()))?;
+        http.request(Method::GET, &format!("http://127.0.0.1:{port}/headers"), &headers, WAIT)?;
+    let json: Value = serde_json::from_str(&response.body)
+        .map_err(|error| GateError::Other(error.to_string()))?;
     Ok(json["headers"]["x-forwarded-proto"].as_str().unwrap_or("none").to_owned())
 }

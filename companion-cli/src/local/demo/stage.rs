@@ -1,4 +1,4 @@
-//! Sets everything up, lets the lanes run side by side, and observes.
+//! Starts everything, runs the lanes side by side, and observes them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -9,13 +9,13 @@ use http::Method;
 
 use super::clock::{Clock, GRAIN};
 use super::container::Container;
-use super::error::Error;
+use super::error::DemoError;
 use super::judge::{LaneResult, Observed, judge};
 use super::kubelet::{Stopped, stop};
 use super::lane::Lane;
 use super::pod::{Pod, Ports, idle_connection};
 use super::proxy::{Proxy, Starter};
-use super::record::{Mark, Record, Watcher, Who, seconds};
+use super::record::{Actor, LaneMark, Record, Watcher, seconds};
 use super::scheme::{Scheme, SchemeStage};
 use super::times::Times;
 use super::{Settings, gateway};
@@ -23,13 +23,13 @@ use crate::gate::{Http, Response};
 
 /// Everything that runs before the requests go out.
 pub(super) struct Stage {
-    lanes: Vec<Set>,
+    lanes: Vec<RunningLane>,
     scheme: Scheme,
     _gateway: Proxy,
 }
 
 /// One lane.
-struct Set {
+struct RunningLane {
     lane: Lane,
     pods: Vec<(Pod, Ports)>,
     gateway: u16,
@@ -37,14 +37,14 @@ struct Set {
 }
 
 impl Stage {
-    pub(super) fn set(starter: &Starter, settings: &Settings) -> Result<Self, Error> {
+    pub(super) fn prepare(starter: &Starter, settings: &Settings) -> Result<Self, DemoError> {
         let stop = Clock::start(Duration::MAX, settings.stop.clone());
         let pods = |lane: Lane| (0..lane.pods()).map(move |index| (lane, index));
         let started = Lane::ALL
             .into_iter()
             .flat_map(pods)
             .map(|(lane, index)| Ok((lane, Pod::start(lane, index, starter, &settings.times)?)));
-        let started: Vec<(Lane, Pod)> = started.collect::<Result<_, Error>>()?;
+        let started: Vec<(Lane, Pod)> = started.collect::<Result<_, DemoError>>()?;
         let scheme = SchemeStage::start(starter)?;
         let mut all: Vec<(Lane, Vec<(Pod, Ports)>)> =
             Lane::ALL.into_iter().map(|lane| (lane, Vec::new())).collect();
@@ -62,12 +62,12 @@ impl Stage {
         let scheme = scheme.ready(&stop)?.play()?;
         gateway.ready(&stop)?;
         let set = |(lane, pods): (Lane, Vec<(Pod, Ports)>)| {
-            let idle: Result<Vec<_>, Error> =
+            let idle: Result<Vec<_>, DemoError> =
                 pods.iter().map(|(_, ports)| idle_connection(ports.inbound)).collect();
-            Ok(Set { lane, pods, gateway: gateway.port(lane.key())?, _idle: idle? })
+            Ok(RunningLane { lane, pods, gateway: gateway.port(lane.key())?, _idle: idle? })
         };
         Ok(Self {
-            lanes: all.into_iter().map(set).collect::<Result<_, Error>>()?,
+            lanes: all.into_iter().map(set).collect::<Result<_, DemoError>>()?,
             scheme,
             _gateway: gateway,
         })
@@ -82,7 +82,7 @@ impl Stage {
         &self,
         settings: &Settings,
         watcher: &dyn Watcher,
-    ) -> Result<Vec<LaneResult>, Error> {
+    ) -> Result<Vec<LaneResult>, DemoError> {
         let times = &settings.times;
         let clock = Clock::start(times.patience(), settings.stop.clone());
         watcher.began();
@@ -95,16 +95,16 @@ impl Stage {
             lanes.into_iter().filter_map(|lane| lane.join().ok()).collect::<Vec<_>>()
         });
         if settings.stop.load(Ordering::Relaxed) {
-            return Err(Error::Interrupted);
+            return Err(DemoError::Interrupted);
         }
         Ok(lanes)
     }
 }
 
-impl Set {
+impl RunningLane {
     fn play(&self, times: &Times, clock: &Clock, watcher: &dyn Watcher) -> LaneResult {
         let record = Record::new(self.lane, clock.clone(), watcher);
-        self.pods.iter().for_each(|(pod, _)| pod.agent.wind(clock));
+        self.pods.iter().for_each(|(pod, _)| pod.agent.start_clock(clock));
         let (answer, answered, deletion) = thread::scope(|scope| {
             let client = scope.spawn(|| self.request(times, clock, &record));
             scope.spawn(|| self.watch_apps(clock, &record));
@@ -117,7 +117,7 @@ impl Set {
             let deletion = self.delete(times, clock, &record);
             let (answer, answered) =
                 client.join().unwrap_or_else(|_| (Err("the client broke".to_owned()), clock.now()));
-            // the second pod's, which nobody deletes
+            // the second pod, which is not deleted
             self.pods.iter().for_each(|(pod, _)| pod.app.terminate());
             (answer, answered, deletion)
         });
@@ -147,19 +147,23 @@ impl Set {
         clock: &Clock,
         record: &Record<'_>,
     ) -> (Result<Response, String>, Duration) {
-        record.note(Who::Client, format!("GET /delay/{}", times.request.as_secs_f64()));
+        record.note(Actor::Client, format!("GET /delay/{}", times.request.as_secs_f64()));
         let from = clock.now();
         let url =
             format!("http://127.0.0.1:{}/delay/{}", self.gateway, times.request.as_secs_f64());
-        let answer = ask(url, times.patience(), clock);
+        let answer = request_until_over(url, times.patience(), clock);
         let at = clock.now();
         let words = match &answer {
             Ok(reply) => format!("gets {}", reply.status),
             Err(error) => format!("the connection breaks: {error}"),
         };
         let is_good = answer.as_ref().is_ok_and(is_whole);
-        record.mark(Who::Client, words.clone(), if is_good { Mark::Answered } else { Mark::Lost });
-        record.span(Who::Client, from, at, words, !is_good);
+        record.mark(
+            Actor::Client,
+            words.clone(),
+            if is_good { LaneMark::Answered } else { LaneMark::Lost },
+        );
+        record.span(Actor::Client, from, at, words, !is_good);
         (answer, at)
     }
 
@@ -175,8 +179,11 @@ impl Set {
                         return;
                     }
                     let from = clock.now();
-                    let who =
-                        if first.swap(false, Ordering::SeqCst) { Who::App } else { Who::OtherApp };
+                    let who = if first.swap(false, Ordering::SeqCst) {
+                        Actor::App
+                    } else {
+                        Actor::OtherApp
+                    };
                     clock.until(|| pod.app.in_flight() == 0);
                     record.span(who, from, clock.now(), "works on the request", false);
                 });
@@ -195,19 +202,19 @@ impl Set {
             pod_gone: Duration::ZERO,
         };
         let Some((pod, ports)) = self.pods.get(index) else { return deletion };
-        record.mark(Who::Kubelet, "the pod is deleted", Mark::Deleted);
+        record.mark(Actor::Kubelet, "the pod is deleted", LaneMark::Deleted);
         let hook = pod.hook(ports, times, clock);
         thread::scope(|scope| {
             scope.spawn(|| {
-                if stop(&pod.app, None, Who::App, times, record, clock) == Stopped::Itself {
-                    record.note(Who::App, "ends");
+                if stop(&pod.app, None, Actor::App, times, record, clock) == Stopped::Itself {
+                    record.note(Actor::App, "ends");
                 }
             });
             let from = Duration::ZERO;
-            let stopped = stop(&pod.agent, hook.as_ref(), Who::Proxy, times, record, clock);
+            let stopped = stop(&pod.agent, hook.as_ref(), Actor::Proxy, times, record, clock);
             deletion.proxy_ended = clock.now();
-            record.mark(Who::Proxy, "has ended", Mark::ProxyEnded);
-            record.span(Who::Proxy, from, clock.now(), "Envoy runs", stopped == Stopped::Killed);
+            record.mark(Actor::Proxy, "has ended", LaneMark::ProxyEnded);
+            record.span(Actor::Proxy, from, clock.now(), "Envoy runs", stopped == Stopped::Killed);
         });
         deletion.pod_gone = clock.now();
         deletion
@@ -216,12 +223,12 @@ impl Set {
 
 /// Asks in a thread of its own, because nothing ends a request that is under way: when the demo is
 /// over, it is left alone.
-fn ask(url: String, patience: Duration, clock: &Clock) -> Result<Response, String> {
+fn request_until_over(url: String, patience: Duration, clock: &Clock) -> Result<Response, String> {
     let (sender, answer) = channel();
-    thread::spawn(move || sender.send(Http::default().ask(Method::GET, &url, &[], patience)));
+    thread::spawn(move || sender.send(Http::default().request(Method::GET, &url, &[], patience)));
     loop {
         match answer.recv_timeout(GRAIN) {
-            Ok(answer) => return answer.map_err(|trouble| trouble.to_string()),
+            Ok(answer) => return answer.map_err(|error| error.to_string()),
             Err(RecvTimeoutError::Timeout) if !clock.is_over() => {}
             Err(error) => return Err(error.to_string()),
         }

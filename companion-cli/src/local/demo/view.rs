@@ -1,12 +1,12 @@
-//! What a person sees of a demo in a terminal: lines that change while it runs, or one line for
-//! each event; then a table.
+//! The demo in a terminal: lines that change while it runs, or one line for each event; then a
+//! table.
 
 use std::fmt::Write as _;
 use std::time::Instant;
 
 use super::judge::{LaneResult, times_in_words};
 use super::lane::Lane;
-use super::record::{Event, Mark};
+use super::record::{Event, LaneMark};
 use super::times::Times;
 use super::{Outcome, Row};
 
@@ -34,7 +34,7 @@ struct State {
     answered: Option<f64>,
     lost: bool,
     proxy_ended: Option<f64>,
-    says: String,
+    state_text: String,
 }
 
 impl View {
@@ -61,12 +61,12 @@ impl View {
             return;
         };
         match event.mark {
-            Some(Mark::Answered) => state.answered = Some(event.at),
-            Some(Mark::Lost) => (state.answered, state.lost) = (Some(event.at), true),
-            Some(Mark::ProxyEnded) => state.proxy_ended = Some(event.at),
-            Some(Mark::Deleted) | None => {}
+            Some(LaneMark::Answered) => state.answered = Some(event.at),
+            Some(LaneMark::Lost) => (state.answered, state.lost) = (Some(event.at), true),
+            Some(LaneMark::ProxyEnded) => state.proxy_ended = Some(event.at),
+            Some(LaneMark::Deleted) | None => {}
         }
-        state.says = format!("{} {}", event.who, event.what);
+        state.state_text = format!("{} {}", event.who, event.what);
     }
 
     /// The lines of now; the first goes back to where they were drawn before.
@@ -108,12 +108,12 @@ impl View {
             (Some(at), false) => (GREEN, format!("answered at {at:.1} s; ")),
             (None, _) => (PLAIN, format!("{now:.0} s; ")),
         };
-        let says = state
+        let state_text = state
             .proxy_ended
-            .map_or_else(|| state.says.clone(), |at| format!("proxy ended at {at:.1} s"));
+            .map_or_else(|| state.state_text.clone(), |at| format!("proxy ended at {at:.1} s"));
         let room = WIDTH - (NAME + BAR + 2) - verdict.chars().count().min(WIDTH / 2);
-        let says: String = says.chars().take(room).collect();
-        format!("{:<NAME$} {bar} {colour}{verdict}{PLAIN}{says}", lane.name())
+        let state_text: String = state_text.chars().take(room).collect();
+        format!("{:<NAME$} {bar} {colour}{verdict}{PLAIN}{state_text}", lane.name())
     }
 }
 
@@ -182,15 +182,15 @@ fn scheme_line(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::demo::record::Who;
+    use crate::local::demo::record::Actor;
 
     /// A line that wraps would push all lines down at each change.
     #[test]
     fn lines_that_change_fit_into_a_terminal() {
         let mut view = View::new(Times::usual());
         view.begin();
-        for mark in [None, Some(Mark::Answered), Some(Mark::ProxyEnded)] {
-            let event = Event { at: 23.04, who: Who::Proxy, what: "ends: ".repeat(40), mark };
+        for mark in [None, Some(LaneMark::Answered), Some(LaneMark::ProxyEnded)] {
+            let event = Event { at: 23.04, who: Actor::Proxy, what: "ends: ".repeat(40), mark };
             view.happened(Lane::NetstatFixed, event);
             for line in view.frame() {
                 let plain = line

@@ -4,16 +4,16 @@
 //! |---|---|
 //! | `envoy` | the binary: of this version, with V8, or it would not be here |
 //! | `envoy.json` | what is known of it: checksum, size, time, where it came from |
-//! | `lock` | held by the process that fetches; the operating system lets go of it when that process dies |
-//! | `part-*` | unfinished work; whoever holds the lock next removes it |
-//! | `without-v8-*` | names what a source gave for this version, when that had no V8: no second download to see the same |
+//! | `lock` | held by the process that downloads; released when that process dies |
+//! | `part-*` | unfinished work; the next holder of the lock removes it |
+//! | `without-v8-*` | names a file without V8, so that it is not downloaded again |
 //!
 //! A file gets its name by renaming, after its bytes are on the disk, so a killed process leaves
 //! none that looks finished. What happens to the file later is noticed too: its size and time must
 //! be as recorded, else its checksum is compared again.
 
 use super::files::{self, Fingerprint};
-use super::{Origin, Places, Problem, Version};
+use super::{EnvoySourceError, Origin, Places, Version};
 use crate::progress::Progress;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
@@ -30,7 +30,7 @@ pub(crate) struct Slot {
 
 /// What is known of the binary.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct CacheRecord {
     sha256: String,
     fingerprint: Fingerprint,
     origin: Origin,
@@ -46,8 +46,8 @@ pub(crate) struct Lock {
 }
 
 impl Slot {
-    pub(crate) fn new(places: &Places, version: Version) -> Result<Self, Problem> {
-        let cache = places.cache.as_ref().ok_or(Problem::NoCacheFolder)?;
+    pub(crate) fn new(places: &Places, version: Version) -> Result<Self, EnvoySourceError> {
+        let cache = places.cache.as_ref().ok_or(EnvoySourceError::NoCacheFolder)?;
         Ok(Self {
             folder: cache.join("envoy").join(version.to_string()),
             platform: places.platform.to_string(),
@@ -68,16 +68,18 @@ impl Slot {
     }
 
     /// The binary, if it is whole, the source that it came from, and its SHA-256.
-    pub(crate) fn look(&self) -> Result<(PathBuf, Origin, String), Problem> {
+    pub(crate) fn find(&self) -> Result<(PathBuf, Origin, String), EnvoySourceError> {
         let binary = self.binary();
         let now = match Fingerprint::of(&binary) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Problem::Empty),
-            result => result.map_err(Problem::files("read", &binary))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(EnvoySourceError::Empty);
+            }
+            result => result.map_err(EnvoySourceError::files("read", &binary))?,
         };
-        let damaged = |why: String| Err(Problem::Damaged(why));
+        let damaged = |why: String| Err(EnvoySourceError::Damaged(why));
         let Some(record) = fs::read(self.record())
             .ok()
-            .and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok())
+            .and_then(|bytes| serde_json::from_slice::<CacheRecord>(&bytes).ok())
         else {
             return damaged(format!("there is no `{}` with it", self.record().display()));
         };
@@ -91,13 +93,14 @@ impl Slot {
             return damaged(format!("{} bytes instead of {}", now.size, record.fingerprint.size));
         }
         if now != record.fingerprint {
-            let sha256 = files::sha256(&binary).map_err(Problem::files("read", &binary))?;
+            let sha256 =
+                files::sha256(&binary).map_err(EnvoySourceError::files("read", &binary))?;
             if sha256 != record.sha256 {
                 return damaged(format!("SHA-256 `{sha256}` instead of `{}`", record.sha256));
             }
             // A copied cache: right bytes, other time. Not to hash each time is worth a try, no
             // more.
-            let _ = self.write_record(&Record {
+            let _ = self.write_record(&CacheRecord {
                 fingerprint: now,
                 sha256: record.sha256.clone(),
                 platform: record.platform.clone(),
@@ -111,11 +114,11 @@ impl Slot {
     }
 
     /// Waits until no other process fetches this version, and removes what dead ones left.
-    pub(crate) fn lock(&self, progress: &dyn Progress) -> Result<Lock, Problem> {
+    pub(crate) fn lock(&self, progress: &dyn Progress) -> Result<Lock, EnvoySourceError> {
         fs::create_dir_all(&self.folder)
-            .map_err(Problem::files("make the folder", &self.folder))?;
+            .map_err(EnvoySourceError::files("make the folder", &self.folder))?;
         let path = self.folder.join("lock");
-        let failed = || Problem::files("lock", &path);
+        let failed = || EnvoySourceError::files("lock", &path);
         let file = File::options()
             .create(true)
             .truncate(false)
@@ -141,7 +144,8 @@ impl Slot {
         Ok(Lock { held: Some(file) })
     }
 
-    /// Everything unfinished belongs to the holder of the lock, so at its beginning to nobody.
+    /// Unfinished files belong to the holder of the lock, so at the beginning of a lock they are
+    /// leftovers.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(files::PART) {
@@ -152,11 +156,11 @@ impl Slot {
     }
 
     /// A folder for unfinished work; it goes when the value does.
-    pub(crate) fn workplace(&self, _lock: &Lock) -> Result<TempDir, Problem> {
+    pub(crate) fn workplace(&self, _lock: &Lock) -> Result<TempDir, EnvoySourceError> {
         tempfile::Builder::new()
             .prefix(files::PART)
             .tempdir_in(&self.folder)
-            .map_err(Problem::files("write in", &self.folder))
+            .map_err(EnvoySourceError::files("write in", &self.folder))
     }
 
     /// Gives a finished and checked file its name.
@@ -166,14 +170,14 @@ impl Slot {
         sha256: String,
         origin: Origin,
         _lock: &Lock,
-    ) -> Result<PathBuf, Problem> {
+    ) -> Result<PathBuf, EnvoySourceError> {
         let binary = self.binary();
         let placed = || -> io::Result<()> {
             files::make_program(finished)?;
             let fingerprint = Fingerprint::of(finished)?;
             fs::rename(finished, &binary)?;
             // In between, the old record does not fit the new file, which is then fetched again.
-            self.write_record(&Record {
+            self.write_record(&CacheRecord {
                 sha256,
                 fingerprint,
                 origin,
@@ -181,11 +185,11 @@ impl Slot {
             })?;
             File::open(&self.folder)?.sync_all()
         };
-        placed().map_err(Problem::files("place", &binary))?;
+        placed().map_err(EnvoySourceError::files("place", &binary))?;
         Ok(binary)
     }
 
-    fn write_record(&self, record: &Record) -> io::Result<()> {
+    fn write_record(&self, record: &CacheRecord) -> io::Result<()> {
         files::write_at_once(&self.record(), &serde_json::to_vec_pretty(record)?)
     }
 
@@ -251,8 +255,8 @@ mod tests {
     }
 
     fn damage(slot: &Slot) -> String {
-        match slot.look() {
-            Err(Problem::Damaged(why)) => why,
+        match slot.find() {
+            Err(EnvoySourceError::Damaged(why)) => why,
             other => panic!("{other:?}"),
         }
     }
@@ -261,7 +265,7 @@ mod tests {
     fn what_was_placed_is_found_and_nothing_else_is_left() {
         let Fixture { _home, slot } = fixture();
         assert_eq!(
-            slot.look().unwrap(),
+            slot.find().unwrap(),
             (slot.binary(), Origin::Release, Digest::of(b"good").hex().to_owned())
         );
         let mut names: Vec<_> =
@@ -284,8 +288,9 @@ mod tests {
             File::options().write(true).open(slot.binary()).unwrap().set_modified(time).unwrap()
         };
         set_time(std::time::UNIX_EPOCH);
-        assert!(slot.look().is_ok());
-        let record: Record = serde_json::from_slice(&fs::read(slot.record()).unwrap()).unwrap();
+        assert!(slot.find().is_ok());
+        let record: CacheRecord =
+            serde_json::from_slice(&fs::read(slot.record()).unwrap()).unwrap();
         assert_eq!(
             record.fingerprint,
             Fingerprint::of(&slot.binary()).unwrap(),
@@ -319,7 +324,7 @@ mod tests {
         assert!(
             !slot.folder().join("part-abc").exists() && !slot.folder().join("part-file").exists()
         );
-        assert!(slot.look().is_ok());
+        assert!(slot.find().is_ok());
     }
 
     #[test]

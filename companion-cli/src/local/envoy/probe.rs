@@ -1,12 +1,12 @@
-//! Asks a binary what it is: its version, and whether it can run Wasm modules.
+//! Determines the version of a binary, and whether it can run Wasm modules.
 //!
 //! A build without V8 has the same extensions and the same texts in it as one with V8, so only
 //! trying tells: `--mode validate` with the smallest possible module. That takes 0.05 s and needs
 //! no port and no file.
 
-use super::{Problem, Version};
+use super::{EnvoySourceError, Version};
 use crate::env_vars;
-use crate::local::process::{Ended, Failed, run};
+use crate::local::process::{ProgramError, ProgramOutput, run};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) struct Identity {
     pub(crate) version: Version,
     /// The version as it says it: Istio's builds and those between releases add a suffix such as
     /// `-dev`.
-    pub(crate) says: String,
+    pub(crate) version_text: String,
     /// Everything it says, with the commit: another build, another line.
     pub(crate) line: String,
 }
@@ -25,33 +25,34 @@ pub(crate) struct Identity {
 impl Identity {
     /// Whether it is a release, not something before or beside one.
     pub(crate) fn is_release(&self) -> bool {
-        self.version.to_string() == self.says
+        self.version.to_string() == self.version_text
     }
 }
 
 /// Asks for the version.
-pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, Problem> {
-    let ended = ask(binary, &["--version"], "version", limit)?;
-    identity(&ended.stdout)
-        .ok_or_else(|| Problem::NotEnvoy(brief(&format!("{}\n{}", ended.stdout, ended.stderr))))
+pub(crate) fn identify(binary: &Path, limit: Duration) -> Result<Identity, EnvoySourceError> {
+    let ended = output_of(binary, &["--version"], "version", limit)?;
+    identity(&ended.stdout).ok_or_else(|| {
+        EnvoySourceError::NotEnvoy(brief(&format!("{}\n{}", ended.stdout, ended.stderr)))
+    })
 }
 
-/// Reads `/usr/bin/envoy  version: <commit>/1.40.0/Clean/RELEASE/BoringSSL`.
+/// Reads `/usr/bin/envoy version: <commit>/1.40.0/Clean/RELEASE/BoringSSL`.
 fn identity(stdout: &str) -> Option<Identity> {
     let (_, line) = stdout.lines().find_map(|line| line.split_once(" version: "))?;
-    let says = line.trim().split('/').nth(1)?;
-    let numbers = says.split(['-', '+']).next()?;
+    let version_text = line.trim().split('/').nth(1)?;
+    let numbers = version_text.split(['-', '+']).next()?;
     Some(Identity {
         version: numbers.parse().ok()?,
-        says: says.to_owned(),
+        version_text: version_text.to_owned(),
         line: line.trim().to_owned(),
     })
 }
 
 /// Whether it runs Wasm modules.
-pub(crate) fn has_v8(binary: &Path, limit: Duration) -> Result<bool, Problem> {
+pub(crate) fn has_v8(binary: &Path, limit: Duration) -> Result<bool, EnvoySourceError> {
     let config = with_module();
-    let ended = ask(
+    let ended = output_of(
         binary,
         &["--mode", "validate", "--log-level", "warning", "--config-yaml", &config],
         "Wasm runtime",
@@ -66,19 +67,19 @@ pub(crate) fn has_v8(binary: &Path, limit: Duration) -> Result<bool, Problem> {
     if refusals.iter().any(|refusal| ended.stderr.contains(refusal)) {
         return Ok(false);
     }
-    Err(Problem::Unclear(brief(&ended.stderr)))
+    Err(EnvoySourceError::Unclear(brief(&ended.stderr)))
 }
 
-fn ask(
+fn output_of(
     binary: &Path,
     arguments: &[&str],
-    asked: &'static str,
+    question: &'static str,
     limit: Duration,
-) -> Result<Ended, Problem> {
+) -> Result<ProgramOutput, EnvoySourceError> {
     run(env_vars::command(binary).args(arguments), limit, &mut || {}).map_err(|failed| match failed
     {
-        Failed::Time(after) => Problem::NoAnswer { asked, after },
-        Failed::Start(error) => Problem::Start(match error.kind() {
+        ProgramError::Time(after) => EnvoySourceError::NoAnswer { question, after },
+        ProgramError::Start(error) => EnvoySourceError::Start(match error.kind() {
             // The file is there, so what is missing is what it names first.
             io::ErrorKind::NotFound => {
                 "its interpreter or loader is missing (a build for glibc does not run on musl)"
@@ -90,19 +91,36 @@ fn ask(
 }
 
 /// The smallest module that Envoy takes: `proxy_abi_version_0_2_1`, `malloc` and a memory.
-const MODULE: &str = "AGFzbQEAAAABCQJgAABgAX8BfwMDAgABBQMBAAEHLQMXcHJveHlfYWJpX3ZlcnNpb25fMF8yXzEAAAZtYWxsb2MAAQZtZW1vcnkCAAoJAgIACwQAQQAL";
+const MODULE: &str = concat!(
+    "AGFzbQEAAAABCQJgAABgAX8BfwMDAgABBQMBAAEHLQMXcHJveHlfYWJp",
+    "X3ZlcnNpb25fMF8yXzEAAAZtYWxsb2MAAQZtZW1vcnkCAAoJAgIACwQA",
+    "QQAL"
+);
+
+const HCM: &str = concat!(
+    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.",
+    "HttpConnectionManager"
+);
 
 fn with_module() -> String {
     let wasm = serde_json::json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
-        "config": { "vm_config": { "runtime": "envoy.wasm.runtime.v8", "code": { "local": { "inline_bytes": MODULE } } } },
+        "config": { "vm_config": {
+            "runtime": "envoy.wasm.runtime.v8",
+            "code": { "local": { "inline_bytes": MODULE } },
+        } },
     });
-    let router = serde_json::json!({ "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router" });
+    let router = serde_json::json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router",
+    });
     let manager = serde_json::json!({
-        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "@type": HCM,
         "stat_prefix": "probe",
         "route_config": {},
-        "http_filters": [{ "name": "wasm", "typed_config": wasm }, { "name": "router", "typed_config": router }],
+        "http_filters": [
+            { "name": "wasm", "typed_config": wasm },
+            { "name": "router", "typed_config": router },
+        ],
     });
     let listener = serde_json::json!({
         "name": "probe",
@@ -113,8 +131,8 @@ fn with_module() -> String {
 }
 
 /// The end of what a program said, in one line.
-pub(crate) fn brief(said: &str) -> String {
-    let words: Vec<&str> = said.split_whitespace().collect();
+pub(crate) fn brief(output: &str) -> String {
+    let words: Vec<&str> = output.split_whitespace().collect();
     let line = words.join(" ");
     let start = line.char_indices().rev().nth(399).map_or(0, |(index, _)| index);
     line.get(start..).unwrap_or_default().to_owned()
@@ -126,13 +144,13 @@ mod tests {
 
     #[test]
     fn reads_what_envoy_says() {
-        let said = "\n/usr/bin/envoy  version: \
+        let output = "\n/usr/bin/envoy  version: \
             9e5580933739775e8bce696a57a2e1bc99368f23/1.40.0/Clean/RELEASE/BoringSSL\n\n";
-        let read = identity(said).unwrap();
+        let read = identity(output).unwrap();
         assert_eq!((read.version, read.is_release()), (Version::new(1, 40, 0), true));
         let read = identity("envoy  version: abc/1.37.0-dev/Modified/DEBUG/BoringSSL").unwrap();
         assert_eq!(
-            (read.version, read.says.as_str(), read.is_release()),
+            (read.version, read.version_text.as_str(), read.is_release()),
             (Version::new(1, 37, 0), "1.37.0-dev", false)
         );
         for other in ["", "envoy version 1.40.0", "go version: 1.40.0", "x version: a/b/c"] {

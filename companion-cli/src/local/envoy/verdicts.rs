@@ -7,7 +7,7 @@
 
 use super::files::{self, Fingerprint};
 use super::probe::{self, Identity};
-use super::{Places, Problem};
+use super::{EnvoySourceError, Places};
 use crate::digest::Digest;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -22,8 +22,12 @@ struct Verdict {
 }
 
 /// Whether a binary has V8, from memory or by trying.
-pub(crate) fn has_v8(places: &Places, binary: &Path, identity: &Identity) -> Result<bool, Problem> {
-    let fingerprint = Fingerprint::of(binary).map_err(Problem::files("read", binary))?;
+pub(crate) fn has_v8(
+    places: &Places,
+    binary: &Path,
+    identity: &Identity,
+) -> Result<bool, EnvoySourceError> {
+    let fingerprint = Fingerprint::of(binary).map_err(EnvoySourceError::files("read", binary))?;
     let memory = places.cache.as_ref().map(|cache| {
         let name = Digest::of(binary.as_os_str().as_encoded_bytes());
         cache.join("envoy").join("verdicts").join(name.hex()).with_extension("json")

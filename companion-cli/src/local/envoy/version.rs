@@ -130,7 +130,8 @@ mod tests {
 
         #[test]
         fn order_is_the_order_of_the_numbers(a: (u32, u32, u32), b: (u32, u32, u32)) {
-            prop_assert_eq!(Version::new(a.0, a.1, a.2).cmp(&Version::new(b.0, b.1, b.2)), a.cmp(&b));
+            let [one, two] = [a, b].map(|(major, minor, patch)| Version::new(major, minor, patch));
+            prop_assert_eq!(one.cmp(&two), a.cmp(&b));
         }
     }
 

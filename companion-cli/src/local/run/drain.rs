@@ -1,4 +1,4 @@
-//! The end of a run: the gate says when, and until then why not.
+//! Drains and ends a run. The gate decides when, and gives the reason for waiting.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ pub enum Drained {
         /// How many of those there were.
         exempt: u64,
     },
-    /// Something was cut, or may have been: nobody waited until it was sure.
+    /// Streams were cut, or may have been, because the wait ended early.
     Cut {
         /// How many streams were in flight at the last look.
         streams: u64,
-        /// Why nobody waited longer.
+        /// Why the wait ended.
         why: String,
     },
     /// Envoy ended before, by itself.
@@ -47,7 +47,7 @@ pub enum Step {
 const LATE: Duration = Duration::from_secs(3);
 /// Envoy ends, with nothing in flight.
 const GOODBYE: Duration = Duration::from_secs(10);
-/// Each reason is said once in a while, not at every look.
+/// Each reason is repeated after a while, not at every poll.
 const REPEAT: Duration = Duration::from_secs(5);
 /// Nor is every change, where requests come and go, and where the gate counts how long it has been
 /// quiet.
@@ -56,16 +56,16 @@ const CALM: Duration = Duration::from_secs(1);
 impl Runner {
     /// Begins the drain, waits until the gate is open, and ends Envoy. The policy's deadline holds,
     /// also for a gate that does not answer.
-    pub fn drain(&mut self, heard: &dyn Fn(&Step)) -> Drained {
-        let drained = self.wait(heard);
+    pub fn drain(&mut self, on_step: &dyn Fn(&Step)) -> Drained {
+        let drained = self.wait(on_step);
         self.process.kill(); // where the gate ended it, it has gone
         drained
     }
 
-    fn wait(&mut self, heard: &dyn Fn(&Step)) -> Drained {
+    fn wait(&mut self, on_step: &dyn Fn(&Step)) -> Drained {
         let began = Instant::now();
         let longest = self.current.policy.sizing.deadline.duration() + LATE;
-        let mut said = Said::default();
+        let mut last_step = LastStep::default();
         let mut has_begun = false;
         let (mut streams, mut exempt) = (0, 0);
         loop {
@@ -104,9 +104,9 @@ impl Runner {
                             Drained::Ended(status)
                         };
                     }
-                    said.once(waiting(status), heard);
+                    last_step.report_if_new(waiting(status), on_step);
                 }
-                Err(trouble) => said.once(Step::Unknown(trouble.to_string()), heard),
+                Err(error) => last_step.report_if_new(Step::Unknown(error.to_string()), on_step),
             }
             if began.elapsed() > longest {
                 return Drained::Cut {
@@ -160,12 +160,12 @@ fn waiting(status: Status) -> Step {
     }
 }
 
-/// What was said last, and when.
+/// The last step that was reported, and when.
 #[derive(Default)]
-struct Said(Option<(String, Instant)>);
+struct LastStep(Option<(String, Instant)>);
 
-impl Said {
-    fn once(&mut self, step: Step, heard: &dyn Fn(&Step)) {
+impl LastStep {
+    fn report_if_new(&mut self, step: Step, on_step: &dyn Fn(&Step)) {
         let words = match &step {
             Step::Waiting { reason, .. } => reason.clone(),
             Step::Unknown(error) => error.clone(),
@@ -177,7 +177,7 @@ impl Said {
         {
             return;
         }
-        heard(&step);
+        on_step(&step);
         self.0 = Some((words, Instant::now()));
     }
 }

@@ -1,4 +1,4 @@
-//! A small app for whoever has none at hand: it answers with the request as it came, as JSON.
+//! The built-in app: it answers with the request as JSON.
 //!
 //! `/delay/SECONDS` answers after a while, `/status/CODE` with that status.
 

@@ -1,4 +1,4 @@
-//! What can go wrong, in words that name the way out.
+//! Errors of a run, with what to do.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// Why there is no running Envoy.
 #[derive(Debug, Error)]
-pub enum Error {
+pub enum RunnerError {
     /// The port is taken.
     #[error("{what}: {at} is in use already; name another port, or 0 for any free one")]
     InUse {
@@ -54,7 +54,7 @@ pub enum Error {
         /// The end of that.
         tail: String,
     },
-    /// Envoy refused what it was told.
+    /// Envoy rejected its configuration.
     #[error("Envoy refuses this: {reason}\nmore is in `{}`", log.display())]
     Refused {
         /// Its words.
@@ -62,7 +62,7 @@ pub enum Error {
         /// Its log.
         log: PathBuf,
     },
-    /// Somebody asked for the end before it was ready.
+    /// It was interrupted before it was ready.
     #[error("it was ended before it was ready")]
     Stopped,
     /// It takes too long.
@@ -80,29 +80,29 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl RunnerError {
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }
     }
 }
 
-/// Why something new was not taken. What was there before goes on.
+/// Why an update was rejected. The previous configuration stays active.
 #[derive(Debug, Error)]
-pub enum Refusal {
-    /// Envoy says no.
+pub enum ReplaceError {
+    /// Envoy rejected it.
     #[error("Envoy refuses it: {0}")]
     Envoy(String),
     /// Envoy cannot be asked.
     #[error("Envoy cannot be asked about it: {0}")]
     Unknown(String),
-    /// Somebody asked for the end meanwhile.
+    /// It was interrupted.
     #[error("the end was asked for meanwhile")]
     Stopped,
-    /// Envoy says nothing.
+    /// Envoy did not react in time.
     #[error("Envoy has said nothing about it for {} s", .0.as_secs())]
     Silence(Duration),
     /// It could not be given to Envoy.
     #[error("{0}")]
-    Files(Error),
+    Files(RunnerError),
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::error::Error;
+use super::error::RunnerError;
 use crate::render::local::{self, RESOURCES, Watched};
 use crate::yaml::Map;
 
@@ -19,16 +19,16 @@ pub(super) struct Folder {
 
 impl Folder {
     /// A new one among the temporary folders; or this one, as long as there is nothing in it.
-    pub(super) fn new(asked: Option<&Path>) -> Result<Self, Error> {
-        let path = match asked {
-            Some(asked) => of_ones_own(asked)?,
+    pub(super) fn new(named: Option<&Path>) -> Result<Self, RunnerError> {
+        let path = match named {
+            Some(named) => of_ones_own(named)?,
             None => {
                 let new = tempfile::Builder::new().prefix("laststream-run-").tempdir();
-                new.map_err(Error::file(std::env::temp_dir()))?.keep()
+                new.map_err(RunnerError::file(std::env::temp_dir()))?.keep()
             }
         };
         for folder in Watched::ALL.map(Watched::name).into_iter().chain([MODULES]) {
-            fs::create_dir(path.join(folder)).map_err(Error::file(path.join(folder)))?;
+            fs::create_dir(path.join(folder)).map_err(RunnerError::file(path.join(folder)))?;
         }
         Ok(Self { path, version: AtomicU64::new(1) })
     }
@@ -41,23 +41,23 @@ impl Folder {
         self.path.join("envoy.log")
     }
 
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Error> {
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, RunnerError> {
         let path = self.path.join(name);
-        fs::write(&path, text).map_err(Error::file(&path))?;
+        fs::write(&path, text).map_err(RunnerError::file(&path))?;
         Ok(path)
     }
 
     /// Puts a module beside those that were there before: Envoy may still have to read an older
     /// one.
-    pub(super) fn add_module(&self, bytes: &[u8]) -> Result<PathBuf, Error> {
+    pub(super) fn add_module(&self, bytes: &[u8]) -> Result<PathBuf, RunnerError> {
         let path = self.path.join(MODULES).join(format!("{}.wasm", self.next()));
-        fs::write(&path, bytes).map_err(Error::file(&path))?;
+        fs::write(&path, bytes).map_err(RunnerError::file(&path))?;
         Ok(path)
     }
 
     /// A new version of a watched file, all at once: Envoy reads whenever a file is moved into the
     /// folder.
-    pub(super) fn publish(&self, file: Watched, resource: &Map) -> Result<(), Error> {
+    pub(super) fn publish(&self, file: Watched, resource: &Map) -> Result<(), RunnerError> {
         let path = self.path.join(file.name()).join(RESOURCES);
         let text = local::resources(self.next(), resource);
         let put = || -> std::io::Result<()> {
@@ -67,7 +67,7 @@ impl Folder {
             fresh.persist(&path)?;
             Ok(())
         };
-        put().map_err(Error::file(&path))
+        put().map_err(RunnerError::file(&path))
     }
 
     fn next(&self) -> u64 {
@@ -83,14 +83,14 @@ impl Drop for Folder {
     }
 }
 
-fn of_ones_own(asked: &Path) -> Result<PathBuf, Error> {
-    let path = std::path::absolute(asked).map_err(Error::file(asked))?;
-    fs::create_dir_all(&path).map_err(Error::file(&path))?;
-    let is_empty = fs::read_dir(&path).map_err(Error::file(&path))?.next().is_none();
+fn of_ones_own(named: &Path) -> Result<PathBuf, RunnerError> {
+    let path = std::path::absolute(named).map_err(RunnerError::file(named))?;
+    fs::create_dir_all(&path).map_err(RunnerError::file(&path))?;
+    let is_empty = fs::read_dir(&path).map_err(RunnerError::file(&path))?.next().is_none();
     if is_empty {
         Ok(path)
     } else {
-        Err(Error::file(&path)(std::io::Error::other(
+        Err(RunnerError::file(&path)(std::io::Error::other(
             "is not empty: name a folder for this run alone",
         )))
     }

@@ -32,16 +32,16 @@ use crate::local::process::Process;
 use crate::policy::Policy;
 use crate::render::local::Ports;
 pub use drain::{Drained, Step};
-pub use error::{Error, Refusal};
+pub use error::{ReplaceError, RunnerError};
 use folder::Folder;
-pub use stop::Stop;
+pub use stop::StopRequests;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The Envoy.
     pub envoy: PathBuf,
-    /// What it does, as [`policy::read`] gave it.
+    /// The policy, as [`policy::read`] gave it.
     pub policy: Policy,
     /// The gate's secret, which Envoy reads from the environment variable `LASTSTREAM_SECRET`
     /// itself.
@@ -66,8 +66,8 @@ pub struct Setup {
     /// The beginning of a command whose rest is one that is to end when this process does, however
     /// that ends; may be empty.
     pub guard: Vec<OsString>,
-    /// Who asks for the end.
-    pub stop: Stop,
+    /// Requests to stop.
+    pub stop: StopRequests,
 }
 
 /// Where everything is.
@@ -99,10 +99,10 @@ pub struct Runner {
     places: Places,
     ports: Ports,
     current: Current,
-    stop: Stop,
+    stop: StopRequests,
 }
 
-/// What Envoy was told last and has taken.
+/// The configuration that Envoy accepted last.
 #[derive(Debug, Clone)]
 struct Current {
     policy: Policy,
@@ -120,8 +120,8 @@ impl Runner {
     /// Starts Envoy, and waits until it takes requests.
     ///
     /// # Errors
-    /// See [`enum@Error`]. Nothing is left running then.
-    pub fn start(setup: &Setup) -> Result<Self, Error> {
+    /// See [`RunnerError`]. Nothing is left running then.
+    pub fn start(setup: &Setup) -> Result<Self, RunnerError> {
         start::start(setup)
     }
 
@@ -137,7 +137,7 @@ impl Runner {
         self.folder.path()
     }
 
-    /// How Envoy ended, if it has; nobody asked it to, unless [`Self::drain`] did.
+    /// How Envoy ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.process.ended()
     }
@@ -148,16 +148,16 @@ impl Runner {
         self.log.tail(TAIL)
     }
 
-    /// Gives Envoy another policy, or another module, or both. Requests go on; whatever Envoy does
-    /// not take changes nothing.
+    /// Hot-reloads the policy, the module, or both, without dropping requests. If Envoy rejects
+    /// one, nothing changes.
     ///
     /// # Errors
-    /// Why Envoy did not take it.
+    /// Why Envoy rejected it.
     pub fn replace(
         &mut self,
         policy: Option<&Policy>,
         module: Option<&[u8]>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ReplaceError> {
         self.swap(policy, module)
     }
 }

@@ -13,7 +13,7 @@ use crate::progress::Progress;
 
 /// Where a module comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ModuleSource {
     /// This program.
     Builtin,
     /// A file.
@@ -22,7 +22,7 @@ pub enum Source {
     Checkout(PathBuf),
 }
 
-impl Source {
+impl ModuleSource {
     /// Reads `builtin`, the path of a file, or the folder of a checkout.
     ///
     /// # Errors

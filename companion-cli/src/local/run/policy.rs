@@ -2,7 +2,7 @@
 
 use crate::env_vars::LASTSTREAM_SECRET;
 use crate::policy::file::{Engine, Finish, GateSecret, Placement, PlainEnvoy};
-use crate::policy::{Overrides, Policy, Problem, Refused};
+use crate::policy::{Overrides, Policy, PolicyError, PolicyProblem};
 
 /// Never read: the module that runs here is named on the command line. With a file, its failure
 /// policy is that of a local one.
@@ -16,7 +16,7 @@ const SOME_NAMESPACE: &str = "default";
 ///
 /// # Errors
 /// As for [`Policy::read`]; or the policy wants a secret, and there is none.
-pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, Refused> {
+pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, PolicyError> {
     let overrides = Overrides {
         module: Some(SOME_FILE.into()),
         namespace: Some(SOME_NAMESPACE.into()),
@@ -28,7 +28,7 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, Refused> {
         let message = format!(
             "is the proxy's in the mesh; here set {LASTSTREAM_SECRET}, to 16 characters or more"
         );
-        return Err(Refused(vec![Problem::new("gate.secret", message)]));
+        return Err(PolicyError(vec![PolicyProblem::new("gate.secret", message)]));
     }
     policy.gate_secret = has_secret.then(|| GateSecret::Environment(LASTSTREAM_SECRET.to_owned()));
     if policy.finish == Finish::DrainAgent {
@@ -42,7 +42,7 @@ pub fn read(text: &[u8], has_secret: bool) -> Result<Policy, Refused> {
     }
     if policy.app.take().is_some() {
         policy.warnings.push(
-            "drain.wait_for_app: the app here does not end with Envoy, so nobody waits for that"
+            "drain.wait_for_app: the app here does not end with Envoy, so it is not waited for"
                 .into(),
         );
     }

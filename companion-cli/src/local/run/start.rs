@@ -5,9 +5,9 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use super::error::Error;
+use super::error::RunnerError;
 use super::folder::Folder;
-use super::{Current, PATIENCE, PAUSE, Places, Runner, Setup, Stop, TAIL};
+use super::{Current, PATIENCE, PAUSE, Places, Runner, Setup, StopRequests, TAIL};
 use crate::env_vars::LASTSTREAM_SECRET;
 use crate::gate::{Gate, Secret};
 use crate::local::admin::Admin;
@@ -15,7 +15,7 @@ use crate::local::log::Log;
 use crate::local::process::Process;
 use crate::render::local::{self, LONG, Ports, Watched};
 
-pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
+pub(super) fn start(setup: &Setup) -> Result<Runner, RunnerError> {
     let ports = Ports { listen: setup.listen, gate: setup.gate, admin: setup.admin };
     are_free(ports)?;
     let folder = Folder::new(setup.folder.as_deref())?;
@@ -27,7 +27,7 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
     let bootstrap = folder
         .write("envoy.yaml", &local::bootstrap(&setup.policy, ports, setup.app, folder.path()))?;
     let log = Log::new(folder.log());
-    let file = File::create(log.path()).map_err(Error::file(log.path()))?;
+    let file = File::create(log.path()).map_err(RunnerError::file(log.path()))?;
     let admin_file = folder.path().join("admin-address");
     let arguments = arguments(
         setup,
@@ -36,7 +36,7 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
     // Envoy hands it to the gate
     let secret = setup.secret.as_ref().map(|secret| (LASTSTREAM_SECRET, secret.reveal()));
     let process = Process::start(&setup.guard, &setup.envoy, &arguments, secret, &file)
-        .map_err(|source| Error::Start { envoy: setup.envoy.clone(), source })?;
+        .map_err(|source| RunnerError::Start { envoy: setup.envoy.clone(), source })?;
     let mut starting =
         Starting { process, log: log.clone(), stop: setup.stop.clone(), began: Instant::now() };
     let at = starting.until("Envoy's admin interface", || {
@@ -72,7 +72,7 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, Error> {
 }
 
 /// Envoy would say so, too, but only in its log, and start without the listener.
-fn are_free(ports: Ports) -> Result<(), Error> {
+fn are_free(ports: Ports) -> Result<(), RunnerError> {
     let own = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let all = [
         ("the listener", ports.listen),
@@ -81,15 +81,15 @@ fn are_free(ports: Ports) -> Result<(), Error> {
     ];
     let bound = all.map(|(what, at)| {
         TcpListener::bind(at).map_err(|source| match source.kind() {
-            std::io::ErrorKind::AddrInUse => Error::InUse { what, at },
-            _ => Error::Listen { what, at, source },
+            std::io::ErrorKind::AddrInUse => RunnerError::InUse { what, at },
+            _ => RunnerError::Listen { what, at, source },
         })
     });
     // Only now are they let go: no two of them may be the same.
     bound.into_iter().try_for_each(|listener| listener.map(drop))
 }
 
-/// Ours, as long as nobody gave others.
+/// Our arguments, unless the user gave others.
 fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
     let given = |name: &str| {
         let with_value = format!("{name}=");
@@ -98,12 +98,12 @@ fn arguments(setup: &Setup, ours: &[(&str, OsString)]) -> Vec<OsString> {
     let mut all: Vec<OsString> =
         ours.iter().flat_map(|(name, value)| [OsString::from(name), value.clone()]).collect();
     let concurrency = setup.concurrency.map(|number| number.to_string());
-    // Whoever was on a replaced listener is cut after this time; Envoy's own is ten minutes.
+    // Connections of a replaced listener are cut after this time; Envoy's default is ten minutes.
     let drain_time =
         (setup.policy.sizing.drain_time().max(LONG).rounded_up().millis() / 1000).to_string();
     let defaults = [
         ("--concurrency", concurrency.as_deref()),
-        // Whoever is told to leave is told with the next answer.
+        // During a drain, every response tells the client to leave.
         ("--drain-strategy", Some("immediate")),
         ("--drain-time-s", Some(drain_time.as_str())),
         ("--file-flush-interval-msec", Some("100")),
@@ -132,22 +132,26 @@ fn gate(at: SocketAddr, secret: Option<Secret>) -> Option<Gate> {
 struct Starting {
     process: Process,
     log: Log,
-    stop: Stop,
+    stop: StopRequests,
     began: Instant,
 }
 
 impl Starting {
-    fn until<T>(&mut self, what: &'static str, look: impl Fn() -> Option<T>) -> Result<T, Error> {
+    fn until<T>(
+        &mut self,
+        what: &'static str,
+        look: impl Fn() -> Option<T>,
+    ) -> Result<T, RunnerError> {
         loop {
             if let Some(status) = self.process.ended() {
-                return Err(Error::Ended {
+                return Err(RunnerError::Ended {
                     status: status.to_string(),
                     log: self.log.path().to_owned(),
                     tail: self.log.tail(TAIL),
                 });
             }
-            if self.stop.is_asked() {
-                return Err(Error::Stopped);
+            if self.stop.is_requested() {
+                return Err(RunnerError::Stopped);
             }
             if let Some(found) = look() {
                 return Ok(found);
@@ -156,10 +160,10 @@ impl Starting {
             if let Some(reason) =
                 self.log.refusal(0).filter(|_| self.began.elapsed() > Duration::from_secs(2))
             {
-                return Err(Error::Refused { reason, log: self.log.path().to_owned() });
+                return Err(RunnerError::Refused { reason, log: self.log.path().to_owned() });
             }
             if self.began.elapsed() > PATIENCE {
-                return Err(Error::Late {
+                return Err(RunnerError::Late {
                     what,
                     after: PATIENCE,
                     log: self.log.path().to_owned(),

@@ -1,25 +1,25 @@
-//! How often somebody asked for the end. Every wait looks at it.
+//! Counts requests to stop. Every wait checks it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Shared by whoever hears of signals and whoever waits.
+/// Shared by the signal handler and the waits.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicUsize>);
+pub struct StopRequests(Arc<AtomicUsize>);
 
-impl Stop {
-    /// Asks once more.
-    pub fn ask(&self) {
+impl StopRequests {
+    /// Adds a request to stop.
+    pub fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Asked once: drain, and begin nothing new.
+    /// At least one request: drain, and begin nothing new.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// Asked again: wait for nothing any more.
+    /// More than one request: do not wait any longer.
     #[must_use]
     pub fn is_forced(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 1

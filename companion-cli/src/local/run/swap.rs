@@ -1,9 +1,9 @@
-//! Changes while Envoy runs. A change that Envoy does not take as a whole is taken back as a whole.
+//! Updates of a running Envoy. If Envoy rejects one part of an update, all parts are rolled back.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::error::Refusal;
+use super::error::ReplaceError;
 use super::{Current, PATIENCE, PAUSE, Runner};
 use crate::policy::Policy;
 use crate::render::local::{self, Watched};
@@ -14,18 +14,18 @@ impl Runner {
         &mut self,
         policy: Option<&Policy>,
         module: Option<&[u8]>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ReplaceError> {
         let mut wanted = self.current.clone();
         if let Some(policy) = policy {
             wanted.policy = policy.clone();
         }
         if let Some(module) = module {
-            wanted.module = self.folder.add_module(module).map_err(Refusal::Files)?;
+            wanted.module = self.folder.add_module(module).map_err(ReplaceError::Files)?;
         }
         let mut done = Vec::new();
         for (file, before, after) in self.changes(&wanted) {
             done.push((file, before));
-            if let Err(refusal) = self.tell(file, &after) {
+            if let Err(refusal) = self.publish_and_wait(file, &after) {
                 self.take_back(&done);
                 return Err(refusal);
             }
@@ -34,7 +34,7 @@ impl Runner {
         Ok(())
     }
 
-    /// What differs, and nothing else: a listener that is the same keeps its connections.
+    /// Only what differs: an unchanged listener keeps its connections.
     fn changes(&self, wanted: &Current) -> Vec<(Watched, Map, Map)> {
         let folder = self.folder.path();
         let all = |current: &Current| {
@@ -51,49 +51,49 @@ impl Runner {
             .collect()
     }
 
-    fn tell(&mut self, file: Watched, resource: &Map) -> Result<(), Refusal> {
-        let said = self.log.length();
-        let before = self.verdicts(file).map_err(Refusal::Unknown)?;
-        self.folder.publish(file, resource).map_err(Refusal::Files)?;
-        let asked = Instant::now();
-        while asked.elapsed() < PATIENCE {
-            match self.verdicts(file) {
+    fn publish_and_wait(&mut self, file: Watched, resource: &Map) -> Result<(), ReplaceError> {
+        let log_length = self.log.length();
+        let before = self.update_counts(file).map_err(ReplaceError::Unknown)?;
+        self.folder.publish(file, resource).map_err(ReplaceError::Files)?;
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            match self.update_counts(file) {
                 Ok(now) if now.refused > before.refused => {
-                    return Err(Refusal::Envoy(self.reason(said)));
+                    return Err(ReplaceError::Envoy(self.reason(log_length)));
                 }
                 Ok(now) if now.taken > before.taken => return Ok(()),
                 _ if self.ended().is_some() => {
-                    return Err(Refusal::Unknown("Envoy has ended".into()));
+                    return Err(ReplaceError::Unknown("Envoy has ended".into()));
                 }
-                _ if self.stop.is_asked() => return Err(Refusal::Stopped),
+                _ if self.stop.is_requested() => return Err(ReplaceError::Stopped),
                 _ => std::thread::sleep(PAUSE),
             }
         }
-        Err(Refusal::Silence(PATIENCE))
+        Err(ReplaceError::Silence(PATIENCE))
     }
 
-    /// The old ones were taken once and are taken again. The files must say what runs: other
-    /// listeners may read them later.
+    /// Envoy accepted the old versions before and accepts them again. The files must match what
+    /// runs, because other listeners may read them later.
     fn take_back(&mut self, done: &[(Watched, Map)]) {
         for (file, before) in done.iter().rev() {
             // Envoy runs on what it has, and there is nothing better to give it
-            let _ = self.tell(*file, before);
+            let _ = self.publish_and_wait(*file, before);
         }
     }
 
-    fn verdicts(&self, file: Watched) -> Result<Verdicts, String> {
+    fn update_counts(&self, file: Watched) -> Result<UpdateCounts, String> {
         let stats = self.admin.stats(file.stats())?;
         let of = |name: &str| stats.get(&format!("{}.{name}", file.stats())).copied().unwrap_or(0);
-        Ok(Verdicts { taken: of("update_success"), refused: of("update_rejected") })
+        Ok(UpdateCounts { taken: of("update_success"), refused: of("update_rejected") })
     }
 
     /// The log is written a moment later.
     fn reason(&self, since: usize) -> String {
-        let asked = Instant::now();
+        let began = Instant::now();
         loop {
             match self.log.refusal(since) {
                 Some(reason) => return reason,
-                None if asked.elapsed() > Duration::from_secs(2) => {
+                None if began.elapsed() > Duration::from_secs(2) => {
                     return why_is_in(self.log.path());
                 }
                 None => std::thread::sleep(PAUSE),
@@ -108,7 +108,7 @@ fn why_is_in(log: &Path) -> String {
 
 /// How often Envoy took and refused a version so far.
 #[derive(Debug, Clone, Copy)]
-struct Verdicts {
+struct UpdateCounts {
     taken: u64,
     refused: u64,
 }

@@ -25,7 +25,7 @@ pub fn find(text: &str) -> Result<Upstream, String> {
         Err(_) => text
             .to_socket_addrs()
             .map_err(|error| {
-                format!("`{text}` is not `HOST:PORT`, or nobody knows the host: {error}")
+                format!("`{text}` is not `HOST:PORT`, or the host is not known: {error}")
             })?
             .collect(),
     };

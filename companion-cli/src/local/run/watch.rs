@@ -1,4 +1,4 @@
-//! Notices changes of files by looking: editors replace, truncate and rename in too many ways to
+//! Detects changes of files by polling: editors replace, truncate and rename in too many ways to
 //! trust events, and network folders send none.
 
 use std::os::unix::fs::MetadataExt as _;
@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::module::Source;
+use super::module::ModuleSource;
 use crate::foreign;
 use crate::progress::Progress;
 
-/// Between two looks. A file must look the same twice: whoever writes it may not have finished.
+/// The time between two polls. A file must be unchanged for two polls, because its writer may not
+/// have finished.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// As much as is read of it at the start.
@@ -20,30 +21,34 @@ const LARGEST_POLICY: u64 = 16 << 20;
 const SOURCES: [&str; 4] = ["filter/src", "filter/Cargo.toml", "Cargo.toml", "Cargo.lock"];
 
 /// What a file or a folder of sources looks like from outside.
-type Look = Vec<(PathBuf, Option<(SystemTime, u64, u64)>)>;
+type FileStates = Vec<(PathBuf, Option<(SystemTime, u64, u64)>)>;
 
 /// Files that are looked at.
 #[derive(Debug)]
-struct Eye {
+struct ChangeDetector {
     paths: Vec<PathBuf>,
-    /// As it was when somebody was last told.
-    told: Look,
+    /// Its state when a change was last reported.
+    reported: FileStates,
     /// As it was at the last look.
-    seen: Look,
+    seen: FileStates,
     next: Instant,
 }
 
-impl Eye {
-    /// Tells of a first change at once: what is in the files may be younger than what is known of
-    /// it.
+impl ChangeDetector {
+    /// Reports a first change at once, because the files may be newer than what was read before.
     fn new(paths: Vec<PathBuf>) -> Self {
-        Self { paths, told: Look::new(), seen: Look::new(), next: Instant::now() + PAUSE }
+        Self {
+            paths,
+            reported: FileStates::new(),
+            seen: FileStates::new(),
+            next: Instant::now() + PAUSE,
+        }
     }
 
-    /// Tells of changes from now on.
+    /// Reports only later changes.
     fn only_later_changes(self) -> Self {
-        let now = look(&self.paths);
-        Self { told: now.clone(), seen: now, ..self }
+        let now = file_states(&self.paths);
+        Self { reported: now.clone(), seen: now, ..self }
     }
 
     /// Whether it has changed since this last said so, and keeps still.
@@ -52,11 +57,11 @@ impl Eye {
             return false;
         }
         self.next = Instant::now() + PAUSE;
-        let now = look(&self.paths);
+        let now = file_states(&self.paths);
         let is_still = now == self.seen;
         self.seen = now;
-        if is_still && self.seen != self.told {
-            self.told.clone_from(&self.seen);
+        if is_still && self.seen != self.reported {
+            self.reported.clone_from(&self.seen);
             return true;
         }
         false
@@ -67,7 +72,7 @@ impl Eye {
 #[derive(Debug)]
 pub struct PolicyWatch {
     file: PathBuf,
-    eye: Eye,
+    eye: ChangeDetector,
     text: Vec<u8>,
 }
 
@@ -75,7 +80,7 @@ impl PolicyWatch {
     /// From now on; this text is known.
     #[must_use]
     pub fn new(file: PathBuf, text: Vec<u8>) -> Self {
-        Self { eye: Eye::new(vec![file.clone()]), file, text }
+        Self { eye: ChangeDetector::new(vec![file.clone()]), file, text }
     }
 
     /// Its text, if that is another one now.
@@ -100,8 +105,8 @@ impl PolicyWatch {
 /// The module: a file, or the sources that it is compiled from. Compiling goes on beside, and what
 /// changes meanwhile is compiled next.
 pub struct ModuleWatch {
-    source: Source,
-    eye: Eye,
+    source: ModuleSource,
+    eye: ChangeDetector,
     bytes: Vec<u8>,
     making: Option<Receiver<Result<Vec<u8>, String>>>,
     is_due: bool,
@@ -109,20 +114,21 @@ pub struct ModuleWatch {
 }
 
 impl ModuleWatch {
-    /// From now on; these bytes are known. Nothing if this source never changes. Whoever compiles
-    /// tells it a progress of its own.
+    /// From now on; these bytes are known. `None` if this source never changes. Compiling reports
+    /// to a progress of its own.
     #[must_use]
     pub fn new(
-        source: Source,
+        source: ModuleSource,
         bytes: Vec<u8>,
         progress: fn() -> Box<dyn Progress + Send>,
     ) -> Option<Self> {
         let eye = match &source {
-            Source::Builtin => return None,
-            Source::File(file) => Eye::new(vec![file.clone()]),
+            ModuleSource::Builtin => return None,
+            ModuleSource::File(file) => ChangeDetector::new(vec![file.clone()]),
             // Compiling again for nothing takes a while.
-            Source::Checkout(folder) => {
-                Eye::new(SOURCES.map(|path| folder.join(path)).into()).only_later_changes()
+            ModuleSource::Checkout(folder) => {
+                ChangeDetector::new(SOURCES.map(|path| folder.join(path)).into())
+                    .only_later_changes()
             }
         };
         Some(Self { eye, source, bytes, making: None, is_due: false, progress })
@@ -147,7 +153,7 @@ impl ModuleWatch {
             let (source, progress) = (self.source.clone(), self.progress);
             let (sender, making) = channel();
             std::thread::spawn(move || {
-                let _ = sender.send(source.bytes(&*progress())); // nobody may be waiting any more
+                let _ = sender.send(source.bytes(&*progress())); // the receiver may be gone
             });
             self.making = Some(making);
         }
@@ -166,21 +172,21 @@ impl ModuleWatch {
     }
 }
 
-fn look(paths: &[PathBuf]) -> Look {
+fn file_states(paths: &[PathBuf]) -> FileStates {
     let mut found = Vec::new();
-    paths.iter().for_each(|path| look_into(path, &mut found));
+    paths.iter().for_each(|path| collect_file_states(path, &mut found));
     found.sort();
     found
 }
 
-fn look_into(path: &Path, found: &mut Look) {
+fn collect_file_states(path: &Path, found: &mut FileStates) {
     let Ok(about) = std::fs::metadata(path) else {
         found.push((path.to_owned(), None));
         return;
     };
     if about.is_dir() {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        entries.for_each(|entry| look_into(&entry.path(), found));
+        entries.for_each(|entry| collect_file_states(&entry.path(), found));
         return;
     }
     found.push((

@@ -1,4 +1,4 @@
-//! Layers: gzipped tar archives. The same files give the same bytes, whoever packs them, and when.
+//! Layers: gzipped tar archives. The same files always give the same bytes.
 
 use std::io::{self, Write as _};
 
@@ -8,7 +8,7 @@ use tar::{Builder, EntryType, Header};
 /// Istio and Envoy Gateway look for a file of this name.
 pub const FILE: &str = "plugin.wasm";
 
-/// RFC 1952: nobody knows which system made it.
+/// RFC 1952: unknown operating system.
 const UNKNOWN_SYSTEM: u8 = 255;
 
 /// A file to pack.

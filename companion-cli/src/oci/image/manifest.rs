@@ -73,7 +73,7 @@ pub(super) struct Config {
     rootfs: RootFs,
 }
 
-/// How a container would be started, which nobody will.
+/// How a container would be started. The image is never run.
 #[derive(Debug, Serialize)]
 struct Settings {}
 

@@ -28,11 +28,11 @@ pub struct Reference {
 #[error("`{reference}` {problem}")]
 pub struct NotAReference {
     reference: String,
-    problem: Problem,
+    problem: ReferenceProblem,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-enum Problem {
+enum ReferenceProblem {
     #[error("is empty: write `registry.example.com/team/laststream:1.0.0`")]
     Empty,
     #[error("begins with `{0}://`: only `oci://`, or nothing, may stand in front")]
@@ -78,8 +78,8 @@ impl Reference {
     pub fn pushed_tag(&self) -> Result<&str, NotAReference> {
         let not = |problem| NotAReference { reference: self.to_string(), problem };
         match (&self.tag, &self.digest) {
-            (_, Some(digest)) => Err(not(Problem::DigestGiven(digest.clone()))),
-            (None, None) => Err(not(Problem::NoTag(self.name()))),
+            (_, Some(digest)) => Err(not(ReferenceProblem::DigestGiven(digest.clone()))),
+            (None, None) => Err(not(ReferenceProblem::NoTag(self.name()))),
             (Some(tag), None) => Ok(tag),
         }
     }
@@ -112,10 +112,10 @@ impl FromStr for Reference {
     }
 }
 
-fn parse(text: &str) -> Result<Reference, Problem> {
+fn parse(text: &str) -> Result<Reference, ReferenceProblem> {
     let text = match text.split_once("://") {
         Some(("oci", rest)) => rest,
-        Some((scheme, _)) => return Err(Problem::Scheme(scheme.to_owned())),
+        Some((scheme, _)) => return Err(ReferenceProblem::Scheme(scheme.to_owned())),
         None => text,
     };
     let (text, digest) = match text.split_once('@') {
@@ -135,14 +135,14 @@ fn parse(text: &str) -> Result<Reference, Problem> {
 
 /// The part before the first slash is a registry if it could not be a repository: it has a dot or a
 /// colon, or is `localhost`.
-fn split_registry(text: &str) -> Result<(String, &str), Problem> {
+fn split_registry(text: &str) -> Result<(String, &str), ReferenceProblem> {
     let hub = DOCKER_HUB.to_owned();
     match text.split_once('/') {
-        _ if text.is_empty() => Err(Problem::Empty),
+        _ if text.is_empty() => Err(ReferenceProblem::Empty),
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => {
             let registry = first.to_ascii_lowercase();
             if !is_registry(&registry) {
-                return Err(Problem::Registry(first.to_owned()));
+                return Err(ReferenceProblem::Registry(first.to_owned()));
             }
             Ok((if is_docker_hub(&registry) { hub } else { registry }, rest))
         }
@@ -179,21 +179,21 @@ fn is_registry(text: &str) -> bool {
     host.split('.').all(is_label) && port.is_none_or(is_port)
 }
 
-fn check_repository(registry: &str, repository: &str) -> Result<(), Problem> {
+fn check_repository(registry: &str, repository: &str) -> Result<(), ReferenceProblem> {
     if repository.is_empty() {
-        return Err(Problem::NoRepository(registry.to_owned()));
+        return Err(ReferenceProblem::NoRepository(registry.to_owned()));
     }
     if repository.len() > LONGEST_REPOSITORY {
-        return Err(Problem::LongRepository);
+        return Err(ReferenceProblem::LongRepository);
     }
     if repository.split('/').all(is_component) {
         return Ok(());
     }
     let lower = repository.to_lowercase();
     if lower != repository && lower.split('/').all(is_component) {
-        return Err(Problem::UpperCase(repository.to_owned()));
+        return Err(ReferenceProblem::UpperCase(repository.to_owned()));
     }
-    Err(Problem::Repository(repository.to_owned()))
+    Err(ReferenceProblem::Repository(repository.to_owned()))
 }
 
 /// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`
@@ -209,7 +209,7 @@ fn is_component(text: &str) -> bool {
             .all(is_separator)
 }
 
-fn check_tag(tag: &str) -> Result<String, Problem> {
+fn check_tag(tag: &str) -> Result<String, ReferenceProblem> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins = tag.bytes().next().is_some_and(is_word);
     if begins
@@ -218,7 +218,7 @@ fn check_tag(tag: &str) -> Result<String, Problem> {
     {
         return Ok(tag.to_owned());
     }
-    Err(Problem::Tag(tag.chars().take(LONGEST_TAG + 1).collect()))
+    Err(ReferenceProblem::Tag(tag.chars().take(LONGEST_TAG + 1).collect()))
 }
 
 #[cfg(test)]

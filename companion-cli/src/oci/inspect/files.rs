@@ -9,7 +9,7 @@ use tar::EntryType;
 
 use super::image::Descriptor;
 use super::manifest::Document;
-use super::{MOST, Source};
+use super::{ImageSource, MOST};
 use crate::foreign;
 
 const INDEX: &str = "index.json";
@@ -30,7 +30,7 @@ const NAME: &str = "org.opencontainers.image.ref.name";
 ///
 /// # Errors
 /// It is none, or the tag does not name one of its images.
-pub fn folder(folder: &Path, tag: Option<&str>) -> Result<Box<dyn Source>, String> {
+pub fn folder(folder: &Path, tag: Option<&str>) -> Result<Box<dyn ImageSource>, String> {
     Layout::open(Folder(folder.to_owned()), tag)
 }
 
@@ -38,7 +38,7 @@ pub fn folder(folder: &Path, tag: Option<&str>) -> Result<Box<dyn Source>, Strin
 ///
 /// # Errors
 /// It is none, or the tag does not name one of its images.
-pub fn archive(file: &Path, tag: Option<&str>) -> Result<Box<dyn Source>, String> {
+pub fn archive(file: &Path, tag: Option<&str>) -> Result<Box<dyn ImageSource>, String> {
     Layout::open(Archive(file.to_owned()), tag)
 }
 
@@ -54,7 +54,7 @@ struct Layout<F> {
 }
 
 impl<F: Files + 'static> Layout<F> {
-    fn open(files: F, tag: Option<&str>) -> Result<Box<dyn Source>, String> {
+    fn open(files: F, tag: Option<&str>) -> Result<Box<dyn ImageSource>, String> {
         let index = files
             .read(INDEX, LARGEST_DOCUMENT)
             .map_err(|error| format!("this is no OCI layout: `{INDEX}`: {error}; {WAY_OUT}"))?;
@@ -92,7 +92,7 @@ impl<F: Files> Layout<F> {
     }
 }
 
-impl<F: Files> Source for Layout<F> {
+impl<F: Files> ImageSource for Layout<F> {
     fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String> {
         self.blob(digest.unwrap_or(&self.digest), LARGEST_DOCUMENT)
     }

@@ -1,6 +1,5 @@
-//! Walks through an image as Istio's agent does (Envoy Gateway has its code from there), and notes
-//! where that would stop. It goes on where they stop, so that a module in the wrong place is looked
-//! at, too.
+//! Reads an image as Istio's agent does (Envoy Gateway has the same code), and notes where the
+//! agent would fail. It continues after such a place, so that a misplaced module is inspected, too.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,7 @@ use serde::Serialize;
 use super::layer::{self, Unpacked};
 use super::manifest::{DOCKER_LAYER, Document, SOLO_MODULE};
 pub use super::manifest::{Descriptor, Platform};
-use super::{MOST, Source};
+use super::{ImageSource, MOST};
 use crate::digest::Digest;
 use crate::oci::image::{DOCKER_MANIFEST, FILE, INDEX, LAYER};
 
@@ -38,12 +37,12 @@ pub struct Image {
 }
 
 /// An image, and the module in it.
-pub(super) struct Found {
+pub(super) struct InspectedImage {
     pub(super) image: Image,
     pub(super) module: Option<Vec<u8>>,
 }
 
-pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
+pub(super) fn inspect(source: &dyn ImageSource) -> Result<InspectedImage, String> {
     let bytes = source.manifest(None)?;
     let digest = digest_of(&bytes);
     let document = Document::read(&bytes)?;
@@ -53,8 +52,7 @@ pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
     let media_type = document.media_type.clone().unwrap_or_else(|| INDEX.to_owned());
     let because = format!(
         "it is an index, not a manifest: pinned by `@{digest}` it is refused, because what is \
-            compared is the digest of its manifest for \
-         linux/amd64; {}",
+            compared is the digest of its manifest for linux/amd64; {}",
         way_out(&manifests)
     );
     let found = match for_linux(&manifests) {
@@ -71,7 +69,10 @@ pub(super) fn look(source: &dyn Source) -> Result<Found, String> {
         )?,
     };
     let pin = found.image.pin.filter(|pin| *pin != digest);
-    Ok(Found { image: Image { digest, media_type, manifests, pin, ..found.image }, ..found })
+    Ok(InspectedImage {
+        image: Image { digest, media_type, manifests, pin, ..found.image },
+        ..found
+    })
 }
 
 fn way_out(manifests: &[Descriptor]) -> String {
@@ -90,11 +91,11 @@ fn for_linux(manifests: &[Descriptor]) -> Option<&Descriptor> {
 }
 
 fn manifest(
-    source: &dyn Source,
+    source: &dyn ImageSource,
     digest: String,
     document: &Document,
     mut obstacles: Vec<String>,
-) -> Result<Found, String> {
+) -> Result<InspectedImage, String> {
     let layers = document.layers.clone().unwrap_or_default();
     let mut module = None;
     if let Some(last) = layers.last() {
@@ -124,7 +125,7 @@ fn manifest(
         annotations: document.annotations.clone(),
         obstacles,
     };
-    Ok(Found { image, module })
+    Ok(InspectedImage { image, module })
 }
 
 /// Whether the layers have the media types that are looked for.
@@ -142,7 +143,7 @@ fn of_layout(media_type: &str, layers: &[Descriptor]) -> Option<String> {
         LAYER | DOCKER_LAYER => "a layer of the other kind of manifest",
         other if other.ends_with("zstd") => "compressed with zstd, which is not read",
         other if other.ends_with("tar") => "not compressed, which is not read",
-        _ => "not known to anybody who looks for a module",
+        _ => "a media type that no consumer of modules knows",
     };
     Some(format!(
         "its last layer is `{last}` ({what}); it must be `{wanted}` with `{}` in it",
@@ -159,7 +160,7 @@ fn of_contents(unpacked: &Unpacked, layer: &Descriptor) -> Option<String> {
     }
 }
 
-/// Refuses what is not what its digest says: it was damaged on its way.
+/// Rejects content that does not match its digest.
 fn checked(bytes: Vec<u8>, digest: &str) -> Result<Vec<u8>, String> {
     let actual = digest_of(&bytes);
     if actual == digest {

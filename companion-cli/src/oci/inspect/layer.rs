@@ -12,9 +12,9 @@ use crate::oci::image::FILE;
 /// What is in a layer.
 #[derive(Debug, Default)]
 pub(super) struct Unpacked {
-    /// The module, also where nobody would look for it.
+    /// The module, even in a place where Istio and Envoy Gateway do not look.
     pub(super) module: Option<Vec<u8>>,
-    /// Why nobody would find it, as the end of “because …”.
+    /// Why they would not find it, as the end of “because …”.
     pub(super) obstacle: Option<String>,
     /// The layer is the module, without archive and compression.
     pub(super) is_bare: bool,

@@ -35,7 +35,7 @@ pub struct Descriptor {
     pub digest: String,
     /// In bytes.
     pub size: u64,
-    /// For whom it is, in an index.
+    /// Its platform, in an index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
     /// Words with values.

@@ -1,5 +1,5 @@
-//! Looks into a module or an image and says who can use it, and if not, why. Where an image's parts
-//! come from is a [`Source`].
+//! Inspects a module or an image: which consumers can use it, and why the others cannot. An
+//! [`ImageSource`] gives the parts of an image.
 
 mod files;
 pub mod image;
@@ -14,7 +14,7 @@ use crate::module::analysis::{Module, analyse};
 pub use files::{archive, folder};
 pub use image::{Descriptor, Image};
 pub use registry::Remote;
-pub use verdicts::{Answer, Consumer, Verdict};
+pub use verdicts::{Consumer, Usability, Verdict};
 
 /// The most that Istio's agent and Envoy Gateway take for a module, in bytes; so there is no use in
 /// reading more.
@@ -22,14 +22,14 @@ pub const MOST: u64 = 256 << 20;
 
 /// Gives the parts of one image: a folder, an archive, a registry. What it gives need not be
 /// checked: that is done here.
-pub trait Source {
+pub trait ImageSource {
     /// A manifest or an index: the one with this digest, or the one that the image's name leads to.
     ///
     /// # Errors
     /// Says what failed, and the way out.
     fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String>;
 
-    /// A layer. Nobody asks for one that says to be larger than [`MOST`].
+    /// A layer. Layers larger than [`MOST`] by their descriptor are not requested.
     ///
     /// # Errors
     /// Says what failed, and the way out.
@@ -43,7 +43,7 @@ pub struct Inspection {
     pub image: Option<Image>,
     /// The module, if there is one.
     pub module: Option<Module>,
-    /// Who can use it.
+    /// Which consumers can use it.
     pub verdicts: Vec<Verdict>,
     /// The checksums there are, and where each of them belongs.
     pub checksums: Vec<Checksum>,
@@ -73,8 +73,8 @@ pub fn module(bytes: &[u8]) -> Inspection {
 ///
 /// # Errors
 /// Parts of it could not be had, or cannot be read.
-pub fn image(source: &dyn Source) -> Result<Inspection, String> {
-    let found = image::look(source)?;
+pub fn image(source: &dyn ImageSource) -> Result<Inspection, String> {
+    let found = image::inspect(source)?;
     let module = found.module.as_deref().map(analyse);
     let verdicts = verdicts::of_image(&found.image.obstacles, module.as_ref());
     let module = module.and_then(Result::ok);

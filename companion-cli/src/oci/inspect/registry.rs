@@ -1,7 +1,7 @@
 //! An image in a registry.
 
 use super::image::Descriptor;
-use super::{MOST, Source};
+use super::{ImageSource, MOST};
 use crate::digest::{Digest, NotADigest};
 use crate::oci::image::{self, Reference};
 use crate::oci::registry::Registry;
@@ -14,7 +14,7 @@ pub struct Remote<'a> {
     pub reference: &'a Reference,
 }
 
-impl Source for Remote<'_> {
+impl ImageSource for Remote<'_> {
     fn manifest(&self, digest: Option<&str>) -> Result<Vec<u8>, String> {
         let mut reference = self.reference.clone();
         if let Some(digest) = digest {

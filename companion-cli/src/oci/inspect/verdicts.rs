@@ -1,11 +1,11 @@
-//! Who can use a module, and if not, why.
+//! Which consumers can use a module, and why the others cannot.
 
 use serde::Serialize;
 
 use crate::module::analysis::Module;
 use crate::module::verdict::{Obstacle, obstacles};
 
-/// Who is to use it.
+/// A program that loads modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Consumer {
@@ -35,7 +35,7 @@ impl std::fmt::Display for Consumer {
 /// Whether it can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum Usability {
     /// It can.
     Ok,
     /// Only with a later Envoy than the oldest that is supported.
@@ -47,10 +47,10 @@ pub enum Answer {
 /// An answer with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Who.
+    /// The consumer.
     pub consumer: Consumer,
     /// Whether it can.
-    pub answer: Answer,
+    pub answer: Usability,
     /// Why not, each as the end of “because …”.
     pub because: Vec<String>,
 }
@@ -59,18 +59,18 @@ impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let because = self.because.join("; and ");
         match self.answer {
-            Answer::Ok => write!(f, "{}: ok", self.consumer),
-            Answer::OnlyLater if self.consumer == Consumer::Istio => {
+            Usability::Ok => write!(f, "{}: ok", self.consumer),
+            Usability::OnlyLater if self.consumer == Consumer::Istio => {
                 write!(
                     f,
                     "{}: only 1.31 and later, whose Envoy is 1.39, because {because}",
                     self.consumer
                 )
             }
-            Answer::OnlyLater => {
+            Usability::OnlyLater => {
                 write!(f, "{}: only with Envoy 1.39 and later, because {because}", self.consumer)
             }
-            Answer::No => write!(f, "{}: no, because {because}", self.consumer),
+            Usability::No => write!(f, "{}: no, because {because}", self.consumer),
         }
     }
 }
@@ -80,7 +80,7 @@ pub(super) fn of_module(module: &Result<Module, String>) -> Vec<Verdict> {
     Consumer::ALL.into_iter().map(|consumer| verdict(consumer, &obstacles)).collect()
 }
 
-/// For an image: nobody but Envoy can do without the image's own layout.
+/// For an image: only a plain Envoy does not depend on the image's layout.
 pub(super) fn of_image(
     of_image: &[String],
     module: Option<&Result<Module, String>>,
@@ -109,9 +109,9 @@ fn of_analysis(module: &Result<Module, String>) -> Vec<Obstacle> {
 
 fn verdict(consumer: Consumer, obstacles: &[Obstacle]) -> Verdict {
     let answer = match obstacles {
-        [] => Answer::Ok,
-        some if some.iter().all(|obstacle| obstacle.until.is_some()) => Answer::OnlyLater,
-        _ => Answer::No,
+        [] => Usability::Ok,
+        some if some.iter().all(|obstacle| obstacle.until.is_some()) => Usability::OnlyLater,
+        _ => Usability::No,
     };
     Verdict {
         consumer,

@@ -1,4 +1,4 @@
-//! Being let in: what is shown with a request, and how it is had from a challenge.
+//! Authorization: the header of a request, and how to get it from a challenge.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,11 +7,11 @@ use http::Method;
 use serde::Deserialize;
 
 use super::Registry;
-use super::answer::Answer;
 use super::challenge::Challenge;
-use super::credentials::{Found, Login, Secret};
-use super::error::Error;
-use super::words::Words;
+use super::credentials::{FoundLogin, Login, Secret};
+use super::error::RegistryError;
+use super::error_text::ErrorText;
+use super::response::RegistryResponse;
 use crate::http::Request;
 use crate::http::url::{Url, escaped};
 
@@ -77,7 +77,7 @@ impl Cache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(scope).cloned()
     }
 
-    /// Everything that is shown to somebody.
+    /// All headers that were sent.
     pub(super) fn headers(&self) -> Vec<Secret> {
         self.0
             .lock()
@@ -108,7 +108,7 @@ impl Registry<'_> {
         challenges: &[Challenge],
         repository: &str,
         scope: &Scope,
-    ) -> Result<Option<Authorization>, Error> {
+    ) -> Result<Option<Authorization>, RegistryError> {
         let login = self.login(repository)?;
         let bearer =
             challenges.iter().find(|challenge| matches!(challenge, Challenge::Bearer { .. }));
@@ -132,8 +132,8 @@ impl Registry<'_> {
         Ok(Some(authorization))
     }
 
-    /// Asked for once: a helper may take its time, or ask a human.
-    fn login(&self, repository: &str) -> Result<Option<Found>, Error> {
+    /// Asked for once, because a helper may be slow or prompt the user.
+    fn login(&self, repository: &str) -> Result<Option<FoundLogin>, RegistryError> {
         let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = logins.get(repository) {
             return Ok(known.clone());
@@ -154,9 +154,9 @@ impl Registry<'_> {
         realm: &str,
         service: Option<&str>,
         scopes: &[String],
-        login: Option<&Found>,
-    ) -> Result<Secret, Error> {
-        let refused = |problem: String| Error::Token {
+        login: Option<&FoundLogin>,
+    ) -> Result<Secret, RegistryError> {
+        let refused = |problem: String| RegistryError::Token {
             registry: self.name.clone(),
             realm: Url::parse(realm)
                 .map_or_else(|| "(its address makes no sense)".to_owned(), |url| url.to_string()),
@@ -185,16 +185,20 @@ impl Registry<'_> {
         Ok(Secret::new(format!("Bearer {token}")))
     }
 
-    fn token_refused(&self, answer: Answer, refused: impl Fn(String) -> Error) -> Error {
+    fn token_refused(
+        &self,
+        answer: RegistryResponse,
+        refused: impl Fn(String) -> RegistryError,
+    ) -> RegistryError {
         if matches!(answer.status, 408 | 429 | 500..=599) {
-            return Error::Refused {
+            return RegistryError::Refused {
                 what: WHAT,
                 url: answer.url.to_string(),
                 login: None,
-                refusal: self.refusal(&answer, Words::OfTokenServer),
+                refusal: self.refusal(&answer, ErrorText::OfTokenServer),
             };
         }
-        refused(format!("answers with {}", self.refusal(&answer, Words::OfTokenServer)))
+        refused(format!("answers with {}", self.refusal(&answer, ErrorText::OfTokenServer)))
     }
 
     /// An identity token is posted. Servers that do not know that way take it as a password.
@@ -203,8 +207,8 @@ impl Registry<'_> {
         url: &Url,
         service: Option<&str>,
         scopes: &[String],
-        login: Option<&Found>,
-    ) -> Result<Answer, Error> {
+        login: Option<&FoundLogin>,
+    ) -> Result<RegistryResponse, RegistryError> {
         let shown = match login.map(|found| &found.login) {
             Some(Login::IdentityToken { username, token }) => {
                 let answer = self.post_identity(url, service, scopes, token)?;
@@ -235,7 +239,7 @@ impl Registry<'_> {
         service: Option<&str>,
         scopes: &[String],
         token: &Secret,
-    ) -> Result<Answer, Error> {
+    ) -> Result<RegistryResponse, RegistryError> {
         let service = service.unwrap_or(&self.name);
         let form = format!(
             "grant_type=refresh_token&client_id=laststream&service={}&scope={}&refresh_token={}",
@@ -255,16 +259,22 @@ impl Registry<'_> {
     }
 
     /// Redirects are not followed: what is sent there is a secret.
-    fn ask_token_server(&self, ask: &Request<'_>) -> Result<Answer, Error> {
-        let answer = self.http.send(ask).and_then(|response| Answer::read(response, LARGEST_TOKEN));
-        let answer =
-            answer.map_err(|error| Error::Http { what: WHAT, url: ask.url.to_string(), error })?;
+    fn ask_token_server(&self, ask: &Request<'_>) -> Result<RegistryResponse, RegistryError> {
+        let answer = self
+            .http
+            .send(ask)
+            .and_then(|response| RegistryResponse::read(response, LARGEST_TOKEN));
+        let answer = answer.map_err(|error| RegistryError::Http {
+            what: WHAT,
+            url: ask.url.to_string(),
+            error,
+        })?;
         if !(300..400).contains(&answer.status) {
             return Ok(answer);
         }
         let to = answer.header("location").and_then(|location| ask.url.join(location));
         let to = to.map_or_else(|| "nowhere".to_owned(), |to| to.to_string());
-        Err(Error::Redirect {
+        Err(RegistryError::Redirect {
             what: WHAT,
             from: ask.url.to_string(),
             to,

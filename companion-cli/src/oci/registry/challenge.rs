@@ -91,7 +91,8 @@ mod tests {
             ("Basic realm=\"r\"", vec![Challenge::Basic]),
             ("basic", vec![Challenge::Basic]),
             (
-                "Bearer realm=\"https://a.test/token?x=1,2\",service=\"r.test\",scope=\"repository:a:pull,push\"",
+                "Bearer realm=\"https://a.test/token?x=1,2\",service=\"r.test\",\
+                 scope=\"repository:a:pull,push\"",
                 vec![bearer(
                     "https://a.test/token?x=1,2",
                     Some("r.test"),

@@ -1,5 +1,4 @@
-//! What can go wrong between here and a registry. Each text names the thing and, where there is
-//! one, the way out. None holds a secret.
+//! Errors of registry requests. Each text names the object and what to do. None holds a secret.
 
 use std::time::Duration;
 
@@ -7,24 +6,24 @@ use super::credentials;
 use crate::digest::Digest;
 use crate::http::mask::Mask;
 use crate::http::retry::Passing;
-use crate::http::{HttpError, Unusable};
+use crate::http::{CertificateError, HttpError};
 
-/// What a registry says no with.
+/// A response that refuses the request.
 #[derive(Debug)]
 pub struct Refusal {
     /// The status of its answer.
     pub status: u16,
     /// Its own words, made safe to print.
-    pub said: String,
-    /// How long it wants to be left alone.
+    pub message: String,
+    /// Its `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "status {}", self.status)?;
-        if !self.said.is_empty() {
-            write!(f, " ({})", self.said)?;
+        if !self.message.is_empty() {
+            write!(f, " ({})", self.message)?;
         }
         self.retry_after.map_or(Ok(()), |wait| {
             write!(f, "; it wants to be left alone for {} s", wait.as_secs())
@@ -35,7 +34,7 @@ impl std::fmt::Display for Refusal {
 /// Why something could not be done with a registry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum RegistryError {
     /// No answer.
     #[error("{what}: `{url}`: {error}{}", http_hint(.error, .url))]
     Http {
@@ -60,7 +59,10 @@ pub enum Error {
         refusal: Refusal,
     },
     /// Any other status that does not help.
-    #[error("{what}: `{url}` answers with {refusal}{}", status_hint(.refusal.status, .login.as_deref()))]
+    #[error(
+        "{what}: `{url}` answers with {refusal}{}",
+        status_hint(.refusal.status, .login.as_deref())
+    )]
     Refused {
         /// What was to be done.
         what: &'static str,
@@ -84,7 +86,7 @@ pub enum Error {
         /// Where the credentials were from.
         login: Option<String>,
     },
-    /// It leads elsewhere, and that is not followed.
+    /// A redirect that is not followed.
     #[error("{what}: `{from}` leads to `{to}`, which is not followed: {why}")]
     Redirect {
         /// What was to be done.
@@ -109,7 +111,7 @@ pub enum Error {
         /// What the registry says.
         found: String,
     },
-    /// An answer that makes no sense.
+    /// A response that violates the protocol.
     #[error("{what}: `{url}` {problem}")]
     Answer {
         /// What was to be done.
@@ -121,13 +123,13 @@ pub enum Error {
     },
     /// Credentials that should be there cannot be had.
     #[error(transparent)]
-    Credentials(#[from] credentials::Error),
+    Credentials(#[from] credentials::CredentialsError),
     /// A certificate or key cannot be used.
     #[error(transparent)]
-    Certificate(#[from] Unusable),
+    Certificate(#[from] CertificateError),
 }
 
-impl Error {
+impl RegistryError {
     /// Without secrets in what comes from others: the addresses that they lead to, and their
     /// headers.
     pub(super) fn masked(mut self, mask: &Mask) -> Self {
@@ -146,7 +148,7 @@ impl Error {
     }
 }
 
-impl Passing for Error {
+impl Passing for RegistryError {
     fn is_passing(&self) -> bool {
         match self {
             Self::Http { error, .. } => error.is_passing(),
@@ -168,11 +170,7 @@ impl Passing for Error {
 fn http_hint(error: &HttpError, url: &str) -> String {
     match error {
         HttpError::Tls(text)
-            if text.contains("InvalidContentType")
-                || text.contains(
-                    "corrupt \
-            message",
-                ) =>
+            if text.contains("InvalidContentType") || text.contains("corrupt message") =>
         {
             "\nif it speaks plain HTTP, say so with `--plain-http`".to_owned()
         }
@@ -196,8 +194,7 @@ fn login_hint(registry: &str, source: Option<&str>) -> String {
         ),
         None => format!(
             "none were found: `docker login {registry}`, or `--username NAME --password-stdin`, or \
-                LASTSTREAM_REGISTRY_USERNAME and \
-             LASTSTREAM_REGISTRY_PASSWORD"
+                LASTSTREAM_REGISTRY_USERNAME and LASTSTREAM_REGISTRY_PASSWORD"
         ),
     }
 }

@@ -1,23 +1,22 @@
-//! Talks to container registries (the OCI distribution protocol): carries an image there, finds and
-//! fetches what is there.
+//! A client of container registries (the OCI distribution protocol): pushes images, resolves and
+//! pulls references.
 //!
-//! What holds for all of it:
-//! - Credentials go to the registry that was named, to the token server that it names, and to
-//!   nobody else: not behind a redirect, not to another port, not without TLS where TLS was.
-//! - What cannot end well is not tried again; what can is, and from the beginning: an upload is
-//!   never taken up in the middle.
-//! - Every wait has an end, every answer a largest size, and everything that comes is checked
-//!   against its digest.
+//! Rules for all requests:
+//! - Credentials go only to the named registry and its token server: not behind a redirect, not to
+//!   another port, not without TLS where TLS was.
+//! - Only temporary errors are retried, each time from the beginning: an upload is never resumed.
+//! - Every wait has a time-out, every response a size limit, and all content is checked against its
+//!   digest.
 
-mod answer;
 mod auth;
 mod challenge;
 pub mod credentials;
 mod error;
+mod error_text;
 mod publish;
 mod pull;
 mod push;
-mod words;
+mod response;
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -26,22 +25,22 @@ use std::time::{Duration, SystemTime};
 
 use http::Method;
 
-pub use crate::http::{HttpError, Tls, Unusable};
-pub use error::{Error, Refusal};
-pub use publish::{Problem, Unpublished, publish};
-pub use pull::{Fetched, Resolved};
+pub use crate::http::{CertificateError, HttpError, Tls};
+pub use error::{Refusal, RegistryError};
+pub use publish::{PublishError, Unpublished, publish};
+pub use pull::{FetchedManifest, Resolved};
 pub use push::Arrival;
 
 use crate::http::mask::Mask;
-use crate::http::redirect::{Lost, Why, follow};
+use crate::http::redirect::{FollowError, RedirectRefusal, follow};
 use crate::http::retry;
 use crate::http::url::{Origin, Url};
 use crate::http::{self as client, Client, Request, Settings};
 use crate::oci::image::{DOCKER_HUB, is_docker_hub};
 use crate::progress::Progress;
-use answer::Answer;
 use auth::{Authorization, Cache, Scope};
-use credentials::{Found, Login, Sources};
+use credentials::{FoundLogin, Login, Sources};
+use response::RegistryResponse;
 
 /// Where Docker Hub's registry really is.
 const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
@@ -76,14 +75,13 @@ impl Default for Limits {
 /// How registries are talked to.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Without TLS. On the loopback interface that is so by itself, unless something is said about
-    /// TLS.
+    /// Without TLS. This is the default on the loopback interface, unless a TLS option is set.
     pub plain_http: bool,
     /// About TLS.
     pub tls: Tls,
     /// How long things may take.
     pub limits: Limits,
-    /// Further tries of what may be tried again.
+    /// The number of retries.
     pub retries: u32,
     /// Whether the proxy variables of the process count.
     pub proxy_from_env: bool,
@@ -118,7 +116,7 @@ pub struct Registry<'a> {
     sources: &'a Sources,
     progress: &'a dyn Progress,
     authorizations: Cache,
-    logins: Mutex<HashMap<String, Option<Found>>>,
+    logins: Mutex<HashMap<String, Option<FoundLogin>>>,
 }
 
 /// What is asked of a registry.
@@ -131,12 +129,12 @@ struct Call<'a> {
     body: Option<&'a [u8]>,
     limit: u64,
     /// Whether another host may answer. Then it gets no credentials.
-    elsewhere: bool,
+    allow_other_host: bool,
     /// Whether the same may be sent again after a 401.
     resend: bool,
 }
 
-/// One repository of a registry, with what one wants there.
+/// One repository of a registry, with the scope of the access.
 struct Repository<'a> {
     registry: &'a Registry<'a>,
     name: &'a str,
@@ -153,7 +151,7 @@ impl<'a> Registry<'a> {
         options: &'a Options,
         sources: &'a Sources,
         progress: &'a dyn Progress,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, RegistryError> {
         let host = if is_docker_hub(name) { DOCKER_HUB_HOST } else { name };
         let Limits { connect, silence, request, .. } = options.limits;
         let settings = Settings {
@@ -174,7 +172,7 @@ impl<'a> Registry<'a> {
         })
     }
 
-    /// Everything that was to be kept secret: some servers repeat what they were sent.
+    /// All secrets that were sent, because some servers repeat them in errors.
     fn mask(&self) -> Mask {
         let mut mask = Mask::default();
         let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,8 +188,11 @@ impl<'a> Registry<'a> {
         mask
     }
 
-    /// Runs it, and again where that can help. No error has a secret in it.
-    fn again<T>(&self, mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    /// Runs it, and retries temporary errors. Secrets are removed from the error.
+    fn with_retries<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<T, RegistryError>,
+    ) -> Result<T, RegistryError> {
         let Limits { pause, longest_pause, .. } = self.options.limits;
         let policy = retry::Policy { further: self.options.retries, pause, longest_pause };
         let attempt = || attempt().map_err(|error| error.masked(&self.mask()));
@@ -201,11 +202,11 @@ impl<'a> Registry<'a> {
     }
 
     /// The words of a registry, or of its token server, without secrets.
-    fn refusal(&self, answer: &Answer, words: words::Words) -> Refusal {
-        let said = words.of_body(&answer.body, &self.mask());
+    fn refusal(&self, answer: &RegistryResponse, words: error_text::ErrorText) -> Refusal {
+        let message = words.of_body(&answer.body, &self.mask());
         let retry_after =
             answer.header("retry-after").and_then(|header| retry::after(header, SystemTime::now()));
-        Refusal { status: answer.status, said, retry_after }
+        Refusal { status: answer.status, message, retry_after }
     }
 }
 
@@ -215,8 +216,8 @@ impl Repository<'_> {
         self.registry.origin.url(&format!("/v2/{}/{rest}", self.name))
     }
 
-    /// Asks, with whatever it takes to be let in. A token that has ended is renewed once.
-    fn call(&self, call: &Call<'_>) -> Result<Answer, Error> {
+    /// Sends a request with authorization. An expired token is renewed once.
+    fn call(&self, call: &Call<'_>) -> Result<RegistryResponse, RegistryError> {
         let shown = self.registry.authorizations.get(&self.scope);
         let answer = self.follow(call, shown.as_ref())?;
         let is_settled = answer.status != 401 || answer.url.origin != self.registry.origin;
@@ -231,7 +232,7 @@ impl Repository<'_> {
         let challenges: Vec<_> = headers.flat_map(challenge::parse).collect();
         match self.registry.authorize(&challenges, self.name, &self.scope)? {
             Some(authorization) if call.resend => self.follow(call, Some(&authorization)),
-            Some(_) => Ok(Answer { renewed: true, ..answer }),
+            Some(_) => Ok(RegistryResponse { renewed: true, ..answer }),
             None => Ok(answer),
         }
     }
@@ -240,59 +241,75 @@ impl Repository<'_> {
         &self,
         call: &Call<'_>,
         authorization: Option<&Authorization>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<RegistryResponse, RegistryError> {
         let authorization = authorization.map(|authorization| &authorization.header);
-        let Call { what, method, url, headers, body, limit, elsewhere, .. } = call;
+        let Call { what, method, url, headers, body, limit, allow_other_host: elsewhere, .. } =
+            call;
         let request = Request { method: method.clone(), url, headers, authorization, body: *body };
         let response = follow(&self.registry.http, &request, &self.registry.origin, *elsewhere)
-            .map_err(|lost| lost_while(what, lost))?;
+            .map_err(|lost| request_error(what, lost))?;
         let url = response.url.clone();
-        Answer::read(response, *limit).map_err(|error| Error::Http {
+        RegistryResponse::read(response, *limit).map_err(|error| RegistryError::Http {
             what,
             url: url.to_string(),
             error,
         })
     }
 
-    /// The answer if it is a good one, else the error that it is.
-    fn accepted(&self, what: &'static str, answer: Answer) -> Result<Answer, Error> {
+    /// The response if its status is a success, else the error.
+    fn accepted(
+        &self,
+        what: &'static str,
+        answer: RegistryResponse,
+    ) -> Result<RegistryResponse, RegistryError> {
         if answer.is_success() {
             return Ok(answer);
         }
-        let (registry, refusal) =
-            (self.registry.name.clone(), self.registry.refusal(&answer, words::Words::OfRegistry));
+        let (registry, refusal) = (
+            self.registry.name.clone(),
+            self.registry.refusal(&answer, error_text::ErrorText::OfRegistry),
+        );
         let is_here = answer.url.origin == self.registry.origin;
         let login = self.registry.login_shown(self.name).filter(|_| is_here);
         match answer.status {
-            401 if is_here => Err(Error::Unauthorized { what, registry, login, refusal }),
-            _ => Err(Error::Refused { what, url: answer.url.to_string(), login, refusal }),
+            401 if is_here => Err(RegistryError::Unauthorized { what, registry, login, refusal }),
+            _ => Err(RegistryError::Refused { what, url: answer.url.to_string(), login, refusal }),
         }
     }
 
-    fn nonsense(&self, what: &'static str, answer: &Answer, problem: &str) -> Error {
-        Error::Answer { what, url: answer.url.to_string(), problem: problem.to_owned() }
+    fn protocol_error(
+        &self,
+        what: &'static str,
+        answer: &RegistryResponse,
+        problem: &str,
+    ) -> RegistryError {
+        RegistryError::Answer { what, url: answer.url.to_string(), problem: problem.to_owned() }
     }
 }
 
-fn lost_while(what: &'static str, lost: Lost) -> Error {
+fn request_error(what: &'static str, lost: FollowError) -> RegistryError {
     match lost {
-        Lost::Http { url, error } => Error::Http { what, url: url.to_string(), error },
-        Lost::Refused { from, to, why } => Error::Redirect { what, from, to, why: explained(why) },
-        Lost::Nonsense { url, problem } => {
-            Error::Answer { what, url: url.to_string(), problem: problem.to_owned() }
+        FollowError::Http { url, error } => {
+            RegistryError::Http { what, url: url.to_string(), error }
+        }
+        FollowError::Refused { from, to, why } => {
+            RegistryError::Redirect { what, from, to, why: redirect_refusal_text(why) }
+        }
+        FollowError::Malformed { url, problem } => {
+            RegistryError::Answer { what, url: url.to_string(), problem: problem.to_owned() }
         }
     }
 }
 
-fn explained(why: Why) -> &'static str {
+fn redirect_refusal_text(why: RedirectRefusal) -> &'static str {
     match why {
-        Why::Downgrade => {
+        RedirectRefusal::Downgrade => {
             "it is without TLS, and the way there was not; a proxy in front of the registry must \
                 pass `X-Forwarded-Proto: https` on, or the \
              registry use relative addresses (`http.relativeurls`)"
         }
-        Why::Elsewhere => "only blobs may be elsewhere",
-        Why::TooMany => "that was one redirect too many",
+        RedirectRefusal::OtherHost => "only blobs may be elsewhere",
+        RedirectRefusal::TooMany => "that was one redirect too many",
     }
 }
 

@@ -1,29 +1,29 @@
-//! One image under several names, in one or more registries: all its parts everywhere first, then
-//! the names one by one.
+//! Publishes one image under several names, in one or more registries: first all parts everywhere,
+//! then the names one by one.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::credentials::Sources;
-use super::error::Error;
+use super::error::RegistryError;
 use super::push::Arrival;
 use super::{Options, Registry};
 use crate::oci::image::{Image, NotAReference, Reference};
 use crate::progress::Progress;
 
-/// What was published before something went wrong.
+/// An error, and what was published before it.
 #[derive(Debug)]
 pub struct Unpublished {
     /// The names that stand for the image now.
     pub published: Vec<Reference>,
     /// What went wrong.
-    pub problem: Box<Problem>,
+    pub problem: Box<PublishError>,
 }
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum PublishError {
     /// Nothing can be pushed to such a name.
     #[error(transparent)]
     Reference(#[from] NotAReference),
@@ -35,10 +35,10 @@ pub enum Problem {
     SeveralRegistries(String),
     /// A registry.
     #[error(transparent)]
-    Registry(#[from] Error),
+    Registry(#[from] RegistryError),
 }
 
-impl Problem {
+impl PublishError {
     /// Whether the arguments are to blame, and nothing was done.
     #[must_use]
     pub fn is_usage(&self) -> bool {
@@ -96,7 +96,7 @@ fn prepare<'a>(
     options: &'a Options,
     sources: &'a Sources,
     progress: &'a dyn Progress,
-) -> Result<Registries<'a>, Problem> {
+) -> Result<Registries<'a>, PublishError> {
     let mut registries = BTreeMap::new();
     for reference in references {
         reference.pushed_tag()?;
@@ -106,7 +106,7 @@ fn prepare<'a>(
         );
     }
     if registries.len() > 1 && sources.given.is_some() {
-        return Err(Problem::SeveralRegistries(
+        return Err(PublishError::SeveralRegistries(
             registries.into_keys().collect::<Vec<_>>().join(", "),
         ));
     }
@@ -119,7 +119,7 @@ fn send_blobs(
     mount_from: Option<&str>,
     registries: &Registries<'_>,
     progress: &dyn Progress,
-) -> Result<(), Problem> {
+) -> Result<(), PublishError> {
     let mut done: Vec<&Reference> = Vec::new();
     for reference in references {
         let name = reference.name();
@@ -135,14 +135,19 @@ fn send_blobs(
         let arrivals =
             registries[&reference.registry].push_blobs(&reference.repository, image, &from)?;
         for ((blob, _), arrival) in image.blobs().iter().zip(arrivals) {
-            progress.finished(&format!("{} ({} bytes): {}", blob.digest, blob.size, told(arrival)));
+            progress.finished(&format!(
+                "{} ({} bytes): {}",
+                blob.digest,
+                blob.size,
+                arrival_text(arrival)
+            ));
         }
         done.push(reference);
     }
     Ok(())
 }
 
-fn told(arrival: Arrival) -> &'static str {
+fn arrival_text(arrival: Arrival) -> &'static str {
     match arrival {
         Arrival::Sent => "sent",
         Arrival::Present => "is there already",

@@ -1,11 +1,11 @@
-//! Finds and fetches what is in a registry, and checks that it is that.
+//! Resolves and pulls references, and checks the digests.
 
 use http::Method;
 
-use super::answer::Answer;
 use super::auth::Scope;
-use super::error::Error;
-use super::{Call, Registry, Repository, words};
+use super::error::RegistryError;
+use super::response::RegistryResponse;
+use super::{Call, Registry, Repository, error_text};
 use crate::digest::Digest;
 use crate::oci::image::{DOCKER_LIST, DOCKER_MANIFEST, Descriptor, INDEX, MANIFEST, Reference};
 
@@ -25,7 +25,7 @@ pub struct Resolved {
 
 /// A manifest, or a list of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchedManifest {
     /// As it is.
     pub bytes: Vec<u8>,
     /// Its digest, computed here.
@@ -39,10 +39,10 @@ impl Registry<'_> {
     ///
     /// # Errors
     /// There is none, or the registry does not say.
-    pub fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
+    pub fn resolve(&self, reference: &Reference) -> Result<Resolved, RegistryError> {
         let repository = self.to_pull(reference);
         let call = repository.manifest_call(Method::HEAD, FINDING, reference);
-        let answer = self.again(|| {
+        let answer = self.with_retries(|| {
             let answer = repository.call(&call)?;
             if matches!(answer.status, 408 | 429 | 500..=599) {
                 repository.accepted(FINDING, answer)
@@ -57,7 +57,8 @@ impl Registry<'_> {
                 check(reference, &digest)?;
                 Ok(Resolved { digest, media_type: media_type(&answer) })
             }
-            // Without a body nobody can say why not, and some registries do not know HEAD.
+            // A response to HEAD has no body with the reason, and some registries do not support
+            // HEAD.
             _ => self
                 .manifest(reference)
                 .map(|fetched| Resolved { digest: fetched.digest, media_type: fetched.media_type }),
@@ -68,24 +69,25 @@ impl Registry<'_> {
     ///
     /// # Errors
     /// There is none, or it is not what its digest says.
-    pub fn manifest(&self, reference: &Reference) -> Result<Fetched, Error> {
+    pub fn manifest(&self, reference: &Reference) -> Result<FetchedManifest, RegistryError> {
         let repository = self.to_pull(reference);
         let call = repository.manifest_call(Method::GET, FETCHING, reference);
-        self.again(|| {
+        self.with_retries(|| {
             let answer = repository.accepted(FETCHING, repository.call(&call)?)?;
             let digest = Digest::of(&answer.body);
             check(reference, &digest)?;
-            if let Some(said) =
-                answer.header("docker-content-digest").filter(|said| said.trim() != digest.as_str())
+            if let Some(stated) = answer
+                .header("docker-content-digest")
+                .filter(|stated| stated.trim() != digest.as_str())
             {
                 let what = format!("the manifest of `{reference}`");
-                return Err(Error::Digest {
+                return Err(RegistryError::Digest {
                     what,
                     expected: digest,
-                    found: words::printable(said),
+                    found: error_text::printable(stated),
                 });
             }
-            Ok(Fetched { media_type: media_type(&answer), bytes: answer.body, digest })
+            Ok(FetchedManifest { media_type: media_type(&answer), bytes: answer.body, digest })
         })
     }
 
@@ -98,13 +100,13 @@ impl Registry<'_> {
         reference: &Reference,
         blob: &Descriptor,
         largest: u64,
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Vec<u8>, RegistryError> {
         let what = "fetching a blob";
         let repository = self.to_pull(reference);
         let url = repository.url(&format!("blobs/{}", blob.digest));
         if blob.size > largest {
             let problem = format!("has {} bytes; more than {largest} are not fetched", blob.size);
-            return Err(Error::Answer { what, url: url.to_string(), problem });
+            return Err(RegistryError::Answer { what, url: url.to_string(), problem });
         }
         let call = Call {
             what,
@@ -113,15 +115,15 @@ impl Registry<'_> {
             headers: Vec::new(),
             body: None,
             limit: blob.size + 1,
-            elsewhere: true,
+            allow_other_host: true,
             resend: true,
         };
-        let answer = self.again(|| repository.accepted(what, repository.call(&call)?))?;
+        let answer = self.with_retries(|| repository.accepted(what, repository.call(&call)?))?;
         let digest = Digest::of(&answer.body);
         if digest == blob.digest {
             return Ok(answer.body);
         }
-        Err(Error::Digest {
+        Err(RegistryError::Digest {
             what: format!("a blob of `{reference}`"),
             expected: blob.digest.clone(),
             found: digest.to_string(),
@@ -152,24 +154,28 @@ impl Repository<'_> {
             headers: vec![("accept", accept)],
             body: None,
             limit: LARGEST_MANIFEST,
-            elsewhere: true,
+            allow_other_host: true,
             resend: true,
         }
     }
 }
 
-fn media_type(answer: &Answer) -> Option<String> {
+fn media_type(answer: &RegistryResponse) -> Option<String> {
     answer
         .header("content-type")
         .map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
 }
 
 /// What was asked for by digest must be that.
-fn check(reference: &Reference, found: &Digest) -> Result<(), Error> {
+fn check(reference: &Reference, found: &Digest) -> Result<(), RegistryError> {
     match &reference.digest {
         Some(expected) if expected != found => {
             let what = format!("the manifest of `{reference}`");
-            Err(Error::Digest { what, expected: expected.clone(), found: found.to_string() })
+            Err(RegistryError::Digest {
+                what,
+                expected: expected.clone(),
+                found: found.to_string(),
+            })
         }
         _ => Ok(()),
     }

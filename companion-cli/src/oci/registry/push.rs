@@ -1,11 +1,10 @@
-//! Carries an image to a registry: what it is made of first, and only then the name under which it
-//! is found.
+//! Pushes an image to a registry: first its parts, then the manifest with the tag.
 
 use http::Method;
 
-use super::answer::Answer;
 use super::auth::Scope;
-use super::error::Error;
+use super::error::RegistryError;
+use super::response::RegistryResponse;
 use super::{Call, Registry, Repository};
 use crate::digest::Digest;
 use crate::oci::image::{Descriptor, Image, MANIFEST};
@@ -36,7 +35,7 @@ impl Registry<'_> {
         repository: &str,
         image: &Image,
         mount_from: &[String],
-    ) -> Result<[Arrival; 2], Error> {
+    ) -> Result<[Arrival; 2], RegistryError> {
         let repository = Repository {
             registry: self,
             name: repository,
@@ -50,11 +49,16 @@ impl Registry<'_> {
         ])
     }
 
-    /// Gives the image a tag. Either the whole image has it afterwards, or nothing has changed.
+    /// Tags the image. The registry does this atomically.
     ///
     /// # Errors
     /// The registry does not take the manifest, or says that it is another one.
-    pub fn push_manifest(&self, repository: &str, tag: &str, image: &Image) -> Result<(), Error> {
+    pub fn push_manifest(
+        &self,
+        repository: &str,
+        tag: &str,
+        image: &Image,
+    ) -> Result<(), RegistryError> {
         let repository =
             Repository { registry: self, name: repository, scope: Scope::push(repository, &[]) };
         let what = "publishing the manifest";
@@ -65,10 +69,10 @@ impl Registry<'_> {
             headers: vec![("content-type", MANIFEST.to_owned())],
             body: Some(&image.manifest),
             limit: LARGEST_ANSWER,
-            elsewhere: false,
+            allow_other_host: false,
             resend: true,
         };
-        self.again(|| {
+        self.with_retries(|| {
             let answer = repository.accepted(what, repository.call(&call)?)?;
             check_digest(
                 &format!("the manifest of `{}/{}:{tag}`", self.name, repository.name),
@@ -85,14 +89,14 @@ impl Repository<'_> {
         blob: &Descriptor,
         bytes: &[u8],
         mount_from: Option<&str>,
-    ) -> Result<Arrival, Error> {
+    ) -> Result<Arrival, RegistryError> {
         let what = "uploading a blob";
-        self.registry.again(|| {
+        self.registry.with_retries(|| {
             if let Some(arrival) = self.try_blob(what, blob, bytes, mount_from)? {
                 return Ok(arrival);
             }
             let again = self.try_blob(what, blob, bytes, mount_from)?;
-            again.ok_or_else(|| Error::Answer {
+            again.ok_or_else(|| RegistryError::Answer {
                 what,
                 url: self.url("blobs/").to_string(),
                 problem: "takes no token, not even a new one".to_owned(),
@@ -107,7 +111,7 @@ impl Repository<'_> {
         blob: &Descriptor,
         bytes: &[u8],
         mount_from: Option<&str>,
-    ) -> Result<Option<Arrival>, Error> {
+    ) -> Result<Option<Arrival>, RegistryError> {
         if self.has_blob(&blob.digest)? {
             return Ok(Some(Arrival::Present));
         }
@@ -121,8 +125,9 @@ impl Repository<'_> {
             None => self.accepted(BEGINNING, self.begin(None)?)?,
         };
         let location = session.header("location").and_then(|location| session.url.join(location));
-        let location = location
-            .ok_or_else(|| self.nonsense(BEGINNING, &session, "does not say where to upload to"))?;
+        let location = location.ok_or_else(|| {
+            self.protocol_error(BEGINNING, &session, "does not say where to upload to")
+        })?;
         let answer = self.call(&Call {
             what,
             method: Method::PUT,
@@ -130,7 +135,7 @@ impl Repository<'_> {
             headers: vec![("content-type", "application/octet-stream".to_owned())],
             body: Some(bytes),
             limit: LARGEST_ANSWER,
-            elsewhere: true,
+            allow_other_host: true,
             resend: false, // that would be into a session that has ended
         })?;
         if answer.renewed {
@@ -141,8 +146,8 @@ impl Repository<'_> {
         Ok(Some(Arrival::Sent))
     }
 
-    /// A no that is not sure is left to the upload, whose answer has a reason in it.
-    fn has_blob(&self, digest: &Digest) -> Result<bool, Error> {
+    /// An unclear answer counts as no: the upload that follows gives the reason.
+    fn has_blob(&self, digest: &Digest) -> Result<bool, RegistryError> {
         let what = "looking for a blob";
         let answer = self.call(&Call {
             what,
@@ -151,7 +156,7 @@ impl Repository<'_> {
             headers: Vec::new(),
             body: None,
             limit: 0,
-            elsewhere: true,
+            allow_other_host: true,
             resend: true,
         })?;
         match answer.status {
@@ -163,7 +168,11 @@ impl Repository<'_> {
 
     /// The registry has it in another repository, perhaps. If it does not, or does not know how, it
     /// begins an upload, or refuses.
-    fn mount(&self, digest: &Digest, from: &str) -> Result<Option<Answer>, Error> {
+    fn mount(
+        &self,
+        digest: &Digest,
+        from: &str,
+    ) -> Result<Option<RegistryResponse>, RegistryError> {
         let answer = self.begin(Some((digest, from)))?;
         match answer.status {
             400 | 403..=405 => Ok(None),
@@ -171,7 +180,7 @@ impl Repository<'_> {
         }
     }
 
-    fn begin(&self, mount: Option<(&Digest, &str)>) -> Result<Answer, Error> {
+    fn begin(&self, mount: Option<(&Digest, &str)>) -> Result<RegistryResponse, RegistryError> {
         let url = self.url("blobs/uploads/");
         let url = match mount {
             Some((digest, from)) => url.with("mount", digest.as_str()).with("from", from),
@@ -184,18 +193,22 @@ impl Repository<'_> {
             headers: Vec::new(),
             body: Some(&[]),
             limit: LARGEST_ANSWER,
-            elsewhere: false,
+            allow_other_host: false,
             resend: true,
         })
     }
 }
 
-fn check_digest(what: &str, answer: &Answer, expected: &Digest) -> Result<(), Error> {
+fn check_digest(
+    what: &str,
+    answer: &RegistryResponse,
+    expected: &Digest,
+) -> Result<(), RegistryError> {
     match answer.header("docker-content-digest") {
-        Some(found) if found.trim() != expected.as_str() => Err(Error::Digest {
+        Some(found) if found.trim() != expected.as_str() => Err(RegistryError::Digest {
             what: what.to_owned(),
             expected: expected.clone(),
-            found: super::words::printable(found),
+            found: super::error_text::printable(found),
         }),
         _ => Ok(()),
     }

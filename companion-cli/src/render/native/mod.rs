@@ -1,13 +1,13 @@
-//! The x-forwarded-proto policy in Envoy's own words: matchers around a filter that writes the
-//! header, where they come to the same as the module does. Where they do not, the reasons why.
+//! The x-forwarded-proto policy as Envoy's native matchers around a filter that writes the header,
+//! if they are equivalent to the module; otherwise the reason why not.
 //!
-//! The filter is Envoy's IP tagging: of those that every supported Envoy has, it alone both writes
-//! a header of one's choice and makes Envoy choose the route again. Header mutation does not, so
-//! redirects and routes would go by the old value.
+//! The filter is Envoy's IP tagging. Of the filters of every supported Envoy, only this one writes
+//! a chosen header and makes Envoy choose the route again. Header mutation does not, so redirects
+//! and routes would use the old value.
 
 mod matcher;
 mod peers;
-mod words;
+mod source_tests;
 
 use laststream_filter::config;
 use laststream_filter::config::wire::{Decision, Fallback};
@@ -15,7 +15,7 @@ use laststream_filter::forwarded::{self, FORWARDED_PROTO};
 use serde_json::json;
 
 use self::matcher::{Test, all, any, not};
-use self::words::{Said, said};
+use self::source_tests::{SourceTests, source_tests};
 use crate::policy::ForwardedProto;
 use crate::yaml::{List, Map};
 
@@ -56,8 +56,8 @@ pub(super) fn compile(
     let mut reasons = in_the_way(policy, proto, listeners);
     let mut sources = Vec::with_capacity(policy.sources.len());
     for source in &policy.sources {
-        match said(source, &policy.ports) {
-            Ok(said) => sources.push(said),
+        match source_tests(source, &policy.ports) {
+            Ok(source) => sources.push(source),
             Err(reason) => reasons.push(format!("`{}` {reason}", source.header)),
         }
     }
@@ -98,7 +98,7 @@ const ABOUT_HTTPS: &str = "The filter is skipped unless this holds: the headers 
 /// When the header is written.
 struct Conditions<'p> {
     policy: &'p forwarded::Policy,
-    sources: Vec<Said>,
+    sources: Vec<SourceTests>,
     trusted: Test,
     /// The peer's own header is saved in a header that the route removes.
     saves: bool,
@@ -106,22 +106,22 @@ struct Conditions<'p> {
 
 impl Conditions<'_> {
     fn https(&self) -> Test {
-        let says = say_https(self.policy.decision, &self.sources);
+        let condition = https_test(self.policy.decision, &self.sources);
         // A single source is the saved header itself, and says nothing after a redirect.
         let first_pass = (self.saves && self.sources.len() > 1).then(|| not(Test::Redirected));
-        all([says, self.trusted.clone()].into_iter().chain(first_pass))
+        all([condition, self.trusted.clone()].into_iter().chain(first_pass))
     }
 
     /// Of a trusted peer everything that is not clearly https, but silence only if the policy wants
     /// it.
     fn http(&self) -> Test {
-        let not_https = not(say_https(self.policy.decision, &self.sources));
-        let speaks = (self.policy.silent != Fallback::Http)
-            .then(|| not(all(self.sources.iter().map(|said| said.nothing.clone()))));
-        let says = all([not_https].into_iter().chain(speaks));
+        let not_https = not(https_test(self.policy.decision, &self.sources));
+        let is_not_silent = (self.policy.silent != Fallback::Http)
+            .then(|| not(all(self.sources.iter().map(|source| source.nothing.clone()))));
+        let condition = all([not_https].into_iter().chain(is_not_silent));
         let of_peer = match self.policy.fallback {
-            Fallback::Http => any([not(self.trusted.clone()), says]),
-            Fallback::Connection | Fallback::Keep => all([says, self.trusted.clone()]),
+            Fallback::Http => any([not(self.trusted.clone()), condition]),
+            Fallback::Connection | Fallback::Keep => all([condition, self.trusted.clone()]),
         };
         all([of_peer].into_iter().chain(self.saves.then(|| not(Test::Redirected))))
     }
@@ -179,32 +179,32 @@ fn in_the_way(
 }
 
 /// That the sources as a whole say https.
-fn say_https(decision: Decision, sources: &[Said]) -> Test {
+fn https_test(decision: Decision, sources: &[SourceTests]) -> Test {
     if let [only] = sources {
         return only.https.test();
     }
     match decision {
         Decision::Agree => {
-            let usual = all(sources.iter().map(|said| said.https.usual.clone()));
+            let usual = all(sources.iter().map(|source| source.https.usual.clone()));
             let none_against =
-                sources.iter().map(|said| any([said.https.test(), said.nothing.clone()]));
-            let one_for = any(sources.iter().map(|said| said.https.test()));
+                sources.iter().map(|source| any([source.https.test(), source.nothing.clone()]));
+            let one_for = any(sources.iter().map(|source| source.https.test()));
             any([usual, all(none_against.chain([one_for]))])
         }
         Decision::First => any((0..sources.len()).filter_map(|index| {
             let (before, rest) = sources.split_at(index);
-            let silent = before.iter().map(|said| said.nothing.clone());
+            let silent = before.iter().map(|source| source.nothing.clone());
             Some(all(silent.chain([rest.first()?.https.test()])))
         })),
     }
 }
 
-/// Writes the header, whoever the client is.
+/// Writes the header for every client.
 fn writer(scheme: &str) -> Map {
-    let everybody = ["0.0.0.0", "::"]
+    let all_ranges = ["0.0.0.0", "::"]
         .into_iter()
         .map(|address| Map::new().with("address_prefix", address).with("prefix_len", 0_u16));
-    let tag = Map::new().with("ip_tag_name", scheme).with("ip_list", everybody.collect::<List>());
+    let tag = Map::new().with("ip_tag_name", scheme).with("ip_list", all_ranges.collect::<List>());
     Map::new().with("name", "envoy.filters.http.ip_tagging").with(
         "typed_config",
         Map::new()

@@ -1,4 +1,4 @@
-//! Whom the policy trusts, by the address at the other end of the connection.
+//! The trusted peers of the policy, by the address of the direct peer.
 
 use std::net::IpAddr;
 

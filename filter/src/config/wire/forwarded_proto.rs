@@ -7,10 +7,11 @@ use smart_default::SmartDefault;
 
 use super::TextMatch;
 
-/// The saved header of the rendered configuration.
+/// The header in which the early header mutation of the rendered configuration saves
+/// `x-forwarded-proto`.
 pub const ORIGINAL_HEADER: &str = "x-laststream-forwarded-proto";
 
-/// The filter state key under which the direct peer's address is expected.
+/// The default filter state key of the direct peer's address.
 pub const PEER_KEY: &str = "laststream.direct_peer";
 
 /// How `x-forwarded-proto` is restored.
@@ -26,29 +27,30 @@ pub struct ForwardedProto {
     pub sources: Vec<Source>,
     /// How several sources are combined.
     pub decision: Decision,
-    /// The header that holds the `x-forwarded-proto` which the peer sent. Envoy overwrites
-    /// `x-forwarded-proto` itself at an edge, so an early header mutation saves it here. If
-    /// Envoy keeps it (`use_remote_address: false`, or trusted hops), name `x-forwarded-proto`.
+    /// The header with the peer's own `x-forwarded-proto`. At an edge Envoy overwrites
+    /// `x-forwarded-proto`, so an early header mutation saves it in this header. If Envoy keeps it
+    /// (`use_remote_address: false`, or trusted hops), name `x-forwarded-proto`.
     #[default(ORIGINAL_HEADER.into())]
     pub original_header: String,
-    /// Which scheme a port in a header stands for.
+    /// The schemes of the ports in headers.
     pub ports: Ports,
-    /// The new `x-forwarded-proto` if the peer is not trusted.
+    /// The value of `x-forwarded-proto` if the peer is not trusted.
     pub fallback: Fallback,
-    /// The new `x-forwarded-proto` if the headers of a trusted peer say nothing. `http`, because
-    /// the connection of a load balancer does not show the scheme of its client. If the headers
-    /// contradict each other, it is always `http`.
+    /// The value of `x-forwarded-proto` if a trusted peer sends no source. The default is `http`,
+    /// because the connection of a load balancer tells nothing about its client. If the sources of
+    /// a trusted peer contradict each other, the value is always `http`.
     #[default(Fallback::Http)]
     pub silent: Fallback,
     /// Which forgeable headers are removed.
     pub strip: Strip,
-    /// Also write `:scheme`, which HTTP/2 upstreams and some filters look at.
+    /// Also write `:scheme`, which HTTP/2 upstreams and some filters use.
     pub write_scheme: bool,
-    /// Also write `x-forwarded-port` if it is missing or contradicts the decision.
+    /// Also write `x-forwarded-port` if it is absent or contradicts the decision.
     pub write_port: bool,
 }
 
-/// The trusted peers: those that match `peers` or `identities`. At least one entry is required.
+/// The peers whose headers are believed: those that match `peers` or `identities`. At least one
+/// entry is required.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -60,8 +62,8 @@ pub struct Trust {
     /// verified certificate.
     pub identities: Vec<TextMatch>,
     /// The filter state key that holds the direct peer's address; a `set_filter_state` filter in
-    /// front of this one writes it. Three more lines may tell `x-forwarded-proto`, the
-    /// `original_header` and `x-forwarded-port`, which saves a look at all headers.
+    /// front of this one writes it. It may add three lines, with `x-forwarded-proto`, the
+    /// `original_header` and `x-forwarded-port`, so that the module need not read all headers.
     #[default(PEER_KEY.into())]
     pub peer_key: String,
 }
@@ -71,13 +73,13 @@ pub struct Trust {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The header's name. `x-forwarded-proto` means the one that the peer sent, see
+    /// The name of the header. `x-forwarded-proto` means the value that the peer sent, see
     /// `original_header`.
     pub header: String,
-    /// How its value tells the scheme. Well-known headers have a default; for others it is
-    /// `scheme`.
+    /// How its value tells the scheme. The default depends on the header; it is `scheme` for
+    /// headers that are not well-known.
     pub form: Option<Form>,
-    /// Which element counts if the header is a list or comes several times.
+    /// Which element is used if the header holds a list or occurs several times.
     #[serde(default)]
     pub element: Element,
 }
@@ -101,12 +103,12 @@ pub enum Form {
     CfVisitor,
 }
 
-/// Which element of a list counts.
+/// Which element of a list is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Element {
-    /// All elements must say the same; one that says nothing of a scheme contradicts one that does.
+    /// All elements must agree. An element without a scheme contradicts one with a scheme.
     #[default]
     Agree,
     /// The first, which the proxy nearest to the client wrote.
@@ -120,14 +122,14 @@ pub enum Element {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// All sources that are there must say the same.
+    /// All sources that are present must agree.
     #[default]
     Agree,
-    /// The first source that is there decides.
+    /// The first source that is present decides.
     First,
 }
 
-/// Which scheme a port stands for. A port in neither list says nothing.
+/// The schemes of ports. A port in neither list tells no scheme.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -140,7 +142,7 @@ pub struct Ports {
     pub http: Vec<u16>,
 }
 
-/// The new `x-forwarded-proto` if no header is believed.
+/// The value of `x-forwarded-proto` if no header is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -151,8 +153,8 @@ pub enum Fallback {
     Connection,
     /// `http`, also over TLS.
     Http,
-    /// The current value. Cheaper, and safe only if Envoy has overwritten it (`use_remote_address:
-    /// true` without trusted hops).
+    /// The value does not change. This is cheaper, and safe only if Envoy has overwritten it
+    /// (`use_remote_address: true` without trusted hops).
     Keep,
 }
 
@@ -170,7 +172,7 @@ pub struct Strip {
     pub twins: bool,
 }
 
-/// A load balancer, for the headers that it writes itself whatever the client sent.
+/// A load balancer. It stands for the headers that it always overwrites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -189,11 +191,11 @@ pub enum Preset {
     AzureAppGateway,
     /// Cloudflare.
     Cloudflare,
-    /// Fastly, with a snippet that sets `X-Forwarded-Proto`: it lets clients set its own
+    /// Fastly, with a snippet that sets `X-Forwarded-Proto`, because clients can set its own
     /// `Fastly-SSL`.
     Fastly,
-    /// Akamai, with a rule that sets `X-Forwarded-Proto`: it writes no header that tells the scheme
-    /// by itself.
+    /// Akamai, with a rule that sets `X-Forwarded-Proto`, because it writes no such header by
+    /// default.
     Akamai,
     /// The Heroku router.
     Heroku,

@@ -14,16 +14,16 @@ const LONGEST: u64 = 2_592_000_000;
 /// Shorter secrets are refused, because they can be guessed.
 pub const SHORTEST_SECRET: usize = 16;
 
-/// How long the gate waits, and how it tells clients to leave.
+/// What the gate waits for, and how it tells clients to leave.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Gate {
-    /// The scopes of the streams that hold the drain.
+    /// The scopes that the gate waits for.
     #[default(vec![Scope::Gateway])]
     pub scopes: Vec<Scope>,
-    /// The quiet period: how long nothing may be in flight and nothing may begin before the drain
-    /// is over; milliseconds.
+    /// The quiet period: how long nothing may be in flight, and nothing begin, before the drain is
+    /// over; milliseconds.
     #[serde(deserialize_with = "whole::<200, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 200, max = LONGEST)))]
     #[default(1000)]
@@ -34,9 +34,8 @@ pub struct Gate {
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     #[default(500)]
     pub linger_ms: u64,
-    /// The deadline, from the beginning of the drain, whatever is in flight; milliseconds. The
-    /// default is the usual grace period of a pod, less the time of Istio's agent and kubelet
-    /// after the hook.
+    /// The deadline, from the beginning of the drain; milliseconds. The default is the usual grace
+    /// period of a pod, minus the time that Istio's agent and kubelet need after the hook.
     #[serde(deserialize_with = "whole::<201, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 201, max = LONGEST)))]
     #[default(23_000)]
@@ -47,47 +46,48 @@ pub struct Gate {
     #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = LONGEST)))]
     #[default(30_000)]
     pub open_ms: u64,
-    /// If Envoy does not export its own count of requests: how long the youngest counter must
-    /// have counted before its zero is believed, since streams may be older than it; milliseconds.
+    /// If Envoy does not export its own count of requests: how old the youngest counter must be
+    /// before its zero is believed, because streams may be older than the counter; milliseconds.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     #[default(60_000)]
     pub assumed_after_ms: u64,
-    /// The effect of long-lived streams on the drain.
+    /// Whether long-lived streams hold the drain.
     pub long_lived: LongLivedPolicy,
     /// Streams that are older than this when the drain begins are long-lived, too; milliseconds.
     pub long_lived_after_ms: Option<u64>,
     /// How the drain begins.
     pub begin: Begin,
-    /// The last call, once the last stream is out.
+    /// The last call, after the last stream has ended.
     pub finish: Finish,
     /// How Envoy's admin interface is reached.
     pub admin: Admin,
     /// Also wait until the app has gone, so that the proxy outlives it.
     pub app: Option<App>,
-    /// The secret that state-changing requests and the listing of streams must have in
-    /// `x-laststream-secret`: 16 visible ASCII characters or more. This is clear text: prefer
-    /// `secret_key`. One of both is required if the listener is not on the loopback interface.
+    /// The secret that state-changing requests, and the listing of streams, must carry in
+    /// `x-laststream-secret`: 16 visible ASCII characters or more. It stands here in clear text, so
+    /// prefer `secret_key`. One of the two is required if the listener is not on the loopback
+    /// interface.
     pub secret: Option<String>,
-    /// The filter state key that holds the secret, which a `set_filter_state` filter in front of
-    /// the gate writes from a place outside of the configuration, such as `%ENVIRONMENT(NAME)%`.
-    /// While it is empty, the gate refuses all requests that need the secret.
+    /// The filter state key that holds the secret. A `set_filter_state` filter in front of the gate
+    /// writes it from a place outside of the configuration, such as `%ENVIRONMENT(NAME)%`. While it
+    /// is empty, the gate refuses requests that need the secret.
     pub secret_key: Option<String>,
-    /// Names under which the gate may be asked, besides IP addresses and `localhost`. A request to
-    /// any other name is refused: a page in a browser can reach this machine under a name of its
-    /// own (DNS rebinding).
+    /// Host names that requests to the gate may carry, besides IP addresses and `localhost`.
+    /// Requests for any other name are refused, because a page in a browser can reach this machine
+    /// under a name of its own (DNS rebinding).
     pub hosts: Vec<String>,
 }
 
-/// The effect of long-lived streams on the drain.
+/// Whether long-lived streams hold the drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LongLivedPolicy {
-    /// They hold it like all others.
+    /// They hold the drain like all others.
     #[default]
     Wait,
-    /// They do not hold it, and are reported apart.
+    /// They do not hold the drain, and are reported separately.
     Exempt,
 }
 
@@ -100,7 +100,8 @@ pub struct Begin {
     pub call: BeginCall,
     /// Only listeners of inbound traffic are drained. For sidecars; it does nothing on a gateway.
     pub inbound_only: bool,
-    /// How long to wait before, while the endpoint's removal spreads; milliseconds.
+    /// How long to wait before the drain begins, while the removal of the endpoint spreads;
+    /// milliseconds.
     #[serde(deserialize_with = "whole::<0, LONGEST, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     pub delay_ms: u64,
@@ -111,13 +112,13 @@ pub struct Begin {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BeginCall {
-    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. It cannot be taken
-    /// back.
+    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. Envoy cannot undo
+    /// it.
     #[default]
     DrainListeners,
-    /// `/healthcheck/fail`: the same for both directions; it can be taken back.
+    /// `/healthcheck/fail`: the same for both directions. Envoy can undo it.
     FailHealthChecks,
-    /// None; another program tells clients to leave.
+    /// No call: something else tells clients to leave.
     Nothing,
 }
 
@@ -126,10 +127,10 @@ pub enum BeginCall {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// None.
+    /// No call.
     #[default]
     Nothing,
-    /// `POST /drain` to Istio's agent: at SIGTERM it then ends at once.
+    /// `POST /drain` to Istio's agent, which then ends at once at SIGTERM.
     DrainAgent,
     /// `POST /quitquitquit` to Envoy.
     Quit,
@@ -140,13 +141,13 @@ pub enum Finish {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
-    /// The cluster of the admin interface; Istio's bootstrap has this one.
+    /// The cluster of the admin interface. The default is the one in Istio's bootstrap.
     #[default("prometheus_stats".into())]
     pub cluster: String,
     /// The cluster of Istio's agent.
     #[default("agent".into())]
     pub agent_cluster: String,
-    /// How long an answer may take; milliseconds.
+    /// The time-out of a call; milliseconds.
     #[serde(deserialize_with = "whole::<50, 60_000, _>")]
     #[cfg_attr(feature = "schema", schemars(range(min = 50, max = 60_000)))]
     #[default(1000)]
@@ -164,7 +165,7 @@ pub struct App {
     /// Its cluster, without TLS.
     pub cluster: String,
     /// The path of the request. The app has gone when its port refuses connections. An app that
-    /// hangs, resets the connection or answers 503 is still there; if Envoy cannot ask the app, the
+    /// hangs, resets or answers 503 still counts as present. If Envoy cannot reach the cluster, the
     /// gate holds until the deadline.
     #[serde(default = "App::usual_path")]
     pub path: String,

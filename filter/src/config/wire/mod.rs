@@ -25,14 +25,13 @@ pub use gate::{Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy, SHOR
 pub struct Configuration {
     /// The role of this instance of the module.
     pub role: Role,
-    /// The scope of its streams. It is part of every metric's name.
+    /// The scope of the streams. It is part of every metric's name.
     pub scope: Scope,
     /// Which streams are counted, and which of them are long-lived.
     pub count: Option<Count>,
-    /// How long the gate waits, and how it tells clients to leave; only with `"role": "gate"`.
+    /// What the gate waits for, and how it tells clients to leave; only with `"role": "gate"`.
     pub gate: Option<Gate>,
-    /// How `x-forwarded-proto` is restored. Without it, no header is read or written for that
-    /// purpose.
+    /// How `x-forwarded-proto` is restored. Without this field no header is read or written for it.
     pub forwarded_proto: Option<ForwardedProto>,
 }
 
@@ -41,10 +40,11 @@ pub struct Configuration {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// In the path of the requests: counts streams and restores the scheme.
+    /// Runs in the path of the requests: counts streams, and restores the scheme.
     #[default]
     Stream,
-    /// On a listener of its own: holds stop hooks and signals until the last stream has ended.
+    /// Answers on a listener of its own: holds stop hooks and refuses signals until the last stream
+    /// has ended.
     Gate,
 }
 
@@ -82,11 +82,11 @@ pub enum Scope {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Count {
-    /// Streams that match any of these rules are not counted. Any rule costs a read of the headers
-    /// of every request.
+    /// Streams that match any of these rules are not counted. With at least one rule, the module
+    /// reads the headers of every request.
     pub exclude: Exclude,
-    /// Streams that match any of these rules are counted as long-lived too, so that a drain can
-    /// treat them apart.
+    /// Streams that match any of these rules are also counted as long-lived, so that a drain can
+    /// treat them separately.
     pub long_lived: LongLived,
 }
 
@@ -104,7 +104,7 @@ pub struct Exclude {
     pub health_checks: bool,
 }
 
-/// Rules for streams that live long by nature.
+/// Rules for streams that are long-lived by their kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -141,8 +141,8 @@ pub struct TextMatch {
 pub struct HeaderMatch {
     /// The header's name.
     pub name: String,
-    /// One of the header's values is this.
+    /// One of the header's values is equal to this text.
     pub exact: Option<String>,
-    /// One of the header's values begins with this.
+    /// One of the header's values begins with this text.
     pub prefix: Option<String>,
 }

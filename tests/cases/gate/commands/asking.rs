@@ -200,7 +200,7 @@ async fn tells_strangers_from_gates(lab: &Lab) -> Outcome {
     let mut bench = Bench::set(lab, "{}").await?;
     for (url, words) in [
         (format!("http://{}", bench.main), "is this a gate?"),
-        (format!("http://{}", bench.upstream.refused()), "nobody listens there"),
+        (format!("http://{}", bench.upstream.refused()), "no program listens there"),
         (format!("http://{}", bench.upstream.tcp()), "the gate at"),
         (format!("http://{}/prefix", bench.gate), "there is no such path"),
     ] {
@@ -215,6 +215,6 @@ async fn tells_strangers_from_gates(lab: &Lab) -> Outcome {
     client.response("GET").await?.expect(200)?;
     bench.envoy.terminate()?;
     bench.envoy.exited(SOON).await?;
-    operator.runs(&["status", "--watch"]).await?.expect(2)?.tells("nobody listens there")?;
+    operator.runs(&["status", "--watch"]).await?.expect(2)?.tells("no program listens there")?;
     Ok(())
 }

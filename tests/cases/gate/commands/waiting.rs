@@ -75,7 +75,11 @@ async fn gives_up_in_time(lab: &Lab) -> Outcome {
     shows(&said, "1 stream is in flight")?;
     said.tells("the gate is not open after 1500ms")?;
     let nobody = Operator::at(&format!("http://{}", bench.upstream.refused()))?;
-    nobody.runs(&["wait", "--timeout", "800ms"]).await?.expect(2)?.tells("nobody listens there")?;
+    nobody
+        .runs(&["wait", "--timeout", "800ms"])
+        .await?
+        .expect(2)?
+        .tells("no program listens there")?;
     // A server that says nothing does not hold it for longer.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let silent = Operator::at(&format!("http://{}", silent.local_addr()?))?;
@@ -104,7 +108,7 @@ async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
     let said = waits.await??.expect(0)?;
     ensure_eq!(envoy.port("gate").await?, port, "the gate's port");
     shows(&said, "drained")?;
-    said.tells("nobody listens there")?;
+    said.tells("no program listens there")?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 
-use super::{Error, Found, Login, Sources, helper, key};
+use super::{CredentialsError, FoundLogin, Login, Sources, helper, key};
 use crate::foreign;
 use crate::oci::image::is_docker_hub;
 
@@ -47,8 +47,8 @@ struct Entry {
 
 impl File {
     /// `None` if there is no such file.
-    pub(super) fn read(path: &Path) -> Result<Option<Self>, Error> {
-        let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, CredentialsError> {
+        let wrong = |problem: String| CredentialsError::File { path: path.to_owned(), problem };
         let text = match foreign::read_named(path, LARGEST) {
             Ok(text) => text,
             Err(error)
@@ -80,34 +80,40 @@ impl File {
         registry: &str,
         repository: &str,
         sources: &Sources,
-    ) -> Result<Option<Found>, Error> {
+    ) -> Result<Option<FoundLogin>, CredentialsError> {
         let names = |known: &str| is_same_registry(known, registry);
         if let Some(name) =
             self.content.cred_helpers.iter().find_map(|(known, name)| names(known).then_some(name))
         {
-            return self.ask(name, registry, sources); // docker asks nobody else then
+            return self.login_of_helper(name, registry, sources); // docker asks no other source
         }
         if let Some((known, entry)) = self.best(registry, repository)
             && let Some(login) = self.login(known, entry)?
         {
-            return Ok(Some(Found { login, source: format!("`{}`", self.path.display()) }));
+            return Ok(Some(FoundLogin { login, source: format!("`{}`", self.path.display()) }));
         }
         match &self.content.creds_store {
-            Some(name) if !name.is_empty() => self.ask(name, registry, sources),
+            Some(name) if !name.is_empty() => self.login_of_helper(name, registry, sources),
             _ => Ok(None),
         }
     }
 
-    fn ask(&self, name: &str, registry: &str, sources: &Sources) -> Result<Option<Found>, Error> {
+    fn login_of_helper(
+        &self,
+        name: &str,
+        registry: &str,
+        sources: &Sources,
+    ) -> Result<Option<FoundLogin>, CredentialsError> {
         let helper = format!("docker-credential-{name}");
-        let login =
-            helper::ask(&helper, key(registry), sources).map_err(|problem| Error::Helper {
+        let login = helper::get_login(&helper, key(registry), sources).map_err(|problem| {
+            CredentialsError::Helper {
                 helper: helper.clone(),
                 path: self.path.clone(),
                 registry: registry.to_owned(),
                 problem,
-            })?;
-        Ok(login.map(|login| Found {
+            }
+        })?;
+        Ok(login.map(|login| FoundLogin {
             login,
             source: format!("`{helper}`, named in `{}`", self.path.display()),
         }))
@@ -130,8 +136,8 @@ impl File {
             .map(|(_, found)| found)
     }
 
-    fn login(&self, known: &str, entry: &Entry) -> Result<Option<Login>, Error> {
-        let wrong = |problem: &str| Error::File {
+    fn login(&self, known: &str, entry: &Entry) -> Result<Option<Login>, CredentialsError> {
+        let wrong = |problem: &str| CredentialsError::File {
             path: self.path.clone(),
             problem: format!("`auth` of `{known}` {problem}: log in again"),
         };

@@ -12,21 +12,21 @@ use serde::Deserialize;
 use super::{Login, Sources, login};
 use crate::env_vars;
 
-/// More of what a helper says is not read.
-const HEARD: u64 = 1 << 20;
+/// The limit on the helper's output.
+const LARGEST_OUTPUT: u64 = 1 << 20;
 /// How all helpers say that they do not know a registry.
 const NOT_FOUND: &str = "credentials not found in native keychain";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Answer {
+struct HelperReply {
     username: String,
     secret: String,
 }
 
 /// Asks a helper; `None` if it knows no credentials. The error is the end of a sentence that begins
 /// with the helper.
-pub(super) fn ask(
+pub(super) fn get_login(
     helper: &str,
     registry: &str,
     sources: &Sources,
@@ -39,16 +39,16 @@ pub(super) fn ask(
     }
     let program = program(helper, sources)
         .ok_or("is not on PATH: install it, or take its name out of the file")?;
-    let (status, said) = run(program, registry, sources.helper_time)?;
+    let (status, output) = run(program, registry, sources.helper_time)?;
     if !status.success() {
-        return if said.contains(NOT_FOUND) {
+        return if output.contains(NOT_FOUND) {
             Ok(None)
         } else {
-            Err(format!("failed ({status}){}", complaint(&said)))
+            Err(format!("failed ({status}){}", complaint(&output)))
         };
     }
     // The words of the parser may quote the secret.
-    let answer: Answer = serde_json::from_str(&said)
+    let answer: HelperReply = serde_json::from_str(&output)
         .map_err(|_| "did not answer with `Username` and `Secret` as JSON".to_owned())?;
     Ok(login(answer.username, answer.secret, None))
 }
@@ -59,8 +59,8 @@ fn program(helper: &str, sources: &Sources) -> Option<PathBuf> {
 }
 
 /// The first line, unless it could be an answer with the secret.
-fn complaint(said: &str) -> String {
-    let line: String = said
+fn complaint(output: &str) -> String {
+    let line: String = output
         .trim()
         .lines()
         .next()
@@ -69,7 +69,7 @@ fn complaint(said: &str) -> String {
         .filter(|character| !character.is_control())
         .take(200)
         .collect();
-    if line.is_empty() || said.contains(['{', '"']) { String::new() } else { format!(": {line}") }
+    if line.is_empty() || output.contains(['{', '"']) { String::new() } else { format!(": {line}") }
 }
 
 /// Output goes through a thread: a grandchild that outlives a killed helper would hold the pipe,
@@ -80,14 +80,13 @@ fn run(program: PathBuf, registry: &str, limit: Duration) -> Result<(ExitStatus,
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that does not read has its reasons, and says them itself.
+        // A helper that does not read its input reports its own error.
         let _ = writeln!(stdin, "{registry}");
     }
-    let said = listen(&mut child);
-    let ended = said
-        .recv_timeout(limit)
-        .ok()
-        .and_then(|said| Some((wait(&mut child, limit.saturating_sub(began.elapsed()))?, said)));
+    let output = listen(&mut child);
+    let ended = output.recv_timeout(limit).ok().and_then(|output| {
+        Some((wait(&mut child, limit.saturating_sub(began.elapsed()))?, output))
+    });
     if ended.is_none() {
         // Both fail only for one that has ended.
         let _ = child.kill();
@@ -100,11 +99,11 @@ fn listen(child: &mut Child) -> Receiver<String> {
     let (sender, receiver) = channel();
     let stdout = child.stdout.take();
     std::thread::spawn(move || {
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         // What cannot be read was not said; the exit status stands for itself.
-        let _ = stdout.map(|stdout| stdout.take(HEARD).read_to_end(&mut said));
-        // nobody may be waiting any more
-        let _ = sender.send(String::from_utf8_lossy(&said).into_owned());
+        let _ = stdout.map(|stdout| stdout.take(LARGEST_OUTPUT).read_to_end(&mut output));
+        // the receiver may have given up
+        let _ = sender.send(String::from_utf8_lossy(&output).into_owned());
     });
     receiver
 }

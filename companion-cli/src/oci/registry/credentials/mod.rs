@@ -1,11 +1,11 @@
-//! Who one is at a registry. Looked for in this order; the first that knows the registry wins:
+//! The credentials for a registry. The first of these sources that knows the registry wins:
 //!
 //! 1. what was given: options, or `LASTSTREAM_REGISTRY_USERNAME` and
 //!    `LASTSTREAM_REGISTRY_PASSWORD`;
 //! 2. docker's `config.json` in `DOCKER_CONFIG` or `~/.docker`: `credHelpers` for the registry,
 //!    `auths`, `credsStore`;
 //! 3. podman's file: `REGISTRY_AUTH_FILE`, or `containers/auth.json` in `XDG_RUNTIME_DIR`;
-//! 4. nobody.
+//! 4. none: anonymous.
 
 mod file;
 mod helper;
@@ -25,7 +25,7 @@ use crate::oci::image::is_docker_hub;
 /// How long a credential helper may take: some ask their cloud.
 const HELPER_TIME: Duration = Duration::from_secs(30);
 
-/// What one shows to a registry.
+/// Credentials for a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
     /// Name and password.
@@ -46,7 +46,7 @@ pub enum Login {
 
 /// Credentials, and where they are from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundLogin {
     /// What to show.
     pub login: Login,
     /// A file, a helper, the options: for messages.
@@ -56,7 +56,7 @@ pub struct Found {
 /// Why credentials that should be there cannot be had. No text has a secret in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum CredentialsError {
     /// Half of a login.
     #[error("{given} is there, but {missing} is not: give both or neither")]
     Half {
@@ -92,7 +92,7 @@ pub enum Error {
 #[derive(Debug, Clone)]
 pub struct Sources {
     /// What was given.
-    pub given: Option<Found>,
+    pub given: Option<FoundLogin>,
     /// Docker's file.
     pub docker: Option<PathBuf>,
     /// Podman's file.
@@ -104,7 +104,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Nobody, anywhere.
+    /// No credentials.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -124,7 +124,7 @@ impl Sources {
         username: Option<String>,
         password: Option<Secret>,
         lookup: Lookup<'_>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, CredentialsError> {
         let text = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
         let runtime = || {
             lookup(XDG_RUNTIME_DIR).map(|folder| PathBuf::from(folder).join("containers/auth.json"))
@@ -148,11 +148,15 @@ impl Sources {
         })
     }
 
-    /// Who one is at this registry, in this repository.
+    /// The credentials for this registry and repository.
     ///
     /// # Errors
-    /// A file is damaged, or a helper fails. To go on as nobody would hide that.
-    pub fn find(&self, registry: &str, repository: &str) -> Result<Option<Found>, Error> {
+    /// A file is damaged, or a helper fails. Anonymous access instead would hide that.
+    pub fn find(
+        &self,
+        registry: &str,
+        repository: &str,
+    ) -> Result<Option<FoundLogin>, CredentialsError> {
         if let Some(given) = &self.given {
             return Ok(Some(given.clone()));
         }
@@ -190,7 +194,7 @@ fn given(
     username: Option<String>,
     password: Option<Secret>,
     in_environment: Option<String>,
-) -> Result<Option<Found>, Error> {
+) -> Result<Option<FoundLogin>, CredentialsError> {
     let (password, source) = match (password, in_environment) {
         (Some(password), _) => (Some(password), "the options"),
         (None, Some(password)) => (Some(Secret::new(password)), LASTSTREAM_REGISTRY_PASSWORD),
@@ -199,12 +203,12 @@ fn given(
     const NAME: &str = "a user name (`--username` or LASTSTREAM_REGISTRY_USERNAME)";
     const PASSWORD: &str = "a password (`--password-stdin` or LASTSTREAM_REGISTRY_PASSWORD)";
     match (username, password) {
-        (Some(username), Some(password)) => Ok(Some(Found {
+        (Some(username), Some(password)) => Ok(Some(FoundLogin {
             login: Login::Password { username, password },
             source: source.to_owned(),
         })),
-        (Some(_), None) => Err(Error::Half { given: NAME, missing: PASSWORD }),
-        (None, Some(_)) => Err(Error::Half { given: PASSWORD, missing: NAME }),
+        (Some(_), None) => Err(CredentialsError::Half { given: NAME, missing: PASSWORD }),
+        (None, Some(_)) => Err(CredentialsError::Half { given: PASSWORD, missing: NAME }),
         (None, None) => Ok(None),
     }
 }

@@ -111,7 +111,8 @@ fn docker_files_are_read_as_docker_reads_them() {
 
 #[test]
 fn podman_files_know_parts_of_a_registry() {
-    let file = r#"{"auths": {"r.test": {"auth": "dTpw"}, "r.test/team": {"auth": "dDp0"}, "r.test/team/laststream": {"auth": "bDps"}}}"#;
+    let file = r#"{"auths": {"r.test": {"auth": "dTpw"}, "r.test/team": {"auth": "dDp0"},
+        "r.test/team/laststream": {"auth": "bDps"}}}"#;
     let home = Home::new().podman(file);
     assert_eq!(home.find_in("r.test", "other"), password("u", "p"));
     assert_eq!(home.find_in("r.test", "team/x"), password("t", "t"));

@@ -1,10 +1,10 @@
-//! What is wrong with a policy: where, and the way out.
+//! Errors of a policy: the field, the problem, and what to do.
 
 use std::fmt;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct PolicyProblem {
     /// The field, such as `drain.deadline`; nothing where the text is no policy at all.
     pub path: String,
     /// What is there, what is expected, and the way out.
@@ -13,14 +13,14 @@ pub struct Problem {
     pub place: Option<(u64, u64)>,
 }
 
-impl Problem {
+impl PolicyProblem {
     /// A problem with a field.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into(), place: None }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for PolicyProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((line, column)) = self.place {
             write!(f, "line {line}, column {column}: ")?;
@@ -32,11 +32,11 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A policy that is not taken, with everything that is known to be wrong with it. Never empty.
+/// An invalid policy, with all its problems. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused(pub Vec<Problem>);
+pub struct PolicyError(pub Vec<PolicyProblem>);
 
-impl fmt::Display for Refused {
+impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.0.iter().enumerate() {
             if index > 0 {
@@ -48,4 +48,4 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for PolicyError {}

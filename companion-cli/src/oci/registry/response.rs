@@ -1,4 +1,4 @@
-//! What a registry answered, read to its end.
+//! The response of a registry, with its body.
 
 use http::HeaderMap;
 
@@ -7,17 +7,17 @@ use crate::http::{HttpError, Response};
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct RegistryResponse {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
-    /// Who answered, after redirects.
+    /// The address that answered, after redirects.
     pub(super) url: Url,
-    /// It says 401, and the next request has a new token.
+    /// The response is 401, and the next request has a new token.
     pub(super) renewed: bool,
 }
 
-impl Answer {
+impl RegistryResponse {
     /// Reads the body, of which there may be so many bytes.
     pub(super) fn read(response: Response, limit: u64) -> Result<Self, HttpError> {
         let (status, headers, url) =

@@ -1,12 +1,12 @@
-//! Why the gate could not be asked.
+//! Why a request to the gate failed.
 
 use std::time::Duration;
 
 /// No answer, or none that the gate gives.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum GateError {
     /// Nothing has this address.
-    #[error("nobody listens there")]
+    #[error("no program listens there")]
     Refused,
     /// The address cannot be found.
     #[error("there is no such host")]
@@ -23,13 +23,13 @@ pub enum Trouble {
     /// The route behind the gate answered.
     #[error("its VM is not there at the moment: status 503 without a body of the gate's")]
     Away,
-    /// The secret.
+    /// The secret is missing or wrong.
     #[error("it refuses: {0} (the secret comes from LASTSTREAM_SECRET or `--secret-file`)")]
     Forbidden(String),
     /// The request makes no sense to it.
     #[error("it refuses: {0}")]
     Refusal(String),
-    /// Somebody else.
+    /// Another program answers there.
     #[error("status {0}, and a body that is not the gate's: is this a gate?")]
     Stranger(u16),
     /// Anything else.
@@ -37,8 +37,8 @@ pub enum Trouble {
     Other(String),
 }
 
-impl Trouble {
-    /// Whether whoever was there has gone, as far as one connection can tell.
+impl GateError {
+    /// Whether the gate is gone, as far as one connection shows.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::Refused | Self::NoHost | Self::Unreachable(_))

@@ -7,9 +7,9 @@ use crate::visible;
 
 const LONGEST: usize = 300;
 
-/// Whose words, and so which of them are shown.
+/// The kind of server, which decides how much of its error text is shown.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Words {
+pub(super) enum ErrorText {
     /// As the protocol wants, or plain text.
     OfRegistry,
     /// Codes and messages alone: what else a token server writes may be the request, with the
@@ -21,7 +21,7 @@ pub(super) enum Words {
 #[derive(Default, Deserialize)]
 struct Body {
     #[serde(default)]
-    errors: Vec<Problem>,
+    errors: Vec<ErrorEntry>,
     #[serde(default)]
     error: String,
     #[serde(default)]
@@ -29,36 +29,36 @@ struct Body {
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct ErrorEntry {
     #[serde(default)]
     code: String,
     #[serde(default)]
     message: String,
 }
 
-impl Words {
+impl ErrorText {
     /// What the body of an answer says, without secrets.
     pub(super) fn of_body(self, body: &[u8], mask: &Mask) -> String {
         let text = String::from_utf8_lossy(body);
-        let said = match (serde_json::from_slice(body), self) {
+        let message = match (serde_json::from_slice(body), self) {
             (Ok(body), _) => of_json(body),
             (Err(_), Self::OfRegistry) if !text.trim().starts_with(['<', '{', '[']) => {
                 text.trim().to_owned()
             }
             (Err(_), _) => String::new(),
         };
-        printable(&mask.apply(&said))
+        printable(&mask.apply(&message))
     }
 }
 
 fn of_json(body: Body) -> String {
-    let oauth = Problem { code: body.error, message: body.error_description };
-    let said = |problem: &Problem| match (problem.code.as_str(), problem.message.as_str()) {
+    let oauth = ErrorEntry { code: body.error, message: body.error_description };
+    let message = |problem: &ErrorEntry| match (problem.code.as_str(), problem.message.as_str()) {
         (code, "") => code.to_owned(),
         ("", message) => message.to_owned(),
         (code, message) => format!("{code}: {message}"),
     };
-    let all = body.errors.iter().chain([&oauth]).map(said).filter(|said| !said.is_empty());
+    let all = body.errors.iter().chain([&oauth]).map(message).filter(|message| !message.is_empty());
     all.collect::<Vec<_>>().join("; ")
 }
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_registry_s_words_are_kept_and_its_tricks_are_not() {
-        let of_body = |body: &[u8]| Words::OfRegistry.of_body(body, &Mask::default());
+        let of_body = |body: &[u8]| ErrorText::OfRegistry.of_body(body, &Mask::default());
         assert_eq!(
             of_body(
                 br#"{"errors":[{"code":"DENIED","message":"no","detail":{"a":1}},{"code":"X"}]}"#
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(of_body(b"<html>"), "");
         assert_eq!(of_body(br#"{"token":"secret"}"#), "");
         assert_eq!(of_body(&b"x".repeat(1000)).chars().count(), LONGEST + 1);
-        let of_body = |body: &[u8]| Words::OfTokenServer.of_body(body, &Mask::default());
+        let of_body = |body: &[u8]| ErrorText::OfTokenServer.of_body(body, &Mask::default());
         assert_eq!(
             of_body(br#"{"error":"denied","error_description":"no","request":"secret"}"#),
             "denied: no"

@@ -1,26 +1,27 @@
-//! What one header says, as conditions on its text. The module's own reading is in the filter's
-//! `forwarded` modules; a test compares both.
+//! How the value of a source tells the scheme, as conditions on its text. The module's own parser
+//! is in the filter's `forwarded` modules; a test compares both.
 
 use laststream_filter::config::wire::{Element, Form};
 use laststream_filter::forwarded::{Ports, Source};
 
 use super::matcher::{Test, all, any, not};
 
-/// What a source may say.
-pub(super) struct Said {
-    pub(super) https: Saying,
+/// The conditions for one source.
+pub(super) struct SourceTests {
+    pub(super) https: ValueTest,
     pub(super) nothing: Test,
 }
 
-/// That it says https. What says neither https nor nothing is http: said, or conflicting.
-pub(super) struct Saying {
-    /// In the usual spelling, which is quickly seen.
+/// The condition that it says https. A value that says neither https nor nothing is http or
+/// conflicting.
+pub(super) struct ValueTest {
+    /// In the usual spelling, which is cheap to match.
     pub(super) usual: Test,
     /// In any.
     any: Test,
 }
 
-impl Saying {
+impl ValueTest {
     pub(super) fn test(&self) -> Test {
         any([self.usual.clone(), self.any.clone()])
     }
@@ -36,8 +37,8 @@ const PORT: &str =
 /// Envoy refuses regular expressions of more than a hundred instructions.
 const MOST_PORTS: usize = 8;
 
-/// What the source may say, or why matchers cannot read it.
-pub(super) fn said(source: &Source, ports: &Ports) -> Result<Said, &'static str> {
+/// The conditions for a source, or why matchers cannot express them.
+pub(super) fn source_tests(source: &Source, ports: &Ports) -> Result<SourceTests, &'static str> {
     let read = Reading { header: &source.header, element: source.element };
     match source.form {
         Form::Scheme => Ok(read.words("https", "wss")),
@@ -63,12 +64,15 @@ struct Reading<'s> {
 }
 
 impl Reading<'_> {
-    fn words(&self, usual: &str, others: &str) -> Said {
-        Said { https: self.saying(usual, &format!("(?i:{usual}|{others})")), nothing: self.blank() }
+    fn words(&self, usual: &str, others: &str) -> SourceTests {
+        SourceTests {
+            https: self.saying(usual, &format!("(?i:{usual}|{others})")),
+            nothing: self.blank(),
+        }
     }
 
     /// A port that stands for no scheme says nothing, too.
-    fn ports(&self, ports: &Ports) -> Said {
+    fn ports(&self, ports: &Ports) -> SourceTests {
         let one_of = |ports: &[u16]| {
             format!("(?:{})", ports.iter().map(u16::to_string).collect::<Vec<_>>().join("|"))
         };
@@ -81,11 +85,11 @@ impl Reading<'_> {
             Element::First | Element::Last => self.pattern(&known),
         };
         let unknown = all([self.like(self.pattern(PORT)), not(self.like(known))]);
-        Said { https: saying(&ports.https), nothing: any([self.blank(), unknown]) }
+        SourceTests { https: saying(&ports.https), nothing: any([self.blank(), unknown]) }
     }
 
-    fn saying(&self, usual: &str, word: &str) -> Saying {
-        Saying { usual: Test::exact(self.header, usual), any: self.like(self.pattern(word)) }
+    fn saying(&self, usual: &str, word: &str) -> ValueTest {
+        ValueTest { usual: Test::exact(self.header, usual), any: self.like(self.pattern(word)) }
     }
 
     /// Not there, or no element in it.

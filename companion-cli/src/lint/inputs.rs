@@ -1,4 +1,4 @@
-//! What the rules look at: all texts at once, and what is found out about them only once.
+//! The inputs of the rules: all texts, and facts about them that are computed once.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -6,12 +6,12 @@ use std::ops::Deref;
 
 use super::node::{Node, is_string_value};
 use super::reach::Reach;
-use super::sources::Source;
+use super::sources::SourceFile;
 use super::texts::Texts;
-use super::wasm_filter::Known;
+use super::wasm_filter::FilterFacts;
 use crate::yaml::tree::Kind;
 
-/// Texts within texts within texts.
+/// The depth of texts within texts.
 const DEEPEST_TEXT: u8 = 3;
 /// Annotations whose text is YAML or JSON.
 const ANNOTATIONS: [&str; 2] = ["proxy.istio.io/config", "proxy.istio.io/overrides"];
@@ -28,19 +28,19 @@ pub struct Assume {
 /// Filters by the name of the configuration that they wait for.
 type Waiting = HashMap<String, Vec<(u32, u32, Reach)>>;
 
-/// Everything that was given.
+/// All input files, with what is computed from them.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct Inputs {
     texts: Texts,
     pub(super) assume: Assume,
-    /// The Wasm filters, once a rule asks.
-    known: OnceCell<Vec<Known>>,
+    /// The Wasm filters, computed when a rule needs them.
+    filter_facts: OnceCell<Vec<FilterFacts>>,
     /// The filters that wait for a configuration, by its name.
     waiting: OnceCell<Waiting>,
 }
 
-/// What can be asked of the texts can be asked of all that was given.
-impl Deref for Given {
+/// The inputs have all methods of their texts.
+impl Deref for Inputs {
     type Target = Texts;
 
     fn deref(&self) -> &Texts {
@@ -48,8 +48,8 @@ impl Deref for Given {
     }
 }
 
-impl Given {
-    pub(super) fn read(sources: Vec<Source>, assume: Assume) -> Self {
+impl Inputs {
+    pub(super) fn read(sources: Vec<SourceFile>, assume: Assume) -> Self {
         let mut texts = Texts::read(sources);
         let mut tree = 0;
         while texts.trees().contains(&tree) {
@@ -58,14 +58,14 @@ impl Given {
             }
             tree += 1;
         }
-        Self { texts, assume, known: OnceCell::new(), waiting: OnceCell::new() }
+        Self { texts, assume, filter_facts: OnceCell::new(), waiting: OnceCell::new() }
     }
 
-    pub(super) fn known(&self) -> &[Known] {
-        self.known.get_or_init(|| Known::all(self))
+    pub(super) fn filter_facts(&self) -> &[FilterFacts] {
+        self.filter_facts.get_or_init(|| FilterFacts::all(self))
     }
 
-    /// The filters that ask for a configuration of this name, and whom they reach.
+    /// The filters that subscribe to a configuration of this name, and the proxies that they reach.
     pub(super) fn waiting_for<'g>(
         &'g self,
         name: &str,

@@ -1,0 +1,64 @@
+//! The types in patches: LS107.
+
+use crate::lint::finding::Findings;
+use crate::lint::inputs::Inputs;
+
+/// Words at which an old type is told.
+const OLD_TYPES: [&str; 4] = [".v2.", ".v2alpha.", "envoy.config.filter.", ".v3alpha."];
+
+/// Packages in which Envoy and its friends have types.
+const PACKAGES: [&str; 7] = [
+    "envoy.",
+    "google.protobuf.",
+    "udpa.type.v1.",
+    "xds.",
+    "istio.",
+    "stats.PluginConfig",
+    "opencensus.",
+];
+
+/// Types that these resources are made of; what comes close to one is meant to be it.
+const TYPES: [&str; 14] = [
+    "envoy.extensions.filters.http.wasm.v3.Wasm",
+    "envoy.extensions.filters.http.rbac.v3.RBAC",
+    "envoy.extensions.filters.http.lua.v3.Lua",
+    "envoy.extensions.filters.http.lua.v3.LuaPerRoute",
+    "envoy.extensions.filters.http.router.v3.Router",
+    "envoy.extensions.filters.http.set_filter_state.v3.Config",
+    "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
+    "envoy.extensions.filters.http.ip_tagging.v3.IPTagging",
+    "envoy.extensions.common.matching.v3.ExtensionWithMatcher",
+    "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+    "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+    "google.protobuf.StringValue",
+    "google.protobuf.Struct",
+    "udpa.type.v1.TypedStruct",
+];
+
+pub(super) fn wrong_type<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for node in inputs.keyed("@type") {
+        let Some(text) = node.text() else { continue };
+        let Some((_, name)) = text.rsplit_once('/') else {
+            findings.at(
+                node,
+                format!("`{text}` lacks its beginning: write `type.googleapis.com/{text}`"),
+            );
+            continue;
+        };
+        if OLD_TYPES.iter().any(|old| name.contains(old)) && !name.contains(".v3.") {
+            findings.at(node, format!("`{name}` is of an API that Envoy no longer has"));
+        } else if TYPES.contains(&name) {
+            // What there is, whatever else it comes close to.
+        } else if let Some(meant) = TYPES.iter().find(|known| nearly(known, name)) {
+            findings.at(node, format!("there is no `{name}`: it is `{meant}`"));
+        } else if !PACKAGES.iter().any(|package| name.starts_with(package)) && name.contains(".v3.")
+        {
+            findings.at(node, format!("`{name}` is not a type of Envoy: they begin with `envoy.`"));
+        }
+    }
+}
+
+/// Two slips of the pen, or less.
+fn nearly(known: &str, name: &str) -> bool {
+    known.len().abs_diff(name.len()) <= 2 && strsim::damerau_levenshtein(known, name) <= 2
+}

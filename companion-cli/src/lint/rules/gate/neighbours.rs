@@ -1,0 +1,104 @@
+//! A gate beside its counters and other gates: LS402, LS403, LS407, LS412.
+
+use crate::lint::envoy_filter::{Patch, patch_of};
+use crate::lint::finding::Findings;
+use crate::lint::inputs::Inputs;
+use crate::lint::listeners::uses;
+use crate::lint::modules::{Module, counters, gates};
+use crate::lint::reach::is_same_resource;
+
+/// The number of gates that are compared pair by pair. More would not add information.
+const MOST_GATES: usize = 64;
+
+pub(super) fn shared_vm<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (gate, _) in gates(inputs) {
+        let shared = counters(inputs).find(|(counter, _)| {
+            let same = |one: Module<'g>, two: Module<'g>| {
+                one.vm_id() == two.vm_id() && one.vm_configuration() == two.vm_configuration()
+            };
+            gate.may_meet(*counter) && same(gate, *counter) && gate.shares_code(*counter)
+        });
+        if let Some((counter, _)) = shared {
+            findings.at(
+                gate.vm().unwrap_or(gate.plugin),
+                format!("`{}` and `{}` are one VM", gate.name(), counter.name()),
+            );
+        }
+    }
+}
+
+pub(super) fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (gate, wire) in gates(inputs) {
+        let mut others = counters(inputs)
+            .filter(|(counter, scope)| wire.scopes.contains(scope) && gate.may_meet(*counter));
+        let Some((counter, _)) = others.find(|(counter, _)| counter.vm_id() != gate.vm_id()) else {
+            continue;
+        };
+        let place =
+            gate.vm().and_then(|vm| vm.field("vm_id")).or_else(|| gate.vm()).unwrap_or(gate.plugin);
+        findings.at(
+            place,
+            format!("the counter `{}` has the vm_id `{}`", counter.name(), counter.vm_id()),
+        );
+    }
+}
+
+pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, gate) in gates(inputs) {
+        let counted: Vec<_> = counters(inputs)
+            .filter(|(counter, _)| module.may_meet(*counter))
+            .map(|(_, scope)| scope)
+            .collect();
+        let missing: Vec<_> = gate
+            .scopes
+            .iter()
+            .filter(|scope| !counted.contains(scope))
+            .map(Into::<&str>::into)
+            .collect();
+        if !missing.is_empty() {
+            let text = module.text().unwrap_or(module.plugin);
+            let place = text
+                .embedded()
+                .and_then(|root| root.get("gate"))
+                .and_then(|gate| gate.get("scopes"))
+                .unwrap_or(text);
+            findings.at(
+                place,
+                format!(
+                    "no filter of these files counts {} streams where this gate is",
+                    missing.join(" or ")
+                ),
+            );
+        }
+    }
+}
+
+pub(super) fn two_gates<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mut earlier: Vec<(Module<'g>, Option<Patch<'g>>)> = Vec::new();
+    for (module, _) in gates(inputs) {
+        // An extension configuration goes to every proxy that is selected; the listener that waits
+        // for it does not.
+        let place = uses(inputs, module).into_iter().find_map(patch_of);
+        let meets = |(other, there): &&(Module<'g>, Option<Patch<'g>>)| {
+            let contexts = place.zip(*there).is_none_or(|(one, two)| one.contexts_meet(two));
+            let same = module
+                .patch()
+                .zip(other.patch())
+                .is_some_and(|(one, two)| is_same_resource(one.filter, two.filter));
+            contexts && !same && module.may_meet(*other)
+        };
+        if let Some((other, _)) = earlier.iter().find(meets) {
+            findings.at(
+                module.plugin,
+                format!(
+                    "the gate `{}` is on the same proxies as `{}`",
+                    module.name(),
+                    other.name()
+                ),
+            );
+        }
+        if earlier.len() < MOST_GATES {
+            earlier.push((module, place));
+        }
+    }
+}

