@@ -2,11 +2,11 @@
 
 use crate::cases::stage::{ACTIVE, BEGUN, EXCLUDED, IN_FLIGHT, LONG_LIVED, SOON, Stage, hcm};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Hcm, Route};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
-use crate::support::h2;
-use crate::support::websocket::WebSocket;
+use kit::bootstrap::{Hcm, Route};
+use kit::{Outcome, ensure, ensure_eq};
+use kit::h1::{Client, Request, once};
+use kit::h2;
+use kit::websocket::WebSocket;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -165,7 +165,7 @@ async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
 
 /// Two instances in one chain, in one VM: each keeps its own count.
 async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
-    let inbound = crate::support::bootstrap::filters::Wasm {
+    let inbound = kit::bootstrap::filters::Wasm {
         name: "inbound",
         ..lab.stream(r#"{"scope": "inbound"}"#)
     };

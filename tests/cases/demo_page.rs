@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::command_line::User;
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::process::guarded;
-use crate::support::programs::program;
+use kit::user::User;
+use kit::{Context as _, Outcome, ensure};
+use kit::process::guarded;
+use kit::programs::program;
 
 /// Tells how the page came out, by way of the title of the page around it. Only the copy that is
 /// tested has a script.

@@ -12,14 +12,14 @@ use tokio::time::sleep;
 use crate::cases::gate::bench::{Bench, gate_address, gate_filter, options};
 use crate::cases::stage::{BEGUN, IN_FLIGHT, Stage, clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, extension, filters};
-use crate::support::certificates::Authority;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, once};
-use crate::support::h3;
-use crate::support::upstream::Upstream;
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, extension, filters};
+use kit::certificates::Authority;
+use kit::envoy::{Envoy, Options};
+use kit::{Outcome, ensure, ensure_eq};
+use kit::h1::{Request, once};
+use kit::h3;
+use kit::upstream::Upstream;
+use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -141,7 +141,7 @@ async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     for _ in 0..3 {
         client.get("/echo").await?.expect(200)?;
     }
-    let mut abandoned = client.open(crate::support::h2::request("GET", "https", "/hold/a")).await?;
+    let mut abandoned = client.open(kit::h2::request("GET", "https", "/hold/a")).await?;
     abandoned.finish().await?;
     stage.upstream.wait_held("a", 1, Duration::from_secs(20)).await?;
     abandoned.reset();

@@ -2,9 +2,9 @@
 
 use crate::cases::stage::{BEGUN, Stage, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Hcm, filters};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
+use kit::bootstrap::{Hcm, filters};
+use kit::{Outcome, ensure, ensure_eq};
+use kit::h1::{Client, Request, once};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(odd_headers_never_end_the_vm), case!(ten_thousand_headers_never_end_the_vm)]

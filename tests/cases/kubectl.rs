@@ -7,10 +7,11 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::command_line::{Said, User};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::process::guarded;
-use crate::support::programs::program;
+use kit::command::CommandOutput;
+use kit::user::User;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::process::guarded;
+use kit::programs::program;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -57,7 +58,7 @@ fn understood(yaml: &str) -> Outcome<Value> {
 }
 
 /// `laststream render KIND`, with a policy on standard input.
-fn render(policy: &str, kind: &str) -> Outcome<Said> {
+fn render(policy: &str, kind: &str) -> Outcome<CommandOutput> {
     User::new()?.run(&["render", kind, "--policy", "-"], policy)?.expect(0)
 }
 

@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, LONG_LIVED};
 use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::bootstrap::{Hcm, extension, filters};
-use crate::support::certificates::Authority;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::load::{self, bed};
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
-use crate::support::xds::{Verdict, Xds};
+use kit::bootstrap::filters::Wasm;
+use kit::bootstrap::{Hcm, extension, filters};
+use kit::certificates::Authority;
+use kit::envoy::{Envoy, Options};
+use kit::{Outcome, ensure, ensure_eq};
+use kit::load::{self, bed};
+use kit::wait::wait_for;
+use kit::upstream::Upstream;
+use kit::xds::{Verdict, Xds};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

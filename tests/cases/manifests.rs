@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::cases::stage::SOON;
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::set;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, once};
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::set;
+use kit::envoy::{Envoy, Options};
+use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::h1::{Request, once};
+use kit::upstream::Upstream;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -83,7 +83,7 @@ async fn plain_envoy_does_it_all(lab: &Lab) -> Outcome {
     let seen = upstream.last()?;
     ensure_eq!(seen.header("x-forwarded-proto"), Some("https".into()), "from a trusted peer");
     ensure_eq!(seen.header("x-laststream-forwarded-proto"), None, "the saved header");
-    let stranger = crate::support::h1::Connect::to(main)
+    let stranger = kit::h1::Connect::to(main)
         .from([127, 0, 0, 9].into())
         .open()
         .await?

@@ -20,9 +20,9 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::lab::EnvoylessCase;
-use crate::support::command_line;
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::process::guarded;
+use kit::user;
+use kit::{Context as _, Outcome, ensure};
+use kit::process::guarded;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
     [action::cases(), files::cases(), hook::cases(), images::cases(), plugin::cases()]
@@ -82,7 +82,7 @@ fn script(folder: &Path, platform: Platform) -> Outcome<PathBuf> {
         format!(
             "#!/bin/sh\n# {}\nexec '{}' \"$@\"\n",
             platform.target(),
-            command_line::binary()?.display()
+            user::laststream()?.display()
         ),
     )?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::failure::{Context as _, Failure, Outcome, ensure};
+use kit::{Context as _, Error, Outcome, ensure};
 
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ impl Line {
         let mut piece = [0; 16384];
         while !self.answer.ends_with(self.ask.end) {
             match self.tcp.read(&mut piece) {
-                Ok(0) => return Err(Failure::new("the connection ended within an answer")),
+                Ok(0) => return Err(Error::msg("the connection ended within an answer")),
                 Ok(read) => self.answer.extend_from_slice(&piece[..read]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
@@ -148,7 +148,7 @@ fn on_each<T: Send>(
             .collect();
         running
             .into_iter()
-            .map(|thread| thread.join().map_err(|_| Failure::new("a thread of the load died"))?)
+            .map(|thread| thread.join().map_err(|_| Error::msg("a thread of the load died"))?)
             .collect()
     })
 }

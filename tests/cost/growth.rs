@@ -13,7 +13,7 @@ use crate::instructions::{Probe, rounds};
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use crate::support::failure::Outcome;
+use kit::Outcome;
 use crate::variants::{self, ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, NO_FILTER, Variant};
 
 const STREAMS: [usize; 5] = [10, 100, 1000, 10_000, 100_000];

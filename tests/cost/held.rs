@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::bootstrap::extension;
-use crate::support::envoy::Envoy;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::h2::{self, Client, Stream};
+use kit::bootstrap::extension;
+use kit::envoy::Envoy;
+use kit::{Context as _, Outcome};
+use kit::h2::{self, Client, Stream};
 use crate::variants::Variant;
 
 const FAULT: &str = "envoy.filters.http.fault";

@@ -13,8 +13,8 @@ use crate::held::{self, Held};
 use crate::numbers::{Spread, thousands};
 use crate::say;
 use crate::site::Site;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::h1::{Client, Request};
+use kit::{Context as _, Outcome};
+use kit::h1::{Client, Request};
 use crate::variants::{Around, Variant};
 
 const WARM_UP: usize = 300;

@@ -15,9 +15,9 @@ use crate::flood::{Ask, flat_out, flat_out_until, now_and_then, paced, quantile}
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use crate::support::envoy::Envoy;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::h1::Request;
+use kit::envoy::Envoy;
+use kit::{Context as _, Outcome};
+use kit::h1::Request;
 use crate::variants::{self, Around, GATE_COUNTING, GATE_NO_FILTER, Variant};
 
 const ROUNDS: usize = 9;
@@ -186,7 +186,7 @@ fn under<T>(load: &Ask, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
         let running = scope.spawn(|| flat_out_until(load, CONNECTIONS, &stop));
         let done = work();
         stop.store(true, Ordering::Relaxed);
-        running.join().map_err(|_| crate::support::failure::Failure::new("the load died"))??;
+        running.join().map_err(|_| kit::Error::msg("the load died"))??;
         done
     })
 }

@@ -16,8 +16,8 @@ use crate::flood::{Ask, flat_out};
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, fail};
+use kit::envoy::{Envoy, Options};
+use kit::{Context as _, Outcome, bail};
 use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
 
 const ROUNDS: usize = 5;
@@ -146,7 +146,7 @@ fn starting(log: &str) -> Outcome<f64> {
             .map(str::parse)
             .collect::<Result<Vec<u32>, _>>()
             .with_context(|| line.to_owned())?;
-        let [hours, minutes, seconds, millis] = parts[..] else { fail!("no time: {line}") };
+        let [hours, minutes, seconds, millis] = parts[..] else { bail!("no time: {line}") };
         Ok(((hours * 60 + minutes) * 60 + seconds) * 1000 + millis)
     };
     let (begun, done) = (at("initializing epoch")?, at("starting main dispatch loop")?);

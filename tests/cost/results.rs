@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::support::failure::{Context as _, Outcome};
+use kit::{Context as _, Outcome};
 use crate::targets::{self, Target};
 use crate::{bodies, growth, instructions, latency, memory, plot, ticks};
 

@@ -11,7 +11,7 @@ use crate::held::{self, Held};
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use crate::support::failure::Outcome;
+use kit::Outcome;
 use crate::variants::{self, COUNTING, DRAIN_COUNTING, GATE_COUNTING, Variant};
 
 const STREAMS: [usize; 3] = [0, 100, 10_000];

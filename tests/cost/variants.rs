@@ -6,9 +6,9 @@ use laststream::render::{Kind, render};
 use serde_json::{Value, json};
 
 use crate::site::Site;
-use crate::support::bootstrap::extension;
-use crate::support::failure::{Context as _, Failure, Outcome, ensure};
-use crate::support::h1::Request;
+use kit::bootstrap::extension;
+use kit::{Context as _, Error, Outcome, ensure};
+use kit::h1::Request;
 
 /// What stands in the way of the requests.
 #[derive(Clone, Copy)]
@@ -344,7 +344,7 @@ fn rendered(site: &Site, policy: &str) -> Outcome<Value> {
     let with_placement = format!("{{placement: {{envoy: {{}}}}, {}", &policy[1..]);
     let policy = Policy::read(with_placement.as_bytes(), &overrides).context("the policy")?;
     let rendered = render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into()))
-        .map_err(Failure::new)?;
+        .map_err(Error::msg)?;
     let text = &rendered.files.first().context("nothing rendered")?.text;
     serde_saphyr::from_str(text).context("the rendered bootstrap")
 }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::read;
-use crate::support::failure::{Context as _, Outcome};
+use kit::{Context as _, Outcome};
 
 const FILE: &str = "docs/cost/results.json";
 

@@ -3,7 +3,7 @@
 use laststream_filter::config::{self, schema};
 use serde_json::{Value, json};
 
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 /// Every number is tried at its bounds, beyond them, and as what is no whole number.
 pub(super) fn schema_and_module_take_the_same() -> Outcome {

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::isolation::folder;
 use crate::parts::part;
 use crate::program::{Program, ask};
-use crate::support::certificates::{Authority, Identity};
-use crate::support::command_line::Said;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::process::guarded;
+use kit::certificates::{Authority, Identity};
+use kit::command::CommandOutput;
+use kit::{Context as _, Outcome};
+use kit::process::guarded;
 
 const API: &str = "https://127.0.0.1:6443";
 const ETCD: &str = "http://127.0.0.1:2379";
@@ -66,19 +66,19 @@ impl Cluster {
         self.folder.join("kubeconfig")
     }
 
-    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Outcome<Said> {
+    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
         self.kubectl_with(arguments, "").await
     }
 
     /// The same with standard input.
-    pub(crate) async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
+    pub(crate) async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {
         let mut command = guarded(part("mesh-kubectl")?);
         command.args(arguments).env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.folder);
         ask(command, input).await
     }
 
     /// `kubectl apply -f -`, where nothing unknown passes.
-    pub(crate) async fn apply(&self, objects: &str) -> Outcome<Said> {
+    pub(crate) async fn apply(&self, objects: &str) -> Outcome<CommandOutput> {
         self.kubectl_with(&["apply", "--validate=strict", "-f", "-"], objects).await?.expect(0)
     }
 

@@ -15,7 +15,7 @@ use rustix::process::{WaitOptions, geteuid, wait};
 use crate::level::Level;
 use crate::parts::{PARTS, Parts};
 use crate::seen::say;
-use crate::support::failure::{Context as _, Failure, Outcome, ensure};
+use kit::{Context as _, Error, Outcome, ensure};
 use crate::sweeper::Sweeper;
 
 /// Tells a process of this program which part it plays.
@@ -107,7 +107,7 @@ pub(crate) fn init() -> ExitCode {
     match set_up().and_then(|()| runner()) {
         Ok(runner) => wait_for(&runner),
         Err(failure) => {
-            say(&format!("setting the namespaces up: {failure}"));
+            say(&format!("setting the namespaces up: {failure:#}"));
             ExitCode::FAILURE
         }
     }
@@ -143,7 +143,7 @@ fn runner() -> Outcome<Child> {
         .env(ROLE, "level")
         .env("TMPDIR", TEMPORARY)
         .stdin(Stdio::null());
-    command.spawn().map_err(Failure::from)
+    command.spawn().map_err(Error::from)
 }
 
 /// Orphans come to the first process of a namespace, and stay as zombies if it does not ask for

@@ -10,8 +10,11 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use kit::Outcome;
+use kit::command::{CommandOutput, run};
+
 use crate::layout::{Layout, OCI_LAYER, OCI_MANIFEST, gzip, tar};
-use crate::support::{PROGRAM, Ran, loadable, ran, wasm};
+use crate::support::{PROGRAM, loadable, wasm};
 
 /// Kilobytes of address space. Looking into the largest allowed module takes less than half of it.
 const MEMORY: &str = "2500000";
@@ -33,8 +36,8 @@ fn limited<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
-fn inspect(subject: &Path) -> Ran {
-    ran(limited([OsStr::new("inspect"), subject.as_os_str()]).stdin(Stdio::null()))
+fn inspect(subject: &Path) -> Outcome<CommandOutput> {
+    run(limited([OsStr::new("inspect"), subject.as_os_str()]).stdin(Stdio::null()))?
 }
 
 fn pipe(path: &Path) {
@@ -59,25 +62,26 @@ fn sparse(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_sparse_archive_takes_no_memory() {
+fn a_sparse_archive_takes_no_memory() -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("image.tar");
     let all: Vec<u8> =
         ["a", "b", "index.json"].into_iter().flat_map(sparse).chain([0; 1024]).collect();
     for bytes in [all.clone(), gzip(&all)] {
         fs::write(&file, bytes).unwrap();
-        inspect(&file).expect(2).says("this is no OCI layout");
+        inspect(&file)?.expect(2)?.stderr_contains("this is no OCI layout")?;
     }
     let layout = Layout::of(
         OCI_MANIFEST,
         &[(OCI_LAYER, gzip(&[sparse("plugin.wasm"), vec![0; 1024]].concat()))],
     );
-    let told = inspect(layout.path()).expect(1);
-    assert!(told.out.contains("has 2147483648 bytes"), "{}", told.out);
+    let told = inspect(layout.path())?.expect(1)?;
+    assert!(told.stdout.contains("has 2147483648 bytes"), "{}", told.stdout);
+    Ok(())
 }
 
 #[test]
-fn a_name_in_an_archive_takes_no_memory() {
+fn a_name_in_an_archive_takes_no_memory() -> Outcome {
     let mut header = tar::Header::new_gnu();
     header.set_path("././@LongLink").unwrap();
     header.set_entry_type(tar::EntryType::GNULongName);
@@ -92,11 +96,12 @@ fn a_name_in_an_archive_takes_no_memory() {
     fs::write(&file, archive.finish().unwrap()).unwrap();
     let mut command = limited([OsStr::new("inspect"), file.as_os_str()]);
     command.env("RUST_BACKTRACE", "0");
-    ran(&mut command).expect(2).says("this is no OCI layout");
+    run(&mut command)?.expect(2)?.stderr_contains("this is no OCI layout")?;
+    Ok(())
 }
 
 #[test]
-fn pipes_and_devices_are_not_waited_for() {
+fn pipes_and_devices_are_not_waited_for() -> Outcome {
     let layout =
         Layout::of(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))]);
     let index = layout.path().join("index.json");
@@ -104,13 +109,13 @@ fn pipes_and_devices_are_not_waited_for() {
     let manifest = text["manifests"][0]["digest"].as_str().unwrap().replace(':', "/");
     fs::remove_file(&index).unwrap();
     pipe(&index);
-    inspect(layout.path()).expect(2).says("not a regular file");
+    inspect(layout.path())?.expect(2)?.stderr_contains("not a regular file")?;
     fs::remove_file(&index).unwrap();
     layout.index(&[text["manifests"][0].clone()]);
     let blob = layout.path().join("blobs").join(manifest);
     fs::remove_file(&blob).unwrap();
     pipe(&blob);
-    inspect(layout.path()).expect(2).says("not a regular file");
+    inspect(layout.path())?.expect(2)?.stderr_contains("not a regular file")?;
 
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).into_os_string().into_string().unwrap();
@@ -130,36 +135,41 @@ fn pipes_and_devices_are_not_waited_for() {
         vec!["lint", &policy],
         vec!["status", "--secret-file", &policy],
     ] {
-        let ended = ran(&mut limited(&arguments));
-        assert!(ended.people.contains("not a regular file"), "{arguments:?}: {ended:?}");
+        let ended = run(&mut limited(&arguments))?;
+        assert!(ended.stderr.contains("not a regular file"), "{arguments:?}: {ended:?}");
     }
+    Ok(())
 }
 
 #[test]
-fn what_has_no_end_is_not_read_to_it() {
+fn what_has_no_end_is_not_read_to_it() -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let huge = folder.path().join("huge.wasm");
     File::create(&huge).unwrap().set_len(1 << 40).unwrap();
-    inspect(&huge).expect(2).says("larger than");
+    inspect(&huge)?.expect(2)?.stderr_contains("larger than")?;
     for arguments in [["inspect", "-"], ["config", "check"]] {
         let mut command = limited(arguments);
         if arguments[0] == "config" {
             command.arg("-");
         }
-        ran(command.stdin(File::open("/dev/zero").unwrap())).expect(2).says("larger than");
+        run(command.stdin(File::open("/dev/zero").unwrap()))?
+            .expect(2)?
+            .stderr_contains("larger than")?;
     }
+    Ok(())
 }
 
 /// What a shell makes of `<(…)` is a pipe, and meant.
 #[test]
-fn pipes_of_a_shell_are_read() {
+fn pipes_of_a_shell_are_read() -> Outcome {
     let mut shell = Command::new("bash");
     shell.args(["-c", r#""$0" config check <(echo '{"scope": "inbound"}')"#, PROGRAM]);
-    ran(&mut shell).expect(0);
+    run(&mut shell)?.expect(0)?;
+    Ok(())
 }
 
 #[test]
-fn links_do_not_lead_out_of_a_layout() {
+fn links_do_not_lead_out_of_a_layout() -> Outcome {
     let outside = tempfile::tempdir().unwrap();
     let secret = outside.path().join("secret");
     fs::write(&secret, ELSEWHERE).unwrap();
@@ -169,7 +179,7 @@ fn links_do_not_lead_out_of_a_layout() {
     let index = layout.path().join("index.json");
     fs::remove_file(&index).unwrap();
     symlink(&secret, &index).unwrap();
-    inspect(layout.path()).expect(2).says("symbolic link");
+    inspect(layout.path())?.expect(2)?.stderr_contains("symbolic link")?;
 
     // A whole layout that is elsewhere.
     let (layout, other) =
@@ -178,7 +188,7 @@ fn links_do_not_lead_out_of_a_layout() {
         let here = layout.path().join(part);
         fs::remove_dir_all(&here).unwrap();
         symlink(other.path().join(part), &here).unwrap();
-        inspect(layout.path()).expect(2).says("symbolic link");
+        inspect(layout.path())?.expect(2)?.stderr_contains("symbolic link")?;
         fs::remove_file(&here).unwrap();
         fs::create_dir_all(layout.path().join("blobs/sha256")).unwrap();
     }
@@ -190,8 +200,9 @@ fn links_do_not_lead_out_of_a_layout() {
     header.set_size(0);
     builder.append_link(&mut header, "index.json", &secret).unwrap();
     builder.finish().unwrap();
-    let told = inspect(&archive).expect(2);
-    assert!(!told.people.contains(ELSEWHERE), "{}", told.people);
+    let told = inspect(&archive)?.expect(2)?;
+    assert!(!told.stderr.contains(ELSEWHERE), "{}", told.stderr);
+    Ok(())
 }
 
 /// Rewrites a line, hides text, begins a line of its own, and reverses what follows, in every way
@@ -257,26 +268,31 @@ fn tricky() -> Layout {
 }
 
 #[test]
-fn an_image_cannot_rewrite_its_verdict() {
+fn an_image_cannot_rewrite_its_verdict() -> Outcome {
     let layout = tricky();
-    let told = inspect(layout.path());
+    let told = inspect(layout.path())?;
     assert_eq!(told.code, Some(1), "{told:?}");
-    assert_visible(&told.out);
-    assert_visible(&told.people);
-    assert!(told.out.contains("\\u{202e}") && told.out.contains("\\u{9b}"), "{}", told.out);
-    let told = ran(limited([
+    assert_visible(&told.stdout);
+    assert_visible(&told.stderr);
+    assert!(
+        told.stdout.contains("\\u{202e}") && told.stdout.contains("\\u{9b}"),
+        "{}",
+        told.stdout
+    );
+    let told = run(limited([
         OsStr::new("inspect"),
         "-o".as_ref(),
         "json".as_ref(),
         layout.path().as_os_str(),
     ])
-    .stdin(Stdio::null()));
-    assert_visible(&told.out);
-    assert_eq!(told.json()["image"]["annotations"][TRICKS], TRICKS, "the same text for programs");
+    .stdin(Stdio::null()))?;
+    assert_visible(&told.stdout);
+    assert_eq!(told.json()?["image"]["annotations"][TRICKS], TRICKS, "the same text for programs");
+    Ok(())
 }
 
 #[test]
-fn names_in_an_image_cannot_rewrite_errors() {
+fn names_in_an_image_cannot_rewrite_errors() -> Outcome {
     // In an archive's paths, in the names of a layout's images, and in what is no digest.
     let layout = Layout::of(
         OCI_MANIFEST,
@@ -285,18 +301,19 @@ fn names_in_an_image_cannot_rewrite_errors() {
             gzip(&tar(&[(&TRICKS.replace('\n', "")[..80.min(TRICKS.len() - 8)], b"x")])),
         )],
     );
-    let told = inspect(layout.path()).expect(1);
-    assert_visible(&told.out);
+    let told = inspect(layout.path())?.expect(1)?;
+    assert_visible(&told.stdout);
     let layout = Layout::new();
     let name = |name: &str| json!({ "digest": format!("sha256:{TRICKS}"), "size": 1, "annotations": { "org.opencontainers.image.ref.name": name } });
     layout.index(&[name(TRICKS)]);
-    assert_visible(&inspect(layout.path()).expect(2).people);
+    assert_visible(&inspect(layout.path())?.expect(2)?.stderr);
     layout.index(&[name(TRICKS), name("b")]);
-    assert_visible(&inspect(layout.path()).expect(2).people);
+    assert_visible(&inspect(layout.path())?.expect(2)?.stderr);
+    Ok(())
 }
 
 #[test]
-fn a_policy_or_a_manifest_cannot_steer_the_terminal() {
+fn a_policy_or_a_manifest_cannot_steer_the_terminal() -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.yaml");
     let trick = json!(TRICKS)
@@ -319,9 +336,10 @@ fn a_policy_or_a_manifest_cannot_steer_the_terminal() {
             vec!["lint", name],
             vec!["config", "check", name],
         ] {
-            let told = ran(&mut limited(&arguments));
-            assert_visible(&told.out);
-            assert_visible(&told.people);
+            let told = run(&mut limited(&arguments))?;
+            assert_visible(&told.stdout);
+            assert_visible(&told.stderr);
         }
     }
+    Ok(())
 }

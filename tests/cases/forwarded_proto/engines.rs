@@ -5,14 +5,8 @@ use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
 use serde_json::{Value, json};
 
-use crate::support::failure::{Context as _, Outcome, ensure, fail};
-
-/// What a connection manager needs.
-pub(super) struct Form {
-    pub(super) early: Option<Value>,
-    /// In front of the router.
-    pub(super) filters: Vec<Value>,
-}
+use kit::forwarded_proto::listeners::Form;
+use kit::{Context as _, Outcome, bail, ensure};
 
 /// Where the rendered parts are taken from.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +69,7 @@ fn of_patches(patches: &[Value]) -> Outcome<Form> {
             }
             Some("NETWORK_FILTER") => form.early = mutations(&value["typed_config"]),
             Some("EXTENSION_CONFIG" | "HTTP_FILTER" | "LISTENER" | "ROUTE_CONFIGURATION") => {}
-            other => fail!("a patch for {other:?}"),
+            other => bail!("a patch for {other:?}"),
         }
     }
     Ok(form)

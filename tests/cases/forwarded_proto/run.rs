@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cells::shown;
-use super::client::{Answer, Connection, Way};
-use super::engines::{self, Form, Place};
-use super::listeners::{
-    Certificates, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport,
+use kit::forwarded_proto::cells::shown;
+use kit::forwarded_proto::client::{Answer, Connection, Way};
+use super::engines::{self, Place};
+use kit::forwarded_proto::listeners::{
+    Certificates, Form, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport,
 };
-use super::table::{Expected, From, Protocol, Row, Section, Table};
+use kit::forwarded_proto::table::{Expected, From, Protocol, Row, Section, Table};
 use crate::lab::Lab;
-use crate::support::bootstrap::{Bootstrap, cluster, filters};
-use crate::support::certificates::{Authority, Identity};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Failure, Outcome};
-use crate::support::upstream::{Received, Upstream};
+use kit::bootstrap::{Bootstrap, cluster, filters};
+use kit::certificates::{Authority, Identity};
+use kit::envoy::{Envoy, Options};
+use kit::{Context as _, Error, Outcome};
+use kit::upstream::{Received, Upstream};
 
 type Counts = BTreeMap<String, u64>;
 
@@ -56,7 +56,7 @@ pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Sho
                 let found = bench
                     .row(row, protocol, transport, to)
                     .await
-                    .unwrap_or_else(|failure| vec![failure.to_string()]);
+                    .unwrap_or_else(|failure| vec![format!("{failure:#}")]);
                 if !found.is_empty() {
                     mismatches.push(format!(
                         "{} over {protocol:?} ({})\n    {}",
@@ -319,7 +319,7 @@ fn redirected(answer: &Answer) -> Outcome<bool> {
     match (answer.status, answer.headers.get("location")) {
         (200, _) => Ok(false),
         (301, Some(location)) if location.starts_with("https://") => Ok(true),
-        (status, location) => Err(Failure::new(format!(
+        (status, location) => Err(Error::msg(format!(
             "neither served nor redirected to https: {status}, location {location:?}"
         ))),
     }

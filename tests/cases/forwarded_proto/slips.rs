@@ -1,8 +1,8 @@
 //! A slip in a table must not turn into a row that checks nothing: each of these is refused, with a
 //! reason.
 
-use super::table::Table;
-use crate::support::failure::{Outcome, ensure, ensure_eq, fail};
+use kit::forwarded_proto::table::Table;
+use kit::{Outcome, bail, ensure, ensure_eq};
 
 const LISTENERS: &str = "\
 ## Names
@@ -91,9 +91,9 @@ fn changed(text: &str, from: &str, to: &str) -> Outcome<String> {
 
 fn refused(listeners: &str, files: &[(&str, &str)], said: &str) -> Outcome {
     match Table::of(listeners, files) {
-        Ok(_) => fail!("nobody said {said:?}"),
+        Ok(_) => bail!("nobody said {said:?}"),
         Err(failure) => {
-            ensure!(failure.to_string().contains(said), "expected {said:?}, but it said: {failure}")
+            ensure!(format!("{failure:#}").contains(said), "expected {said:?}, but it said: {failure:#}")
         }
     }
     Ok(())

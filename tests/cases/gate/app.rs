@@ -14,11 +14,11 @@ use super::bench::{Bench, SOON, same, say};
 use super::states::kept;
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::h1::{Client, Request, once};
-use crate::support::upstream::Upstream;
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::bootstrap::{Bootstrap, Hcm, cluster};
+use kit::{Context as _, Outcome, ensure};
+use kit::h1::{Client, Request, once};
+use kit::upstream::Upstream;
+use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

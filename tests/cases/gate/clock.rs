@@ -9,14 +9,14 @@ use super::bench::{Bench, SOON, gate_listener, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
-use crate::support::clock::WallClock;
-use crate::support::envoy::Options;
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::h1::Client;
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::{Bootstrap, Hcm, Listener};
+use kit::clock::WallClock;
+use kit::envoy::Options;
+use kit::{Context as _, Outcome, ensure};
+use kit::h1::Client;
+use kit::wait::wait_for;
+use kit::upstream::Upstream;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -12,14 +12,14 @@ use super::deaths::{hold, mortal};
 use super::watch::{holds_until_answered, opens};
 use crate::cases::stage::{ACTIVE, clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::admin_proxy::{AdminProxy, Fate};
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::admin_proxy::{AdminProxy, Fate};
+use kit::bootstrap::filters::Wasm;
+use kit::bootstrap::{Bootstrap, Hcm, Listener, Route};
+use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::h1::{Client, Request, once};
+use kit::wait::wait_for;
+use kit::upstream::Upstream;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

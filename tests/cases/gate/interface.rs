@@ -14,11 +14,11 @@ use tokio::net::TcpListener;
 use super::bench::Bench;
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, Response, once};
-use crate::support::openapi::{Document, Operation, members};
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::bootstrap::{Bootstrap, Hcm, cluster};
+use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::h1::{Request, Response, once};
+use kit::openapi::{Document, Operation, members};
+use kit::wire::{Framing, Io, Wire, local};
 
 const SECRET: &str = "open-sesame-0123456789";
 

@@ -9,11 +9,11 @@ use super::bench::{Bench, SOON, gate_listener, options, same, say};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_proxy::{AdminProxy, Fate};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, cluster};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, Response, once};
-use crate::support::upstream::Upstream;
+use kit::admin_proxy::{AdminProxy, Fate};
+use kit::bootstrap::{Bootstrap, Hcm, Listener, cluster};
+use kit::{Outcome, ensure, ensure_eq};
+use kit::h1::{Client, Request, Response, once};
+use kit::upstream::Upstream;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -15,12 +15,12 @@ use tokio::time::{Instant, sleep};
 use super::bench::{Bench, SOON, same, say};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
-use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
-use crate::support::trial::wait_for;
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::bootstrap::filters::Wasm;
+use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
+use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::h1::{Client, Request};
+use kit::wait::wait_for;
+use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -8,16 +8,16 @@ use tokio::net::TcpListener;
 
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::{
     Bootstrap, Hcm, Listener, cluster, extension, filters, only_stats_with_prefixes,
 };
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
-use crate::support::upstream::Upstream;
-use crate::support::wire::free_port;
-use crate::support::xds::Xds;
+use kit::envoy::{Envoy, Options};
+use kit::{Outcome, ensure, ensure_eq};
+use kit::h1::{Client, Request, once};
+use kit::upstream::Upstream;
+use kit::wire::free_port;
+use kit::xds::Xds;
 
 use super::bench::{Bench, SOON, gate_address, gate_filter, gate_listener, same};
 use super::watch::{opens_only_at_zero, stays_closed};

@@ -7,12 +7,12 @@ use super::bench::{Bench, SOON, gate_address, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use crate::support::failure::Outcome;
-use crate::support::h1::{Client, Request, once};
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::filters::Wasm;
+use kit::bootstrap::{Bootstrap, Hcm, Listener, Route};
+use kit::Outcome;
+use kit::h1::{Client, Request, once};
+use kit::upstream::Upstream;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

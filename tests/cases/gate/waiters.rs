@@ -9,10 +9,10 @@ use tokio::time::timeout;
 
 use super::bench::{Bench, SOON, WAITING, say};
 use crate::lab::{Case, Lab, case};
-use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
-use crate::support::h2;
-use crate::support::trial::wait_for;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::h1::{Client, Request};
+use kit::h2;
+use kit::wait::wait_for;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

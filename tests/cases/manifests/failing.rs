@@ -11,12 +11,12 @@ use super::mesh::{Delivery, GATEWAY, Proxy, SIDECAR};
 use super::rendered::{filter, yaml};
 use crate::cases::stage::SOON;
 use crate::lab::{Lab, mortal_module};
-use crate::support::bootstrap::set;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Connect, Request};
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
+use kit::bootstrap::set;
+use kit::envoy::{Envoy, Options};
+use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::h1::{Client, Connect, Request};
+use kit::wait::wait_for;
+use kit::upstream::Upstream;
 
 const PROTO: &str = "x-forwarded-proto";
 const CLAIMS: [&str; 4] = ["https", "HTTPS", "https, http", "wss"];

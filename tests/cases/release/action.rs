@@ -13,9 +13,9 @@ use tempfile::TempDir;
 
 use super::{BAD, BROKEN_RULE, GOOD, POLICY, Release, run};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq, fail};
-use crate::support::process::guarded;
-use crate::support::programs::program;
+use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
+use kit::process::guarded;
+use kit::programs::program;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -160,7 +160,7 @@ impl Runner {
     }
 
     fn laststream(&self, arguments: &[&str]) -> Outcome {
-        run(guarded(crate::support::command_line::binary()?)
+        run(guarded(kit::user::laststream()?)
             .args(arguments)
             .current_dir(self.workspace.path()))
         .map(drop)
@@ -282,6 +282,6 @@ fn is_due(step: &Value, inputs: &HashMap<String, String>, is_success: bool) -> O
     match step["if"].as_str() {
         None => Ok(is_success),
         Some("${{ !cancelled() && inputs.rendered != '' }}") => Ok(!inputs["rendered"].is_empty()),
-        Some(other) => fail!("this test does not know the condition `{other}`"),
+        Some(other) => bail!("this test does not know the condition `{other}`"),
     }
 }

@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use super::{BAD, GOOD, POLICY, run};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::command_line;
-use crate::support::failure::{Outcome, ensure};
-use crate::support::process::guarded;
-use crate::support::programs::program;
+use kit::user;
+use kit::{Outcome, ensure};
+use kit::process::guarded;
+use kit::programs::program;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -47,7 +47,7 @@ fn stale_files_are_found() -> Outcome {
     let user =
         User::new("laststream-render-check", &["--policy", "policy.yaml", "--check", "deploy"])?;
     user.file("policy.yaml", POLICY)?;
-    run(user.command(command_line::binary()?).args([
+    run(user.command(user::laststream()?).args([
         "render",
         "all",
         "--policy",
@@ -81,7 +81,7 @@ impl User {
         for folder in ["bin", "hooks", "work"] {
             fs::create_dir(user.folder.path().join(folder))?;
         }
-        symlink(command_line::binary()?, user.folder.path().join("bin/laststream"))?;
+        symlink(user::laststream()?, user.folder.path().join("bin/laststream"))?;
         user.publish_hooks()?;
         user.git(&["init", "--quiet"])?;
         let hooks = json!({

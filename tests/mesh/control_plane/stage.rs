@@ -9,12 +9,13 @@ use tokio::task::block_in_place;
 
 use super::world::World;
 use crate::agent::{Agent, Proxy};
-use crate::support::command_line::{Said, User};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, Response, once};
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
-use crate::support::wire::{free_port, local};
+use kit::command::CommandOutput;
+use kit::user::User;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::h1::{Client, Request, Response, once};
+use kit::wait::wait_for;
+use kit::upstream::Upstream;
+use kit::wire::{free_port, local};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// Long enough for a false zero to show: the gate's quiet period is a second.
@@ -137,7 +138,7 @@ impl Stage {
             .stdout)
     }
 
-    pub(crate) fn laststream(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
+    pub(crate) fn laststream(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {
         block_in_place(|| self.user.run(arguments, input))
     }
 

@@ -10,7 +10,7 @@ use super::lane::{Lane, Meanwhile, Seen, side_by_side, task};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
-use crate::support::failure::{Outcome, ensure, fail};
+use kit::{Outcome, bail, ensure};
 
 const REQUEST: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(30);
@@ -106,7 +106,7 @@ const APP_HAS_ENDED: Duration = Duration::from_millis(8_500);
 
 fn judge(seen: &[Seen]) -> Outcome {
     let [classic, classic_kept, native, native_kept, gateway, gateway_kept, zero] = seen else {
-        fail!("{} lanes", seen.len())
+        bail!("{} lanes", seen.len())
     };
     classic.expect_lost()?;
     gateway.expect_lost()?;

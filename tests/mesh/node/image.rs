@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::inside;
 use crate::isolation::run_tool;
 use crate::parts::part;
-use crate::support::command_line;
-use crate::support::failure::{Context as _, Failure, Outcome};
-use crate::support::registry::sha256;
+use kit::user;
+use kit::{Context as _, Error, Outcome};
+use kit::registry::sha256;
 
 /// Agent, Envoy, `laststream`, app. Its entry point is the agent, as the injected container
 /// expects.
@@ -63,7 +63,7 @@ fn layer(folder: &Path) -> Outcome<PathBuf> {
     let programs = [
         (part("envoy")?, "envoy"),
         (part("pilot-agent")?, "pilot-agent"),
-        (command_line::binary()?, "laststream"),
+        (user::laststream()?, "laststream"),
         (&this, "app"),
     ];
     for (program, name) in programs {
@@ -72,7 +72,7 @@ fn layer(folder: &Path) -> Outcome<PathBuf> {
             copy(&library, &root.join(library.strip_prefix("/").unwrap_or(&library)))?;
         }
     }
-    let module = laststream::module::builtin().map_err(Failure::new)?;
+    let module = laststream::module::builtin().map_err(Error::msg)?;
     let file = root.join(MODULE.trim_start_matches('/'));
     fs::create_dir_all(file.parent().context("a file in a folder")?)?;
     fs::write(file, module)?;

@@ -12,8 +12,8 @@ use super::workload::{OUTBOUND, Proxy, kustomize, sidecars};
 use super::world::World;
 use crate::cluster::holds;
 use crate::seen::row;
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::trial::wait_for;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::wait::wait_for;
 
 const NAMESPACE: &str = "jobs";
 /// What the Jobs call.
@@ -107,7 +107,7 @@ impl Job {
         };
         let ended = wait_for(SOON, self.what, ended).await;
         let log = self.log(world).await;
-        let ended = ended.context(&log)?;
+        let ended = ended.with_context(|| log.clone())?;
         let pod = self.pod(world)?;
         let code = exit_code(&pod, "work").context("no exit code")?;
         let proxy =

@@ -10,7 +10,7 @@ use super::lane::{Lane, Meanwhile, Seen};
 use super::machine::NAME;
 use super::workload::{GATEWAY, Workload};
 use super::world::World;
-use crate::support::failure::{Context as _, Outcome};
+use kit::{Context as _, Outcome};
 
 const SECRET: &str = "secret-of-the-test";
 const APP_AT: &str = "127.0.0.1:8000";

@@ -10,9 +10,9 @@ use super::inside;
 use super::machine::NAME;
 use super::world::World;
 use crate::cluster::holds;
-use crate::support::command_line::Said;
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::trial::wait_for;
+use kit::command::CommandOutput;
+use kit::{Context as _, Outcome, ensure};
+use kit::wait::wait_for;
 
 const READY: Duration = Duration::from_secs(120);
 /// Where a sidecar takes requests; the app itself listens on the loopback interface.
@@ -148,7 +148,7 @@ impl Workload<'_> {
     }
 
     /// What `laststream lint` says of the same files.
-    pub(crate) async fn lint(&self, world: &World) -> Outcome<Said> {
+    pub(crate) async fn lint(&self, world: &World) -> Outcome<CommandOutput> {
         let (filter, deployment) = self.files(world).await?;
         let text = format!("{}\n---\n{deployment}\n", filter.unwrap_or_default());
         world.user.run(&["lint", "-"], &text)

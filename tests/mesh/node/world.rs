@@ -13,10 +13,10 @@ use super::workload::Workload;
 use crate::cluster::{Cluster, Settings, holds};
 use crate::istio::{Istio, ROOT};
 use crate::seen::say;
-use crate::support::command_line::User;
-use crate::support::failure::{Context as _, Failure, Outcome};
-use crate::support::registry::real::{self, Registry};
-use crate::support::trial::wait_for;
+use kit::user::User;
+use kit::{Context as _, Error, Outcome};
+use kit::registry::real::{self, Registry};
+use kit::wait::wait_for;
 
 const START: Duration = Duration::from_secs(60);
 
@@ -39,8 +39,8 @@ impl World {
     /// The first that asks starts it; it ends with the process.
     pub(crate) async fn get() -> Outcome<&'static Self> {
         static WORLD: OnceCell<Result<World, String>> = OnceCell::const_new();
-        let started = async || World::start().await.map_err(|failure| failure.to_string());
-        WORLD.get_or_init(started).await.as_ref().map_err(Failure::new)
+        let started = async || World::start().await.map_err(|failure| format!("{failure:#}"));
+        WORLD.get_or_init(started).await.as_ref().map_err(Error::msg)
     }
 
     async fn start() -> Outcome<Self> {

@@ -16,15 +16,15 @@ use crate::cases::gate::bench::{gate_address, options};
 use crate::cases::gate::deaths::mortal;
 use crate::cases::stage::clusters;
 use crate::lab::Lab;
-use crate::support::admin_proxy::{AdminProxy, Fate};
-use crate::support::bootstrap::filters::{Wasm, discovered};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, extension};
-use crate::support::clock::WallClock;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::Outcome;
-use crate::support::upstream::Upstream;
-use crate::support::wire::free_port;
-use crate::support::xds::Xds;
+use kit::admin_proxy::{AdminProxy, Fate};
+use kit::bootstrap::filters::{Wasm, discovered};
+use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, extension};
+use kit::clock::WallClock;
+use kit::envoy::{Envoy, Options};
+use kit::Outcome;
+use kit::upstream::Upstream;
+use kit::wire::free_port;
+use kit::xds::Xds;
 
 /// How long `expired` and `forced` last.
 pub(super) const OPEN: Duration = Duration::from_secs(1);
