@@ -53,7 +53,7 @@ fn job_control_works_and_keys_come_once() -> Outcome {
         .chain(exec.get_args())
         .map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', "'\\''")))
         .collect();
-    terminal.types(&format!("{}; echo code''-$?\n", words.join(" ")));
+    terminal.types(&format!("{}; echo code''-$?\n", words.join(" ")))?;
     terminal.until_it_shows("begun", 1)?;
     for press in 1..=10 {
         terminal.types("\u{3}")?;
@@ -65,7 +65,7 @@ fn job_control_works_and_keys_come_once() -> Outcome {
     terminal.types("\u{1a}")?;
     terminal.until_it_shows("Stopped", 1)?;
     let before = terminal.shows("'exec'");
-    terminal.types("fg; echo again''-$?\n");
+    terminal.types("fg; echo again''-$?\n")?;
     until("the job's line", || terminal.shows("'exec'") > before)?;
     thread::sleep(Duration::from_millis(300));
     terminal.types("\u{3}")?;
@@ -89,7 +89,7 @@ fn a_watched_status_is_drawn_in_place_until_the_gate_is_open() -> Outcome {
         "stty cols 60; '{}' status --watch --interval 100ms --gate {}; echo code''-$?\n",
         crate::support::PROGRAM,
         proxy.url("")
-    ));
+    ))?;
     until("several looks", || terminal.shows("draining: ") >= 4)?;
     // Six lines are drawn anew, also where the first is longer than the terminal is wide.
     assert!(terminal.shows("\u{1b}[6A\r\u{1b}[J") >= 3, "{:?}", terminal.0.stdout());

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use kit::Outcome;
 use kit::command::{CommandOutput, run};
+use kit::programs::which;
 use kit::user::write_script;
 
 use crate::support::PROGRAM;
@@ -62,12 +63,12 @@ impl Elsewhere {
     }
 
     fn build(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
-        run(&mut self.command(arguments))?
+        run(&mut self.command(arguments))
     }
 
     /// A compiler that says it cannot compile for wasm32, until the file `added` is there.
-    fn without_target(&self) {
-        let real = which("rustc");
+    fn without_target(&self) -> Outcome {
+        let real = which("rustc").unwrap();
         let added = self.path("added");
         let text = format!(
             "case \"$*\" in *target-libdir*) [ -e '{}' ] || {{ echo /nowhere; exit; }} ;; \
@@ -75,7 +76,7 @@ impl Elsewhere {
             added.display(),
             real.display()
         );
-        write_script(&self.path("bin/rustc"), &text)?;
+        write_script(&self.path("bin/rustc"), &text)
     }
 }
 
@@ -89,14 +90,6 @@ fn copy_all(from: &Path, to: &Path) {
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(from, to).unwrap();
     }
-}
-
-fn which(program: &str) -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap();
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file())
-        .unwrap()
 }
 
 /// Another folder, another home of cargo, another person: the bytes are those inside this program.
@@ -114,7 +107,7 @@ fn everybody_gets_the_same_bytes() -> Outcome {
         .env("CARGO_HOME", &home)
         .env("CARGO_TARGET_DIR", elsewhere.path("never used")))?
     .expect(0)?
-    .json();
+    .json()?;
     assert_eq!(made["path"], file.to_str().unwrap());
     let bytes = fs::read(&file).unwrap();
     assert!(bytes == laststream::module::builtin().unwrap(), "other bytes: {made:#}");
@@ -127,13 +120,14 @@ fn everybody_gets_the_same_bytes() -> Outcome {
 #[test]
 fn the_target_is_added_where_that_is_allowed() -> Outcome {
     let elsewhere = Elsewhere::new();
-    elsewhere.without_target();
+    elsewhere.without_target()?;
     elsewhere.build(&["--no-install"])?.expect(2)?.stderr_contains(
         "may not be installed by this build: run `rustup target add wasm32-unknown-unknown`",
     )?;
     write_script(&elsewhere.path("bin/rustup"), "echo no network >&2; exit 1")?;
-    let failed = elsewhere.build(&[])?.expect(2)?;
-    failed
+    elsewhere
+        .build(&[])?
+        .expect(2)?
         .stderr_contains("adding the Rust target wasm32-unknown-unknown")?
         .stderr_contains("rustup could not add it: no network")?;
     write_script(
@@ -143,8 +137,10 @@ fn the_target_is_added_where_that_is_allowed() -> Outcome {
             elsewhere.path("added").display()
         ),
     )?;
-    let made = elsewhere.build(&["--file", "made.wasm"])?.expect(0)?;
-    made.stderr_contains("adding the Rust target wasm32-unknown-unknown")?
+    elsewhere
+        .build(&["--file", "made.wasm"])?
+        .expect(0)?
+        .stderr_contains("adding the Rust target wasm32-unknown-unknown")?
         .stderr_contains("compiling the module from")?;
     assert!(elsewhere.path("a project/filter/src/made.wasm").is_file());
     Ok(())
@@ -154,14 +150,15 @@ fn the_target_is_added_where_that_is_allowed() -> Outcome {
 #[test]
 fn without_a_linker_the_way_out_is_named() -> Outcome {
     let elsewhere = Elsewhere::new();
-    let real = which("rustc");
+    let real = which("rustc").unwrap();
     let text = format!(
         "case \"$*\" in '--print target-libdir') echo /nowhere/lib; exit ;; esac\nexec '{}' \"$@\"",
         real.display()
     );
     write_script(&elsewhere.path("bin/rustc"), &text)?;
-    let failed = elsewhere.build(&[])?.expect(2)?;
-    failed
+    elsewhere
+        .build(&[])?
+        .expect(2)?
         .stderr_contains("has no linker for WebAssembly, `/nowhere/bin/rust-lld`")?
         .stderr_contains("install Rust with rustup")?;
     Ok(())
@@ -188,8 +185,10 @@ fn what_an_optimiser_spoils_is_not_handed_out() -> Outcome {
     let file = elsewhere.path("output/new.wasm");
     let arguments = ["--wasm-opt", "--file", file.to_str().unwrap()];
     write_script(&elsewhere.path("bin/wasm-opt"), "echo too old >&2; exit 3")?;
-    let failed = elsewhere.build(&arguments)?.expect(2)?;
-    failed.stderr_contains("`wasm-opt` failed (exit status: 3): too old")?;
+    let failed = elsewhere
+        .build(&arguments)?
+        .expect(2)?
+        .stderr_contains("`wasm-opt` failed (exit status: 3): too old")?;
     assert!(
         !failed.stderr.contains("compiling"),
         "it could have been known before: {}",

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use kit::Outcome;
 use kit::command::run;
+use kit::{Context as _, Outcome};
 
 use crate::support::{PROGRAM, laststream, loadable};
 
@@ -30,7 +30,7 @@ fn examples_run() -> Outcome {
         Path::new(PROGRAM).parent().unwrap().display(),
         std::env::var("PATH").unwrap()
     );
-    let mut run = 0;
+    let mut examples = 0;
     for command in RUN {
         let help = laststream(folder.path(), command.iter().chain(&["--help"]))?.expect(0)?.stdout;
         let lines = help
@@ -49,12 +49,11 @@ fn examples_run() -> Outcome {
                 .current_dir(folder.path())
                 .env("PATH", &programs)
                 .env("HOME", folder.path());
-            let ran = run(&mut shell)?;
-            assert_eq!(ran.code, Some(0), "`{line}`: {}{}", ran.stdout, ran.stderr);
-            run += 1;
+            run(&mut shell)?.expect(0).with_context(|| line.to_owned())?;
+            examples += 1;
         }
     }
-    assert!(run >= 10, "{run} examples");
+    assert!(examples >= 10, "{examples} examples");
     Ok(())
 }
 

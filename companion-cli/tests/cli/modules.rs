@@ -12,7 +12,7 @@ use crate::support::{laststream, loadable, wasm};
 fn inspect(bytes: &[u8], more: &[&str]) -> Outcome<CommandOutput> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("some.wasm"), bytes).unwrap();
-    laststream(folder.path(), ["inspect", "some.wasm"].iter().chain(more))?
+    laststream(folder.path(), ["inspect", "some.wasm"].iter().chain(more))
 }
 
 #[track_caller]

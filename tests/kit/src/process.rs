@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command::CommandOutput;
+use crate::programs::which;
 use crate::wait::{PATIENCE, blocking, wait_for, wait_for_blocking};
 use crate::{Context as _, Outcome, bail};
 
@@ -25,7 +26,8 @@ static SPAWNER: OnceLock<Sender<(Command, Reply)>> = OnceLock::new();
 /// A command whose process dies with this one: `setpriv` of util-linux arms the signal and becomes
 /// the program, under the same pid.
 pub fn guarded(program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new("setpriv");
+    // Found here, because the command may have a PATH of its own.
+    let mut command = Command::new(which("setpriv").unwrap_or_else(|| "setpriv".into()));
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
 }

@@ -13,6 +13,12 @@ use crate::{Context as _, Outcome, workspace};
 static FOUND: LazyLock<Mutex<HashMap<String, Result<PathBuf, String>>>> =
     LazyLock::new(Mutex::default);
 
+/// The first file of this name on the search path.
+pub fn which(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
 /// The path of a program. Where it cannot be had, the trial is reported as ignored, with the
 /// reason.
 pub fn program(name: &str) -> Outcome<PathBuf> {
