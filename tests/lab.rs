@@ -11,8 +11,8 @@ use libtest_mimic::Trial;
 use tempfile::TempDir;
 
 use kit::bootstrap::filters::Wasm;
-use kit::{Context as _, Error, Outcome, bail, completion};
 use kit::trial::block_on;
+use kit::{Context as _, Error, Outcome, bail, completion};
 
 /// Chooses the Envoys to test on: `all`, or versions with commas between them. Without it the
 /// oldest and the newest supported one.
@@ -50,12 +50,7 @@ macro_rules! case {
     ($case:path, $seconds:expr) => {
         $crate::lab::Case {
             name: concat!(module_path!(), "::", stringify!($case)),
-            run: |lab| {
-                kit::trial::block_on(
-                    std::time::Duration::from_secs($seconds),
-                    $case(lab),
-                )
-            },
+            run: |lab| kit::trial::block_on(std::time::Duration::from_secs($seconds), $case(lab)),
         }
     };
 }

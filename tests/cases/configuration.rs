@@ -7,11 +7,11 @@ use crate::cases::stage::{BEGUN, IN_FLIGHT, SOON, Stage, clusters, hcm, routes};
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::{Bootstrap, Hcm, Listener, filters, only_stats_with_prefixes};
 use kit::envoy::{Envoy, Options};
-use kit::{Outcome, bail, ensure, ensure_eq};
 use kit::h1::once;
 use kit::h1::{Client, Request};
 use kit::upstream::Upstream;
 use kit::xds::{Verdict, Xds};
+use kit::{Outcome, bail, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -48,7 +48,9 @@ async fn a_bad_configuration_stops_the_start(lab: &Lab) -> Outcome {
             .build();
         match Envoy::start(&lab.envoy, config, Options::default()).await {
             Ok(_) => bail!("Envoy started with {text}"),
-            Err(failure) => ensure!(format!("{failure:#}").contains(complaint), "{text}: {failure:#}"),
+            Err(failure) => {
+                ensure!(format!("{failure:#}").contains(complaint), "{text}: {failure:#}")
+            }
         }
     }
     Ok(())

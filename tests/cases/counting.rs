@@ -3,10 +3,10 @@
 use crate::cases::stage::{ACTIVE, BEGUN, EXCLUDED, IN_FLIGHT, LONG_LIVED, SOON, Stage, hcm};
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::{Hcm, Route};
-use kit::{Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, once};
 use kit::h2;
 use kit::websocket::WebSocket;
+use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -165,10 +165,8 @@ async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
 
 /// Two instances in one chain, in one VM: each keeps its own count.
 async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
-    let inbound = kit::bootstrap::filters::Wasm {
-        name: "inbound",
-        ..lab.stream(r#"{"scope": "inbound"}"#)
-    };
+    let inbound =
+        kit::bootstrap::filters::Wasm { name: "inbound", ..lab.stream(r#"{"scope": "inbound"}"#) };
     let stage =
         Stage::with(lab, hcm(lab, r#"{"scope": "outbound"}"#).filter(inbound.filter())).await?;
     let mut client = Client::connect(stage.main).await?;

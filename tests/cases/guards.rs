@@ -15,11 +15,11 @@ use crate::lab::{Case, Lab, case};
 use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, extension, filters};
 use kit::certificates::Authority;
 use kit::envoy::{Envoy, Options};
-use kit::{Outcome, ensure, ensure_eq};
 use kit::h1::{Request, once};
 use kit::h3;
 use kit::upstream::Upstream;
 use kit::wire::{Framing, Io, Wire, local};
+use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -3,8 +3,8 @@
 use crate::cases::stage::{BEGUN, Stage, routes};
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::{Hcm, filters};
-use kit::{Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, once};
+use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(odd_headers_never_end_the_vm), case!(ten_thousand_headers_never_end_the_vm)]

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::command::CommandOutput;
-use kit::user::User;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::process::guarded;
 use kit::programs::program;
+use kit::user::User;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
     vec![

@@ -12,11 +12,11 @@ use kit::bootstrap::filters::Wasm;
 use kit::bootstrap::{Hcm, extension, filters};
 use kit::certificates::Authority;
 use kit::envoy::{Envoy, Options};
-use kit::{Outcome, ensure, ensure_eq};
 use kit::load::{self, bed};
-use kit::wait::wait_for;
 use kit::upstream::Upstream;
+use kit::wait::wait_for;
 use kit::xds::{Verdict, Xds};
+use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

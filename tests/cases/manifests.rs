@@ -13,9 +13,9 @@ use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;
 use kit::envoy::{Envoy, Options};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::h1::{Request, once};
 use kit::upstream::Upstream;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -14,9 +14,9 @@ mod render;
 use std::path::Path;
 
 use crate::lab::{self, EnvoylessCase};
+use kit::Outcome;
 use kit::command::CommandOutput;
 use kit::user::User;
-use kit::Outcome;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
     [

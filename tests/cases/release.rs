@@ -20,9 +20,9 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::lab::EnvoylessCase;
+use kit::process::guarded;
 use kit::user;
 use kit::{Context as _, Outcome, ensure};
-use kit::process::guarded;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
     [action::cases(), files::cases(), hook::cases(), images::cases(), plugin::cases()]

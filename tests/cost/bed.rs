@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::site::Site;
+use crate::variants::{Around, Variant};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::Bootstrap;
 use kit::envoy::{Envoy, Options};
-use kit::{Context as _, Outcome, ensure_eq};
 use kit::h1::{Client, Request, once};
-use crate::variants::{Around, Variant};
+use kit::{Context as _, Outcome, ensure_eq};
 
 const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 

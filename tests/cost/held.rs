@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::variants::Variant;
 use kit::bootstrap::extension;
 use kit::envoy::Envoy;
-use kit::{Context as _, Outcome};
 use kit::h2::{self, Client, Stream};
-use crate::variants::Variant;
+use kit::{Context as _, Outcome};
 
 const FAULT: &str = "envoy.filters.http.fault";
 const FAULT_TYPE: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";

@@ -13,9 +13,9 @@ use crate::held::{self, Held};
 use crate::numbers::{Spread, thousands};
 use crate::say;
 use crate::site::Site;
-use kit::{Context as _, Outcome};
-use kit::h1::{Client, Request};
 use crate::variants::{Around, Variant};
+use kit::h1::{Client, Request};
+use kit::{Context as _, Outcome};
 
 const WARM_UP: usize = 300;
 const ROUNDS: usize = 7;

@@ -15,10 +15,10 @@ use crate::flood::{Ask, flat_out, flat_out_until, now_and_then, paced, quantile}
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use kit::envoy::Envoy;
-use kit::{Context as _, Outcome};
-use kit::h1::Request;
 use crate::variants::{self, Around, GATE_COUNTING, GATE_NO_FILTER, Variant};
+use kit::envoy::Envoy;
+use kit::h1::Request;
+use kit::{Context as _, Outcome};
 
 const ROUNDS: usize = 9;
 const CONNECTIONS: usize = 4;

@@ -7,9 +7,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use kit::{Context as _, Outcome};
 use crate::targets::{self, Target};
 use crate::{bodies, growth, instructions, latency, memory, plot, ticks};
+use kit::{Context as _, Outcome};
 
 /// What was not measured is empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

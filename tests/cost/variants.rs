@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 use kit::bootstrap::extension;
-use kit::{Context as _, Error, Outcome, ensure};
 use kit::h1::Request;
+use kit::{Context as _, Error, Outcome, ensure};
 
 /// What stands in the way of the requests.
 #[derive(Clone, Copy)]
@@ -343,8 +343,8 @@ fn rendered(site: &Site, policy: &str) -> Outcome<Value> {
         Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
     let with_placement = format!("{{placement: {{envoy: {{}}}}, {}", &policy[1..]);
     let policy = Policy::read(with_placement.as_bytes(), &overrides).context("the policy")?;
-    let rendered = render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into()))
-        .map_err(Error::msg)?;
+    let rendered =
+        render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into())).map_err(Error::msg)?;
     let text = &rendered.files.first().context("nothing rendered")?.text;
     serde_saphyr::from_str(text).context("the rendered bootstrap")
 }

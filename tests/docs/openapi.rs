@@ -10,8 +10,8 @@ use laststream_filter::gate::answers::{
 use serde_json::{Map, Value, json};
 
 use super::{BLESS, read, write};
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 use kit::openapi::{Document, members};
+use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 
 const FILE: &str = "filter/gate.openapi.yaml";
 const HEADING: &str = "  schemas: # from the types; LASTSTREAM_BLESS=1 writes them anew\n";

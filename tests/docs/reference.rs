@@ -91,7 +91,8 @@ pub(super) fn presets() -> Outcome<String> {
         // By the name that the load balancer knows, not the one under which it is saved.
         let sources = json!({ "trust": { "peers": ["192.0.2.1"] }, "presets": [name], "original_header": FORWARDED_PROTO });
         let configuration = json!({ "forwarded_proto": sources });
-        let configuration = config::parse(configuration.to_string().as_bytes()).with_context(|| name.to_owned())?;
+        let configuration =
+            config::parse(configuration.to_string().as_bytes()).with_context(|| name.to_owned())?;
         let sources =
             configuration.forwarded_proto().into_iter().flat_map(|policy| &policy.sources);
         let headers: Vec<String> = sources.map(|source| format!("`{}`", source.header)).collect();

@@ -14,11 +14,11 @@ use crate::isolation::folder;
 use crate::istio::Istio;
 use crate::parts::part;
 use crate::program::Program;
-use kit::{Context as _, Outcome};
 use kit::h1::{Request, Response, once};
 use kit::process::guarded;
 use kit::wait::wait_for;
 use kit::wire::local;
+use kit::{Context as _, Outcome};
 
 const START: Duration = Duration::from_secs(60);
 

@@ -13,8 +13,8 @@ use crate::parts::part;
 use crate::program::{Program, ask};
 use kit::certificates::{Authority, Identity};
 use kit::command::CommandOutput;
-use kit::{Context as _, Outcome};
 use kit::process::guarded;
+use kit::{Context as _, Outcome};
 
 const API: &str = "https://127.0.0.1:6443";
 const ETCD: &str = "http://127.0.0.1:2379";
@@ -71,7 +71,11 @@ impl Cluster {
     }
 
     /// The same with standard input.
-    pub(crate) async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {
+    pub(crate) async fn kubectl_with(
+        &self,
+        arguments: &[&str],
+        input: &str,
+    ) -> Outcome<CommandOutput> {
         let mut command = guarded(part("mesh-kubectl")?);
         command.args(arguments).env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.folder);
         ask(command, input).await

@@ -15,8 +15,8 @@ use rustix::process::{WaitOptions, geteuid, wait};
 use crate::level::Level;
 use crate::parts::{PARTS, Parts};
 use crate::seen::say;
-use kit::{Context as _, Error, Outcome, ensure};
 use crate::sweeper::Sweeper;
+use kit::{Context as _, Error, Outcome, ensure};
 
 /// Tells a process of this program which part it plays.
 pub(crate) const ROLE: &str = "LASTSTREAM_MESH_ROLE";

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
-use kit::{Outcome, completion};
 use crate::{isolation, parts, seen};
+use kit::{Outcome, completion};
 
 /// Cases that share a world, which is started by the first of them.
 pub(crate) struct Level {
@@ -33,9 +33,7 @@ macro_rules! case {
     ($name:literal, $case:path, $seconds:expr) => {
         $crate::level::Case {
             name: $name,
-            run: || {
-                kit::trial::block_on(std::time::Duration::from_secs($seconds), $case())
-            },
+            run: || kit::trial::block_on(std::time::Duration::from_secs($seconds), $case()),
         }
     };
 }

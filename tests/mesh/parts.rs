@@ -46,8 +46,7 @@ pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
         .zip(paths.lines().map(PathBuf::from))
         .collect();
     let wanted = Wanted { path: None, ..Wanted::version(envoy::NEWEST) };
-    parts
-        .insert("envoy".into(), envoy::find_or_get(&wanted, &Spoken).map_err(Error::msg)?.binary);
+    parts.insert("envoy".into(), envoy::find_or_get(&wanted, &Spoken).map_err(Error::msg)?.binary);
     user::laststream()?;
     Ok(Parts(parts))
 }

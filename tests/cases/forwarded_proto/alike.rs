@@ -9,15 +9,15 @@ use laststream_filter::forwarded::Scheme;
 use laststream_filter::headers::Headers;
 use serde_json::{Value, json};
 
-use kit::forwarded_proto::cells::{Line, shown};
-use kit::forwarded_proto::client::{Connection, Way};
 use super::engines::{self, Place};
-use kit::forwarded_proto::table::Protocol;
 use crate::lab::Lab;
 use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
 use kit::envoy::{Envoy, Options};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::forwarded_proto::cells::{Line, shown};
+use kit::forwarded_proto::client::{Connection, Way};
+use kit::forwarded_proto::table::Protocol;
 use kit::upstream::Upstream;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 const SEED: u64 = 20_261_121;
 const POLICIES: usize = 90;
@@ -97,8 +97,7 @@ impl Policy {
     }
 
     fn listener(&self) -> Outcome<Listener> {
-        let form = engines::native(&self.text, self.place)?
-            .map_err(kit::Error::msg)?;
+        let form = engines::native(&self.text, self.place)?.map_err(kit::Error::msg)?;
         let route = |name: &str| {
             let told =
                 |header: &str, value: &str| json!({ "header": { "key": header, "value": value } });

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use kit::forwarded_proto::cells::shown;
-use kit::forwarded_proto::client::{Answer, Connection, Way};
 use super::engines::{self, Place};
-use kit::forwarded_proto::listeners::{
-    Certificates, Form, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport,
-};
-use kit::forwarded_proto::table::{Expected, From, Protocol, Row, Section, Table};
 use crate::lab::Lab;
 use kit::bootstrap::{Bootstrap, cluster, filters};
 use kit::certificates::{Authority, Identity};
 use kit::envoy::{Envoy, Options};
-use kit::{Context as _, Error, Outcome};
+use kit::forwarded_proto::cells::shown;
+use kit::forwarded_proto::client::{Answer, Connection, Way};
+use kit::forwarded_proto::listeners::{
+    Certificates, Form, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport,
+};
+use kit::forwarded_proto::table::{Expected, From, Protocol, Row, Section, Table};
 use kit::upstream::{Received, Upstream};
+use kit::{Context as _, Error, Outcome};
 
 type Counts = BTreeMap<String, u64>;
 

@@ -93,7 +93,10 @@ fn refused(listeners: &str, files: &[(&str, &str)], said: &str) -> Outcome {
     match Table::of(listeners, files) {
         Ok(_) => bail!("nobody said {said:?}"),
         Err(failure) => {
-            ensure!(format!("{failure:#}").contains(said), "expected {said:?}, but it said: {failure:#}")
+            ensure!(
+                format!("{failure:#}").contains(said),
+                "expected {said:?}, but it said: {failure:#}"
+            )
         }
     }
     Ok(())

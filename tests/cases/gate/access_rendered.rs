@@ -16,10 +16,10 @@ use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;
 use kit::envoy::{Envoy, Options};
-use kit::{Context as _, Error, Outcome, bail, ensure, ensure_eq};
 use kit::h1::{Client, Request, once};
-use kit::wait::wait_for;
 use kit::upstream::Upstream;
+use kit::wait::wait_for;
+use kit::{Context as _, Error, Outcome, bail, ensure, ensure_eq};
 
 const SECRET: &str = "open-sesame-0123456789";
 const HEADER: &str = "x-laststream-secret";

@@ -15,10 +15,10 @@ use super::states::kept;
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::{Bootstrap, Hcm, cluster};
-use kit::{Context as _, Outcome, ensure};
 use kit::h1::{Client, Request, once};
 use kit::upstream::Upstream;
 use kit::wire::{Framing, Io, Wire, local};
+use kit::{Context as _, Outcome, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -13,10 +13,10 @@ use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::{Bootstrap, Hcm, Listener};
 use kit::clock::WallClock;
 use kit::envoy::Options;
-use kit::{Context as _, Outcome, ensure};
 use kit::h1::Client;
-use kit::wait::wait_for;
 use kit::upstream::Upstream;
+use kit::wait::wait_for;
+use kit::{Context as _, Outcome, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

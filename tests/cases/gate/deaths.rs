@@ -8,9 +8,9 @@ use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, routes};
 use crate::lab::{Case, Lab, case, mortal_module};
 use kit::bootstrap::Hcm;
 use kit::bootstrap::filters::Wasm;
-use kit::{Outcome, bail, ensure, ensure_eq};
 use kit::h1::{Client, Request, Response, once};
 use kit::wait::wait_for;
+use kit::{Outcome, bail, ensure, ensure_eq};
 
 use super::bench::{Bench, SOON, same};
 use super::watch::{opens_only_at_zero, stays_closed};

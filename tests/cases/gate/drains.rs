@@ -11,10 +11,10 @@ use super::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::{Bootstrap, Hcm, cluster};
-use kit::{Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, once};
 use kit::h2;
 use kit::wire::{Framing, Io, Wire, local};
+use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

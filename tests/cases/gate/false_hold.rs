@@ -16,10 +16,10 @@ use kit::admin_cluster::admin_cluster;
 use kit::admin_proxy::{AdminProxy, Fate};
 use kit::bootstrap::filters::Wasm;
 use kit::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, once};
-use kit::wait::wait_for;
 use kit::upstream::Upstream;
+use kit::wait::wait_for;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

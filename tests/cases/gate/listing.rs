@@ -13,11 +13,11 @@ use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::Hcm;
 use kit::bootstrap::filters::{Wasm, filter_state};
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 use kit::h1::{Client, Request};
 use kit::h2;
 use kit::wait::wait_for;
 use kit::websocket::WebSocket;
+use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -11,9 +11,9 @@ use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
 use kit::admin_proxy::{AdminProxy, Fate};
 use kit::bootstrap::{Bootstrap, Hcm, Listener, cluster};
-use kit::{Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, Response, once};
 use kit::upstream::Upstream;
+use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

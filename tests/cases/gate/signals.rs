@@ -17,10 +17,10 @@ use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::filters::Wasm;
 use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request};
 use kit::wait::wait_for;
 use kit::wire::{Framing, Io, Wire, local};
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -12,11 +12,11 @@ use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, filters};
 use kit::envoy::{Envoy, Options};
-use kit::{Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, Response, once};
 use kit::upstream::Upstream;
 use kit::websocket::WebSocket;
 use kit::xds::Xds;
+use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

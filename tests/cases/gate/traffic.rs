@@ -16,8 +16,8 @@ use super::states::kept;
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::{Bootstrap, Hcm, Listener};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, once};
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

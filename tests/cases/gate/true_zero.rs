@@ -13,11 +13,11 @@ use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::{
     Bootstrap, Hcm, Listener, Route, extension, filters, only_stats_with_prefixes,
 };
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request};
 use kit::upstream::Upstream;
 use kit::websocket::WebSocket;
 use kit::xds::Xds;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

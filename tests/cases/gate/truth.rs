@@ -13,11 +13,11 @@ use kit::bootstrap::{
     Bootstrap, Hcm, Listener, cluster, extension, filters, only_stats_with_prefixes,
 };
 use kit::envoy::{Envoy, Options};
-use kit::{Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, once};
 use kit::upstream::Upstream;
 use kit::wire::free_port;
 use kit::xds::Xds;
+use kit::{Outcome, ensure, ensure_eq};
 
 use super::bench::{Bench, SOON, gate_address, gate_filter, gate_listener, same};
 use super::watch::{opens_only_at_zero, stays_closed};

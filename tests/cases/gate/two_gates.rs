@@ -7,10 +7,10 @@ use super::bench::{Bench, SOON, gate_address, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
+use kit::Outcome;
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::filters::Wasm;
 use kit::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use kit::Outcome;
 use kit::h1::{Client, Request, once};
 use kit::upstream::Upstream;
 

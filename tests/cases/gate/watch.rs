@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::cases::stage::ACTIVE;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, once};
 use kit::wait::wait_for;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 use super::bench::{Bench, SOON, same};
 

@@ -13,10 +13,10 @@ use crate::cases::stage::SOON;
 use crate::lab::{Lab, mortal_module};
 use kit::bootstrap::set;
 use kit::envoy::{Envoy, Options};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Connect, Request};
-use kit::wait::wait_for;
 use kit::upstream::Upstream;
+use kit::wait::wait_for;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 const PROTO: &str = "x-forwarded-proto";
 const CLAIMS: [&str; 4] = ["https", "HTTPS", "https, http", "wss"];

@@ -10,9 +10,9 @@ use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, set};
 use kit::envoy::{Envoy, Options};
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 use kit::upstream::Upstream;
 use kit::xds::Xds;
+use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 
 const HCM: &str = "envoy.filters.network.http_connection_manager";
 const TYPES: [&str; 2] = [

@@ -12,9 +12,9 @@ use crate::cases::stage::SOON;
 use crate::lab::Lab;
 use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, set};
 use kit::envoy::{Envoy, Options};
-use kit::{Context as _, Error, Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Connect, Request, once};
 use kit::upstream::Upstream;
+use kit::{Context as _, Error, Outcome, ensure, ensure_eq};
 
 /// The EnvoyFilter of a folder's policy. The tests' clients are on the loopback interface.
 pub(super) fn filter(folder: &str) -> Outcome<Value> {
@@ -70,8 +70,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
             .find(|request| request.path == "/drain")
             .context("nobody told the agent")
     };
-    let told =
-        kit::wait::wait_for(SOON, "the agent to be told", async || told()).await?;
+    let told = kit::wait::wait_for(SOON, "the agent to be told", async || told()).await?;
     ensure_eq!(told.method, "POST", "the agent takes no other method");
     Ok(())
 }

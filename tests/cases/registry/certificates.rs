@@ -5,9 +5,9 @@ use serde_json::json;
 use super::{push, utf8};
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::certificates::Authority;
+use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::user::User;
 use kit::{Outcome, ensure_eq};
-use kit::registry::real::{Registry, Settings, skopeo_pull};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -86,7 +86,9 @@ fn files_that_are_no_certificates() -> Outcome {
         ),
         (vec!["--cert", utf8(&empty), "--key", utf8(&empty)], "empty.pem` as"),
     ] {
-        push(&user, &[&arguments[..], &["localhost:1/x:1"]].concat())?.expect(2)?.stderr_contains(says)?;
+        push(&user, &[&arguments[..], &["localhost:1/x:1"]].concat())?
+            .expect(2)?
+            .stderr_contains(says)?;
     }
     Ok(())
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::push;
 use crate::lab::{EnvoylessCase, envoyless};
+use kit::fake_server::{Answer, Fault};
+use kit::registry::faulty::{Faulty, PUSH, Phase, error};
+use kit::registry::sha256;
 use kit::user::User;
 use kit::{Context as _, Outcome, ensure, ensure_eq};
-use kit::registry::faulty::{Faulty, PUSH, Phase, error};
-use kit::fake_server::{Answer, Fault};
-use kit::registry::sha256;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -159,7 +159,9 @@ fn a_registry_that_is_silent_is_left() -> Outcome {
         .expect(2)?;
         // An upload gets a second more for every 64 kB that it sends.
         let seconds = if phase == Phase::Upload { 2 } else { 1 };
-        said.stderr_contains(&format!("nothing came for {seconds} s while waiting for its answer"))?;
+        said.stderr_contains(&format!(
+            "nothing came for {seconds} s while waiting for its answer"
+        ))?;
         ensure!(began.elapsed() < Duration::from_secs(15), "{phase:?}: {:?}", began.elapsed());
         ensure_eq!(faulty.count(phase), 2, "{phase:?}: tries");
         ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::{HTPASSWD, PASSWORD, USERNAME};
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::command::CommandOutput;
+use kit::registry::real::{Registry, Settings};
 use kit::user::User;
 use kit::{Context as _, Outcome, ensure_eq};
-use kit::registry::real::{Registry, Settings};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -50,6 +50,8 @@ fn what_cannot_be_fetched_is_no_finding() -> Outcome {
     user.run(&["inspect", &image], "")?.expect(2)?.stderr_contains("404")?.hides(PASSWORD)?;
     user.run(&["push", &image], "")?.expect(0)?;
     user.run(&["inspect", &image], "")?.expect(0)?.hides(PASSWORD)?;
-    user.run(&["inspect", "Laststream:1"], "")?.expect(2)?.stderr_contains("there is no such file")?;
+    user.run(&["inspect", "Laststream:1"], "")?
+        .expect(2)?
+        .stderr_contains("there is no such file")?;
     Ok(())
 }

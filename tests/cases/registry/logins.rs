@@ -8,12 +8,12 @@ use serde_json::json;
 use super::{HTPASSWD, PASSWORD, USERNAME, push, utf8};
 use crate::lab::{self, EnvoylessCase, envoyless};
 use kit::command::CommandOutput;
-use kit::user::User;
-use kit::{Outcome, ensure, ensure_eq};
+use kit::fake_server::{Answer, Fault};
 use kit::registry::faulty::{Faulty, Phase};
 use kit::registry::real::{Registry, Settings, skopeo_pull};
-use kit::fake_server::{Answer, Fault};
 use kit::registry::tokens::{Accounts, TokenServer};
+use kit::user::User;
+use kit::{Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -375,7 +375,9 @@ fn refused_with(body: String, secret: &str) -> Outcome<CommandOutput> {
     let mut user = User::new()?;
     user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
     user.set("LASTSTREAM_REGISTRY_PASSWORD", ODD_PASSWORD);
-    let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?.stderr_contains("status 403")?;
+    let said = push(&user, &[&format!("{}/x:1", faulty.name())])?
+        .expect(2)?
+        .stderr_contains("status 403")?;
     hides_all(said, secret)
 }
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::{PASSWORD, USERNAME, push, utf8};
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::certificates::Authority;
+use kit::fake_server::{Answer, Fault};
+use kit::registry::faulty::Faulty;
 use kit::user::User;
 use kit::{Outcome, ensure, ensure_eq};
-use kit::registry::faulty::Faulty;
-use kit::fake_server::{Answer, Fault};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![

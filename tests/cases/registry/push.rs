@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::{push, utf8};
 use crate::lab::{self, EnvoylessCase, envoyless};
-use kit::user::User;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::registry::sha256;
+use kit::user::User;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -61,8 +61,9 @@ fn the_second_push_sends_no_blob() -> Outcome {
     };
     let first = registry.requests();
     ensure_eq!(uploads(&first), 4, "requests of two uploads in {first:#?}");
-    let said =
-        push(&user, &["-o", "json", &image, &image])?.expect(0)?.stderr_contains("is there already")?;
+    let said = push(&user, &["-o", "json", &image, &image])?
+        .expect(0)?
+        .stderr_contains("is there already")?;
     ensure_eq!(said.json_lines()?.len(), 1, "lines for what was named twice");
     let second = registry.requests().split_off(first.len());
     ensure_eq!((uploads(&second), second.len()), (0, 3), "uploads and requests in {second:#?}");
@@ -167,7 +168,8 @@ fn the_result_can_be_signed() -> Outcome {
     let digest = said.json_lines()?[0]["digest"].as_str().context("a digest")?.to_owned();
     let command =
         format!("sign --yes --allow-http-registry {}/laststream@{digest}", registry.name());
-    said.stderr_contains("published, but not signed")?.stderr_contains(&format!("cosign {command}"))?;
+    said.stderr_contains("published, but not signed")?
+        .stderr_contains(&format!("cosign {command}"))?;
     user.program("cosign", "echo to people; echo \"$@\" > signed")?;
     let said = push(
         &user,
@@ -203,7 +205,9 @@ fn nothing_is_published_on_a_full_disk() -> Outcome {
     );
     let image = format!("{}/laststream:1", registry.name());
     let said = push(&user, &["--retries", "1", &image])?.expect(2)?;
-    said.stderr_contains("uploading a blob")?.stderr_contains("trying again in 0.5 s")?.stderr_contains("no tag has changed")?;
+    said.stderr_contains("uploading a blob")?
+        .stderr_contains("trying again in 0.5 s")?
+        .stderr_contains("no tag has changed")?;
     ensure!(!registry.has_tag("laststream", "1"), "a tag is there");
     ensure!(skopeo_pull(&image, PLAIN).is_err(), "it is found");
     Ok(())

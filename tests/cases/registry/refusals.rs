@@ -8,10 +8,10 @@ use serde_json::json;
 use super::{PASSWORD, USERNAME, push, utf8};
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::certificates::Authority;
+use kit::fake_server::{Answer, Asked, Fault};
+use kit::registry::faulty::{Faulty, Phase};
 use kit::user::User;
 use kit::{Context as _, Outcome, ensure, ensure_eq};
-use kit::registry::faulty::{Faulty, Phase};
-use kit::fake_server::{Answer, Asked, Fault};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -223,7 +223,10 @@ fn wrong_arguments_are_told_with_the_way_out() -> Outcome {
     }
     let both =
         ["push", "--module", "-", "--username", USERNAME, "--password-stdin", "localhost:1/x:1"];
-    user.run(&both, PASSWORD)?.expect(64)?.stderr_contains("cannot both come from standard input").map(drop)
+    user.run(&both, PASSWORD)?
+        .expect(64)?
+        .stderr_contains("cannot both come from standard input")
+        .map(drop)
 }
 
 fn what_is_no_module_is_not_published() -> Outcome {

@@ -13,9 +13,9 @@ use tempfile::TempDir;
 
 use super::{BAD, BROKEN_RULE, GOOD, POLICY, Release, run};
 use crate::lab::{EnvoylessCase, envoyless};
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 use kit::process::guarded;
 use kit::programs::program;
+use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -160,10 +160,8 @@ impl Runner {
     }
 
     fn laststream(&self, arguments: &[&str]) -> Outcome {
-        run(guarded(kit::user::laststream()?)
-            .args(arguments)
-            .current_dir(self.workspace.path()))
-        .map(drop)
+        run(guarded(kit::user::laststream()?).args(arguments).current_dir(self.workspace.path()))
+            .map(drop)
     }
 
     /// Runs the steps. After one that failed, only those run that say so.

@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use super::{BAD, GOOD, POLICY, run};
 use crate::lab::{EnvoylessCase, envoyless};
-use kit::user;
-use kit::{Outcome, ensure};
 use kit::process::guarded;
 use kit::programs::program;
+use kit::user;
+use kit::{Outcome, ensure};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![

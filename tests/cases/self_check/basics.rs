@@ -7,12 +7,12 @@ use serde_json::json;
 use crate::lab::Lab;
 use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
 use kit::envoy::{Envoy, Options};
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 use kit::h1::{Request, once};
 use kit::process::{Process, guarded};
 use kit::trial::block_on;
-use kit::wait::wait_for;
 use kit::upstream::Upstream;
+use kit::wait::wait_for;
+use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 
 const SOON: Duration = Duration::from_secs(20);
 

@@ -6,9 +6,9 @@ use crate::lab::Lab;
 use kit::bootstrap::Hcm;
 use kit::certificates::Authority;
 use kit::envoy::{Envoy, Options};
-use kit::{Outcome, ensure};
 use kit::load::{self, bed};
 use kit::upstream::Upstream;
+use kit::{Outcome, ensure};
 
 const SOON: Duration = Duration::from_secs(30);
 const OPERATIONS: usize = 2_000;

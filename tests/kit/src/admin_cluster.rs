@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::envoy::{Envoy, PATIENCE};
-use crate::{Context as _, Outcome, ensure};
 use crate::wait::wait_for;
+use crate::{Context as _, Outcome, ensure};
 
 const PLACEHOLDER: &str = "@admin-endpoints@";
 

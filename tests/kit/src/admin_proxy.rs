@@ -10,9 +10,9 @@ use tokio::task::AbortHandle;
 
 use crate::bootstrap::cluster;
 use crate::envoy::Envoy;
-use crate::{Context as _, Outcome};
 use crate::h1::{Request, once};
 use crate::wire::{Framing, Head, Io, Wire, local};
+use crate::{Context as _, Outcome};
 
 /// What becomes of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]

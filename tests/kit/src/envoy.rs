@@ -15,11 +15,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::admin_cluster::AdminCluster;
-use crate::{Context as _, Outcome, bail, ensure};
 use crate::h1::{Request, Response, once};
 use crate::process::{Process, guarded};
 use crate::trial::Notes;
 use crate::wait::wait_for;
+use crate::{Context as _, Outcome, bail, ensure};
 
 /// Longest waits, generous because the machines are shared; waits end as soon as they can.
 pub const PATIENCE: Duration = Duration::from_secs(60);

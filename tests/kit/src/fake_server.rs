@@ -191,10 +191,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Serves until the test process ends.
-pub fn serve(
-    tls: Option<Arc<ServerConfig>>,
-    service: Arc<impl Service>,
-) -> Outcome<SocketAddr> {
+pub fn serve(tls: Option<Arc<ServerConfig>>, service: Arc<impl Service>) -> Outcome<SocketAddr> {
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").context("a port")?);
     let address = listener.local_addr()?;
     std::thread::spawn(move || {
@@ -282,7 +279,9 @@ fn reply(
             std::thread::sleep(time);
             (right().bytes(head_only), true)
         }
-        Some(Fault::Cut | Fault::Silence(_) | Fault::End) | None => (right().bytes(head_only), true),
+        Some(Fault::Cut | Fault::Silence(_) | Fault::End) | None => {
+            (right().bytes(head_only), true)
+        }
     }
 }
 

@@ -12,9 +12,9 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::{Context as _, Error, Outcome, bail, ensure};
 use crate::wait::within;
 use crate::wire::{Framing, Head, Headers, Io, Wire};
+use crate::{Context as _, Error, Outcome, bail, ensure};
 
 /// Longest wait for an answer unless [`Client::patience`] says otherwise.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -15,10 +15,10 @@ use rustix::net::sockopt::set_socket_linger;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use crate::{Context as _, Error, Outcome, bail, ensure};
 use crate::h1::{Connect, Ended};
 use crate::wait::within;
 use crate::wire::Headers;
+use crate::{Context as _, Error, Outcome, bail, ensure};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -221,11 +221,7 @@ pub fn header_pairs(headers: &HeaderMap) -> Headers {
 }
 
 /// As fast as flow control allows.
-pub async fn send_piece(
-    out: &mut SendStream<Bytes>,
-    mut piece: Bytes,
-    end: bool,
-) -> Outcome {
+pub async fn send_piece(out: &mut SendStream<Bytes>, mut piece: Bytes, end: bool) -> Outcome {
     while !piece.is_empty() {
         out.reserve_capacity(piece.len());
         let room =

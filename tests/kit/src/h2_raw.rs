@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::{Context as _, Outcome, ensure};
 use crate::h1::{Client, Connect};
 use crate::wait::within;
+use crate::{Context as _, Outcome, ensure};
 
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;

@@ -13,10 +13,10 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Endpoint, VarInt};
 use tokio::task::JoinHandle;
 
-use crate::{Context as _, Outcome};
 use crate::h2::{Response, header_pairs, request};
 use crate::wait::within;
 use crate::wire::{Headers, local};
+use crate::{Context as _, Outcome};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{Context as _, Outcome, bail, ensure};
 use crate::h1::Response;
+use crate::{Context as _, Outcome, bail, ensure};
 
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 

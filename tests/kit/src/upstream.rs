@@ -19,9 +19,9 @@ use tokio::task::{AbortHandle, JoinSet};
 
 pub use self::behaviour::Behaviour;
 use self::holds::Holds;
-use crate::{Context as _, Outcome, ensure_eq};
 use crate::wait::wait_for;
 use crate::wire::{Headers, local};
+use crate::{Context as _, Outcome, ensure_eq};
 
 /// Only the last requests are kept.
 const REMEMBERED: usize = 1_000;

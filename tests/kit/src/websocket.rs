@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 
-use crate::{Context as _, Outcome, ensure, ensure_eq};
 use crate::h1::{Client, Request};
 use crate::wait::within;
 use crate::wire::Wire;
+use crate::{Context as _, Outcome, ensure, ensure_eq};
 
 pub const TEXT: u8 = 1;
 pub const BINARY: u8 = 2;

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use crate::bootstrap::Listener;
 use crate::envoy::{Envoy, PATIENCE};
-use crate::{Context as _, Outcome, bail};
 use crate::wait::wait_for;
+use crate::{Context as _, Outcome, bail};
 
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 const FILTER: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";

@@ -7,10 +7,10 @@ use serde_json::json;
 use super::stage::{SOON, Stage, metric};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, once};
 use kit::wait::wait_for;
 use kit::wire::free_port;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 /// What `istioctl` says of every EnvoyFilter that there is; README.md says why it is left.
 const KNOWN_WARNING: &str = "EnvoyFilter exposes internal implementation details";

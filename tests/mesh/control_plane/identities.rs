@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
-use kit::{Outcome, ensure, ensure_eq};
 use kit::h1::{Request, once};
 use kit::wait::wait_for;
+use kit::{Outcome, ensure, ensure_eq};
 
 const HOST: &str = "app.m5.test";
 

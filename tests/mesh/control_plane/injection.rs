@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::stage::{SOON, Stage};
 use crate::istio;
 use crate::seen::row;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::wait::wait_for;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 const CONFIG: &str = "proxy.istio.io/config";

@@ -10,12 +10,12 @@ use tokio::task::block_in_place;
 use super::world::World;
 use crate::agent::{Agent, Proxy};
 use kit::command::CommandOutput;
-use kit::user::User;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request, Response, once};
-use kit::wait::wait_for;
 use kit::upstream::Upstream;
+use kit::user::User;
+use kit::wait::wait_for;
 use kit::wire::{free_port, local};
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// Long enough for a false zero to show: the gate's quiet period is a second.

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::inside;
 use crate::isolation::run_tool;
 use crate::parts::part;
+use kit::registry::sha256;
 use kit::user;
 use kit::{Context as _, Error, Outcome};
-use kit::registry::sha256;
 
 /// Agent, Envoy, `laststream`, app. Its entry point is the agent, as the injected container
 /// expects.

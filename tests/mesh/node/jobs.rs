@@ -12,8 +12,8 @@ use super::workload::{OUTBOUND, Proxy, kustomize, sidecars};
 use super::world::World;
 use crate::cluster::holds;
 use crate::seen::row;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use kit::wait::wait_for;
+use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 const NAMESPACE: &str = "jobs";
 /// What the Jobs call.

@@ -14,10 +14,10 @@ use crate::cluster::Cluster;
 use crate::isolation::{CGROUP, folder, run_tool};
 use crate::parts::part;
 use crate::program::{Program, ask};
-use kit::{Context as _, Outcome, ensure};
 use kit::h1::{Request, once};
 use kit::process::guarded;
 use kit::wire::local;
+use kit::{Context as _, Outcome, ensure};
 
 pub(crate) const NAME: &str = "node";
 /// Where pods find istiod and the registry, and the API server finds kubelet, which refuses a

@@ -11,8 +11,8 @@ use super::machine::NAME;
 use super::world::World;
 use crate::cluster::holds;
 use kit::command::CommandOutput;
-use kit::{Context as _, Outcome, ensure};
 use kit::wait::wait_for;
+use kit::{Context as _, Outcome, ensure};
 
 const READY: Duration = Duration::from_secs(120);
 /// Where a sidecar takes requests; the app itself listens on the loopback interface.

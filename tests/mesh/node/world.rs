@@ -13,10 +13,10 @@ use super::workload::Workload;
 use crate::cluster::{Cluster, Settings, holds};
 use crate::istio::{Istio, ROOT};
 use crate::seen::say;
-use kit::user::User;
-use kit::{Context as _, Error, Outcome};
 use kit::registry::real::{self, Registry};
+use kit::user::User;
 use kit::wait::wait_for;
+use kit::{Context as _, Error, Outcome};
 
 const START: Duration = Duration::from_secs(60);
 

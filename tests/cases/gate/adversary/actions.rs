@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 use super::invariants::{lets_all_go, opened, passed, plausible};
 use super::streams::Kind;
 use super::world::World;
-use kit::{Outcome, ensure};
 use kit::h1::{Client, Request, Response};
+use kit::{Outcome, ensure};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {

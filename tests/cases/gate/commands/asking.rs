@@ -7,8 +7,8 @@ use crate::lab::{Case, Lab, case};
 use kit::bootstrap::Hcm;
 use kit::bootstrap::filters::filter_state;
 use kit::command::CommandOutput;
-use kit::{Outcome, ensure, ensure_eq};
 use kit::h1::{Client, Request};
+use kit::{Outcome, ensure, ensure_eq};
 
 /// Requests to the gate.
 const ASKED: &str = "http.laststream.downstream_rq_total";
@@ -215,6 +215,10 @@ async fn tells_strangers_from_gates(lab: &Lab) -> Outcome {
     client.response("GET").await?.expect(200)?;
     bench.envoy.terminate()?;
     bench.envoy.exited(SOON).await?;
-    operator.runs(&["status", "--watch"]).await?.expect(2)?.stderr_contains("nobody listens there")?;
+    operator
+        .runs(&["status", "--watch"])
+        .await?
+        .expect(2)?
+        .stderr_contains("nobody listens there")?;
     Ok(())
 }

@@ -72,7 +72,9 @@ async fn holds_for_outbound_streams(lab: &Lab) -> Outcome {
     ensure!(!exec.is_finished() && job.bench.envoy.is_alive(), "a stream is in flight");
     job.bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    exec.await??.expect(7)?.stderr_contains("before the proxy is ended: 1 outbound stream is in flight")?;
+    exec.await??
+        .expect(7)?
+        .stderr_contains("before the proxy is ended: 1 outbound stream is in flight")?;
     job.bench.envoy.exited(SOON).await?;
     Ok(())
 }
@@ -120,7 +122,8 @@ async fn ends_a_proxy_with_a_secret(lab: &Lab) -> Outcome {
         .runs(&job.arguments(&["--streams-timeout", "1s", "--quit-timeout", "1s"], "exit 3"))
         .await?
         .expect(3)?;
-    said.stderr_contains("was not ended")?.stderr_contains("x-laststream-secret is missing or wrong")?;
+    said.stderr_contains("was not ended")?
+        .stderr_contains("x-laststream-secret is missing or wrong")?;
     ensure!(job.bench.envoy.is_alive(), "nobody may end it without the secret");
     let file = job.operator.0.file("secret", SECRET)?;
     let options = ["--secret-file", file.to_str().unwrap_or_default()];

@@ -14,9 +14,9 @@ use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::{Bootstrap, Hcm, Listener};
 use kit::envoy::{Envoy, Options};
-use kit::{Outcome, ensure, ensure_eq};
 use kit::h1::{Request, once};
 use kit::upstream::Upstream;
+use kit::{Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -75,7 +75,11 @@ async fn gives_up_in_time(lab: &Lab) -> Outcome {
     shows(&said, "1 stream is in flight")?;
     said.stderr_contains("the gate is not open after 1500ms")?;
     let nobody = Operator::at(&format!("http://{}", bench.upstream.refused()))?;
-    nobody.runs(&["wait", "--timeout", "800ms"]).await?.expect(2)?.stderr_contains("nobody listens there")?;
+    nobody
+        .runs(&["wait", "--timeout", "800ms"])
+        .await?
+        .expect(2)?
+        .stderr_contains("nobody listens there")?;
     // A server that says nothing does not hold it for longer.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let silent = Operator::at(&format!("http://{}", silent.local_addr()?))?;

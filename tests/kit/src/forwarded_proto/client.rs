@@ -9,10 +9,10 @@ use tokio::net::TcpSocket;
 
 use super::cells::Line;
 use super::table::Protocol;
-use crate::{Context as _, Error, Outcome, bail, ensure};
 use crate::h1::{Connect, proxy_v1, proxy_v2};
 use crate::wait::within;
 use crate::wire::{Framing, Headers, Io, Wire};
+use crate::{Context as _, Error, Outcome, bail, ensure};
 use crate::{h2, h3};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -116,12 +116,7 @@ async fn http1(wire: &mut Wire, host: &str, path: &str, lines: &[Line]) -> Outco
 }
 
 /// For HTTP/2 and HTTP/3.
-pub fn request(
-    scheme: &str,
-    host: &str,
-    path: &str,
-    lines: &[Line],
-) -> Outcome<Request<()>> {
+pub fn request(scheme: &str, host: &str, path: &str, lines: &[Line]) -> Outcome<Request<()>> {
     ensure!(lines.iter().all(|line| line.name != "connection"), "`connection` belongs to HTTP/1");
     let given = lines
         .iter()

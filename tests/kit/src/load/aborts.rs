@@ -1,8 +1,8 @@
 //! HTTP/1 clients that leave: at every stage, with FIN and with RST.
 
 use super::{Targets, Turn};
-use crate::{Outcome, ensure_eq};
 use crate::h1::{Client, Ended, Request};
+use crate::{Outcome, ensure_eq};
 
 pub async fn after_continue(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;

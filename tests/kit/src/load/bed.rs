@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::Targets;
+use crate::Outcome;
 use crate::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
 use crate::certificates::Authority;
 use crate::envoy::Envoy;
-use crate::Outcome;
 use crate::upstream::Upstream;
 
 const LISTENER: &str = "load";

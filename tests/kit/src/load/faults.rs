@@ -1,8 +1,8 @@
 //! Upstreams that fail.
 
 use super::{Targets, Turn};
-use crate::{Outcome, bail, ensure};
 use crate::h1::{Client, Request, once};
+use crate::{Outcome, bail, ensure};
 
 pub async fn upstream_reset(targets: &Targets, _: Turn) -> Outcome {
     fails_with(targets, "/up/reset", &[503]).await

@@ -1,8 +1,8 @@
 //! HTTP/1 requests that get an answer.
 
 use super::{Targets, Turn};
-use crate::{Outcome, ensure, ensure_eq};
 use crate::h1::{Client, Request, Response, once};
+use crate::{Outcome, ensure, ensure_eq};
 
 pub async fn keep_alive(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;

@@ -3,10 +3,10 @@
 use h2::Reason;
 
 use super::{Targets, Turn};
-use crate::{Outcome, ensure_eq};
 use crate::h1::Ended;
 use crate::h2::{Client, get, request};
 use crate::h2_raw::RawH2;
+use crate::{Outcome, ensure_eq};
 
 /// Five streams, two of them reset while they wait or send.
 pub async fn multiplexed_with_resets(targets: &Targets, mut turn: Turn) -> Outcome {

@@ -1,9 +1,9 @@
 //! HTTP/3: complete exchanges, a reset stream, a connection closed under its streams.
 
 use super::{Targets, Turn};
-use crate::{Outcome, ensure_eq};
 use crate::h2::request;
 use crate::h3::Client;
+use crate::{Outcome, ensure_eq};
 
 pub async fn streams(targets: &Targets, turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.quic, &targets.tls).await?;

@@ -1,10 +1,10 @@
 //! Streams that turn into something else: WebSockets and CONNECT tunnels.
 
 use super::{Targets, Turn};
-use crate::{Outcome, ensure, ensure_eq};
 use crate::h1::{Client, Request};
 use crate::h2::{self, extended_connect};
 use crate::websocket::{Frame, WebSocket};
+use crate::{Outcome, ensure, ensure_eq};
 
 pub async fn websocket_closed(targets: &Targets, turn: Turn) -> Outcome {
     let mut socket = WebSocket::open(targets.tcp, "/up/ws").await?;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::ServerConfig;
 
-use crate::fake_server::{Answer, Asked, Fault, Service, serve};
 use super::sha256;
 use crate::Outcome;
+use crate::fake_server::{Answer, Asked, Fault, Service, serve};
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::sha256;
-use crate::{Context as _, Outcome, ensure, ensure_eq};
 use crate::process::{Process, guarded};
 use crate::programs::program;
+use crate::{Context as _, Outcome, ensure, ensure_eq};
 
 /// What is special about a registry.
 #[derive(Default)]

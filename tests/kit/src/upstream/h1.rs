@@ -7,10 +7,10 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::{Behaviour, Received, Shared};
-use crate::{Outcome, bail};
 use crate::h1::{chunk, reset_on_close};
 use crate::websocket;
 use crate::wire::{Framing, Head, Io, Wire};
+use crate::{Outcome, bail};
 
 const CHUNKS: usize = 10;
 

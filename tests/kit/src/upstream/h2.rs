@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::{Behaviour, Received, Shared};
-use crate::{Context as _, Error, Outcome};
 use crate::h2::{header_pairs, receive_piece, send_piece};
+use crate::{Context as _, Error, Outcome};
 
 pub async fn connection(tcp: TcpStream, shared: Arc<Shared>) -> Outcome {
     let mut builder = server::Builder::new();

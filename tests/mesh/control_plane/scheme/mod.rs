@@ -8,13 +8,13 @@ use laststream_filter::config;
 use laststream_filter::config::wire::Fallback;
 use serde_json::{Value, json};
 
-use kit::forwarded_proto::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
-use kit::forwarded_proto::table::{Row, Section, Table};
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
-use kit::{Context as _, Error, Outcome, ensure, ensure_eq};
+use kit::forwarded_proto::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
+use kit::forwarded_proto::table::{Row, Section, Table};
 use kit::wait::wait_for;
+use kit::{Context as _, Error, Outcome, ensure, ensure_eq};
 
 /// Names of listeners in the tables, and the trusted hops that make a gateway's listener one of
 /// them.
