@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::lab::{EnvoylessCase, envoyless};
-use kit::command::CommandOutput;
+use kit::command::{CommandOutput, run_with_input};
 use kit::process::guarded;
 use kit::programs::program;
 use kit::user::User;
@@ -27,23 +26,8 @@ const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef012
 
 /// Runs kubectl, which is fetched where there is none.
 fn kubectl(arguments: &[&str], input: &str) -> Outcome<String> {
-    use std::io::Write as _;
-    let mut command = guarded(program("kubectl")?);
-    let mut child = command
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    // it need not read it
-    child.stdin.take().context("its input")?.write_all(input.as_bytes()).ok();
-    let output = child.wait_with_output()?;
-    ensure!(
-        output.status.success(),
-        "kubectl {arguments:?}: {}\n{input}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
+    let output = run_with_input(guarded(program("kubectl")?).args(arguments), input)?;
+    Ok(output.expect(0).with_context(|| format!("kubectl {arguments:?}: {input}"))?.stdout)
 }
 
 /// An object as kubectl understands it, but for the label that made kubectl read it.

@@ -1,12 +1,13 @@
 //! `build`: the same bytes for everybody, and errors that help.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
 
 use kit::Outcome;
+use kit::checkout::copy_checkout;
 use kit::command::{CommandOutput, run};
 use kit::programs::which;
 use kit::user::write_script;
@@ -21,22 +22,7 @@ struct Elsewhere {
 impl Elsewhere {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let copy = folder.path().join("a project");
-        for path in [
-            "Cargo.toml",
-            "Cargo.lock",
-            "filter/Cargo.toml",
-            "filter/src",
-            "companion-cli/Cargo.toml",
-            "companion-cli/src",
-            "release/Cargo.toml",
-            "release/src",
-        ] {
-            copy_all(&project.join(path), &copy.join(path));
-        }
-        // Cargo wants to see that there is something to every package.
-        copy_all(&project.join("tests/main.rs"), &copy.join("tests/main.rs"));
+        copy_checkout(&folder.path().join("a project")).unwrap();
         for name in ["bin", "output"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
@@ -77,18 +63,6 @@ impl Elsewhere {
             real.display()
         );
         write_script(&self.path("bin/rustc"), &text)
-    }
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    if from.is_dir() {
-        for entry in fs::read_dir(from).unwrap() {
-            let name = entry.unwrap().file_name();
-            copy_all(&from.join(&name), &to.join(&name));
-        }
-    } else {
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        fs::copy(from, to).unwrap();
     }
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kit::command::run;
 use laststream::local::envoy::{self, NEWEST, OLDEST, Version, Wanted};
 use laststream::module::analysis::{Abi, analyse};
 use laststream::module::host_calls::{Function, looked_for, offered};
@@ -49,17 +50,9 @@ fn load(envoy: &Path, module: &[u8]) -> Result<(), String> {
     command
         .args(["--mode", "validate", "--log-level", "error", "--base-id-path"])
         .arg(folder.path().join("id"));
-    let output = command
-        .arg("--use-dynamic-base-id")
-        .arg("--config-yaml")
-        .arg(bootstrap.to_string())
-        .output()
-        .unwrap();
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
-    }
+    command.args(["--use-dynamic-base-id", "--config-yaml", &bootstrap.to_string()]);
+    let output = run(&mut command).unwrap();
+    if output.code == Some(0) { Ok(()) } else { Err(output.stderr) }
 }
 
 fn imports(module: &str, functions: &[Function]) -> String {

@@ -9,7 +9,7 @@ use kit::h1::{Client, Request, Response};
 use kit::process::Process;
 use kit::wait::{PATIENCE, blocking, until, wait_for_blocking};
 use kit::{Context as _, Outcome, ensure, ensure_eq};
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
+use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -91,7 +91,7 @@ impl Run {
 
     /// As Ctrl-C in a terminal: the whole group receives it.
     pub(crate) fn interrupt(&self) -> Outcome {
-        Ok(kill_process_group(self.process.rustix_pid()?, Signal::INT)?)
+        self.process.signal_group(Signal::INT)
     }
 
     /// Only the command receives it.
@@ -174,7 +174,7 @@ pub(crate) fn fails_when_interrupted(
 ) -> Outcome<CommandOutput> {
     let mut process = Process::capture(&command(folder, &[], variables))?;
     wait_for_stderr(&process, text)?;
-    kill_process_group(process.rustix_pid()?, Signal::INT)?;
+    process.signal_group(Signal::INT)?;
     process.finish()
 }
 

@@ -1,47 +1,16 @@
 //! What is changed while Envoy runs, and must not be taken.
 
-use std::path::Path;
-
-use tempfile::TempDir;
-
 use kit::Outcome;
+use kit::checkout::copy_checkout;
 use kit::h1::Request;
 
 use crate::support::{Run, module, put, send, unwilling};
 
-/// The project somewhere else, as far as the module is concerned.
-fn checkout() -> TempDir {
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let members = [
-        "filter/Cargo.toml",
-        "filter/src",
-        "companion-cli/Cargo.toml",
-        "companion-cli/src",
-        "release/Cargo.toml",
-        "release/src",
-    ];
-    for path in ["Cargo.toml", "Cargo.lock", "tests/main.rs"].into_iter().chain(members) {
-        copy_all(&project.join(path), &folder.path().join(path));
-    }
-    folder
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    if from.is_dir() {
-        for entry in std::fs::read_dir(from).unwrap() {
-            let name = entry.unwrap().file_name();
-            copy_all(&from.join(&name), &to.join(&name));
-        }
-    } else {
-        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-        std::fs::copy(from, to).unwrap();
-    }
-}
-
 #[test]
 fn a_checkout_is_compiled_again() -> Outcome {
-    let mut run = Run::start_in(checkout(), &["--module", ".", "--watch"])?;
+    let folder = tempfile::tempdir()?;
+    copy_checkout(folder.path())?;
+    let mut run = Run::start_in(folder, &["--module", ".", "--watch"])?;
     let source = run.folder().join("filter/src/gate/answers.rs");
     let text = std::fs::read_to_string(&source).unwrap();
     assert!(

@@ -1,10 +1,9 @@
 //! What `inspect` and `version` tell of what `push` put into the real registry.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{HTPASSWD, PASSWORD, USERNAME};
 use crate::lab::{EnvoylessCase, envoyless};
-use kit::command::CommandOutput;
 use kit::registry::real::{Registry, Settings};
 use kit::user::User;
 use kit::{Context as _, Outcome, ensure_eq};

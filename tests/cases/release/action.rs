@@ -15,7 +15,7 @@ use super::{BAD, BROKEN_RULE, GOOD, POLICY, Release, run};
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::process::guarded;
 use kit::programs::program;
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
+use kit::{Context as _, Outcome, bail, command, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -172,10 +172,9 @@ impl Runner {
             Ended { is_success: true, log: String::new(), sarif: None, temp: tempfile::tempdir()? };
         for step in steps(&action)? {
             if is_due(step, &inputs, ended.is_success)? {
-                let output = self.command(step, &inputs, ended.temp.path())?.output()?;
-                ended.is_success &= output.status.success();
-                ended.log.push_str(&String::from_utf8_lossy(&output.stdout));
-                ended.log.push_str(&String::from_utf8_lossy(&output.stderr));
+                let output = command::run(&mut self.command(step, &inputs, ended.temp.path())?)?;
+                ended.is_success &= output.code == Some(0);
+                ended.log.extend([output.stdout, output.stderr]);
             }
         }
         ensure_eq!(

@@ -13,7 +13,7 @@ use crate::lab::{EnvoylessCase, envoyless};
 use kit::process::guarded;
 use kit::programs::program;
 use kit::user;
-use kit::{Outcome, ensure};
+use kit::{Outcome, command, ensure};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -135,14 +135,9 @@ impl User {
 
     /// Runs the hook for what is added.
     fn pre_commit(&self) -> Outcome<(bool, String)> {
-        let output =
-            self.command(&program("pre-commit")?).args(["run", "--color", "never"]).output()?;
-        let log = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok((output.status.success(), log))
+        let mut command = self.command(&program("pre-commit")?);
+        let output = command::run(command.args(["run", "--color", "never"]))?;
+        Ok((output.code == Some(0), output.stdout + &output.stderr))
     }
 
     /// In the user's repository, with nothing of this machine's settings.

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tempfile::TempDir;
 
-use crate::{Context as _, Outcome, ensure};
+use crate::command::run;
+use crate::{Context as _, Outcome};
 
 const SHIM: &str = include_str!("clock/shim.c");
 
@@ -26,18 +27,9 @@ impl WallClock {
             .tempdir()
             .context("a folder for the clock")?;
         fs::write(folder.path().join("shim.c"), SHIM).context("writing the shim")?;
-        let compiled = Command::new("cc")
-            .current_dir(folder.path())
-            .args([
-                "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", "shim.so", "shim.c",
-            ])
-            .output()
-            .context("running the C compiler `cc`")?;
-        ensure!(
-            compiled.status.success(),
-            "the C compiler: {}",
-            String::from_utf8_lossy(&compiled.stderr)
-        );
+        let mut compiler = Command::new("cc");
+        compiler.current_dir(folder.path()).args(["-O2", "-Wall", "-Wextra", "-Werror"]);
+        run(compiler.args(["-shared", "-fPIC", "-o", "shim.so", "shim.c"]))?.expect(0)?;
         let offset =
             File::create(folder.path().join("offset")).context("creating the clock's offset")?;
         let clock = Self { folder, offset, seconds: AtomicI64::new(0) };

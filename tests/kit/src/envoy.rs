@@ -97,10 +97,6 @@ impl Envoy {
         self.admin
     }
 
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }

@@ -103,7 +103,7 @@ impl Request {
 }
 
 /// One chunk of a chunked body; an empty one ends the body.
-pub fn chunk(piece: &[u8]) -> Vec<u8> {
+pub(crate) fn chunk(piece: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()
 }
 
@@ -292,7 +292,7 @@ impl Client {
 }
 
 /// From here on, closing means RST.
-pub fn reset_on_close(tcp: &TcpStream) -> Outcome {
+pub(crate) fn reset_on_close(tcp: &TcpStream) -> Outcome {
     tcp.set_zero_linger().context("SO_LINGER 0")
 }
 

@@ -36,7 +36,7 @@ pub fn get(path: &str) -> Request<()> {
 }
 
 /// Extended CONNECT (RFC 8441), such as `websocket`; Envoy must have offered it.
-pub fn extended_connect(protocol: &'static str, path: &str) -> Request<()> {
+pub(crate) fn extended_connect(protocol: &'static str, path: &str) -> Request<()> {
     let mut request = request("CONNECT", "http", path);
     request.extensions_mut().insert(Protocol::from_static(protocol));
     request
@@ -119,7 +119,7 @@ impl Client {
     }
 
     /// Whether the server offered extended CONNECT.
-    pub fn offers_extended_connect(&self) -> bool {
+    pub(crate) fn offers_extended_connect(&self) -> bool {
         self.send.is_extended_connect_protocol_enabled()
     }
 
@@ -166,10 +166,6 @@ impl Stream {
         within(PATIENCE, "sending on a stream", send_piece(&mut self.out, piece.into(), end)).await
     }
 
-    pub fn send_trailers(&mut self, trailers: HeaderMap) -> Outcome {
-        self.out.send_trailers(trailers).context("sending trailers")
-    }
-
     /// Status and headers; the body follows through [`Self::piece`].
     pub async fn head(&mut self) -> Outcome<Response> {
         let Some(head) = self.head.take() else { bail!("the response head was read already") };
@@ -214,14 +210,18 @@ impl Stream {
     }
 }
 
-pub fn header_pairs(headers: &HeaderMap) -> Headers {
+pub(crate) fn header_pairs(headers: &HeaderMap) -> Headers {
     Headers(
         headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
     )
 }
 
 /// As fast as flow control allows.
-pub async fn send_piece(out: &mut SendStream<Bytes>, mut piece: Bytes, end: bool) -> Outcome {
+pub(crate) async fn send_piece(
+    out: &mut SendStream<Bytes>,
+    mut piece: Bytes,
+    end: bool,
+) -> Outcome {
     while !piece.is_empty() {
         out.reserve_capacity(piece.len());
         let room =
@@ -235,7 +235,7 @@ pub async fn send_piece(out: &mut SendStream<Bytes>, mut piece: Bytes, end: bool
     if end { out.send_data(Bytes::new(), true).context("ending a stream") } else { Ok(()) }
 }
 
-pub async fn receive_piece(body: &mut RecvStream) -> Outcome<Option<Bytes>> {
+pub(crate) async fn receive_piece(body: &mut RecvStream) -> Outcome<Option<Bytes>> {
     match body.data().await {
         Some(piece) => {
             let piece = piece?;

@@ -8,11 +8,11 @@ use crate::h1::{Client, Connect};
 use crate::wait::within;
 use crate::{Context as _, Outcome, ensure};
 
-pub const DATA: u8 = 0;
-pub const HEADERS: u8 = 1;
-pub const RST_STREAM: u8 = 3;
-pub const SETTINGS: u8 = 4;
-pub const GOAWAY: u8 = 7;
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const GOAWAY: u8 = 7;
 
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
@@ -32,7 +32,7 @@ impl Frame {
         Self { kind, flags, stream, payload }
     }
 
-    pub fn ends_stream(&self) -> bool {
+    pub(crate) fn ends_stream(&self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
     }
 
@@ -92,7 +92,7 @@ impl RawH2 {
     }
 
     /// Until that stream ends cleanly.
-    pub async fn stream_end(&mut self, stream: u32) -> Outcome {
+    pub(crate) async fn stream_end(&mut self, stream: u32) -> Outcome {
         loop {
             let frame = self.receive().await?;
             ensure!(
@@ -104,11 +104,6 @@ impl RawH2 {
                 return Ok(());
             }
         }
-    }
-
-    /// Leaves with RST; dropping closes with FIN.
-    pub fn reset(self) -> Outcome {
-        self.client.reset()
     }
 
     async fn read(&mut self) -> Outcome<Frame> {

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use h3::client::{RequestStream, SendRequest};
 use h3::error::Code;
 use h3_quinn::{BidiStream, OpenStreams};
-use http::{HeaderMap, Request};
+use http::Request;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Endpoint, VarInt};
 use tokio::task::JoinHandle;
@@ -103,11 +103,6 @@ impl Stream {
     /// No more to send.
     pub async fn finish(&mut self) -> Outcome {
         within(PATIENCE, "ending a request", async { Ok(self.0.finish().await?) }).await
-    }
-
-    pub async fn send_trailers(&mut self, trailers: HeaderMap) -> Outcome {
-        within(PATIENCE, "sending trailers", async { Ok(self.0.send_trailers(trailers).await?) })
-            .await
     }
 
     /// Status and headers; the body follows through [`Self::piece`].

@@ -12,6 +12,7 @@ pub mod admin_cluster;
 pub mod admin_proxy;
 pub mod bootstrap;
 pub mod certificates;
+pub mod checkout;
 pub mod clock;
 pub mod command;
 pub mod envoy;

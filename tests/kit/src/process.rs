@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::command::CommandOutput;
 use crate::programs::which;
-use crate::wait::{PATIENCE, blocking, wait_for, wait_for_blocking};
+use crate::wait::{wait_for, wait_for_blocking};
 use crate::{Context as _, Outcome, bail};
 
 type Reply = Sender<std::io::Result<Child>>;
@@ -54,6 +54,8 @@ pub struct Process {
     stdout: Captured,
     stderr: Captured,
     lines_read: usize,
+    /// Of a group of its own, whose other members end with it.
+    leads_group: bool,
 }
 
 impl Process {
@@ -71,7 +73,7 @@ impl Process {
             .with_context(|| format!("starting {}", program.display()))?;
         let (stdout, stderr) =
             (Captured::of(child.stdout.take()), Captured::of(child.stderr.take()));
-        Ok(Self { child, stdout, stderr, lines_read: 0 })
+        Ok(Self { child, stdout, stderr, lines_read: 0, leads_group: false })
     }
 
     /// Starts a command like this one, in a process group of its own as a shell does, without input
@@ -79,7 +81,9 @@ impl Process {
     pub fn capture(command: &Command) -> Outcome<Self> {
         let mut command = guard(command);
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self::spawn(command)
+        let mut process = Self::spawn(command)?;
+        process.leads_group = true;
+        Ok(process)
     }
 
     pub fn pid(&self) -> u32 {
@@ -97,6 +101,7 @@ impl Process {
     }
 
     /// Waits for the next line of its output.
+    #[track_caller]
     pub fn next_line(&mut self) -> Outcome<String> {
         let line = wait_for_blocking("a line", || {
             let text = self.stdout();
@@ -128,8 +133,10 @@ impl Process {
     }
 
     /// Waits for its end, in a test that blocks.
+    #[track_caller]
     pub fn finish(&mut self) -> Outcome<CommandOutput> {
-        let status = blocking(self.wait(PATIENCE)).with_context(|| self.stderr())?;
+        let status =
+            wait_for_blocking("its end", || self.exited()?.with_context(|| self.stderr()))?;
         Ok(CommandOutput {
             code: status.code(),
             stdout: self.stdout.whole()?,
@@ -145,7 +152,12 @@ impl Process {
         kill_process(self.rustix_pid()?, signal).context("sending a signal")
     }
 
-    pub fn rustix_pid(&self) -> Outcome<Pid> {
+    /// Signals its group, as a terminal does.
+    pub fn signal_group(&self, signal: Signal) -> Outcome {
+        Ok(kill_process_group(self.rustix_pid()?, signal)?)
+    }
+
+    fn rustix_pid(&self) -> Outcome<Pid> {
         i32::try_from(self.pid()).ok().and_then(Pid::from_raw).context("no usable pid")
     }
 
@@ -157,7 +169,11 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.kill().ok(); // it is gone already, or nothing more can be done
+        // What fails here is gone already, or nothing more can be done.
+        if self.leads_group && matches!(self.exited(), Ok(None)) {
+            self.signal_group(Signal::KILL).ok();
+        }
+        self.kill().ok();
     }
 }
 

@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::command::{CommandOutput, run_with_input};
+use crate::command::{CommandOutput, run, run_with_input};
 use crate::process::guarded;
-use crate::{Context as _, Error, Outcome, ensure, workspace};
+use crate::{Context as _, Error, Outcome, workspace};
 
 static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
@@ -30,25 +30,16 @@ fn build() -> Outcome<PathBuf> {
         .and_then(Path::parent)
         .context("this program is not where cargo puts tests")?;
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(workspace()).args([
-        "build",
-        "--quiet",
-        "--package",
-        "laststream",
-        "--bin",
-        "laststream",
-    ]);
+    command.current_dir(workspace());
+    command.args(["build", "--quiet", "--package", "laststream", "--bin", "laststream"]);
     command
         .args(["--message-format", "json-render-diagnostics", "--target-dir"])
         .arg(profile.parent().context("no target folder")?);
     // ring looks at what cargo says of the package that it is compiled for, and would be compiled
     // anew for the test.
+    let of_package = ["OUT_DIR", "CARGO_PKG_", "CARGO_MANIFEST_"];
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| {
-            name == "OUT_DIR"
-                || name.starts_with("CARGO_PKG_")
-                || name.starts_with("CARGO_MANIFEST_")
-        }) {
+        if of_package.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
             command.env_remove(name);
         }
     }
@@ -56,9 +47,7 @@ fn build() -> Outcome<PathBuf> {
         Some("debug") | None => {}
         Some(name) => drop(command.args(["--profile", name])),
     }
-    let output = command.output().context("starting cargo")?;
-    ensure!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
-    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
+    let messages = run(&mut command)?.expect(0)?.stdout;
     let mut programs = messages.lines().filter_map(|line| {
         serde_json::from_str::<Value>(line).ok()?["executable"].as_str().map(PathBuf::from)
     });

@@ -64,5 +64,7 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) -> Outcome {
 
 /// Runs a step to its end in a test that blocks.
 pub fn blocking<T>(step: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(step)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // The thread may belong to a runtime already.
+    tokio::task::block_in_place(|| runtime.block_on(step))
 }

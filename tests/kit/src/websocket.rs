@@ -10,11 +10,10 @@ use crate::wait::within;
 use crate::wire::Wire;
 use crate::{Context as _, Outcome, ensure, ensure_eq};
 
-pub const TEXT: u8 = 1;
-pub const BINARY: u8 = 2;
-pub const CLOSE: u8 = 8;
-pub const PING: u8 = 9;
-pub const PONG: u8 = 10;
+pub(crate) const TEXT: u8 = 1;
+pub(crate) const CLOSE: u8 = 8;
+pub(crate) const PING: u8 = 9;
+pub(crate) const PONG: u8 = 10;
 
 const MASK: [u8; 4] = [0x21, 0x43, 0x65, 0x87];
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);

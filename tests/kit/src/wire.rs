@@ -86,10 +86,6 @@ impl Headers {
             .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
             .collect()
     }
-
-    pub fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(key, _)| key.eq_ignore_ascii_case(name))
-    }
 }
 
 /// A request line or status line, and the header lines.
@@ -134,7 +130,7 @@ impl Framing {
         Self::stated(head).unwrap_or(Self::Length(0))
     }
 
-    pub fn of_response(head: &Head, method: &str, status: u16) -> Self {
+    pub(crate) fn of_response(head: &Head, method: &str, status: u16) -> Self {
         if method == "HEAD" || status < 200 || status == 204 || status == 304 {
             return Self::Length(0);
         }

@@ -50,7 +50,7 @@ impl Xds {
         Ok(Self { folder, version: AtomicU64::new(1) })
     }
 
-    pub fn listeners_source(&self) -> Value {
+    pub(crate) fn listeners_source(&self) -> Value {
         self.source(LISTENERS)
     }
 

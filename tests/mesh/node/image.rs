@@ -12,7 +12,7 @@ use crate::isolation::run_tool;
 use crate::parts::part;
 use kit::registry::sha256;
 use kit::user;
-use kit::{Context as _, Error, Outcome};
+use kit::{Context as _, Error, Outcome, command};
 
 /// Agent, Envoy, `laststream`, app. Its entry point is the agent, as the injected container
 /// expects.
@@ -93,8 +93,7 @@ fn copy(from: &Path, to: &Path) -> Outcome {
 
 /// What the machine's loader would load for it; nothing for a static program.
 fn libraries(program: &Path) -> Outcome<Vec<PathBuf>> {
-    let output = Command::new("ldd").arg(program).output().context("ldd")?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = command::run(Command::new("ldd").arg(program))?.stdout;
     Ok(text
         .split_whitespace()
         .filter(|word| word.starts_with('/'))

@@ -92,7 +92,7 @@ impl Listener {
     }
 
     /// In the order of the calls.
-    pub fn listener_filter(mut self, filter: Value) -> Self {
+    pub(crate) fn listener_filter(mut self, filter: Value) -> Self {
         if self.0["listener_filters"].is_null() {
             self.0["listener_filters"] = json!([]);
         }

@@ -41,7 +41,7 @@ impl Route {
         )
     }
 
-    pub fn https_redirect(self) -> Self {
+    pub(crate) fn https_redirect(self) -> Self {
         self.with("/redirect", json!({ "https_redirect": true }))
     }
 
@@ -77,7 +77,7 @@ impl Route {
     }
 
     /// Configuration of one filter for this route, with its `@type`.
-    pub fn filter_config(self, filter: &str, config: Value) -> Self {
+    pub(crate) fn filter_config(self, filter: &str, config: Value) -> Self {
         self.with(&format!("/typed_per_filter_config/{filter}"), config)
     }
 

@@ -22,7 +22,7 @@ pub fn spans(cell: &str) -> Outcome<Vec<&str>> {
 }
 
 /// A cell of exactly one code span.
-pub fn span(cell: &str) -> Outcome<&str> {
+pub(crate) fn span(cell: &str) -> Outcome<&str> {
     match spans(cell)?.as_slice() {
         [only] => Ok(only),
         _ => bail!("one code span should stand in {cell:?}"),

@@ -87,13 +87,13 @@ impl Transport {
         matches!(self, Self::Proxied | Self::ProxiedTls)
     }
 
-    pub fn asks_certificate(self) -> bool {
+    pub(crate) fn asks_certificate(self) -> bool {
         matches!(self, Self::Mutual | Self::OptionalCertificate | Self::AnyCertificate)
     }
 }
 
 /// The text of `listeners.md`.
-pub const TEXT: &str = text!("listeners.md");
+pub(crate) const TEXT: &str = text!("listeners.md");
 
 pub fn read(text: &str) -> Outcome<Vec<Setup>> {
     let sections = markdown::sections(text, &[]).context("listeners.md")?;

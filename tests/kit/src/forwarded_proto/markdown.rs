@@ -92,7 +92,7 @@ impl<'t> Section<'t> {
         self.optional(key)?.with_context(|| format!("no line ``{key}: `…` ``"))
     }
 
-    pub fn optional(&self, key: &str) -> Outcome<Option<&'t str>> {
+    pub(crate) fn optional(&self, key: &str) -> Outcome<Option<&'t str>> {
         let mut values =
             self.settings.iter().filter(|(name, _)| *name == key).map(|(_, value)| *value);
         match (values.next(), values.next()) {
@@ -104,7 +104,7 @@ impl<'t> Section<'t> {
 
 impl Grid<'_> {
     /// Every column must be known, and all required ones there.
-    pub fn check_columns(&self, required: &[&str], optional: &[&str]) -> Outcome {
+    pub(crate) fn check_columns(&self, required: &[&str], optional: &[&str]) -> Outcome {
         for (index, column) in self.columns.iter().enumerate() {
             ensure!(
                 required.contains(column) || optional.contains(column),

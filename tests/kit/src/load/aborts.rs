@@ -4,7 +4,7 @@ use super::{Targets, Turn};
 use crate::h1::{Client, Ended, Request};
 use crate::{Outcome, ensure_eq};
 
-pub async fn after_continue(targets: &Targets, mut turn: Turn) -> Outcome {
+pub(crate) async fn after_continue(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client
         .send(
@@ -18,15 +18,15 @@ pub async fn after_continue(targets: &Targets, mut turn: Turn) -> Outcome {
     client.reset()
 }
 
-pub async fn in_head_fin(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn in_head_fin(targets: &Targets, turn: Turn) -> Outcome {
     in_head(targets, turn, Ended::Fin).await
 }
 
-pub async fn in_head_reset(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn in_head_reset(targets: &Targets, turn: Turn) -> Outcome {
     in_head(targets, turn, Ended::Reset).await
 }
 
-pub async fn in_request_body(targets: &Targets, mut turn: Turn) -> Outcome {
+pub(crate) async fn in_request_body(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client
         .send(&Request::new("POST", "/up/echo-body").header("content-length", "1000").bytes())
@@ -37,24 +37,24 @@ pub async fn in_request_body(targets: &Targets, mut turn: Turn) -> Outcome {
     leave(client, how).await
 }
 
-pub async fn waiting_fin(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn waiting_fin(targets: &Targets, turn: Turn) -> Outcome {
     waiting(targets, turn, Ended::Fin).await
 }
 
-pub async fn waiting_reset(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn waiting_reset(targets: &Targets, turn: Turn) -> Outcome {
     waiting(targets, turn, Ended::Reset).await
 }
 
-pub async fn in_body_fin(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn in_body_fin(targets: &Targets, turn: Turn) -> Outcome {
     in_body(targets, turn, Ended::Fin).await
 }
 
-pub async fn in_body_reset(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn in_body_reset(targets: &Targets, turn: Turn) -> Outcome {
     in_body(targets, turn, Ended::Reset).await
 }
 
 /// Much of the body is still on its way.
-pub async fn in_download(targets: &Targets, mut turn: Turn) -> Outcome {
+pub(crate) async fn in_download(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client.send(&Request::get("/up/bytes/1500000").bytes()).await?;
     let (response, mut framing) = client.response_head("GET").await?;

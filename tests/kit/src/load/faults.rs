@@ -4,37 +4,37 @@ use super::{Targets, Turn};
 use crate::h1::{Client, Request, once};
 use crate::{Outcome, bail, ensure};
 
-pub async fn upstream_reset(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn upstream_reset(targets: &Targets, _: Turn) -> Outcome {
     fails_with(targets, "/up/reset", &[503]).await
 }
 
-pub async fn upstream_close(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn upstream_close(targets: &Targets, _: Turn) -> Outcome {
     fails_with(targets, "/up/close", &[503]).await
 }
 
-pub async fn upstream_garbage(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn upstream_garbage(targets: &Targets, _: Turn) -> Outcome {
     fails_with(targets, "/up/garbage", &[502, 503]).await
 }
 
-pub async fn upstream_refuses(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn upstream_refuses(targets: &Targets, _: Turn) -> Outcome {
     fails_with(targets, "/refused/x", &[503]).await
 }
 
-pub async fn http2_upstream_reset(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn http2_upstream_reset(targets: &Targets, _: Turn) -> Outcome {
     fails_with(targets, "/up2/reset", &[503]).await
 }
 
 /// On a cluster of its own: every stream that shares the connection fails with it.
-pub async fn http2_upstream_lost(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn http2_upstream_lost(targets: &Targets, _: Turn) -> Outcome {
     fails_with(targets, "/lost2/close", &[503]).await
 }
 
-pub async fn timed_out(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn timed_out(targets: &Targets, _: Turn) -> Outcome {
     fails_with(targets, "/slow/20000", &[504]).await
 }
 
 /// The head says 200, then the connection breaks.
-pub async fn upstream_midbody_reset(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn upstream_midbody_reset(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client.send(&Request::get("/up/midbody-reset").bytes()).await?;
     let (response, mut framing) = client.response_head("GET").await?;
@@ -52,7 +52,7 @@ pub async fn upstream_midbody_reset(targets: &Targets, _: Turn) -> Outcome {
 }
 
 /// 503 at first, 200 for Envoy's second attempt.
-pub async fn retried(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn retried(targets: &Targets, turn: Turn) -> Outcome {
     once(targets.tcp, &Request::get(&format!("/retried/{}", turn.id))).await?.expect(200).map(drop)
 }
 

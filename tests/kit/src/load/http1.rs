@@ -4,7 +4,7 @@ use super::{Targets, Turn};
 use crate::h1::{Client, Request, Response, once};
 use crate::{Outcome, ensure, ensure_eq};
 
-pub async fn keep_alive(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn keep_alive(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client.get("/up/echo").await?.expect(200)?;
     ensure_eq!(client.get("/up/bytes/3000").await?.expect(200)?.body.len(), 3000, "bytes");
@@ -12,7 +12,7 @@ pub async fn keep_alive(targets: &Targets, _: Turn) -> Outcome {
     Ok(())
 }
 
-pub async fn pipelined(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn pipelined(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     let requests =
         ["/up/bytes/10", "/up/delay/2", "/up/chunked/1000"].map(|path| Request::get(path).bytes());
@@ -32,14 +32,14 @@ pub async fn head(targets: &Targets, _: Turn) -> Outcome {
     Ok(())
 }
 
-pub async fn chunked_post(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn chunked_post(targets: &Targets, turn: Turn) -> Outcome {
     let request = Request::new("POST", "/up/echo-body").chunked(["first ", "second ", &turn.id]);
     let answer = once(targets.tcp, &request).await?.expect(200)?;
     ensure_eq!(answer.text(), format!("first second {}", turn.id), "the echo");
     Ok(())
 }
 
-pub async fn expect_continue(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn expect_continue(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     let request = Request::post("/up/echo-body", "patience").header("expect", "100-continue");
     client.send(&request.head_bytes()).await?;
@@ -61,7 +61,7 @@ pub async fn redirect(targets: &Targets, _: Turn) -> Outcome {
 }
 
 /// Envoy follows it and answers with what it finds there.
-pub async fn internal_redirect(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn internal_redirect(targets: &Targets, _: Turn) -> Outcome {
     ensure_eq!(
         answer(targets, "/followed/up/bytes/77").await?.expect(200)?.body.len(),
         77,
@@ -70,33 +70,33 @@ pub async fn internal_redirect(targets: &Targets, _: Turn) -> Outcome {
     Ok(())
 }
 
-pub async fn not_found(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn not_found(targets: &Targets, _: Turn) -> Outcome {
     answer(targets, "/nowhere").await?.expect(404).map(drop)
 }
 
-pub async fn http_1_0(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn http_1_0(targets: &Targets, _: Turn) -> Outcome {
     let request = Request::get("/up/bytes/9").version("HTTP/1.0").without("host");
     ensure_eq!(once(targets.tcp, &request).await?.expect(200)?.body.len(), 9, "bytes");
     Ok(())
 }
 
-pub async fn bad_request(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn bad_request(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client.send(b"GET /up/echo HTTP/1.1\r\nhost: test.local\r\nno colon here\r\n\r\n").await?;
     client.response("GET").await?.expect(400).map(drop)
 }
 
-pub async fn header_too_large(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn header_too_large(targets: &Targets, _: Turn) -> Outcome {
     let request = Request::get("/up/echo").header("x-large", "x".repeat(20_000));
     once(targets.tcp, &request).await?.expect(431).map(drop)
 }
 
-pub async fn missing_host(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn missing_host(targets: &Targets, _: Turn) -> Outcome {
     once(targets.tcp, &Request::get("/up/echo").without("host")).await?.expect(400).map(drop)
 }
 
 /// The body never comes; Envoy answers all the same and gives up the connection.
-pub async fn answered_before_the_body(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn answered_before_the_body(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client
         .send(&Request::new("POST", "/direct").header("content-length", "100000").bytes())

@@ -9,7 +9,7 @@ use crate::h2_raw::RawH2;
 use crate::{Outcome, ensure_eq};
 
 /// Five streams, two of them reset while they wait or send.
-pub async fn multiplexed_with_resets(targets: &Targets, mut turn: Turn) -> Outcome {
+pub(crate) async fn multiplexed_with_resets(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     let waiting = client.open(get("/up/hold/for-ever"), true).await?;
     let mut endless = client.open(get("/up2/stream/3/for-ever"), true).await?;
@@ -29,30 +29,30 @@ pub async fn multiplexed_with_resets(targets: &Targets, mut turn: Turn) -> Outco
 }
 
 /// The client says that it will open no more streams; the one that runs gets its answer.
-pub async fn go_away_while_running(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn go_away_while_running(targets: &Targets, _: Turn) -> Outcome {
     let mut raw = RawH2::connect(targets.tcp).await?;
     raw.get(1, "/up/delay/10").await?;
     raw.go_away().await?;
     raw.stream_end(1).await
 }
 
-pub async fn go_away_when_done(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn go_away_when_done(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client.get("/up/echo").await?.expect(200)?;
     client.get("/nowhere").await?.expect(404)?;
     client.go_away().await
 }
 
-pub async fn lost_fin(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn lost_fin(targets: &Targets, turn: Turn) -> Outcome {
     lost(targets, turn, Ended::Fin).await
 }
 
-pub async fn lost_reset(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn lost_reset(targets: &Targets, turn: Turn) -> Outcome {
     lost(targets, turn, Ended::Reset).await
 }
 
 /// Messages in both directions, then trailers.
-pub async fn grpc_stream(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn grpc_stream(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     let mut call = request("POST", "http", "/up2/grpc");
     call.headers_mut().insert("content-type", "application/grpc".parse()?);
@@ -69,7 +69,7 @@ pub async fn grpc_stream(targets: &Targets, _: Turn) -> Outcome {
 }
 
 /// Perhaps before Envoy has seen its head.
-pub async fn reset_at_once(targets: &Targets, _: Turn) -> Outcome {
+pub(crate) async fn reset_at_once(targets: &Targets, _: Turn) -> Outcome {
     let mut client = Client::connect(targets.tcp).await?;
     client.open(get("/up/hold/for-ever"), true).await?.reset(Reason::CANCEL);
     client.get("/direct").await?.expect(200).map(drop)

@@ -17,7 +17,7 @@ pub async fn streams(targets: &Targets, turn: Turn) -> Outcome {
     Ok(())
 }
 
-pub async fn stream_reset(targets: &Targets, mut turn: Turn) -> Outcome {
+pub(crate) async fn stream_reset(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.quic, &targets.tls).await?;
     let mut stream = client.open(request("GET", "https", "/up/stream/3/for-ever")).await?;
     stream.finish().await?;
@@ -27,7 +27,7 @@ pub async fn stream_reset(targets: &Targets, mut turn: Turn) -> Outcome {
     client.get("/direct").await?.expect(200).map(drop)
 }
 
-pub async fn connection_closed(targets: &Targets, mut turn: Turn) -> Outcome {
+pub(crate) async fn connection_closed(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut client = Client::connect(targets.quic, &targets.tls).await?;
     let mut stream = client.open(request("GET", "https", "/up/stream/3/for-ever")).await?;
     stream.finish().await?;

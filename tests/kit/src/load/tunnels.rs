@@ -6,13 +6,13 @@ use crate::h2::{self, extended_connect};
 use crate::websocket::{Frame, WebSocket};
 use crate::{Outcome, ensure, ensure_eq};
 
-pub async fn websocket_closed(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn websocket_closed(targets: &Targets, turn: Turn) -> Outcome {
     let mut socket = WebSocket::open(targets.tcp, "/up/ws").await?;
     socket.echo(&turn.id).await?;
     socket.close(1000).await
 }
 
-pub async fn websocket_aborted(targets: &Targets, mut turn: Turn) -> Outcome {
+pub(crate) async fn websocket_aborted(targets: &Targets, mut turn: Turn) -> Outcome {
     let mut socket = WebSocket::open(targets.tcp, "/up/ws").await?;
     socket.echo(&turn.id).await?;
     turn.pause().await;
@@ -20,7 +20,7 @@ pub async fn websocket_aborted(targets: &Targets, mut turn: Turn) -> Outcome {
     if turn.rng.bool() { socket.reset() } else { Ok(()) }
 }
 
-pub async fn websocket_over_http2(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn websocket_over_http2(targets: &Targets, turn: Turn) -> Outcome {
     let mut client = h2::Client::connect(targets.tcp).await?;
     client.get("/direct").await?.expect(200)?; // by then Envoy's offer has arrived
     ensure!(client.offers_extended_connect(), "no offer of extended CONNECT");
@@ -32,13 +32,13 @@ pub async fn websocket_over_http2(targets: &Targets, turn: Turn) -> Outcome {
     Ok(())
 }
 
-pub async fn connect_closed(targets: &Targets, turn: Turn) -> Outcome {
+pub(crate) async fn connect_closed(targets: &Targets, turn: Turn) -> Outcome {
     let mut tunnel = connect(targets, &turn).await?;
     tunnel.finish().await?;
     tunnel.ended().await.map(drop)
 }
 
-pub async fn connect_aborted(targets: &Targets, mut turn: Turn) -> Outcome {
+pub(crate) async fn connect_aborted(targets: &Targets, mut turn: Turn) -> Outcome {
     let tunnel = connect(targets, &turn).await?;
     turn.pause().await;
     tunnel.reset()

@@ -3,14 +3,15 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::sha256;
+use crate::command::run;
 use crate::process::{Process, guarded};
 use crate::programs::program;
+use crate::wait::wait_for_blocking;
 use crate::{Context as _, Outcome, ensure, ensure_eq};
 
 /// What is special about a registry.
@@ -73,19 +74,12 @@ impl Registry {
     }
 
     fn wait_for_port(&self, address: &str) -> Outcome<u16> {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
+        wait_for_blocking("the registry to start", || {
             let log = self.log();
-            let port = log
-                .split(&format!("listening on {address}:"))
-                .nth(1)
-                .and_then(|rest| rest.split([',', '"', ' ']).next()?.parse().ok());
-            if let Some(port) = port {
-                return Ok(port);
-            }
-            ensure!(Instant::now() < deadline, "the registry does not start: {log}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            let address = log.split(&format!("listening on {address}:")).nth(1);
+            let port = address.and_then(|rest| rest.split([',', '"', ' ']).next()?.parse().ok());
+            port.with_context(|| log.clone())
+        })
     }
 
     pub fn port(&self) -> u16 {
@@ -131,8 +125,7 @@ pub fn skopeo_pull(image: &str, options: &[&str]) -> Outcome<(String, Vec<u8>)> 
         .args(["copy", "--insecure-policy"])
         .args(options)
         .args([&format!("docker://{image}"), &to]);
-    let output = command.env("HOME", folder.path()).output().context("skopeo")?;
-    ensure!(output.status.success(), "skopeo: {}", String::from_utf8_lossy(&output.stderr));
+    run(command.env("HOME", folder.path()))?.expect(0)?;
     let bytes = fs::read(folder.path().join("manifest.json"))?;
     let manifest: Value = serde_json::from_slice(&bytes)?;
     ensure_eq!(manifest["mediaType"], "application/vnd.oci.image.manifest.v1+json", "one manifest");

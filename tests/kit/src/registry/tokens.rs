@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::fake_server::{Answer, Asked, Fault, Service, serve};
 use crate::{Context as _, Error, Outcome};
 
-pub const ISSUER: &str = "the issuer of a test";
-pub const SERVICE: &str = "the registry of a test";
+pub(crate) const ISSUER: &str = "the issuer of a test";
+pub(crate) const SERVICE: &str = "the registry of a test";
 
 /// Whom it believes.
 pub struct Accounts {
