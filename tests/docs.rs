@@ -17,7 +17,8 @@ use libtest_mimic::Trial;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use crate::cases;
-use kit::{Context as _, Outcome, bail, completion, ensure, ensure_eq};
+use kit::completion;
+use kit::prelude::*;
 
 /// Set to write the tables anew instead of comparing them.
 const BLESS: &str = "LASTSTREAM_BLESS";

@@ -11,8 +11,9 @@ use libtest_mimic::Trial;
 use tempfile::TempDir;
 
 use kit::bootstrap::filters::Wasm;
+use kit::completion;
+use kit::prelude::*;
 use kit::trial::block_on;
-use kit::{Context as _, Error, Outcome, bail, completion};
 
 /// Chooses the Envoys to test on: `all`, or versions with commas between them. Without it the
 /// oldest and the newest supported one.

@@ -8,11 +8,7 @@ use wasmparser::{Parser, Payload};
 
 use crate::cases::stage::{Stage, hcm};
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::{Bootstrap, Listener};
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Request};
-use kit::upstream::Upstream;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(exports_only_what_it_needs), case!(is_never_entered_for_a_body)]

@@ -5,13 +5,9 @@ use serde_json::json;
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, SOON, Stage, clusters, hcm, routes};
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::{Bootstrap, Hcm, Listener, filters, only_stats_with_prefixes};
-use kit::envoy::{Envoy, Options};
-use kit::h1::once;
-use kit::h1::{Client, Request};
-use kit::upstream::Upstream;
+use kit::bootstrap::only_stats_with_prefixes;
+use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
-use kit::{Outcome, bail, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -30,7 +26,11 @@ const BAD: [(&str, &str); 4] = [
     ),
     ("{", "configuration refused: line 1, column 1: not JSON: EOF while parsing an object"),
     (
-        r#"{"forwarded_proto": {"presets": ["gcp"], "trust": {"peers": ["10.0.0.0/8", "10.0.0.1/8"]}}}"#,
+        r#"{
+            "forwarded_proto": {
+                "presets": ["gcp"], "trust": {"peers": ["10.0.0.0/8", "10.0.0.1/8"]}
+            }
+        }"#,
         "forwarded_proto.trust.peers[1]: `10.0.0.1/8` has bits set behind its prefix: write \
             `10.0.0.0/8`",
     ),

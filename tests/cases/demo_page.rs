@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::lab::{EnvoylessCase, envoyless};
+use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
 use kit::user::User;
-use kit::{Context as _, Outcome, ensure};
 
 /// Tells how the page came out, by way of the title of the page around it. Only the copy that is
 /// tested has a script.

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::command::{CommandOutput, run_with_input};
+use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
 use kit::user::User;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -176,11 +176,14 @@ fn overlays_change_selector_namespace_and_digest() -> Outcome {
     let remote = |index: usize| {
         format!("/spec/configPatches/{index}/patch/value/typed_config/config/vm_config/code/remote")
     };
-    let mut patch = vec![
-        json!({ "op": "replace", "path": "/spec/workloadSelector/labels", "value": { "app": "edge" } }),
-    ];
+    let mut patch = vec![json!({
+        "op": "replace", "path": "/spec/workloadSelector/labels", "value": { "app": "edge" },
+    })];
     for index in [0, 1] {
-        patch.push(json!({ "op": "replace", "path": remote(index) + "/http_uri/uri", "value": format!("oci://h/r@sha256:{other}") }));
+        patch.push(json!({
+            "op": "replace", "path": remote(index) + "/http_uri/uri",
+            "value": format!("oci://h/r@sha256:{other}"),
+        }));
         patch.push(json!({ "op": "replace", "path": remote(index) + "/sha256", "value": other }));
     }
     let patches =
@@ -195,8 +198,13 @@ fn overlays_change_selector_namespace_and_digest() -> Outcome {
     Ok(())
 }
 
-const DEPLOYMENT: &str = r#"{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"}, "spec": {"template": {
-    "metadata": {"labels": {"app": "shop"}}, "spec": {"containers": [{"name": "app", "image": "app"}]}}}}"#;
+const DEPLOYMENT: &str = r#"{
+    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"},
+    "spec": {"template": {
+        "metadata": {"labels": {"app": "shop"}},
+        "spec": {"containers": [{"name": "app", "image": "app"}]}
+    }}
+}"#;
 
 /// The patches for pods fit a Deployment, one after the other, with kustomize and with kubectl.
 fn patches_fit_deployments() -> Outcome {
@@ -211,7 +219,9 @@ fn patches_fit_deployments() -> Outcome {
         let (_user, folder) = rendered(&policy, ".")?;
         fs::write(folder.join("deployment.yaml"), DEPLOYMENT)?;
         let target = json!({ "kind": "Deployment", "name": "shop" });
-        let patches = json!([{ "path": hook, "target": target }, { "path": "proxy-config.yaml", "target": target }]);
+        let patches = json!([
+            { "path": hook, "target": target }, { "path": "proxy-config.yaml", "target": target },
+        ]);
         overlay(
             &folder,
             &json!({ "resources": ["envoyfilter.yaml", "deployment.yaml"], "patches": patches }),
@@ -268,14 +278,21 @@ fn patches_fit_jobs() -> Outcome {
              'on'], program_image: tools}}\n"
         );
         let (user, folder) = rendered(&policy, ".")?;
-        let pod = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "work", "image": "work" }] } });
+        let pod = json!({
+            "spec": {
+                "restartPolicy": "Never", "containers": [{ "name": "work", "image": "work" }],
+            },
+        });
         let job = json!({ "template": pod });
         let (kind, spec) = if cron {
             ("CronJob", json!({ "schedule": "@daily", "jobTemplate": { "spec": job } }))
         } else {
             ("Job", job)
         };
-        let object = json!({ "apiVersion": "batch/v1", "kind": kind, "metadata": { "name": "nightly", "namespace": "batch" }, "spec": spec });
+        let object = json!({
+            "apiVersion": "batch/v1", "kind": kind,
+            "metadata": { "name": "nightly", "namespace": "batch" }, "spec": spec,
+        });
         fs::write(folder.join("object.yaml"), format!("---\n{object}"))?;
         overlay(
             &folder,

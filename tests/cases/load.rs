@@ -8,15 +8,12 @@ use serde_json::{Value, json};
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, LONG_LIVED};
 use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
+use kit::bootstrap::extension;
 use kit::bootstrap::filters::Wasm;
-use kit::bootstrap::{Hcm, extension, filters};
 use kit::certificates::Authority;
-use kit::envoy::{Envoy, Options};
 use kit::load::{self, bed};
-use kit::upstream::Upstream;
-use kit::wait::wait_for;
+use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
-use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -37,7 +34,10 @@ const LISTENERS: [&str; 2] = ["load", "load-quic"];
 /// All that the module can do for a stream is on.
 const POLICY: &str = r#"{
     "count": {"long_lived": {"upgrades": true, "grpc": true}},
-    "forwarded_proto": {"trust": {"peers": ["127.0.0.0/8"]}, "presets": ["aws_alb"], "write_scheme": true, "strip": {"twins": true}}
+    "forwarded_proto": {
+        "trust": {"peers": ["127.0.0.0/8"]}, "presets": ["aws_alb"], "write_scheme": true,
+        "strip": {"twins": true}
+    }
 }"#;
 
 async fn counts_every_kind_of_stream(lab: &Lab) -> Outcome {

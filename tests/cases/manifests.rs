@@ -12,10 +12,7 @@ use crate::cases::stage::SOON;
 use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Request, once};
-use kit::upstream::Upstream;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -61,7 +58,8 @@ fn manifest(file: &str, lab: &Lab, upstream: &Upstream) -> Outcome<Value> {
     on_free_ports(&mut config);
     ensure_eq!(config["static_resources"]["clusters"][0]["name"], "admin", "the first cluster");
     set(&mut config, "/static_resources/clusters/0", admin_cluster("admin"));
-    let app = "/static_resources/clusters/1/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
+    let app = "/static_resources/clusters/1/load_assignment/endpoints/0/\
+               lb_endpoints/0/endpoint/address/socket_address/port_value";
     set(&mut config, app, json!(upstream.h1().port()));
     Ok(config)
 }

@@ -52,7 +52,13 @@ impl Release {
         let (inputs, folder) = (tempfile::tempdir()?, tempfile::tempdir()?);
         let [amd64, arm64] = Platform::ALL.map(|platform| script(inputs.path(), platform));
         let sbom = inputs.path().join("sbom.json");
-        fs::write(&sbom, json!({ "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": [] }).to_string())?;
+        fs::write(
+            &sbom,
+            json!({
+                "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": [],
+            })
+            .to_string(),
+        )?;
         let inputs = Inputs::read(&amd64?, &arm64?, &sbom)?;
         laststream_release::write(&inputs, folder.path())?;
         Ok(Self::Made(folder))

@@ -8,13 +8,9 @@ use tempfile::TempDir;
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, counts, routes};
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::filters::Wasm;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, filters};
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Request};
-use kit::upstream::Upstream;
+use kit::prelude::*;
 use kit::wire::free_port;
 use kit::xds::{Verdict, Xds};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -5,10 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::lab::Lab;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
-use kit::envoy::{Envoy, Options};
-use kit::upstream::Upstream;
-use kit::{Outcome, ensure_eq};
+use kit::prelude::*;
 
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 pub(crate) const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";

@@ -5,10 +5,7 @@ use serde_json::{Value, json};
 use crate::site::Site;
 use crate::variants::{Around, Variant};
 use kit::admin_cluster::admin_cluster;
-use kit::bootstrap::Bootstrap;
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Request, once};
-use kit::{Context as _, Outcome, ensure_eq};
+use kit::prelude::*;
 
 const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 

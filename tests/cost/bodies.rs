@@ -13,10 +13,7 @@ use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
 use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
-use kit::bootstrap::cluster;
-use kit::h1::{Client, Request};
-use kit::upstream::Upstream;
-use kit::{Outcome, ensure_eq};
+use kit::prelude::*;
 
 const VARIANTS: [&str; 4] = [NO_FILTER, LUA_PORT, COUNTING, PORT_CHANGED_WASM];
 const ROUNDS: usize = 3;

@@ -10,11 +10,9 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 use crate::bed::quietly;
-use kit::bootstrap::Bootstrap;
-use kit::envoy::{Envoy, Options};
+use kit::prelude::*;
 use kit::process::{Process, guarded};
 use kit::programs::program;
-use kit::{Context as _, Outcome, ensure};
 
 /// For what takes a fraction of a second on a quiet machine.
 const PATIENCE: Duration = Duration::from_secs(120);

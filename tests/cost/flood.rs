@@ -1,13 +1,12 @@
 //! Load on plain threads and sockets, which cost next to nothing beside Envoy: as much as goes, or
 //! at a fixed rate.
 
+use kit::prelude::*;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use kit::{Context as _, Error, Outcome, ensure};
 
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use crate::variants::Variant;
 use kit::bootstrap::extension;
-use kit::envoy::Envoy;
 use kit::h2::{self, Client, Stream};
-use kit::{Context as _, Outcome};
+use kit::prelude::*;
 
 const FAULT: &str = "envoy.filters.http.fault";
 const FAULT_TYPE: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";

@@ -14,8 +14,7 @@ use crate::numbers::{Spread, thousands};
 use crate::say;
 use crate::site::Site;
 use crate::variants::{Around, Variant};
-use kit::h1::{Client, Request};
-use kit::{Context as _, Outcome};
+use kit::prelude::*;
 
 const WARM_UP: usize = 300;
 const ROUNDS: usize = 7;

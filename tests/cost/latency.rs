@@ -16,9 +16,7 @@ use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
 use crate::variants::{self, Around, GATE_COUNTING, GATE_NO_FILTER, Variant};
-use kit::envoy::Envoy;
-use kit::h1::Request;
-use kit::{Context as _, Outcome};
+use kit::prelude::*;
 
 const ROUNDS: usize = 9;
 const CONNECTIONS: usize = 4;

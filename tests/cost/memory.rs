@@ -17,8 +17,7 @@ use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
 use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
-use kit::envoy::{Envoy, Options};
-use kit::{Context as _, Outcome, bail};
+use kit::prelude::*;
 
 const ROUNDS: usize = 5;
 const VARIANTS: [&str; 4] = [NO_FILTER, LUA_PORT, COUNTING, PORT_CHANGED_WASM];

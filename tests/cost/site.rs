@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
+use kit::prelude::*;
 use laststream::local::envoy::{self, Version, Wanted};
 use laststream::progress::Silent;
 use tempfile::TempDir;
-
-use kit::{Context as _, Error, Outcome};
 
 pub(crate) struct Site {
     pub(crate) envoy: PathBuf,

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 use kit::bootstrap::extension;
-use kit::h1::Request;
-use kit::{Context as _, Error, Outcome, ensure};
+use kit::prelude::*;
 
 /// What stands in the way of the requests.
 #[derive(Clone, Copy)]
@@ -93,7 +92,8 @@ function envoy_on_request(handle)
   if peer:sub(1, 4) == "127." then
     local headers = handle:headers()
     local scheme = headers:get("x-forwarded-port") == "443" and "https" or "http"
-    if headers:get("x-laststream-forwarded-proto") == scheme and headers:get("x-forwarded-proto") ~= scheme then
+    if headers:get("x-laststream-forwarded-proto") == scheme
+        and headers:get("x-forwarded-proto") ~= scheme then
       headers:replace("x-forwarded-proto", scheme)
     end
   end
@@ -303,7 +303,10 @@ impl Variant {
         let told = json!([{ "header": { "key": "x-seen", "value": "%REQ(x-forwarded-proto)%" } }]);
         manager["route_config"]["virtual_hosts"][0]["routes"] = json!([
             { "match": { "path": "/" }, "direct_response": answer },
-            { "match": { "path": "/seen" }, "direct_response": answer, "response_headers_to_add": told },
+            {
+                "match": { "path": "/seen" }, "direct_response": answer,
+                "response_headers_to_add": told,
+            },
         ]);
         if let Some(filters) = self.chain.filters() {
             let router =

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{BLESS, read, write};
 use kit::openapi::{Document, members};
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
+use kit::prelude::*;
 
 const FILE: &str = "filter/gate.openapi.yaml";
 const HEADING: &str = "  schemas: # from the types; LASTSTREAM_BLESS=1 writes them anew\n";

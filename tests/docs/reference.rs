@@ -89,7 +89,10 @@ pub(super) fn presets() -> Outcome<String> {
             .zip(preset["description"].as_str())
             .context("a preset has no name")?;
         // By the name that the load balancer knows, not the one under which it is saved.
-        let sources = json!({ "trust": { "peers": ["192.0.2.1"] }, "presets": [name], "original_header": FORWARDED_PROTO });
+        let sources = json!({
+            "trust": { "peers": ["192.0.2.1"] }, "presets": [name],
+            "original_header": FORWARDED_PROTO,
+        });
         let configuration = json!({ "forwarded_proto": sources });
         let configuration =
             config::parse(configuration.to_string().as_bytes()).with_context(|| name.to_owned())?;

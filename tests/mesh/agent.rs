@@ -14,11 +14,9 @@ use crate::isolation::folder;
 use crate::istio::Istio;
 use crate::parts::part;
 use crate::program::Program;
-use kit::h1::{Request, Response, once};
+use kit::prelude::*;
 use kit::process::guarded;
-use kit::wait::wait_for;
 use kit::wire::local;
-use kit::{Context as _, Outcome};
 
 const START: Duration = Duration::from_secs(60);
 
@@ -146,7 +144,8 @@ fn write_pod(folder: &Path, istio: &Istio, proxy: &Proxy<'_>) -> Outcome {
 fn command(istio: &Istio, proxy: &Proxy<'_>, ports: Ports, address: &str) -> Outcome<Command> {
     let discovery = format!("{}:15012", istio.address());
     let config = json!({
-        "binaryPath": part("envoy")?, "configPath": "./etc/istio/proxy", "concurrency": 2, "discoveryAddress": discovery,
+        "binaryPath": part("envoy")?, "configPath": "./etc/istio/proxy", "concurrency": 2,
+        "discoveryAddress": discovery,
         "proxyAdminPort": ports.admin, "statusPort": ports.agent,
     });
     let mut command = guarded(part("pilot-agent")?);

@@ -210,8 +210,21 @@ fn write_certificates(folder: &Path) -> Outcome {
     write("service-accounts", &authority.user("service-accounts", "laststream")?)?;
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "mesh",
-        "clusters": [{ "name": "mesh", "cluster": { "server": API, "certificate-authority": folder.join("ca.crt") } }],
-        "users": [{ "name": "admin", "user": { "client-certificate": folder.join("admin.crt"), "client-key": folder.join("admin.key") } }],
+        "clusters": [
+            {
+                "name": "mesh",
+                "cluster": { "server": API, "certificate-authority": folder.join("ca.crt") },
+            },
+        ],
+        "users": [
+            {
+                "name": "admin",
+                "user": {
+                    "client-certificate": folder.join("admin.crt"),
+                    "client-key": folder.join("admin.key"),
+                },
+            },
+        ],
         "contexts": [{ "name": "mesh", "context": { "cluster": "mesh", "user": "admin" } }],
     });
     Ok(fs::write(folder.join("kubeconfig"), config.to_string())?)

@@ -16,7 +16,7 @@ use crate::level::Level;
 use crate::parts::{PARTS, Parts};
 use crate::seen::say;
 use crate::sweeper::Sweeper;
-use kit::{Context as _, Error, Outcome, ensure};
+use kit::prelude::*;
 
 /// Tells a process of this program which part it plays.
 pub(crate) const ROLE: &str = "LASTSTREAM_MESH_ROLE";

@@ -12,11 +12,9 @@ use crate::isolation::folder;
 use crate::parts::part;
 use crate::program::{Program, ask};
 use kit::command::CommandOutput;
-use kit::h1::{Request, once};
+use kit::prelude::*;
 use kit::process::guarded;
-use kit::wait::wait_for;
 use kit::wire::local;
-use kit::{Context as _, Outcome};
 
 const START: Duration = Duration::from_secs(60);
 /// The namespace of the control plane.

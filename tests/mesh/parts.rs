@@ -10,8 +10,8 @@ use laststream::local::envoy::{self, Wanted};
 use laststream::progress::Progress;
 
 use crate::seen::say;
+use kit::prelude::*;
 use kit::user;
-use kit::{Context as _, Error, Outcome, ensure};
 
 /// Where the level inside finds its [`Parts`], as JSON.
 pub(crate) const PARTS: &str = "LASTSTREAM_MESH_PARTS";

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kit::command::{CommandOutput, run_with_input};
+use kit::prelude::*;
 use kit::process::Process;
 use kit::trial::Notes;
-use kit::wait::wait_for;
-use kit::{Context as _, Outcome, bail};
 
 const LOG_TAIL: usize = 40;
 const LONGEST_LINE: usize = 400;

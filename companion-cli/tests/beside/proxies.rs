@@ -125,7 +125,8 @@ fn never_waits_for_ever() -> Outcome {
     Ok(())
 }
 
-const FORCE: &str = "POST /force?reason=laststream%20exec:%20the%20command%20has%20ended%2C%20and%20so%20has%20the%20time%20for%20its%20streams";
+const FORCE: &str = "POST /force?reason=laststream%20exec:%20the%20command%20has%20ended%2C%20\
+                     and%20so%20has%20the%20time%20for%20its%20streams";
 
 #[test]
 fn a_count_that_is_not_exact_is_no_zero() -> Outcome {
@@ -133,7 +134,9 @@ fn a_count_that_is_not_exact_is_no_zero() -> Outcome {
     proxy.ends_at("POST /quitquitquit");
     let scope = r#"{"scope": "outbound", "in_flight": 0, "begun": 7}"#;
     let body = format!(
-        r#"{{"state": "serving", "reason": "", "count": "leaking", "holding": 0, "scopes": [{scope}]}}"#
+        r#"{{
+            "state": "serving", "reason": "", "count": "leaking", "holding": 0, "scopes": [{scope}]
+        }}"#
     );
     proxy.answer("GET /status", 200, &body);
     run(&mut proxy.exec(&["--streams-timeout", "600ms"], RAN))?

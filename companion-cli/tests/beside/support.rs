@@ -39,7 +39,10 @@ impl Proxy {
             r#"{{"scope": "outbound", "in_flight": {count}, "long_lived": 0, "begun": 7}}"#
         );
         let body = format!(
-            r#"{{"state": "serving", "reason": "x", "count": "exact", "holding": {count}, "scopes": [{scope}], "new": 1}}"#
+            r#"{{
+                "state": "serving", "reason": "x", "count": "exact", "holding": {count},
+                "scopes": [{scope}], "new": 1
+            }}"#
         );
         self.answer("GET /status", 200, &body);
     }

@@ -79,7 +79,10 @@ fn a_watched_status_is_drawn_in_place_until_the_gate_is_open() -> Outcome {
     let status = |state: &str, reason: &str| {
         let scope = r#"{"scope": "gateway", "in_flight": 1, "begun": 7}"#;
         format!(
-            r#"{{"state": "{state}", "reason": "{reason}", "count": "exact", "holding": 1, "scopes": [{scope}]}}"#
+            r#"{{
+                "state": "{state}", "reason": "{reason}", "count": "exact", "holding": 1,
+                "scopes": [{scope}]
+            }}"#
         )
     };
     let proxy = Proxy::start()?;

@@ -228,7 +228,8 @@ fn assert_visible(text: &str) {
     let colourless: String = colourless.collect();
     let steers = |character: char| {
         (character.is_control() && character != '\n')
-            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}' | '\u{2029}')
+            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || "\u{200e}\u{200f}\u{61c}\u{2028}\u{2029}".contains(character)
     };
     let found: Vec<char> = colourless.chars().filter(|&character| steers(character)).collect();
     assert!(found.is_empty(), "{found:?} in {text:?}");
@@ -239,7 +240,8 @@ fn assert_visible(text: &str) {
 fn tricky() -> Layout {
     let layout = Layout::new();
     let module = wasm(&format!(
-        r#"(module (import "{0}" "{0}" (func)) (@custom "{0}" "x") (memory (export "memory") 1) (func (export "proxy_abi_version_0_2_1"))
+        r#"(module (import "{0}" "{0}" (func)) (@custom "{0}" "x") (memory (export "memory") 1)
+            (func (export "proxy_abi_version_0_2_1"))
             (func (export "malloc") (param i32) (result i32) i32.const 0) (func (export "{0}")))"#,
         TRICKS
             .escape_default()
@@ -253,8 +255,8 @@ fn tricky() -> Layout {
     config["mediaType"] = TRICKS.into();
     let mut annotated = layer.clone();
     annotated["mediaType"] = OCI_LAYER.into();
-    let manifest = json!({ "schemaVersion": 2, "mediaType": OCI_MANIFEST, "config": config, "layers": [annotated],
-        "annotations": { TRICKS: TRICKS } });
+    let manifest = json!({ "schemaVersion": 2, "mediaType": OCI_MANIFEST, "config": config,
+        "layers": [annotated], "annotations": { TRICKS: TRICKS } });
     let mut manifest = layout.document(OCI_MANIFEST, &manifest);
     manifest["platform"] = json!({ "os": "linux", "architecture": "amd64" });
     let mut other = manifest.clone();
@@ -304,7 +306,12 @@ fn names_in_an_image_cannot_rewrite_errors() -> Outcome {
     let told = inspect(layout.path())?.expect(1)?;
     assert_visible(&told.stdout);
     let layout = Layout::new();
-    let name = |name: &str| json!({ "digest": format!("sha256:{TRICKS}"), "size": 1, "annotations": { "org.opencontainers.image.ref.name": name } });
+    let name = |name: &str| {
+        json!({
+            "digest": format!("sha256:{TRICKS}"), "size": 1,
+            "annotations": { "org.opencontainers.image.ref.name": name },
+        })
+    };
     layout.index(&[name(TRICKS)]);
     assert_visible(&inspect(layout.path())?.expect(2)?.stderr);
     layout.index(&[name(TRICKS), name("b")]);

@@ -187,7 +187,10 @@ fn an_index_is_refused_with_the_way_out() -> Outcome {
     attestation["platform"] = json!({ "os": "unknown", "architecture": "unknown" });
     let digest = child["digest"].as_str().unwrap().to_owned();
     let index = |manifests: &[&Value]| -> Outcome<Value> {
-        let document = json!({ "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests });
+        let document = json!({
+            "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": manifests,
+        });
         layout.index(&[layout.document("application/vnd.oci.image.index.v1+json", &document)]);
         inspect(layout.path(), &["-o", "json"])?.expect(1)?.json()
     };
@@ -274,7 +277,10 @@ fn digests_are_no_paths() -> Outcome {
 #[test]
 fn what_is_too_large_is_not_read() -> Outcome {
     let layout = Layout::new();
-    let layer = json!({ "mediaType": OCI_LAYER, "digest": format!("sha256:{}", "0".repeat(64)), "size": (256_u64 << 20) + 1 });
+    let layer = json!({
+        "mediaType": OCI_LAYER, "digest": format!("sha256:{}", "0".repeat(64)),
+        "size": (256_u64 << 20) + 1,
+    });
     let document = json!({ "schemaVersion": 2, "mediaType": OCI_MANIFEST, "layers": [layer] });
     layout.index(&[layout.document(OCI_MANIFEST, &document)]);
     let ran = inspect(layout.path(), &["--for", "istio"])?.expect(1)?;

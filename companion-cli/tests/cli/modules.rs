@@ -120,7 +120,11 @@ fn what_is_not_there_is_no_finding() -> Outcome {
 #[test]
 fn damaged_modules_do_no_harm() {
     let whole = loadable(
-        r#"(import "env" "proxy_log" (func (param i32 i32 i32) (result i32))) (table 1 funcref) (global i32 (i32.const 1))"#,
+        r#"
+            (
+                import "env" "proxy_log" (func (param i32 i32 i32) (result i32))
+            ) (table 1 funcref) (global i32 (i32.const 1))
+        "#,
     );
     let mut random = fastrand::Rng::with_seed(5);
     for _ in 0..20_000 {

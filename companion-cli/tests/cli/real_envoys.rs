@@ -22,6 +22,10 @@ fn get(version: Version) -> PathBuf {
     envoy::find_or_get(&Wanted { path: None, ..Wanted::version(version) }, &Silent).unwrap().binary
 }
 
+const MANAGER: &str = "type.googleapis.com/envoy.extensions.filters.network.\
+                       http_connection_manager.v3.HttpConnectionManager";
+const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+
 /// Whether an Envoy loads it, and what it says if not.
 fn load(envoy: &Path, module: &[u8]) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
@@ -33,15 +37,20 @@ fn load(envoy: &Path, module: &[u8]) -> Result<(), String> {
         "filter_chains": [{ "filters": [{
             "name": "http",
             "typed_config": {
-                "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+                "@type": MANAGER,
                 "stat_prefix": "http",
                 "route_config": {},
                 "http_filters": [
                     { "name": "module", "typed_config": {
                         "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
-                        "config": { "vm_config": { "runtime": "envoy.wasm.runtime.v8", "code": { "local": { "filename": file } } } },
+                        "config": {
+                            "vm_config": {
+                                "runtime": "envoy.wasm.runtime.v8",
+                                "code": { "local": { "filename": file } },
+                            },
+                        },
                     } },
-                    { "name": "router", "typed_config": { "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router" } },
+                    { "name": "router", "typed_config": { "@type": ROUTER } },
                 ],
             },
         }] }],
@@ -70,7 +79,8 @@ fn imports(module: &str, functions: &[Function]) -> String {
 
 fn with_abi(abi: &str, more: &str, exports: &str) -> Vec<u8> {
     wasm(&format!(
-        r#"(module {more} (memory (export "memory") 1) (func (export "proxy_abi_version_{abi}")) {exports})"#
+        r#"(module {more} (memory (export "memory") 1)
+            (func (export "proxy_abi_version_{abi}")) {exports})"#
     ))
 }
 

@@ -63,7 +63,10 @@ fn documents_around_a_broken_one_are_looked_at() {
 
 #[test]
 fn every_way_of_writing_the_same_is_the_same() {
-    let json = r#"{"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"shareProcessNamespace": true}}}}"#;
+    let json = r#"{
+        "apiVersion": "batch/v1", "kind": "Job",
+        "spec": {"template": {"spec": {"shareProcessNamespace": true}}}
+    }"#;
     let minified: String = json.split(' ').collect();
     let list =
         format!("apiVersion: v1\nkind: List\nitems:\n- {}", JOB.trim_end().replace('\n', "\n  "));

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use kit::h1::{Request, once};
+use kit::command;
+use kit::prelude::*;
 use kit::wait::blocking;
-use kit::{Outcome, command};
 
 use crate::support::{Run, fails, folder_with_policy};
 

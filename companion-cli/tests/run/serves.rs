@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use kit::h1::{Client, Request};
+use kit::prelude::*;
 use kit::wait::{blocking, until};
-use kit::{Context as _, Outcome};
 use laststream::local::envoy::{NEWEST, OLDEST};
 
 use crate::support::{Run, get, module, put};

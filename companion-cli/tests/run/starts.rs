@@ -5,9 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use kit::h1::Request;
+use kit::prelude::*;
 use kit::wait::wait_for_blocking;
-use kit::{Outcome, ensure_eq};
 use laststream::local::envoy::{NEWEST, OLDEST};
 
 use crate::support::{Run, fails, send, unwilling};

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kit::command::CommandOutput;
-use kit::h1::{Client, Request, Response};
+use kit::prelude::*;
 use kit::process::Process;
 use kit::wait::{PATIENCE, blocking, until, wait_for_blocking};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::Value;
 use tempfile::TempDir;

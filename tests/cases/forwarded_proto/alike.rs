@@ -11,13 +11,10 @@ use serde_json::{Value, json};
 
 use super::engines::{self, Place};
 use crate::lab::Lab;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
-use kit::envoy::{Envoy, Options};
 use kit::forwarded_proto::cells::{Line, shown};
 use kit::forwarded_proto::client::{Connection, Way};
 use kit::forwarded_proto::table::Protocol;
-use kit::upstream::Upstream;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 const SEED: u64 = 20_261_121;
 const POLICIES: usize = 90;
@@ -85,7 +82,10 @@ impl Policy {
             "trust": { "peers": some(rng, &RANGES) },
             "sources": sources(rng),
             "decision": one(rng, &["agree", "first"]),
-            "ports": { "https": some(rng, &[443, 8443, 0, 65535, 10443]), "http": some(rng, &[80, 8080, 1]) },
+            "ports": {
+                "https": some(rng, &[443, 8443, 0, 65535, 10443]),
+                "http": some(rng, &[80, 8080, 1]),
+            },
             "fallback": fallback,
             "silent": silent,
         } });

@@ -6,7 +6,7 @@ use laststream::render::{Kind, render};
 use serde_json::{Value, json};
 
 use kit::forwarded_proto::listeners::Form;
-use kit::{Context as _, Outcome, bail, ensure};
+use kit::prelude::*;
 
 /// Where the rendered parts are taken from.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,9 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
         }
         Place::Bootstrap => (json!({ "envoy": {} }), "/plugin.wasm", Kind::Envoy),
     };
-    let mut policy = json!({ "engine": "native", "namespace": "test", "placement": placement, "module": module });
+    let mut policy = json!({
+        "engine": "native", "namespace": "test", "placement": placement, "module": module,
+    });
     policy["forwarded_proto"] = configuration["forwarded_proto"].clone();
     if module == REMOTE {
         policy["digest"] = format!("sha256:{}", "a".repeat(64)).into();

@@ -8,17 +8,15 @@ use serde_json::Value;
 
 use super::engines::{self, Place};
 use crate::lab::Lab;
-use kit::bootstrap::{Bootstrap, cluster, filters};
 use kit::certificates::{Authority, Identity};
-use kit::envoy::{Envoy, Options};
 use kit::forwarded_proto::cells::shown;
 use kit::forwarded_proto::client::{Answer, Connection, Way};
 use kit::forwarded_proto::listeners::{
     Certificates, Form, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport,
 };
 use kit::forwarded_proto::table::{Expected, From, Protocol, Row, Section, Table};
-use kit::upstream::{Received, Upstream};
-use kit::{Context as _, Error, Outcome};
+use kit::prelude::*;
+use kit::upstream::Received;
 
 type Counts = BTreeMap<String, u64>;
 

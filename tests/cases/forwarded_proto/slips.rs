@@ -2,11 +2,12 @@
 //! reason.
 
 use kit::forwarded_proto::table::Table;
-use kit::{Outcome, bail, ensure, ensure_eq};
+use kit::prelude::*;
 
 const LISTENERS: &str = "\
 ## Names
-| listener | use_remote_address | hops | connection | address | saves | direct peer | appends port | stands for |
+| listener | use_remote_address | hops | connection | address | saves | direct peer \
+| appends port | stands for |
 |---|---|---|---|---|---|---|---|---|
 | `edge` | yes | 0 | plain | 127.0.0.1 | yes | yes | no | a gateway |
 ";

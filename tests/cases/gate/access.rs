@@ -10,11 +10,8 @@ use super::bench::{Bench, gate_filter, gate_listener, same};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
-use kit::bootstrap::{Bootstrap, Hcm, Route};
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Connect, Request, Response, once, proxy_v1, proxy_v2};
-use kit::upstream::Upstream;
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
+use kit::h1::{Connect, proxy_v1, proxy_v2};
+use kit::prelude::*;
 
 const SECRET: &str = "open-sesame/0123456789";
 

@@ -9,9 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use kit::h1::{Request, once};
-use kit::{Outcome, ensure};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(probes_of_the_agent_hold_no_drain)]

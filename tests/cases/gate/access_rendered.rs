@@ -15,11 +15,7 @@ use super::deaths::mortal;
 use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::set;
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Request, once};
-use kit::upstream::Upstream;
-use kit::wait::wait_for;
-use kit::{Context as _, Error, Outcome, bail, ensure, ensure_eq};
+use kit::prelude::*;
 
 const SECRET: &str = "open-sesame-0123456789";
 const HEADER: &str = "x-laststream-secret";
@@ -149,7 +145,8 @@ fn bootstrap(module: &Path, policy: &str, app: SocketAddr) -> Outcome<Value> {
     free(&mut config["admin"]);
     config["static_resources"]["listeners"].as_array_mut().into_iter().flatten().for_each(free);
     set(&mut config, "/static_resources/clusters/0", admin_cluster("admin"));
-    let port = "/static_resources/clusters/1/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
+    let port = "/static_resources/clusters/1/load_assignment/endpoints/0/\
+               lb_endpoints/0/endpoint/address/socket_address/port_value";
     set(&mut config, port, json!(app.port()));
     Ok(config)
 }

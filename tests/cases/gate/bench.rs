@@ -11,12 +11,7 @@ use crate::cases::stage::{clusters, routes};
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::filters::{Wasm, filter_state};
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Request, Response, once};
-use kit::upstream::Upstream;
-use kit::wait::wait_for;
-use kit::{Outcome, bail, ensure_eq};
+use kit::prelude::*;
 
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 

@@ -10,13 +10,8 @@ use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
-use kit::bootstrap::{Bootstrap, Hcm, Listener};
 use kit::clock::WallClock;
-use kit::envoy::Options;
-use kit::h1::Client;
-use kit::upstream::Upstream;
-use kit::wait::wait_for;
-use kit::{Context as _, Outcome, ensure};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -135,7 +130,9 @@ async fn a_step_back_prolongs_no_quiet_period(lab: &Lab) -> Outcome {
     opens(bench).await
 }
 
-const EXEMPT_AFTER_A_MINUTE: &str = r#"{"quiet_ms": 300, "deadline_ms": 1000000, "long_lived": "exempt", "long_lived_after_ms": 60000}"#;
+const EXEMPT_AFTER_A_MINUTE: &str = r#"{
+    "quiet_ms": 300, "deadline_ms": 1000000, "long_lived": "exempt", "long_lived_after_ms": 60000
+}"#;
 
 async fn a_step_forward_makes_no_stream_long_lived(lab: &Lab) -> Outcome {
     let clocked = Clocked::set(lab, EXEMPT_AFTER_A_MINUTE).await?;

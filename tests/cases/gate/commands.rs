@@ -11,8 +11,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::bench::Bench;
 use crate::lab::Case;
 use kit::command::CommandOutput;
+use kit::prelude::*;
 use kit::user::User;
-use kit::{Context as _, Outcome, ensure};
 
 pub(crate) fn cases() -> Vec<Case> {
     [asking::cases(), jobs::cases(), waiting::cases()].into_iter().flatten().collect()

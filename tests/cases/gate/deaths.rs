@@ -6,11 +6,8 @@ use tokio::task::JoinHandle;
 
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, routes};
 use crate::lab::{Case, Lab, case, mortal_module};
-use kit::bootstrap::Hcm;
 use kit::bootstrap::filters::Wasm;
-use kit::h1::{Client, Request, Response, once};
-use kit::wait::wait_for;
-use kit::{Outcome, bail, ensure, ensure_eq};
+use kit::prelude::*;
 
 use super::bench::{Bench, SOON, same};
 use super::watch::{opens_only_at_zero, stays_closed};

@@ -5,9 +5,7 @@ use super::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::filters::Wasm;
-use kit::bootstrap::{Bootstrap, Hcm, Listener};
-use kit::h1::{Client, Request, once};
-use kit::{Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(waits_for_one_direction), case!(waits_for_both_directions)]

@@ -10,11 +10,9 @@ use tokio::time::{sleep, timeout};
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::{Bootstrap, Hcm, cluster};
-use kit::h1::{Client, Request, once};
 use kit::h2;
+use kit::prelude::*;
 use kit::wire::{Framing, Io, Wire, local};
-use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

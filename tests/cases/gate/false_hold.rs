@@ -15,11 +15,7 @@ use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
 use kit::admin_proxy::{AdminProxy, Fate};
 use kit::bootstrap::filters::Wasm;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use kit::h1::{Client, Request, once};
-use kit::upstream::Upstream;
-use kit::wait::wait_for;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -103,7 +99,10 @@ async fn clusters_hold_nothing(lab: &Lab, count: usize) -> Outcome {
     let upstream = Upstream::start().await?;
     let mut bootstrap = clusters(Bootstrap::new(), &upstream).cluster(proxy.cluster());
     for number in 0..count {
-        bootstrap = bootstrap.cluster(json!({ "name": format!("outbound|80||service-{number}.test.svc.cluster.local"), "type": "STATIC" }));
+        bootstrap = bootstrap.cluster(json!({
+            "name": format!("outbound|80||service-{number}.test.svc.cluster.local"),
+            "type": "STATIC",
+        }));
     }
     let bootstrap = bootstrap
         .listener(

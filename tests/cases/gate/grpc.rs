@@ -14,11 +14,9 @@ use tokio::time::timeout;
 use super::bench::{Bench, SOON, WAITING, same};
 use crate::cases::stage::{IN_FLIGHT, routes};
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::{Bootstrap, Hcm, cluster};
-use kit::h1::{Client, Request, once};
 use kit::h2;
+use kit::prelude::*;
 use kit::wire::{Framing, Io, Wire, local};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

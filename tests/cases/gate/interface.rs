@@ -14,11 +14,9 @@ use tokio::net::TcpListener;
 use super::bench::Bench;
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::{Bootstrap, Hcm, cluster};
-use kit::h1::{Request, Response, once};
 use kit::openapi::{Document, Operation, members};
+use kit::prelude::*;
 use kit::wire::{Framing, Io, Wire, local};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 const SECRET: &str = "open-sesame-0123456789";
 

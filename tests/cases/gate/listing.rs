@@ -11,13 +11,10 @@ use super::bench::{Bench, SOON, same, say};
 use super::deaths::{hold, kill, mortal};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::Hcm;
 use kit::bootstrap::filters::{Wasm, filter_state};
-use kit::h1::{Client, Request};
 use kit::h2;
-use kit::wait::wait_for;
+use kit::prelude::*;
 use kit::websocket::WebSocket;
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -185,7 +182,9 @@ async fn lists_a_few_of_many(lab: &Lab) -> Outcome {
 
 /// What is exempt does not hold: neither the upgrades, nor what was old when the drain began.
 async fn lists_only_what_holds(lab: &Lab) -> Outcome {
-    let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt", "long_lived_after_ms": 1500}"#;
+    let gate = r#"{
+        "quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt", "long_lived_after_ms": 1500
+    }"#;
     let bench =
         Bench::with(lab, gate, telling(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#))
             .await?;

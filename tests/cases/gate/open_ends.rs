@@ -10,10 +10,7 @@ use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
 use kit::admin_proxy::{AdminProxy, Fate};
-use kit::bootstrap::{Bootstrap, Hcm, Listener, cluster};
-use kit::h1::{Client, Request, Response, once};
-use kit::upstream::Upstream;
-use kit::{Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

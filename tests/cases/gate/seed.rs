@@ -13,11 +13,9 @@ use super::bench::{Bench, SOON, same, say};
 use super::traffic::{BODY, slow_reader};
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::{Bootstrap, Hcm, Listener};
-use kit::h1::Client;
 use kit::h2;
+use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
-use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

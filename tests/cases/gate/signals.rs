@@ -16,11 +16,8 @@ use super::bench::{Bench, SOON, same, say};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::filters::Wasm;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
-use kit::h1::{Client, Request};
-use kit::wait::wait_for;
+use kit::prelude::*;
 use kit::wire::{Framing, Io, Wire, local};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -61,7 +58,9 @@ async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
 }
 
 async fn refuses_signals_where_the_latch_cannot_close(lab: &Lab) -> Outcome {
-    let rejected = json!({ "exclusion_list": { "patterns": [{ "exact": "wasmcustom.laststream_gate_closing_until" }] } });
+    let rejected = json!({
+        "exclusion_list": { "patterns": [{ "exact": "wasmcustom.laststream_gate_closing_until" }] },
+    });
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
     let mut bench = Bench::upon(
         Bootstrap::new().stats_matcher(rejected),

@@ -10,13 +10,9 @@ use super::bench::{Bench, SOON, WAITING, gate_address, gate_filter, same};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, filters};
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Request, Response, once};
-use kit::upstream::Upstream;
+use kit::prelude::*;
 use kit::websocket::WebSocket;
 use kit::xds::Xds;
-use kit::{Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -13,10 +13,7 @@ use super::bench::{Bench, gate_listener, options, say};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
 use kit::admin_proxy::{AdminProxy, Fate};
-use kit::bootstrap::{Bootstrap, Hcm, Listener};
-use kit::h1::{Client, Request};
-use kit::upstream::Upstream;
-use kit::{Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(exempt_streams_that_come_and_go_make_no_zero)]

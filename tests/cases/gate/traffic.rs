@@ -15,9 +15,7 @@ use super::bench::{Bench, SOON, same, say};
 use super::states::kept;
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::{Bootstrap, Hcm, Listener};
-use kit::h1::{Client, Request, once};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

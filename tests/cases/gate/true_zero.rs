@@ -10,14 +10,10 @@ use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{ACTIVE, clusters, routes};
 use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
-use kit::bootstrap::{
-    Bootstrap, Hcm, Listener, Route, extension, filters, only_stats_with_prefixes,
-};
-use kit::h1::{Client, Request};
-use kit::upstream::Upstream;
+use kit::bootstrap::{extension, only_stats_with_prefixes};
+use kit::prelude::*;
 use kit::websocket::WebSocket;
 use kit::xds::Xds;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -7,10 +7,8 @@ use super::bench::{Bench, gate_address, gate_filter, options, same};
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, routes};
 use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
 use kit::admin_cluster::admin_cluster;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, filters};
-use kit::upstream::Upstream;
+use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
-use kit::{Outcome, ensure_eq};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(a_drain_goes_on_through_an_upgrade), case!(a_drain_goes_on_through_a_downgrade)]

@@ -9,10 +9,8 @@ use tokio::time::timeout;
 
 use super::bench::{Bench, SOON, WAITING, say};
 use crate::lab::{Case, Lab, case};
-use kit::h1::{Client, Request};
 use kit::h2;
-use kit::wait::wait_for;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

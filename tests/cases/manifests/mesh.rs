@@ -8,11 +8,9 @@ use serde_json::{Value, json};
 
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, set};
-use kit::envoy::{Envoy, Options};
-use kit::upstream::Upstream;
+use kit::bootstrap::set;
+use kit::prelude::*;
 use kit::xds::Xds;
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 
 const HCM: &str = "envoy.filters.network.http_connection_manager";
 const TYPES: [&str; 2] = [

@@ -10,11 +10,9 @@ use serde_json::{Value, json};
 use super::mesh::{GATEWAY, Proxy, SIDECAR};
 use crate::cases::stage::SOON;
 use crate::lab::Lab;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, set};
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Connect, Request, once};
-use kit::upstream::Upstream;
-use kit::{Context as _, Error, Outcome, ensure, ensure_eq};
+use kit::bootstrap::set;
+use kit::h1::Connect;
+use kit::prelude::*;
 
 /// The EnvoyFilter of a folder's policy. The tests' clients are on the loopback interface.
 pub(super) fn filter(folder: &str) -> Outcome<Value> {

@@ -21,7 +21,10 @@ fn a_private_authority_is_named() -> Outcome {
     let (authority, user) = (Authority::new()?, User::new()?);
     let server = authority.server()?;
     let ca = user.file("certs/ca.crt", authority.pem())?;
-    let tls = json!({ "certificate": user.file("cert.pem", &server.certificate_pem)?, "key": user.file("key.pem", &server.key_pem)? });
+    let tls = json!({
+        "certificate": user.file("cert.pem", &server.certificate_pem)?,
+        "key": user.file("key.pem", &server.key_pem)?,
+    });
     let registry = Registry::start(&Settings { tls: Some(tls), ..Settings::default() })?;
     let image = format!("{}/laststream:1", registry.name());
     let said = push(&user, &["-o", "json", "--ca-file", utf8(&ca), &image])?.expect(0)?;
@@ -49,7 +52,8 @@ fn a_client_shows_its_certificate() -> Outcome {
     let (server, client) = (authority.server()?, authority.client("spiffe://mesh.test/publisher")?);
     let ca = user.file("ca.pem", authority.pem())?;
     let tls = json!({
-        "certificate": user.file("cert.pem", &server.certificate_pem)?, "key": user.file("key.pem", &server.key_pem)?, "clientcas": [&ca],
+        "certificate": user.file("cert.pem", &server.certificate_pem)?,
+        "key": user.file("key.pem", &server.key_pem)?, "clientcas": [&ca],
     });
     let registry = Registry::start(&Settings { tls: Some(tls), ..Settings::default() })?;
     let image = format!("{}/laststream:1", registry.name());

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use super::push;
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::fake_server::{Answer, Fault};
+use kit::prelude::*;
 use kit::registry::faulty::{Faulty, PUSH, Phase, error};
 use kit::registry::sha256;
 use kit::user::User;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::{HTPASSWD, PASSWORD, USERNAME};
 use crate::lab::{EnvoylessCase, envoyless};
+use kit::prelude::*;
 use kit::registry::real::{Registry, Settings};
 use kit::user::User;
-use kit::{Context as _, Outcome, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![

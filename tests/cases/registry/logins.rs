@@ -9,11 +9,11 @@ use super::{HTPASSWD, PASSWORD, USERNAME, push, utf8};
 use crate::lab::{self, EnvoylessCase, envoyless};
 use kit::command::CommandOutput;
 use kit::fake_server::{Answer, Fault};
+use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
 use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::registry::tokens::{Accounts, TokenServer};
 use kit::user::User;
-use kit::{Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -350,12 +350,16 @@ fn a_token_server_that_repeats_the_request() -> Outcome {
         format!("no: {}{form}", "x".repeat(if index % 2 == 0 { 0 } else { 285 }))
     };
     for (index, form) in written(ODD_PASSWORD).iter().enumerate() {
-        let problem = json!({ "code": "DENIED", "message": message(index, form), "detail": { "request": form } });
+        let problem = json!({
+            "code": "DENIED", "message": message(index, form), "detail": { "request": form },
+        });
         refused_with(json!({ "errors": [problem], "request": form }).to_string(), form)?
             .stderr_contains("DENIED: no: ")?;
     }
     for (index, form) in written(ODD_PASSWORD).iter().enumerate() {
-        let body = json!({ "error": "DENIED", "error_description": message(index, form), "request": form });
+        let body = json!({
+            "error": "DENIED", "error_description": message(index, form), "request": form,
+        });
         refused_with(body.to_string(), form)?.stderr_contains("DENIED: no: ")?;
     }
     let form = &written(ODD_PASSWORD)[1];

@@ -10,9 +10,9 @@ use super::{PASSWORD, USERNAME, push, utf8};
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Fault};
+use kit::prelude::*;
 use kit::registry::faulty::Faulty;
 use kit::user::User;
-use kit::{Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![

@@ -10,11 +10,11 @@ use laststream::progress::Silent;
 use super::{HTPASSWD, PASSWORD, USERNAME, push};
 use crate::lab::{self, EnvoylessCase, envoyless};
 use kit::fake_server::{Answer, Fault};
+use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
 use kit::registry::real;
 use kit::registry::sha256;
 use kit::user::User;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![

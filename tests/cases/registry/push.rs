@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::{push, utf8};
 use crate::lab::{self, EnvoylessCase, envoyless};
+use kit::prelude::*;
 use kit::registry::real::{Registry, Settings, skopeo_pull};
 use kit::registry::sha256;
 use kit::user::User;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -41,7 +41,12 @@ fn others_find_what_was_pushed() -> Outcome {
     .expect(0)?;
     let digest = fs::read_to_string(&digest_file)?.trim().to_owned();
     let repository = format!("{}/team/laststream", registry.name());
-    let line = |tag| json!({ "url": format!("oci://{repository}@{digest}"), "repository": repository, "tag": tag, "digest": digest });
+    let line = |tag| {
+        json!({
+            "url": format!("oci://{repository}@{digest}"), "repository": repository, "tag": tag,
+            "digest": digest,
+        })
+    };
     ensure_eq!(said.json_lines()?, [line("1.0.0"), line("latest")], "the result");
     let module = fs::read(lab::module()?)?;
     for image in [&first, &second, &format!("{repository}@{digest}")] {

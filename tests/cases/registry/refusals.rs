@@ -9,9 +9,9 @@ use super::{PASSWORD, USERNAME, push, utf8};
 use crate::lab::{EnvoylessCase, envoyless};
 use kit::certificates::Authority;
 use kit::fake_server::{Answer, Asked, Fault};
+use kit::prelude::*;
 use kit::registry::faulty::{Faulty, Phase};
 use kit::user::User;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![

@@ -2,9 +2,9 @@
 
 use super::push;
 use crate::lab::{EnvoylessCase, envoyless};
+use kit::prelude::*;
 use kit::registry::real::{Registry, Settings};
 use kit::user::User;
-use kit::{Context as _, Outcome, ensure};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![envoyless!(a_tag_is_rendered_as_its_digest)]

@@ -13,9 +13,10 @@ use tempfile::TempDir;
 
 use super::{BAD, BROKEN_RULE, GOOD, POLICY, Release, run};
 use crate::lab::{EnvoylessCase, envoyless};
+use kit::command;
+use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
-use kit::{Context as _, Outcome, bail, command, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![

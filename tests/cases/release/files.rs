@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::{FILES, Release, run, unpacked};
 use crate::lab::{EnvoylessCase, envoyless};
+use kit::prelude::*;
 use kit::process::guarded;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![

@@ -85,7 +85,12 @@ impl User {
         user.publish_hooks()?;
         user.git(&["init", "--quiet"])?;
         let hooks = json!({
-            "repos": [{ "repo": user.folder.path().join("hooks"), "rev": TAG, "hooks": [{ "id": hook, "args": arguments }] }],
+            "repos": [
+                {
+                    "repo": user.folder.path().join("hooks"), "rev": TAG,
+                    "hooks": [{ "id": hook, "args": arguments }],
+                },
+            ],
         });
         user.file(".pre-commit-config.yaml", &hooks.to_string())?; // JSON is YAML
         Ok(user)

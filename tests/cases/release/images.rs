@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::{Release, run, unpacked};
 use crate::lab::{EnvoylessCase, envoyless};
+use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
 use kit::registry::real::{Registry, Settings, skopeo_pull};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::{Release, run, unpacked};
 use crate::lab::{EnvoylessCase, envoyless};
+use kit::prelude::*;
 use kit::process::guarded;
 use kit::programs::program;
 use kit::registry::sha256;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![envoyless!(the_manifest_keeps_krews_rules), envoyless!(kubectl_runs_the_plugin)]

@@ -5,14 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::lab::Lab;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Request, once};
+use kit::prelude::*;
 use kit::process::{Process, guarded};
 use kit::trial::block_on;
-use kit::upstream::Upstream;
-use kit::wait::wait_for;
-use kit::{Context as _, Outcome, bail, ensure, ensure_eq};
 
 const SOON: Duration = Duration::from_secs(20);
 

@@ -6,11 +6,8 @@ use serde_json::json;
 
 use crate::lab::Lab;
 use kit::admin_cluster::admin_cluster;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, filters};
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Request, once};
+use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
-use kit::{Outcome, ensure_eq};
 
 const SOON: Duration = Duration::from_secs(20);
 const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";

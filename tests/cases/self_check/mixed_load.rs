@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use crate::lab::Lab;
-use kit::bootstrap::Hcm;
 use kit::certificates::Authority;
-use kit::envoy::{Envoy, Options};
 use kit::load::{self, bed};
-use kit::upstream::Upstream;
-use kit::{Outcome, ensure};
+use kit::prelude::*;
 
 const SOON: Duration = Duration::from_secs(30);
 const OPERATIONS: usize = 2_000;

@@ -7,14 +7,10 @@ use serde_json::json;
 
 use crate::lab::Lab;
 use kit::bootstrap::filters::{self, Wasm};
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, only_stats_with_prefixes};
+use kit::bootstrap::only_stats_with_prefixes;
 use kit::certificates::Authority;
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Request, once};
-use kit::upstream::Upstream;
-use kit::wait::wait_for;
+use kit::prelude::*;
 use kit::wire::local;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 const SOON: Duration = Duration::from_secs(20);
 

@@ -7,14 +7,11 @@ use h2::Reason;
 use serde_json::json;
 
 use crate::lab::Lab;
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, filters};
 use kit::certificates::Authority;
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Client, Connect, Ended, Request, proxy_v1, proxy_v2};
+use kit::h1::{Connect, Ended, proxy_v1, proxy_v2};
 use kit::h2 as http2;
-use kit::upstream::Upstream;
+use kit::prelude::*;
 use kit::websocket::WebSocket;
-use kit::{Outcome, ensure, ensure_eq};
 
 const SOON: Duration = Duration::from_secs(20);
 const PEER: &str = "x-direct-peer";

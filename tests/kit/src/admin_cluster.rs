@@ -17,7 +17,10 @@ const PLACEHOLDER: &str = "@admin-endpoints@";
 pub fn admin_cluster(name: &str) -> Value {
     let path = json!({ "path": PLACEHOLDER });
     let source = json!({ "path_config_source": path, "resource_api_version": "V3" });
-    json!({ "name": name, "type": "EDS", "eds_cluster_config": { "service_name": "admin", "eds_config": source } })
+    json!({
+        "name": name, "type": "EDS",
+        "eds_cluster_config": { "service_name": "admin", "eds_config": source },
+    })
 }
 
 pub struct AdminCluster {

@@ -24,9 +24,10 @@ impl Bootstrap {
     pub fn new() -> Self {
         let admin = json!({ "address": socket_address("127.0.0.1", 0) });
         let node = json!({ "id": "test-node", "cluster": "test-cluster" });
-        Self(
-            json!({ "admin": admin, "node": node, "static_resources": { "clusters": [], "listeners": [] } }),
-        )
+        Self(json!({
+            "admin": admin, "node": node,
+            "static_resources": { "clusters": [], "listeners": [] },
+        }))
     }
 
     pub fn cluster(mut self, cluster: Value) -> Self {

@@ -1,5 +1,5 @@
-//! The rows of `tests/cases/forwarded_proto/*.md`, and a client that sends them. The cases on Envoys
-//! and those in the mesh share them; how a row's listener comes to be is theirs.
+//! The rows of `tests/cases/forwarded_proto/*.md`, and a client that sends them. The cases on
+//! Envoys and those in the mesh share them; how a row's listener comes to be is theirs.
 
 /// A file of the tables.
 macro_rules! text {

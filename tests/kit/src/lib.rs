@@ -1,6 +1,6 @@
-//! The test kit: what every test of this repository stands on. Real processes, clients for every
-//! protocol, an upstream that misbehaves on demand, fake servers, one way to run a command, one loop
-//! that polls, and the tables of `x-forwarded-proto`.
+//! The test kit of this repository: real processes, clients for every protocol, an upstream that
+//! misbehaves on demand, fake servers, one way to run a command, one loop that polls, and the
+//! tables of `x-forwarded-proto`.
 //!
 //! Nothing of the product lives here, and no test: the kit does not depend on `laststream`. Its own
 //! tests are the trials `self_check` of the test binary `envoy`.
@@ -25,6 +25,7 @@ pub mod h3;
 pub mod load;
 pub mod openapi;
 pub mod outcome;
+pub mod prelude;
 pub mod process;
 pub mod programs;
 pub mod registry;

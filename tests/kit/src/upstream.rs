@@ -53,7 +53,8 @@ impl Received {
             .map(|(name, value)| json!([name, String::from_utf8_lossy(value)]))
             .collect();
         json!({
-            "version": self.version, "method": self.method, "path": self.path, "scheme": self.scheme,
+            "version": self.version, "method": self.method, "path": self.path,
+            "scheme": self.scheme,
             "authority": self.authority, "headers": headers,
         })
     }

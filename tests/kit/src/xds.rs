@@ -102,7 +102,9 @@ impl Xds {
 
     fn source(&self, resource: &str) -> Value {
         let watched = json!({ "path": self.folder.path().join(resource).display().to_string() });
-        let path = json!({ "path": self.path(resource).display().to_string(), "watched_directory": watched });
+        let path = json!({
+            "path": self.path(resource).display().to_string(), "watched_directory": watched,
+        });
         json!({ "path_config_source": path, "resource_api_version": "V3" })
     }
 

@@ -6,9 +6,7 @@ use tokio::time::sleep;
 use super::stage::{IN_FLIGHT, LONGER_THAN_QUIET, SOON, Stage, WITNESS};
 use crate::agent::Agent;
 use crate::seen::row;
-use kit::h1::Client;
-use kit::wait::wait_for;
-use kit::{Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 const HELD: usize = 3;
 

@@ -12,9 +12,7 @@ use tokio::task::JoinSet;
 use super::stage::{BEGUN, IN_FLIGHT, SOON, Stage};
 use crate::agent::Agent;
 use crate::seen::row;
-use kit::h1::Client;
-use kit::wait::wait_for;
-use kit::{Context as _, Error, Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 const LEAST_REQUESTS: u64 = 500;
 const CLIENTS: usize = 4;

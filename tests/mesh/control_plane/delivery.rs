@@ -7,10 +7,8 @@ use serde_json::json;
 use super::stage::{SOON, Stage, metric};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
-use kit::h1::{Client, Request, once};
-use kit::wait::wait_for;
+use kit::prelude::*;
 use kit::wire::free_port;
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 /// What `istioctl` says of every EnvoyFilter that there is; README.md says why it is left.
 const KNOWN_WARNING: &str = "EnvoyFilter exposes internal implementation details";
@@ -83,7 +81,8 @@ fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value> {
     });
     let selector = json!({ "labels": { "app": stage.name } });
     let called = json!({
-        "hosts": [host, "test.local"], "location": "MESH_INTERNAL", "resolution": "STATIC", "endpoints": [{ "address": "127.0.0.1" }],
+        "hosts": [host, "test.local"], "location": "MESH_INTERNAL", "resolution": "STATIC",
+        "endpoints": [{ "address": "127.0.0.1" }],
         "ports": [{ "number": out, "name": "http", "protocol": "HTTP", "targetPort": app }],
     });
     vec![

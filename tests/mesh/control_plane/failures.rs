@@ -11,12 +11,10 @@ use super::stage::{BEGUN, LONGER_THAN_QUIET, SOON, Stage, WITNESS};
 use super::world::push;
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
-use kit::h1::{Request, once};
+use kit::prelude::*;
 use kit::registry::real::{Registry, Settings};
 use kit::registry::sha256;
-use kit::wait::wait_for;
 use kit::wire::local;
-use kit::{Context as _, Error, Outcome, ensure, ensure_eq};
 
 /// Begins the part of the rendered resource that is about the gate's module.
 const GATE_PART: &str = "# The module for the gate.";

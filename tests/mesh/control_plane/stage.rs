@@ -10,12 +10,9 @@ use tokio::task::block_in_place;
 use super::world::World;
 use crate::agent::{Agent, Proxy};
 use kit::command::CommandOutput;
-use kit::h1::{Client, Request, Response, once};
-use kit::upstream::Upstream;
+use kit::prelude::*;
 use kit::user::User;
-use kit::wait::wait_for;
 use kit::wire::{free_port, local};
-use kit::{Context as _, Outcome, ensure, ensure_eq};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// Long enough for a false zero to show: the gate's quiet period is a second.
@@ -78,7 +75,10 @@ impl Stage {
     /// `kind` of Istio, in the case's namespace.
     pub(crate) fn object(&self, group: &str, kind: &str, name: &str, spec: Value) -> Value {
         let metadata = json!({ "name": name, "namespace": self.name });
-        json!({ "apiVersion": format!("{group}.istio.io/v1"), "kind": kind, "metadata": metadata, "spec": spec })
+        json!({
+            "apiVersion": format!("{group}.istio.io/v1"), "kind": kind, "metadata": metadata,
+            "spec": spec,
+        })
     }
 
     /// The pod that the case's proxy would be in: istiod takes the labels from there. Nobody runs
@@ -86,14 +86,20 @@ impl Stage {
     pub(crate) fn pod(&self, label: &str) -> Value {
         let metadata =
             json!({ "name": self.name, "namespace": self.name, "labels": { label: self.name } });
-        let spec = json!({ "serviceAccountName": self.name, "containers": [{ "name": "app", "image": "example.com/none" }] });
+        let spec = json!({
+            "serviceAccountName": self.name,
+            "containers": [{ "name": "app", "image": "example.com/none" }],
+        });
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
     }
 
     /// A gateway for everything, with the upstream behind it. `server` is what the Gateway's server
     /// has besides.
     pub(crate) fn gateway_objects(&self, server: Value) -> Vec<Value> {
-        let mut one = json!({ "port": { "number": self.port, "name": "http", "protocol": "HTTP" }, "bind": "127.0.0.1", "hosts": ["*"] });
+        let mut one = json!({
+            "port": { "number": self.port, "name": "http", "protocol": "HTTP" },
+            "bind": "127.0.0.1", "hosts": ["*"],
+        });
         if let (Some(one), Some(more)) = (one.as_object_mut(), server.as_object()) {
             one.extend(more.clone());
         }
@@ -101,8 +107,14 @@ impl Stage {
         let selector = json!({ "istio": self.name });
         let route = json!({ "destination": { "host": host, "port": { "number": 80 } } });
         let entry = json!({
-            "hosts": [host], "location": "MESH_INTERNAL", "resolution": "STATIC", "endpoints": [{ "address": "127.0.0.1" }],
-            "ports": [{ "number": 80, "name": "http", "protocol": "HTTP", "targetPort": self.upstream.h1().port() }],
+            "hosts": [host], "location": "MESH_INTERNAL", "resolution": "STATIC",
+            "endpoints": [{ "address": "127.0.0.1" }],
+            "ports": [
+                {
+                    "number": 80, "name": "http", "protocol": "HTTP",
+                    "targetPort": self.upstream.h1().port(),
+                },
+            ],
         });
         vec![
             self.pod("istio"),

@@ -6,9 +6,9 @@ use tokio::task::block_in_place;
 
 use crate::cluster::{Cluster, Settings};
 use crate::istio::Istio;
+use kit::prelude::*;
 use kit::registry::real::{self, Registry};
 use kit::user::User;
-use kit::{Context as _, Error, Outcome};
 
 pub(crate) struct World {
     pub(crate) cluster: Cluster,

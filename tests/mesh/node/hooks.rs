@@ -10,7 +10,7 @@ use super::plain;
 use super::workload::{Proxy, Workload, routes};
 use super::world::World;
 use crate::seen::row;
-use kit::{Context as _, Outcome, bail, ensure};
+use kit::prelude::*;
 
 const NAMESPACE: &str = "hooks";
 const REQUEST: Duration = Duration::from_secs(10);

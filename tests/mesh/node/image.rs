@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::inside;
 use crate::isolation::run_tool;
 use crate::parts::part;
+use kit::command;
+use kit::prelude::*;
 use kit::registry::sha256;
 use kit::user;
-use kit::{Context as _, Error, Outcome, command};
 
 /// Agent, Envoy, `laststream`, app. Its entry point is the agent, as the injected container
 /// expects.
@@ -38,7 +39,9 @@ pub(crate) fn write(folder: &Path) -> Outcome<PathBuf> {
     let layer_digest = sha256(&fs::read(&layer)?);
     let size = fs::metadata(&layer)?.len();
     fs::rename(&layer, blobs.join(layer_digest.trim_start_matches("sha256:")))?;
-    let layer = json!({ "mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": layer_digest, "size": size });
+    let layer = json!({
+        "mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": layer_digest, "size": size,
+    });
     let entries =
         [(IMAGE, vec!["/usr/local/bin/pilot-agent"]), (PAUSE, vec![APP, inside::ROLE, "pause"])];
     let manifests: Vec<Value> = entries
@@ -113,17 +116,21 @@ fn pack(folder: &Path, archive: &Path) -> Outcome {
 /// Writes configuration and manifest; gives the manifest's entry in the index.
 fn manifest(blobs: &Path, name: &str, entry: &[&str], layer: &Value) -> Outcome<Value> {
     let config = json!({
-        "architecture": "amd64", "os": "linux", "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
+        "architecture": "amd64", "os": "linux",
+        "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
         "config": { "Entrypoint": entry, "Env": ["PATH=/usr/local/bin"] },
     });
     let (digest, size) = blob(blobs, &config)?;
-    let config = json!({ "mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest, "size": size });
+    let config = json!({
+        "mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest, "size": size,
+    });
     let manifest =
         json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
     let (digest, size) = blob(blobs, &manifest)?;
-    Ok(
-        json!({ "mediaType": MANIFEST, "digest": digest, "size": size, "annotations": { "io.containerd.image.name": name } }),
-    )
+    Ok(json!({
+        "mediaType": MANIFEST, "digest": digest, "size": size,
+        "annotations": { "io.containerd.image.name": name },
+    }))
 }
 
 fn blob(blobs: &Path, value: &Value) -> Outcome<(String, usize)> {

@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::seen::say;
-use kit::h1::{self, Request};
+use kit::h1;
+use kit::prelude::*;
 use kit::websocket;
 use kit::wire::{Framing, Io, Wire};
-use kit::{Context as _, Outcome, bail, ensure};
 
 /// The first argument that makes this program one of these.
 pub(crate) const ROLE: &str = "inside-a-pod";

@@ -11,9 +11,8 @@ use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use super::image::LASTSTREAM;
 use super::workload::{self, GATEWAY, Pod, Proxy, Workload};
 use super::world::World;
-use kit::h1::{self, Client, Request};
-use kit::wait::wait_for;
-use kit::{Context as _, Outcome, ensure};
+use kit::h1;
+use kit::prelude::*;
 
 const SOON: Duration = Duration::from_secs(60);
 /// From the request to its pod's deletion.

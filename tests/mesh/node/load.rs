@@ -13,10 +13,9 @@ use tokio::time::sleep;
 
 use super::workload::GATEWAY;
 use super::world::World;
-use kit::h1::{Client, Request};
 use kit::h2;
+use kit::prelude::*;
 use kit::websocket::WebSocket;
-use kit::{Context as _, Error, Outcome};
 
 const H1_CLIENTS: usize = 28;
 const H2_CONNECTIONS: usize = 4;

@@ -12,9 +12,8 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::parts::part;
+use kit::prelude::*;
 use kit::process::{Process, guarded};
-use kit::wait::wait_for;
-use kit::{Context as _, Outcome};
 
 /// `kubectl get --watch`; it ends with its owner.
 pub(crate) struct Watch {

@@ -13,10 +13,9 @@ use super::workload::Workload;
 use crate::cluster::{Cluster, Settings, holds};
 use crate::istio::{Istio, ROOT};
 use crate::seen::say;
+use kit::prelude::*;
 use kit::registry::real::{self, Registry};
 use kit::user::User;
-use kit::wait::wait_for;
-use kit::{Context as _, Error, Outcome};
 
 const START: Duration = Duration::from_secs(60);
 
@@ -140,13 +139,19 @@ fn values(registry: &str) -> Value {
             "imagePullPolicy": "Never", "caAddress": format!("{ADDRESS}:15012"),
             "proxy": {
                 "image": IMAGE, "readinessPeriodSeconds": 1,
-                "resources": { "requests": { "cpu": "1m", "memory": "1Mi" }, "limits": { "cpu": "2", "memory": "1Gi" } },
+                "resources": {
+                    "requests": { "cpu": "1m", "memory": "1Mi" },
+                    "limits": { "cpu": "2", "memory": "1Gi" },
+                },
             },
         },
         "meshConfig": {
             "defaultConfig": {
                 "interceptionMode": "NONE", "concurrency": 1,
-                "proxyMetadata": { "ISTIOD_SAN": format!("istiod.{ROOT}.svc"), "WASM_INSECURE_REGISTRIES": registry },
+                "proxyMetadata": {
+                    "ISTIOD_SAN": format!("istiod.{ROOT}.svc"),
+                    "WASM_INSECURE_REGISTRIES": registry,
+                },
             },
         },
     })

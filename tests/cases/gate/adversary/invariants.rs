@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::view::{Id, State};
 use super::world::{OPEN, Pass, World};
-use kit::{Outcome, bail, ensure};
+use kit::prelude::*;
 
 /// A client reads an answer that is there within this time, also on a busy machine.
 const GRACE: Duration = Duration::from_millis(200);

@@ -20,7 +20,7 @@ use self::invariants::MARGIN;
 use self::world::World;
 use super::bench::{SOON, say};
 use crate::lab::{Case, Lab, case};
-use kit::{Context as _, Outcome, bail, ensure};
+use kit::prelude::*;
 
 const SEED: &str = "LASTSTREAM_ADVERSARY_SEED";
 const STEPS: &str = "LASTSTREAM_ADVERSARY_STEPS";

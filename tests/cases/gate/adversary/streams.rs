@@ -9,10 +9,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
 use super::view::{Id, State, View};
-use kit::h1::{Client, Request};
-use kit::upstream::Upstream;
+use kit::prelude::*;
 use kit::websocket::{Frame, WebSocket};
-use kit::{Outcome, bail};
 
 /// After so long Envoy certainly has a request that waits in a filter, where no upstream can tell.
 const TAKEN_AFTER: Duration = Duration::from_millis(500);

@@ -16,13 +16,11 @@ use crate::cases::gate::bench::{gate_address, options};
 use crate::cases::gate::deaths::mortal;
 use crate::cases::stage::clusters;
 use crate::lab::Lab;
-use kit::Outcome;
 use kit::admin_proxy::{AdminProxy, Fate};
+use kit::bootstrap::extension;
 use kit::bootstrap::filters::{Wasm, discovered};
-use kit::bootstrap::{Bootstrap, Hcm, Listener, Route, extension};
 use kit::clock::WallClock;
-use kit::envoy::{Envoy, Options};
-use kit::upstream::Upstream;
+use kit::prelude::*;
 use kit::wire::free_port;
 use kit::xds::Xds;
 
@@ -82,7 +80,8 @@ impl Plan {
         let scope = if number == 0 || self.twins { "inbound" } else { "outbound" };
         let begin = json!({ "call": self.begin });
         let gate = json!({
-            "quiet_ms": 250, "deadline_ms": self.deadline.as_millis(), "open_ms": OPEN.as_millis(), "scopes": [scope], "begin": begin,
+            "quiet_ms": 250, "deadline_ms": self.deadline.as_millis(), "open_ms": OPEN.as_millis(),
+            "scopes": [scope], "begin": begin,
             "hosts": ["test.local"],
             "long_lived": if self.exempts { "exempt" } else { "wait" },
         });

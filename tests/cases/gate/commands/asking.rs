@@ -4,11 +4,9 @@ use super::{Operator, shows};
 use crate::cases::gate::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::Hcm;
 use kit::bootstrap::filters::filter_state;
 use kit::command::CommandOutput;
-use kit::h1::{Client, Request};
-use kit::{Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 /// Requests to the gate.
 const ASKED: &str = "http.laststream.downstream_rq_total";

@@ -8,8 +8,7 @@ use super::Operator;
 use crate::cases::gate::bench::{Bench, SOON};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use kit::bootstrap::Hcm;
-use kit::{Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

@@ -12,11 +12,7 @@ use crate::cases::gate::deaths::mortal;
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
-use kit::bootstrap::{Bootstrap, Hcm, Listener};
-use kit::envoy::{Envoy, Options};
-use kit::h1::{Request, once};
-use kit::upstream::Upstream;
-use kit::{Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![

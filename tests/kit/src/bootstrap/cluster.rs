@@ -32,8 +32,13 @@ pub fn with(mut cluster: Value, pointer: &str, value: Value) -> Value {
 
 fn fixed(name: &str, upstream: SocketAddr) -> Value {
     let many = 1_000_000;
-    let limits = json!({ "max_connections": many, "max_pending_requests": many, "max_requests": many, "max_retries": many });
-    let endpoint = json!({ "endpoint": { "address": socket_address(&upstream.ip().to_string(), upstream.port()) } });
+    let limits = json!({
+        "max_connections": many, "max_pending_requests": many, "max_requests": many,
+        "max_retries": many,
+    });
+    let endpoint = json!({
+        "endpoint": { "address": socket_address(&upstream.ip().to_string(), upstream.port()) },
+    });
     json!({
         "name": name,
         "type": "STATIC",

@@ -65,7 +65,10 @@ impl Wasm<'_> {
 pub fn discovered(name: &str, xds: &Xds) -> Value {
     let kinds = [WASM, "envoy.extensions.filters.http.rbac.v3.RBAC"]
         .map(|kind| format!("type.googleapis.com/{kind}"));
-    json!({ "name": name, "config_discovery": { "config_source": xds.filter_source(name), "type_urls": kinds } })
+    json!({
+        "name": name,
+        "config_discovery": { "config_source": xds.filter_source(name), "type_urls": kinds },
+    })
 }
 
 /// What the module reads the direct peer from.

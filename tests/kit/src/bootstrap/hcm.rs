@@ -25,7 +25,9 @@ impl Hcm {
         Self(json!({
             "stat_prefix": stat_prefix,
             "codec_type": "AUTO",
-            "http_protocol_options": { "accept_http_10": true, "default_host_for_http_10": "test.local" },
+            "http_protocol_options": {
+                "accept_http_10": true, "default_host_for_http_10": "test.local",
+            },
             "http2_protocol_options": { "allow_connect": true },
             "route_config": { "name": format!("{stat_prefix}-routes"), "virtual_hosts": [host] },
             "http_filters": [],

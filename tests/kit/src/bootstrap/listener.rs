@@ -46,9 +46,9 @@ impl Listener {
 
     fn with_filters(name: &str, filters: Vec<Value>) -> Self {
         let chain = json!({ "filters": filters });
-        Self(
-            json!({ "name": name, "address": socket_address("127.0.0.1", 0), "filter_chains": [chain] }),
-        )
+        Self(json!({
+            "name": name, "address": socket_address("127.0.0.1", 0), "filter_chains": [chain],
+        }))
     }
 
     /// TLS with ALPN for HTTP/2 and HTTP/1.1.
@@ -59,7 +59,10 @@ impl Listener {
     /// TLS that demands a client certificate of that authority.
     pub fn mutual_tls(self, identity: &Identity, clients: &Authority) -> Self {
         let trusted = json!({ "trusted_ca": { "inline_string": clients.pem() } });
-        let extra = json!({ "require_client_certificate": true, "common_tls_context": { "validation_context": trusted } });
+        let extra = json!({
+            "require_client_certificate": true,
+            "common_tls_context": { "validation_context": trusted },
+        });
         self.tls_context(identity, extra)
     }
 
@@ -127,5 +130,9 @@ impl Listener {
 
 fn certificates(identity: &Identity) -> Value {
     let chain = json!({ "inline_string": identity.certificate_pem });
-    json!({ "tls_certificates": [{ "certificate_chain": chain, "private_key": { "inline_string": identity.key_pem } }] })
+    json!({
+        "tls_certificates": [
+            { "certificate_chain": chain, "private_key": { "inline_string": identity.key_pem } },
+        ],
+    })
 }

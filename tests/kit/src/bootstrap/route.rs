@@ -83,7 +83,9 @@ impl Route {
 
     /// Takes one filter out of the chain for this route.
     pub fn without_filter(self, filter: &str) -> Self {
-        let config = json!({ "@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": true });
+        let config = json!({
+            "@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": true,
+        });
         self.filter_config(filter, config)
     }
 

@@ -212,7 +212,9 @@ impl Setup {
 fn saving(saves: Saves) -> Option<Value> {
     let header =
         json!({ "key": "x-laststream-forwarded-proto", "value": "%REQ(x-forwarded-proto)%" });
-    let append = json!({ "header": header, "append_action": "APPEND_IF_EXISTS_OR_ADD", "keep_empty_value": false });
+    let append = json!({
+        "header": header, "append_action": "APPEND_IF_EXISTS_OR_ADD", "keep_empty_value": false,
+    });
     let (remove, append) =
         (json!({ "remove": "x-laststream-forwarded-proto" }), json!({ "append": append }));
     match saves {

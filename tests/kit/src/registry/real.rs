@@ -47,9 +47,15 @@ impl Registry {
         }
         let storage = json!({
             "filesystem": { "rootdirectory": folder.path().join("data") },
-            "maintenance": { "readonly": { "enabled": settings.read_only }, "uploadpurging": { "enabled": false } },
+            "maintenance": {
+                "readonly": { "enabled": settings.read_only },
+                "uploadpurging": { "enabled": false },
+            },
         });
-        let mut config = json!({ "version": 0.1, "log": { "accesslog": { "disabled": false } }, "storage": storage, "http": http });
+        let mut config = json!({
+            "version": 0.1, "log": { "accesslog": { "disabled": false } }, "storage": storage,
+            "http": http,
+        });
         if let Some(auth) = &settings.auth {
             config["auth"] = auth.clone();
         }

@@ -57,7 +57,11 @@ impl TokenServer {
     /// `auth` in the registry's configuration. The certificate must be in this file.
     pub fn auth(&self, certificate: &std::path::Path) -> Value {
         let realm = format!("http://{}/token", self.address);
-        json!({ "token": { "realm": realm, "service": SERVICE, "issuer": ISSUER, "rootcertbundle": certificate } })
+        json!({
+            "token": {
+                "realm": realm, "service": SERVICE, "issuer": ISSUER, "rootcertbundle": certificate,
+            },
+        })
     }
 
     /// Each request: the method, and what was asked for.
@@ -116,7 +120,10 @@ impl Signer {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
         let access: Vec<Value> = scopes.split(' ').filter_map(access).collect();
         let header = json!({ "typ": "JWT", "alg": "ES256", "x5c": [self.certificate] });
-        let claims = json!({ "iss": ISSUER, "aud": SERVICE, "sub": "", "exp": now + 300, "nbf": now - 10, "iat": now, "jti": "1", "access": access });
+        let claims = json!({
+            "iss": ISSUER, "aud": SERVICE, "sub": "", "exp": now + 300, "nbf": now - 10, "iat": now,
+            "jti": "1", "access": access,
+        });
         let encoded = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", encoded(&header), encoded(&claims));
         let signature =

@@ -26,7 +26,9 @@ pub async fn connection(tcp: TcpStream, shared: Arc<Shared>) -> Outcome {
         tokio::select! {
             accepted = connection.accept() => match accepted {
                 Some(Ok((request, respond))) => {
-                    streams.spawn(stream(request, respond, Arc::clone(&shared), Arc::clone(&lose_connection)));
+                    streams.spawn(
+                        stream(request, respond, Arc::clone(&shared), Arc::clone(&lose_connection))
+                    );
                 }
                 Some(Err(error)) => return Err(error.into()),
                 None => return Ok(()),

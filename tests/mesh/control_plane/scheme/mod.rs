@@ -13,8 +13,7 @@ use crate::agent::{Agent, Proxy};
 use crate::seen::row;
 use kit::forwarded_proto::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
 use kit::forwarded_proto::table::{Row, Section, Table};
-use kit::wait::wait_for;
-use kit::{Context as _, Error, Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 /// Names of listeners in the tables, and the trusted hops that make a gateway's listener one of
 /// them.
@@ -118,13 +117,17 @@ fn objects(stage: &Stage) -> Vec<Value> {
         let name = host.replace('.', "-");
         let app = format!("{name}.{}.test", stage.name);
         let entry = json!({
-            "hosts": [app], "location": "MESH_EXTERNAL", "resolution": "STATIC", "endpoints": [{ "address": "127.0.0.1" }],
-            "ports": [{ "number": 80, "name": "app", "protocol": protocol, "targetPort": address.port() }],
+            "hosts": [app], "location": "MESH_EXTERNAL", "resolution": "STATIC",
+            "endpoints": [{ "address": "127.0.0.1" }],
+            "ports": [
+                { "number": 80, "name": "app", "protocol": protocol, "targetPort": address.port() },
+            ],
         });
         let destination = json!([{ "destination": { "host": app, "port": { "number": 80 } } }]);
         let told = |route: &str| json!({ "response": { "set": { ROUTE: route } } });
         let https = json!({
-            "match": [{ "headers": { "x-forwarded-proto": { "exact": "https" } } }], "route": destination, "headers": told("https"),
+            "match": [{ "headers": { "x-forwarded-proto": { "exact": "https" } } }],
+            "route": destination, "headers": told("https"),
         });
         let http = json!({ "route": destination, "headers": told("http") });
         let routes = json!({ "hosts": [host], "gateways": [stage.name], "http": [https, http] });

@@ -8,8 +8,8 @@ use kit::forwarded_proto::cells::shown;
 use kit::forwarded_proto::client::{Answer, Connection, Way};
 use kit::forwarded_proto::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
 use kit::forwarded_proto::table::{Expected, Protocol, Row};
+use kit::prelude::*;
 use kit::upstream::Received;
-use kit::{Context as _, Outcome, bail};
 
 /// The saved header: in an Istio gateway the route takes it away, which is rendered, too.
 const SAVED: &str = "x-laststream-forwarded-proto";
