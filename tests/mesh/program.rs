@@ -9,11 +9,8 @@ use std::time::Duration;
 
 use kit::command::{CommandOutput, run_with_input};
 use kit::prelude::*;
-use kit::process::Process;
+use kit::process::{Process, read_log, tail};
 use kit::trial::Notes;
-
-const LOG_TAIL: usize = 40;
-const LONGEST_LINE: usize = 400;
 
 /// One that runs. Whoever drops it ends it; a failing case prints the end of its log.
 pub(crate) struct Program {
@@ -40,21 +37,12 @@ impl Program {
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read(&self.log)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .unwrap_or_default()
+        read_log(&self.log)
     }
 
     /// The end of its log.
     pub(crate) fn tail(&self) -> String {
-        let log = self.log();
-        let lines: Vec<String> =
-            log.lines().map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
-        format!(
-            "{}, the end of its log:\n{}",
-            self.name,
-            lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n")
-        )
+        format!("{}, {}", self.name, tail(self.log().lines()))
     }
 
     /// Until it answers; that it has ended is told at once.

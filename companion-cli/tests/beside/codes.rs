@@ -37,7 +37,7 @@ fn signals_become_exit_codes_as_in_shells() -> Outcome {
 #[test]
 fn commands_that_cannot_be_run_are_told_as_in_shells() -> Outcome {
     let proxy = Proxy::start()?;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let file = |name: &str, text: &str, mode| {
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();

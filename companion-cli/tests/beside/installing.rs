@@ -17,7 +17,7 @@ fn install(folder: &Path) -> Outcome<CommandOutput> {
 
 #[test]
 fn the_copy_is_the_program() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let path = folder.path().join("laststream");
     let CommandOutput { code, stdout, stderr } = install(folder.path())?;
     assert_eq!((code, stdout.trim_end()), (Some(0), path.to_str().unwrap()), "{stderr}");
@@ -34,7 +34,7 @@ fn the_copy_is_the_program() -> Outcome {
 
 #[test]
 fn several_at_once_leave_one_whole_copy() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| assert_eq!(install(folder.path()).unwrap().code, Some(0)));
@@ -49,9 +49,9 @@ fn several_at_once_leave_one_whole_copy() -> Outcome {
 
 #[test]
 fn says_why_there_is_none() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     install(&folder.path().join("none"))?.expect(2)?.stderr_contains("is no folder")?;
-    fs::create_dir(folder.path().join("laststream")).unwrap();
+    fs::create_dir(folder.path().join("laststream"))?;
     install(folder.path())?.expect(2)?.stderr_contains("is a folder")?;
     install(Path::new("/proc/self"))?
         .expect(2)?

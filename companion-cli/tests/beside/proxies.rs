@@ -213,9 +213,9 @@ fn a_command_that_is_not_there_ends_the_proxy_too() -> Outcome {
 #[test]
 fn wrong_arguments_run_nothing() -> Outcome {
     let proxy = Proxy::start()?;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let secret = folder.path().join("secret");
-    fs::write(&secret, "hunter2 and more\n").unwrap();
+    fs::write(&secret, "hunter2 and more\n")?;
     let cases: [(&[&str], i32, &str); 5] = [
         (&["--ready-timeout", "5"], 64, "a time with its unit"),
         (&["--quit-url", "https://x"], 64, "plain HTTP"),

@@ -71,7 +71,7 @@ impl Elsewhere {
 fn everybody_gets_the_same_bytes() -> Outcome {
     let elsewhere = Elsewhere::new();
     let home = elsewhere.path("another home");
-    fs::create_dir(&home).unwrap();
+    fs::create_dir(&home)?;
     let own = std::env::var_os("CARGO_HOME")
         .map_or_else(|| std::env::home_dir().unwrap().join(".cargo"), PathBuf::from);
     std::os::unix::fs::symlink(own.join("registry"), home.join("registry")).unwrap();
@@ -83,7 +83,7 @@ fn everybody_gets_the_same_bytes() -> Outcome {
     .expect(0)?
     .json()?;
     assert_eq!(made["path"], file.to_str().unwrap());
-    let bytes = fs::read(&file).unwrap();
+    let bytes = fs::read(&file)?;
     assert!(bytes == laststream::module::builtin().unwrap(), "other bytes: {made:#}");
     assert_eq!(made["size"], bytes.len());
     assert!(made["compiler"].as_str().unwrap().starts_with("rustc 1."), "{made:#}");
@@ -142,8 +142,8 @@ fn without_a_linker_the_way_out_is_named() -> Outcome {
 fn what_does_not_compile_leaves_the_old_file() -> Outcome {
     let elsewhere = Elsewhere::new();
     let file = elsewhere.path("output/old.wasm");
-    fs::write(&file, "old").unwrap();
-    fs::write(elsewhere.path("a project/filter/src/text.rs"), "this is no Rust").unwrap();
+    fs::write(&file, "old")?;
+    fs::write(elsewhere.path("a project/filter/src/text.rs"), "this is no Rust")?;
     elsewhere
         .build(&["--file", file.to_str().unwrap()])?
         .expect(2)?
@@ -193,7 +193,7 @@ fn without_an_optimiser_the_way_out_is_named() -> Outcome {
 
 #[test]
 fn without_a_checkout_the_builtin_module_is_named() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let here = folder.path().to_str().unwrap();
     run(Command::new(PROGRAM).current_dir(here).arg("build"))?
         .expect(2)?

@@ -23,7 +23,7 @@ const RUN: [&[&str]; 6] = [
 /// Every example of these commands works in a folder with the files that they speak of.
 #[test]
 fn examples_run() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     prepare(folder.path());
     let programs = format!(
         "{}:{}",
@@ -78,7 +78,7 @@ fn prepare(folder: &Path) {
 
 #[test]
 fn every_command_has_a_manual_page() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     laststream(folder.path(), ["man", "pages"])?.expect(0)?;
     let page = |name: &str| {
         fs::read_to_string(folder.path().join("pages").join(name))
@@ -101,7 +101,7 @@ fn every_command_has_a_manual_page() -> Outcome {
         let page = page(&format!("laststream-{name}.1"));
         assert!(page.contains(".SH NAME") && page.contains("Example"), "{name}: {page}");
     }
-    fs::write(folder.path().join("file"), "").unwrap();
+    fs::write(folder.path().join("file"), "")?;
     laststream(folder.path(), ["man", "file"])?
         .expect(2)?
         .stderr_contains("cannot write into `file`")?;

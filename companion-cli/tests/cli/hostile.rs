@@ -63,12 +63,12 @@ fn sparse(name: &str) -> Vec<u8> {
 
 #[test]
 fn a_sparse_archive_takes_no_memory() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let file = folder.path().join("image.tar");
     let all: Vec<u8> =
         ["a", "b", "index.json"].into_iter().flat_map(sparse).chain([0; 1024]).collect();
     for bytes in [all.clone(), gzip(&all)] {
-        fs::write(&file, bytes).unwrap();
+        fs::write(&file, bytes)?;
         inspect(&file)?.expect(2)?.stderr_contains("this is no OCI layout")?;
     }
     let layout = Layout::of(
@@ -91,9 +91,9 @@ fn a_name_in_an_archive_takes_no_memory() -> Outcome {
     archive.write_all(header.as_bytes()).unwrap();
     let zeros = vec![b'a'; 1 << 20];
     (0..500).for_each(|_| archive.write_all(&zeros).unwrap());
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let file = folder.path().join("image.tar.gz");
-    fs::write(&file, archive.finish().unwrap()).unwrap();
+    fs::write(&file, archive.finish().unwrap())?;
     let mut command = limited([OsStr::new("inspect"), file.as_os_str()]);
     command.env("RUST_BACKTRACE", "0");
     run(&mut command)?.expect(2)?.stderr_contains("this is no OCI layout")?;
@@ -107,17 +107,17 @@ fn pipes_and_devices_are_not_waited_for() -> Outcome {
     let index = layout.path().join("index.json");
     let text: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
     let manifest = text["manifests"][0]["digest"].as_str().unwrap().replace(':', "/");
-    fs::remove_file(&index).unwrap();
+    fs::remove_file(&index)?;
     pipe(&index);
     inspect(layout.path())?.expect(2)?.stderr_contains("not a regular file")?;
-    fs::remove_file(&index).unwrap();
+    fs::remove_file(&index)?;
     layout.index(&[text["manifests"][0].clone()]);
     let blob = layout.path().join("blobs").join(manifest);
-    fs::remove_file(&blob).unwrap();
+    fs::remove_file(&blob)?;
     pipe(&blob);
     inspect(layout.path())?.expect(2)?.stderr_contains("not a regular file")?;
 
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name).into_os_string().into_string().unwrap();
     for name in ["a.tar", "a.wasm", "policy.yaml"] {
         pipe(&folder.path().join(name));
@@ -143,7 +143,7 @@ fn pipes_and_devices_are_not_waited_for() -> Outcome {
 
 #[test]
 fn what_has_no_end_is_not_read_to_it() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let huge = folder.path().join("huge.wasm");
     File::create(&huge).unwrap().set_len(1 << 40).unwrap();
     inspect(&huge)?.expect(2)?.stderr_contains("larger than")?;
@@ -170,14 +170,14 @@ fn pipes_of_a_shell_are_read() -> Outcome {
 
 #[test]
 fn links_do_not_lead_out_of_a_layout() -> Outcome {
-    let outside = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir()?;
     let secret = outside.path().join("secret");
-    fs::write(&secret, ELSEWHERE).unwrap();
+    fs::write(&secret, ELSEWHERE)?;
     let plugin = || [(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))];
 
     let layout = Layout::of(OCI_MANIFEST, &plugin());
     let index = layout.path().join("index.json");
-    fs::remove_file(&index).unwrap();
+    fs::remove_file(&index)?;
     symlink(&secret, &index).unwrap();
     inspect(layout.path())?.expect(2)?.stderr_contains("symbolic link")?;
 
@@ -186,11 +186,11 @@ fn links_do_not_lead_out_of_a_layout() -> Outcome {
         (Layout::of(OCI_MANIFEST, &plugin()), Layout::of(OCI_MANIFEST, &plugin()));
     for part in ["blobs", "blobs/sha256"] {
         let here = layout.path().join(part);
-        fs::remove_dir_all(&here).unwrap();
+        fs::remove_dir_all(&here)?;
         symlink(other.path().join(part), &here).unwrap();
         inspect(layout.path())?.expect(2)?.stderr_contains("symbolic link")?;
-        fs::remove_file(&here).unwrap();
-        fs::create_dir_all(layout.path().join("blobs/sha256")).unwrap();
+        fs::remove_file(&here)?;
+        fs::create_dir_all(layout.path().join("blobs/sha256"))?;
     }
 
     let archive = outside.path().join("image.tar");
@@ -321,7 +321,7 @@ fn names_in_an_image_cannot_rewrite_errors() -> Outcome {
 
 #[test]
 fn a_policy_or_a_manifest_cannot_steer_the_terminal() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let file = folder.path().join("a.yaml");
     let trick = json!(TRICKS)
         .to_string()
@@ -336,7 +336,7 @@ fn a_policy_or_a_manifest_cannot_steer_the_terminal() -> Outcome {
         format!("forwarded_proto: {{from: [{trick}]}}\n"),
         format!("x: \u{202e}y # {trick}\n"),
     ] {
-        fs::write(&file, &text).unwrap();
+        fs::write(&file, &text)?;
         let name = file.to_str().unwrap();
         for arguments in [
             vec!["render", "envoyfilter", "--policy", name],

@@ -232,12 +232,12 @@ fn one_of_several_images_must_be_chosen() -> Outcome {
 fn archives_are_as_good_as_folders() -> Outcome {
     let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
     let expected = inspect(layout.path(), &[])?.expect(0)?.stdout;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     for (name, compressed) in [("image.tar", false), ("image.tar.gz", true), ("Image.TGZ", true)] {
         layout.archive(&folder.path().join(name), compressed);
         assert_eq!(inspect(&folder.path().join(name), &[])?.expect(0)?.stdout, expected);
     }
-    fs::write(folder.path().join("broken.tar"), "no archive").unwrap();
+    fs::write(folder.path().join("broken.tar"), "no archive")?;
     inspect(&folder.path().join("broken.tar"), &[])?
         .expect(2)?
         .stderr_contains("cannot be read as an archive")?;
@@ -253,11 +253,11 @@ fn damage_on_the_way_is_no_finding() -> Outcome {
         .as_str()
         .unwrap()
         .replace("sha256:", "blobs/sha256/");
-    fs::write(layout.path().join(&layer), "something else").unwrap();
+    fs::write(layout.path().join(&layer), "something else")?;
     inspect(layout.path(), &[])?.expect(2)?.stderr_contains("is damaged")?;
-    fs::remove_file(layout.path().join(&layer)).unwrap();
+    fs::remove_file(layout.path().join(&layer))?;
     inspect(layout.path(), &[])?.expect(2)?.stderr_contains("is missing")?;
-    fs::write(layout.path().join("index.json"), "{").unwrap();
+    fs::write(layout.path().join("index.json"), "{")?;
     inspect(layout.path(), &[])?.expect(2)?.stderr_contains("cannot be read")?;
     Ok(())
 }
@@ -267,7 +267,7 @@ fn damage_on_the_way_is_no_finding() -> Outcome {
 fn digests_are_no_paths() -> Outcome {
     let layout = Layout::new();
     let secret = layout.path().join("secret");
-    fs::write(&secret, "{}").unwrap();
+    fs::write(&secret, "{}")?;
     layout
         .index(&[json!({ "mediaType": OCI_MANIFEST, "digest": "sha256:../../secret", "size": 2 })]);
     inspect(layout.path(), &[])?.expect(2)?.stderr_contains("no sha256 digest")?;

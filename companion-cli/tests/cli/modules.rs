@@ -10,8 +10,8 @@ use kit::command::CommandOutput;
 use crate::support::{laststream, loadable, wasm};
 
 fn inspect(bytes: &[u8], more: &[&str]) -> Outcome<CommandOutput> {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("some.wasm"), bytes).unwrap();
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("some.wasm"), bytes)?;
     laststream(folder.path(), ["inspect", "some.wasm"].iter().chain(more))
 }
 
@@ -105,7 +105,7 @@ fn only_who_is_asked_for_counts() -> Outcome {
 
 #[test]
 fn what_is_not_there_is_no_finding() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     laststream(folder.path(), ["inspect", "missing.wasm"])?
         .expect(2)?
         .stderr_contains("`missing.wasm`: No such file")?;

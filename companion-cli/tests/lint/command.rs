@@ -69,10 +69,10 @@ fn standard_input_is_a_file_too() -> Outcome {
 
 #[test]
 fn folders_are_searched_without_running_in_circles() -> Outcome {
-    let home = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir()?;
     let path = |name: &str| home.path().join(name);
-    std::fs::create_dir_all(path("b/c")).unwrap();
-    std::fs::create_dir(path(".git")).unwrap();
+    std::fs::create_dir_all(path("b/c"))?;
+    std::fs::create_dir(path(".git"))?;
     for (name, text) in [
         ("a.yaml", "a: ["),
         ("b/c/d.YML", "a: ["),
@@ -80,7 +80,7 @@ fn folders_are_searched_without_running_in_circles() -> Outcome {
         ("b/notes.txt", "a: ["),
         (".git/x.yaml", "a: ["),
     ] {
-        std::fs::write(path(name), text).unwrap();
+        std::fs::write(path(name), text)?;
     }
     #[cfg(unix)]
     std::os::unix::fs::symlink(home.path(), path("b/again")).unwrap();
@@ -92,7 +92,7 @@ fn folders_are_searched_without_running_in_circles() -> Outcome {
         .map(|finding| finding["file"].as_str().unwrap().rsplit('/').next().unwrap())
         .collect();
     assert_eq!(found, ["a.yaml", "d.YML", "e.json"]);
-    std::fs::create_dir(path("empty")).unwrap();
+    std::fs::create_dir(path("empty"))?;
     lint(&[path("empty").to_str().unwrap()])?.expect(2)?.stderr_contains("holds no file")?;
     Ok(())
 }

@@ -64,7 +64,7 @@ fn check_tells_missing_changed_and_stale_and_writes_nothing() -> Outcome {
 #[test]
 fn what_cannot_be_written_is_an_error() -> Outcome {
     let folder = folder(&gateway());
-    fs::write(folder.path().join("out"), "a file").unwrap();
+    fs::write(folder.path().join("out"), "a file")?;
     for output in ["out", "policy.yaml/out"] {
         render(folder.path(), &["all", "--policy", "policy.yaml", "--output", output])?
             .expect(2)?

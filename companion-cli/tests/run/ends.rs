@@ -62,7 +62,7 @@ fn asking_again_ends_it_at_once() -> Outcome {
 
 #[test]
 fn a_start_can_be_stopped() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let slow = folder.path().join("envoy");
     // Envoy in everything but that it never listens.
     let real = laststream::local::envoy::find_or_get(

@@ -33,9 +33,9 @@ fn a_thousand_requests_during_five_swaps() -> Outcome {
 }
 
 fn swaps(version: &str) -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let (policy, plugin) = (folder.path().join("policy.yaml"), folder.path().join("plugin.wasm"));
-    std::fs::write(&policy, "").unwrap();
+    std::fs::write(&policy, "")?;
     module(&plugin, b'0');
     let arguments = [
         "--policy",

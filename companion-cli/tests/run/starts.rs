@@ -85,7 +85,7 @@ fn two_at_once_do_not_meet() -> Outcome {
 fn a_port_in_use_is_named() -> Outcome {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     for option in ["--listen", "--gate", "--admin"] {
         fails(folder.path(), &[option, &port], &[])?
             .expect(2)?
@@ -163,18 +163,16 @@ fn web_sockets_reach_the_app_and_are_counted() -> Outcome {
 
 #[test]
 fn what_is_wrong_is_said_at_the_start() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     std::fs::write(
         folder.path().join("broken.yaml"),
         "drain: {quiet: 1}\ncount: {exclude: {paths: [{exact: no}]}}",
-    )
-    .unwrap();
-    std::fs::write(folder.path().join("slip.yaml"), "count: {exclude: {paths: [{exact: no}]}}")
-        .unwrap();
-    std::fs::write(folder.path().join("text.wasm"), "text").unwrap();
-    std::fs::write(folder.path().join("unwilling.wasm"), unwilling(1 << 20)).unwrap();
-    std::fs::create_dir(folder.path().join("full")).unwrap();
-    std::fs::write(folder.path().join("full/file"), "").unwrap();
+    )?;
+    std::fs::write(folder.path().join("slip.yaml"), "count: {exclude: {paths: [{exact: no}]}}")?;
+    std::fs::write(folder.path().join("text.wasm"), "text")?;
+    std::fs::write(folder.path().join("unwilling.wasm"), unwilling(1 << 20))?;
+    std::fs::create_dir(folder.path().join("full"))?;
+    std::fs::write(folder.path().join("full/file"), "")?;
     for (arguments, code, words) in [
         (&["--policy", "broken.yaml"][..], 2, "broken.yaml: line 1"),
         (&["--policy", "slip.yaml"], 2, "count.exclude.paths[0]"),
@@ -198,7 +196,7 @@ fn what_is_wrong_is_said_at_the_start() -> Outcome {
 
 #[test]
 fn a_machine_without_an_envoy_is_told_what_to_do() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let empty = folder.path().display().to_string();
     let variables = [
         ("LASTSTREAM_OFFLINE", "1"),

@@ -12,18 +12,18 @@ fn a_checkout_is_compiled_again() -> Outcome {
     copy_checkout(folder.path())?;
     let mut run = Run::start_in(folder, &["--module", ".", "--watch"])?;
     let source = run.folder().join("filter/src/gate/answers.rs");
-    let text = std::fs::read_to_string(&source).unwrap();
+    let text = std::fs::read_to_string(&source)?;
     assert!(
         run.status()?["reason"] == "no drain was asked for"
             && text.contains("no drain was asked for")
     );
 
-    std::fs::write(&source, format!("{text}\nthis is no Rust")).unwrap();
+    std::fs::write(&source, format!("{text}\nthis is no Rust"))?;
     run.wait_for_stderr("the module before goes on")?;
     assert!(run.stderr().contains("answers.rs"), "where it is wrong: {}", run.stderr());
     assert_eq!(run.get("/")?.status, 200);
 
-    std::fs::write(&source, text.replace("no drain was asked for", "all is calm")).unwrap();
+    std::fs::write(&source, text.replace("no drain was asked for", "all is calm"))?;
     run.wait_for_stderr("the new module is in place")?;
     assert_eq!(run.status()?["reason"], "all is calm");
     assert_eq!(run.status()?["scopes"][0]["begun"], 1);
@@ -34,10 +34,10 @@ fn a_checkout_is_compiled_again() -> Outcome {
 
 #[test]
 fn what_is_broken_is_told_and_the_old_one_goes_on() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let (policy, plugin) = (folder.path().join("policy.yaml"), folder.path().join("plugin.wasm"));
     let trusting = "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}";
-    std::fs::write(&policy, trusting).unwrap();
+    std::fs::write(&policy, trusting)?;
     module(&plugin, b'0');
     let mut run =
         Run::start_in(folder, &["--policy", "policy.yaml", "--module", "plugin.wasm", "--watch"])?;
@@ -53,7 +53,7 @@ fn what_is_broken_is_told_and_the_old_one_goes_on() -> Outcome {
     run.wait_for_stderr("the policy before goes on")?;
     assert!(is_trusted(&run));
 
-    std::fs::remove_file(&policy).unwrap();
+    std::fs::remove_file(&policy)?;
     run.wait_for_stderr("No such file")?;
     assert!(is_trusted(&run));
 
@@ -80,7 +80,7 @@ fn what_is_broken_is_told_and_the_old_one_goes_on() -> Outcome {
 /// not.
 #[test]
 fn what_is_taken_by_half_is_taken_back() -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let plugin = folder.path().join("plugin.wasm");
     module(&plugin, b'0');
     let mut run = Run::start_in(folder, &["--module", "plugin.wasm", "--watch"])?;

@@ -10,7 +10,7 @@ use super::engines::{self, Place};
 use crate::lab::Lab;
 use kit::certificates::{Authority, Identity};
 use kit::forwarded_proto::cells::shown;
-use kit::forwarded_proto::client::{Answer, Connection, Way};
+use kit::forwarded_proto::client::{Connection, Way};
 use kit::forwarded_proto::listeners::{
     Certificates, Form, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport,
 };
@@ -301,7 +301,7 @@ fn direct_peer_and_headers(configuration: &str) -> Outcome<Value> {
 }
 
 /// What a row of a refused request has to say.
-fn refused(answer: &Outcome<Answer>, arrived: bool) -> Vec<String> {
+fn refused(answer: &Outcome<Response>, arrived: bool) -> Vec<String> {
     match answer {
         _ if arrived => {
             vec!["Envoy should have refused the request, but the upstream got it".into()]
@@ -313,7 +313,7 @@ fn refused(answer: &Outcome<Answer>, arrived: bool) -> Vec<String> {
     }
 }
 
-fn redirected(answer: &Answer) -> Outcome<bool> {
+fn redirected(answer: &Response) -> Outcome<bool> {
     match (answer.status, answer.headers.get("location")) {
         (200, _) => Ok(false),
         (301, Some(location)) if location.starts_with("https://") => Ok(true),

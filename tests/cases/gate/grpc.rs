@@ -66,7 +66,11 @@ async fn no_answer_of_the_gate_is_turned_into_200(lab: &Lab) -> Outcome {
 /// Over HTTP/1 and over HTTP/2.
 async fn is_not_200(gate: SocketAddr, method: &str, path: &str, kind: &str) -> Outcome {
     if let Ok(answer) = once(gate, &Request::new(method, path).header("content-type", kind)).await {
-        ensure!(answer.status != 200, "{method} {path} as {kind}, over HTTP/1: {:?}", answer.head);
+        ensure!(
+            answer.status != 200,
+            "{method} {path} as {kind}, over HTTP/1: {:?}",
+            answer.headers
+        );
     }
     let mut request = h2::request(method, "http", path);
     request.headers_mut().insert("content-type", kind.parse()?);

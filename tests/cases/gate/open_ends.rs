@@ -236,7 +236,7 @@ async fn refuses_new_streams(bench: &Bench) -> Outcome {
     let before = bench.upstream.requests();
     for _ in 0..20 {
         let answer = once(bench.main, &Request::get("/echo")).await?.expect(503)?;
-        ensure!(answer.header("retry-after").is_some(), "safe to repeat: {:?}", answer.headers());
+        ensure!(answer.header("retry-after").is_some(), "safe to repeat: {:?}", answer.headers);
     }
     kept.get("/echo").await?.expect(503)?;
     ensure_eq!(bench.upstream.requests(), before, "requests at the upstream");

@@ -16,15 +16,13 @@ use tempfile::TempDir;
 
 use crate::admin_cluster::AdminCluster;
 use crate::h1::{Request, Response, once};
-use crate::process::{Process, guarded};
+use crate::process::{self, Process, guarded, read_log};
 use crate::trial::Notes;
 use crate::wait::wait_for;
 use crate::{Context as _, Outcome, bail, ensure};
 
 /// Longest waits, generous because the machines are shared; waits end as soon as they can.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-const LOG_TAIL: usize = 40;
-const LONGEST_LINE: usize = 600;
 
 /// How Envoy is started. `Options { concurrency: 1, ..Options::default() }`
 pub struct Options {
@@ -90,7 +88,7 @@ impl Envoy {
         let mut process =
             launch(&[], binary, &config, folder.path(), &["--mode".into(), "validate".into()])?;
         let status = process.wait(PATIENCE).await?;
-        Ok(Validation { status, output: read_log(folder.path()) })
+        Ok(Validation { status, output: read_log(&folder.path().join("log")) })
     }
 
     pub fn admin(&self) -> SocketAddr {
@@ -188,7 +186,7 @@ impl Envoy {
     }
 
     pub fn log(&self) -> String {
-        read_log(self.folder.path())
+        read_log(&self.folder.path().join("log"))
     }
 
     pub fn log_contains(&self, text: &str) -> bool {
@@ -228,7 +226,7 @@ impl Envoy {
             }
             Ok(())
         });
-        looked.await.with_context(|| tail(&read_log(self.folder.path())))?;
+        looked.await.with_context(|| tail(&read_log(&self.folder.path().join("log"))))?;
         match ended {
             None => Ok(()),
             Some(status) => bail!("Envoy ended at its start, {status:?}\n{}", self.tail()),
@@ -245,7 +243,7 @@ impl Envoy {
             }
             Ok(Some(fs::read_to_string(&file)?.trim().parse()?))
         });
-        match found.await.with_context(|| tail(&read_log(self.folder.path())))? {
+        match found.await.with_context(|| tail(&read_log(&self.folder.path().join("log"))))? {
             Some(address) => Ok(address),
             None => bail!("Envoy ended at its start, {ended:?}\n{}", self.tail()),
         }
@@ -313,20 +311,12 @@ fn launch(
     Process::spawn(command)
 }
 
-fn read_log(folder: &Path) -> String {
-    fs::read(folder.join("log"))
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default()
-}
-
 /// Without the list of extensions that every Envoy begins with.
 fn tail(log: &str) -> String {
     let telling = |line: &&str| {
         !(line.contains("[info][main]") && (line.contains("]   ") || line.contains(" header map")))
     };
-    let short = |line: &str| line.chars().take(LONGEST_LINE).collect::<String>();
-    let lines: Vec<String> = log.lines().filter(telling).map(short).collect();
-    format!("the end of its log:\n{}", lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n"))
+    process::tail(log.lines().filter(telling))
 }
 
 fn parse_stats(text: &str) -> BTreeMap<String, u64> {

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::wait::within;
-use crate::wire::{Framing, Head, Headers, Io, Wire};
+use crate::wire::{Framing, Headers, Io, Wire};
 use crate::{Context as _, Error, Outcome, bail, ensure};
 
 /// Longest wait for an answer unless [`Client::patience`] says otherwise.
@@ -107,20 +107,18 @@ pub(crate) fn chunk(piece: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()
 }
 
-#[derive(Debug)]
+/// What came back, over any protocol.
+#[derive(Debug, Default)]
 pub struct Response {
     pub status: u16,
-    pub head: Head,
+    pub headers: Headers,
     pub body: Vec<u8>,
+    pub trailers: Headers,
 }
 
 impl Response {
-    pub fn headers(&self) -> &Headers {
-        &self.head.headers
-    }
-
     pub fn header(&self, name: &str) -> Option<String> {
-        self.head.headers.get(name)
+        self.headers.get(name)
     }
 
     pub fn text(&self) -> String {
@@ -318,5 +316,5 @@ async fn receive_head(wire: &mut Wire, method: &str) -> Outcome<(Response, Frami
         .parse()
         .map_err(|_| Error::msg(format!("no status line: {:?}", head.start)))?;
     let framing = Framing::of_response(&head, method, status);
-    Ok((Response { status, head, body: Vec::new() }, framing))
+    Ok((Response { status, headers: head.headers, ..Response::default() }, framing))
 }

@@ -12,13 +12,12 @@ use h2::ext::Protocol;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request};
 use rustix::net::sockopt::set_socket_linger;
-use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use crate::h1::{Connect, Ended};
+use crate::h1::{Connect, Ended, Response};
 use crate::wait::within;
 use crate::wire::Headers;
-use crate::{Context as _, Error, Outcome, bail, ensure};
+use crate::{Context as _, Error, Outcome, bail};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -40,30 +39,6 @@ pub(crate) fn extended_connect(protocol: &'static str, path: &str) -> Request<()
     let mut request = request("CONNECT", "http", path);
     request.extensions_mut().insert(Protocol::from_static(protocol));
     request
-}
-
-#[derive(Debug)]
-pub struct Response {
-    pub status: u16,
-    pub headers: Headers,
-    pub body: Vec<u8>,
-    pub trailers: Headers,
-}
-
-impl Response {
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    pub fn json(&self) -> Outcome<Value> {
-        serde_json::from_slice(&self.body)
-            .with_context(|| format!("a body that should be JSON: {:?}", self.text()))
-    }
-
-    pub fn expect(self, status: u16) -> Outcome<Self> {
-        ensure!(self.status == status, "expected {status}, got {}: {}", self.status, self.text());
-        Ok(self)
-    }
 }
 
 /// One connection. Dropping it closes with FIN and no GOAWAY.

@@ -13,7 +13,8 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Endpoint, VarInt};
 use tokio::task::JoinHandle;
 
-use crate::h2::{Response, header_pairs, request};
+use crate::h1::Response;
+use crate::h2::{header_pairs, request};
 use crate::wait::within;
 use crate::wire::{Headers, local};
 use crate::{Context as _, Outcome};

@@ -137,7 +137,7 @@ impl Document {
                 None => ensure!(header["required"] != true, "the header {name} is missing"),
             }
         }
-        for (name, value) in &answer.headers().0 {
+        for (name, value) in &answer.headers.0 {
             let known = name == "content-type"
                 || ENVOYS.contains(&name.as_str())
                 || documented.contains(name);

@@ -2,8 +2,10 @@
 //! process itself dies.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,6 +24,20 @@ type Reply = Sender<std::io::Result<Child>>;
 /// The kernel sends the parent's death signal when the *thread* that spawned ends, so one thread
 /// that never ends spawns for all.
 static SPAWNER: OnceLock<Sender<(Command, Reply)>> = OnceLock::new();
+
+/// What a process has written into its log.
+pub fn read_log(file: &Path) -> String {
+    fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+/// The end of a log, for people.
+pub fn tail<'l>(lines: impl DoubleEndedIterator<Item = &'l str>) -> String {
+    const LONGEST_LINE: usize = 600;
+    let mut last: Vec<String> =
+        lines.rev().take(40).map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
+    last.reverse();
+    format!("the end of its log:\n{}", last.join("\n"))
+}
 
 /// A command whose process dies with this one: `setpriv` of util-linux arms the signal and becomes
 /// the program, under the same pid.

@@ -67,5 +67,5 @@ pub fn blocking<T>(step: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     // The thread may belong to a runtime already: a look of `wait_for_blocking` may block, too.
-    tokio::task::block_in_place(|| runtime.block_on(step))
+    tokio::task::block_in_place(move || runtime.block_on(step))
 }

@@ -9,9 +9,9 @@ use tokio::net::TcpSocket;
 
 use super::cells::Line;
 use super::table::Protocol;
-use crate::h1::{Connect, proxy_v1, proxy_v2};
+use crate::h1::{Connect, Response, proxy_v1, proxy_v2};
 use crate::wait::within;
-use crate::wire::{Framing, Headers, Io, Wire};
+use crate::wire::{Framing, Io, Wire};
 use crate::{Context as _, Error, Outcome, bail, ensure};
 use crate::{h2, h3};
 
@@ -34,12 +34,6 @@ pub struct Way {
     /// A PROXY header comes first and names this client.
     pub proxied_for: Option<Ipv4Addr>,
     pub tls: Option<Arc<rustls::ClientConfig>>,
-}
-
-/// What came back.
-pub struct Answer {
-    pub status: u16,
-    pub headers: Headers,
 }
 
 impl Connection {
@@ -70,17 +64,11 @@ impl Connection {
 
     /// One exchange with that virtual host. The path carries the row, for the upstream to be
     /// recognised by.
-    pub async fn get(&mut self, host: &str, path: &str, lines: &[Line]) -> Outcome<Answer> {
+    pub async fn get(&mut self, host: &str, path: &str, lines: &[Line]) -> Outcome<Response> {
         match self {
             Self::H1(wire) => within(PATIENCE, "an answer", http1(wire, host, path, lines)).await,
-            Self::H2(client) => {
-                let response = client.request(request("http", host, path, lines)?, "").await?;
-                Ok(Answer { status: response.status, headers: response.headers })
-            }
-            Self::H3(client) => {
-                let response = client.request(request("https", host, path, lines)?, "").await?;
-                Ok(Answer { status: response.status, headers: response.headers })
-            }
+            Self::H2(client) => client.request(request("http", host, path, lines)?, "").await,
+            Self::H3(client) => client.request(request("https", host, path, lines)?, "").await,
         }
     }
 }
@@ -94,7 +82,7 @@ async fn over_ipv6(way: Way) -> Outcome<Connection> {
 }
 
 /// Byte for byte. A `:scheme` makes the target absolute, which is how HTTP/1 tells one.
-async fn http1(wire: &mut Wire, host: &str, path: &str, lines: &[Line]) -> Outcome<Answer> {
+async fn http1(wire: &mut Wire, host: &str, path: &str, lines: &[Line]) -> Outcome<Response> {
     let scheme = lines
         .iter()
         .find(|line| line.name == ":scheme")
@@ -112,7 +100,7 @@ async fn http1(wire: &mut Wire, host: &str, path: &str, lines: &[Line]) -> Outco
         .parse()
         .map_err(|_| Error::msg(format!("no status line: {:?}", head.start)))?;
     wire.body(Framing::of_response(&head, "GET", status)).await?;
-    Ok(Answer { status, headers: head.headers })
+    Ok(Response { status, headers: head.headers, ..Response::default() })
 }
 
 /// For HTTP/2 and HTTP/3.

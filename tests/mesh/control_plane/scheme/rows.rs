@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::agent::Agent;
 use crate::control_plane::stage::Stage;
 use kit::forwarded_proto::cells::shown;
-use kit::forwarded_proto::client::{Answer, Connection, Way};
+use kit::forwarded_proto::client::{Connection, Way};
 use kit::forwarded_proto::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
 use kit::forwarded_proto::table::{Expected, Protocol, Row};
 use kit::prelude::*;
@@ -76,7 +76,7 @@ pub(super) async fn run(
     Ok((requests, found.into_iter().map(place).collect()))
 }
 
-fn redirected(answer: &Answer) -> Outcome<bool> {
+fn redirected(answer: &Response) -> Outcome<bool> {
     match (answer.status, answer.headers.get("location")) {
         (200, _) => Ok(false),
         (301, Some(location)) if location.starts_with("https://") => Ok(true),
