@@ -72,8 +72,8 @@ fn tables_are_made_from_the_code() -> Outcome {
         if text[start..start + length] != table {
             if std::env::var_os(BLESS).is_none() {
                 bail!(
-                    "{file}: the table {name} is not what the code says; {BLESS}=1 writes it anew. \
-                        It should be\n{table}"
+                    "{file}: the table {name} is not what the code says; {BLESS}=1 writes it \
+                     anew. It should be\n{table}"
                 );
             }
             text.replace_range(start..start + length, &table);

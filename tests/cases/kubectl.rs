@@ -167,9 +167,8 @@ fn every_manifest_builds() -> Outcome {
 /// What differs between clusters can be patched by path.
 fn overlays_change_selector_namespace_and_digest() -> Outcome {
     let policy = format!(
-        "namespace: istio-ingress\nmodule: \
-            oci://ghcr.io/example/laststream@{DIGEST}\nforwarded_proto:\n  presets: \
-            [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
+        "namespace: istio-ingress\nmodule: oci://ghcr.io/example/laststream@{DIGEST}\n\
+         forwarded_proto:\n  presets: [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
     );
     let (_user, folder) = rendered(&policy, "base")?;
     let other = "f".repeat(64);
@@ -213,8 +212,8 @@ fn patches_fit_deployments() -> Outcome {
         ("{workload: shop, native: true}", "lifecycle.native-sidecar.yaml"),
     ] {
         let policy = format!(
-            "namespace: shop\nmodule: /a.wasm\nplacement: {{sidecar: {sidecar}}}\ndrain: \
-                {{longest_request: 60s, exit_on_zero: true}}\n"
+            "namespace: shop\nmodule: /a.wasm\nplacement: {{sidecar: {sidecar}}}\n\
+             drain: {{longest_request: 60s, exit_on_zero: true}}\n"
         );
         let (_user, folder) = rendered(&policy, ".")?;
         fs::write(folder.join("deployment.yaml"), DEPLOYMENT)?;
@@ -272,8 +271,8 @@ fn is_patched(built: &str) -> Outcome {
 fn patches_fit_jobs() -> Outcome {
     for (cron, native) in [(false, false), (true, true)] {
         let policy = format!(
-            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 15092}}\nplacement: {{sidecar: \
-                {{directions: [outbound], native: {native}}}}}\n\
+            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 15092}}\n\
+             placement: {{sidecar: {{directions: [outbound], native: {native}}}}}\n\
              job: {{name: nightly, cron: {cron}, container: work, command: [/startjob, '--rows', \
              'on'], program_image: tools}}\n"
         );

@@ -132,8 +132,8 @@ pub(crate) async fn rounds(counted: &Counted, probes: &mut [Probe]) -> Outcome<V
 
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut table = String::from(
-        "| variant | instructions per request | over no filter | × equal-work Lua \
-            |\n|---|--:|--:|--:|\n",
+        "| variant | instructions per request | over no filter | × equal-work Lua |\n\
+         |---|--:|--:|--:|\n",
     );
     for row in rows {
         let ratio = row.lua.map(|times| format!("{times:.2}")).unwrap_or_default();

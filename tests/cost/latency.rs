@@ -192,7 +192,7 @@ fn under<T>(load: &Ask, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut table = String::from(
         "| variant | user CPU per request, µs | over no filter, µs | requests per second | p50 | \
-            p99 |\n|---|--:|--:|--:|--:|--:|\n",
+         p99 |\n|---|--:|--:|--:|--:|--:|\n",
     );
     for row in rows {
         let (cpu, over) = (row.user_cpu.with_spread(1), row.user_cpu_over.with_spread(1));
@@ -209,10 +209,10 @@ pub(crate) fn about_gate(gate: &Gate) -> String {
     };
     let Gate { calm, loaded, loaded_p99, plain_p99, over_plain } = *gate;
     format!(
-        "| `GET /status` | |\n|---|--:|\n| nothing else to do, median | {} |\n| the same worker \
-            has all the requests it can take, median | {} |\n\
-         | the same, p99 | {} |\n| a listener without any filter there, p99 | {} |\n| the gate \
-         over that | {} |\n",
+        "| `GET /status` | |\n|---|--:|\n| nothing else to do, median | {} |\n\
+         | the same worker has all the requests it can take, median | {} |\n\
+         | the same, p99 | {} |\n| a listener without any filter there, p99 | {} |\n\
+         | the gate over that | {} |\n",
         millis(calm),
         millis(loaded),
         millis(loaded_p99),

@@ -163,7 +163,7 @@ fn anonymous(pid: u32) -> Outcome<f64> {
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut table = String::from(
         "| variant | first worker, kB | each further worker, kB | each further plugin, kB | \
-            loading, ms | configuring one more, ms |\n|---|--:|--:|--:|--:|--:|\n",
+         loading, ms | configuring one more, ms |\n|---|--:|--:|--:|--:|--:|\n",
     );
     for row in rows.iter().filter(|row| row.name != NO_FILTER) {
         let [first, worker, plugin] =

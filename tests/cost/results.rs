@@ -125,8 +125,9 @@ impl Results {
         write(
             "results.md",
             format!(
-                "# The last figures\n\nWritten by `cargo bench`; [README.md](README.md) says what \
-                    they mean.\n\n{image}{}",
+                "# The last figures\n\n\
+                 Written by `cargo bench`; [README.md](README.md) says what they mean.\n\n\
+                 {image}{}",
                 self.in_words()
             ),
         )?;

@@ -46,7 +46,7 @@ pub(super) fn is_made_from_the_code() -> Outcome {
         if std::env::var_os(BLESS).is_none() {
             bail!(
                 "{FILE}: the schemas are not what the code says; {BLESS}=1 writes them anew. They \
-                    should be\n{made}"
+                 should be\n{made}"
             );
         }
         write(FILE, &[&text[..start], &made].concat())?;

@@ -57,7 +57,7 @@ pub(super) fn gate_metrics() -> String {
     }
     rows.push_str(&format!(
         "| `{}` | gauge | while a signal passes: when the latch opens, in milliseconds of Envoy's \
-            monotonic clock; else 0 |\n",
+         monotonic clock; else 0 |\n",
         metrics::CLOSING
     ));
     rows

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::{fs, thread};
 
 use kit::Outcome;
-use kit::command::{CommandOutput, run};
+use kit::command::run;
 
 use crate::support::{PROGRAM, Proxy};
 
@@ -16,9 +16,9 @@ const QUICK: [&str; 2] = ["--end-proxy", "never"];
 fn all_exit_codes_pass() -> Outcome {
     let proxy = Proxy::start()?;
     for code in 0..=255 {
-        let CommandOutput { code: seen, stdout, stderr } =
-            run(&mut proxy.exec(&QUICK, ["sh", "-c", &format!("exit {code}")]))?;
-        assert_eq!((seen, stdout.as_str(), stderr.as_str()), (Some(code), "", ""));
+        let output =
+            run(&mut proxy.exec(&QUICK, ["sh", "-c", &format!("exit {code}")]))?.expect(code)?;
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
     }
     Ok(())
 }
@@ -27,9 +27,8 @@ fn all_exit_codes_pass() -> Outcome {
 fn signals_become_exit_codes_as_in_shells() -> Outcome {
     let proxy = Proxy::start()?;
     for (name, code) in [("TERM", 143), ("KILL", 137), ("INT", 130), ("SEGV", 139), ("PIPE", 141)] {
-        let CommandOutput { code: seen, stderr, .. } = run(&mut proxy
-            .exec(&QUICK, ["sh", "-c", &format!("ulimit -c 0; kill -s {name} $$; sleep 30")]))?;
-        assert_eq!(seen, Some(code), "{name}: {stderr}");
+        let script = format!("ulimit -c 0; kill -s {name} $$; sleep 30");
+        run(&mut proxy.exec(&QUICK, ["sh", "-c", &script]))?.expect(code)?;
     }
     Ok(())
 }
@@ -164,13 +163,14 @@ fn secrets_of_ours_are_not_handed_on() -> Outcome {
     }
     exec.env("LASTSTREAM_ENVOY_MIRROR", "https://me:hunter2@mirror.test");
     exec.env("LASTSTREAM_OFFLINE", "1").env("DOCKER_CONFIG", "/docker");
-    let CommandOutput { code, stdout, stderr } = run(&mut exec)?;
-    assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert!(!stdout.contains("hunter2") && !stdout.contains("LASTSTREAM_SECRET"), "{stdout}");
-    assert!(
-        stdout.contains("LASTSTREAM_OFFLINE=1") && stdout.contains("DOCKER_CONFIG=/docker"),
-        "what is no secret stays: {stdout}"
-    );
+    let output = run(&mut exec)?
+        .expect(0)?
+        .hides("hunter2")?
+        .hides("LASTSTREAM_SECRET")?
+        // What is no secret stays.
+        .stdout_contains("LASTSTREAM_OFFLINE=1")?
+        .stdout_contains("DOCKER_CONFIG=/docker")?;
+    assert_eq!(output.stderr, "");
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::Command;
 
 use kit::Outcome;
-use kit::command::{CommandOutput, run};
+use kit::command::run;
 use kit::process::Process;
 use kit::wait::until;
 
@@ -41,9 +41,9 @@ fn reaps_orphans_and_keeps_the_exit_code() -> Outcome {
     // Fifty orphans that end; then nobody but PID 1, the shell, ps and its reader are there.
     let script = "for i in $(seq 50); do (sh -c 'sleep 0.1; exit 1' &) ; done; sleep 1; \
         cat /proc/[0-9]*/stat | grep -c ' Z '; echo \"pid $PPID\"; exit 42";
-    let CommandOutput { code, stdout, stderr } =
-        run(&mut as_init(&proxy, &["--end-proxy", "never"], &["sh", "-c", script]))?;
-    assert_eq!((code, stdout.as_str()), (Some(42), "0\npid 1\n"), "{stderr}");
+    let output =
+        run(&mut as_init(&proxy, &["--end-proxy", "never"], &["sh", "-c", script]))?.expect(42)?;
+    assert_eq!(output.stdout, "0\npid 1\n");
     Ok(())
 }
 
@@ -101,8 +101,7 @@ fn a_pod_without_a_network_has_no_proxy() -> Outcome {
         unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--net", PROGRAM, "exec"]);
         run(unshare.args(options).args(["--", "sh", "-c", "exit 44"]))
     };
-    let CommandOutput { code, stderr, .. } = exec(&["--no-proxy-ok=0s"])?;
-    assert_eq!(code, Some(44), "{stderr}");
+    exec(&["--no-proxy-ok=0s"])?.expect(44)?;
     exec(&["--ready-timeout", "300ms", "--gate-timeout", "300ms"])?
         .expect(2)?
         .stderr_contains("cannot be reached")?

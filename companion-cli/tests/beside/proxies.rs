@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use kit::Outcome;
-use kit::command::{CommandOutput, run};
+use kit::command::run;
 use kit::process::Process;
 use kit::wait::until;
 
@@ -26,8 +26,8 @@ fn waits_for_a_late_proxy_and_ends_it_through_its_gate() -> Outcome {
     let mut running = Process::capture(&proxy.exec(&[], RAN))?;
     until("several looks", || proxy.received("GET /ready") >= 3)?;
     proxy.answer("GET /ready", 200, "");
-    let CommandOutput { code, stdout, stderr } = running.finish()?;
-    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(4), "ran\n", ""));
+    let output = running.finish()?.expect(4)?;
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("ran\n", ""));
     assert_eq!(proxy.received("POST /quitquitquit"), 1);
     Ok(())
 }
@@ -37,10 +37,11 @@ fn a_proxy_that_is_never_ready_is_told_and_ended() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.answer("GET /ready", 503, "");
     proxy.ends_at("POST /quitquitquit");
-    let CommandOutput { code, stdout, stderr } =
-        run(&mut proxy.exec(&["--ready-timeout", "500ms"], RAN))?;
-    assert_eq!((code, stdout.as_str()), (Some(2), ""));
-    assert!(stderr.contains("not ready after 500ms") && stderr.contains("status 503"), "{stderr}");
+    run(&mut proxy.exec(&["--ready-timeout", "500ms"], RAN))?
+        .expect(2)?
+        .stderr_contains("not ready after 500ms")?
+        .stderr_contains("status 503")?
+        .hides("ran\n")?;
     assert_eq!(proxy.received("POST /quitquitquit"), 1);
     Ok(())
 }
@@ -51,30 +52,21 @@ fn no_proxy_is_fine_only_where_that_is_said() -> Outcome {
     let nobody = nobody();
     let elsewhere = |options: &[&str]| {
         let mut command = std::process::Command::new(crate::support::PROGRAM);
-        run(command
-            .args(["exec", "--ready-timeout", "700ms", "--gate", &nobody])
-            .args(options)
-            .arg("--")
-            .args(RAN))
+        command.args(["exec", "--ready-timeout", "700ms", "--gate", &nobody]);
+        run(command.args(options).arg("--").args(RAN))
     };
-    let CommandOutput { code, stdout, stderr } =
-        elsewhere(&["--ready-url", &nobody, "--end-proxy", "never"])?;
-    assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
-    assert!(stderr.contains("nobody listens there"), "{stderr}");
-    let CommandOutput { code, stdout, stderr } =
-        elsewhere(&["--ready-url", &nobody, "--no-proxy-ok=200ms"])?;
-    assert_eq!((code, stdout.as_str()), (Some(4), "ran\n"), "{stderr}");
-    assert!(stderr.contains("there is no proxy"), "{stderr}");
+    elsewhere(&["--ready-url", &nobody, "--end-proxy", "never"])?
+        .expect(2)?
+        .stderr_contains("nobody listens there")?
+        .hides("ran\n")?;
+    elsewhere(&["--ready-url", &nobody, "--no-proxy-ok=200ms"])?
+        .expect(4)?
+        .stdout_contains("ran\n")?
+        .stderr_contains("there is no proxy")?;
     // One that is there and not ready is there.
     proxy.answer("GET /ready", 503, "");
-    let CommandOutput { code, .. } = elsewhere(&[
-        "--ready-url",
-        &proxy.url("/ready"),
-        "--no-proxy-ok=0s",
-        "--end-proxy",
-        "never",
-    ])?;
-    assert_eq!(code, Some(2));
+    let ready = proxy.url("/ready");
+    elsewhere(&["--ready-url", &ready, "--no-proxy-ok=0s", "--end-proxy", "never"])?.expect(2)?;
     Ok(())
 }
 
@@ -104,24 +96,20 @@ fn never_waits_for_ever() -> Outcome {
     );
     let began = Instant::now();
     let options = ["--streams-timeout", "700ms", "--quit-timeout", "300ms"];
-    let CommandOutput { code, stderr, .. } = run(&mut proxy.exec(&options, RAN))?;
-    assert_eq!(code, Some(4));
-    assert!(stderr.contains("3 outbound streams are in flight; the proxy is ended"), "{stderr}");
-    assert!(
-        stderr.contains("was not ended") && stderr.contains("streams are in flight"),
-        "{stderr}"
-    );
+    run(&mut proxy.exec(&options, RAN))?
+        .expect(4)?
+        .stderr_contains("3 outbound streams are in flight; the proxy is ended")?
+        .stderr_contains("was not ended")?;
     assert!(began.elapsed() < Duration::from_secs(30));
     // With a signal of its own that it takes.
     let end = proxy.url("/end");
     proxy.answer("POST /end", 200, "OK\n");
-    let CommandOutput { code, .. } =
-        run(&mut proxy.exec(&[&options[..], &["--quit-url", &end]].concat(), RAN))?;
-    assert_eq!((code, proxy.received("POST /end"), proxy.received(FORCE)), (Some(4), 1, 1));
+    run(&mut proxy.exec(&[&options[..], &["--quit-url", &end]].concat(), RAN))?.expect(4)?;
+    assert_eq!((proxy.received("POST /end"), proxy.received(FORCE)), (1, 1));
     // With a gate that can be forced.
     proxy.answer(FORCE, 200, r#"{"state": "forced", "reason": "the gate is open", "holding": 3}"#);
-    let CommandOutput { code, stderr, .. } = run(&mut proxy.exec(&options, RAN))?;
-    assert_eq!((code, proxy.received(FORCE)), (Some(4), 2), "{stderr}");
+    run(&mut proxy.exec(&options, RAN))?.expect(4)?;
+    assert_eq!(proxy.received(FORCE), 2);
     Ok(())
 }
 
@@ -153,14 +141,10 @@ fn without_a_gate_or_its_scope_it_says_so_and_goes_on() -> Outcome {
     let (end, nobody) = (proxy.url("/end"), nobody());
     let options = ["--quit-url", &end, "--gate-timeout", "300ms"];
     let mut command = std::process::Command::new(crate::support::PROGRAM);
-    command
-        .args(["exec", "--gate", &nobody, "--ready-url", &proxy.url("/ready")])
-        .args(options)
-        .arg("--")
-        .args(RAN);
-    let CommandOutput { code, stderr, .. } = run(&mut command)?;
-    assert_eq!((code, proxy.received("POST /end")), (Some(4), 1), "{stderr}");
-    assert!(stderr.contains(&format!("there is no gate at {nobody}")), "{stderr}");
+    command.args(["exec", "--gate", &nobody, "--ready-url", &proxy.url("/ready")]);
+    command.args(options).arg("--").args(RAN);
+    run(&mut command)?.expect(4)?.stderr_contains(&format!("there is no gate at {nobody}"))?;
+    assert_eq!(proxy.received("POST /end"), 1);
 
     let proxy = Proxy::start()?;
     proxy.ends_at("POST /quitquitquit");
@@ -169,9 +153,10 @@ fn without_a_gate_or_its_scope_it_says_so_and_goes_on() -> Outcome {
         200,
         r#"{"state": "serving", "reason": "", "count": "exact", "holding": 0, "scopes": []}"#,
     );
-    let CommandOutput { code, stderr, .. } = run(&mut proxy.exec(&[], RAN))?;
-    assert_eq!((code, proxy.received("POST /quitquitquit")), (Some(4), 1), "{stderr}");
-    assert!(stderr.contains("does not wait for the scope `outbound`"), "{stderr}");
+    run(&mut proxy.exec(&[], RAN))?
+        .expect(4)?
+        .stderr_contains("does not wait for the scope `outbound`")?;
+    assert_eq!(proxy.received("POST /quitquitquit"), 1);
     Ok(())
 }
 
@@ -224,9 +209,9 @@ fn wrong_arguments_run_nothing() -> Outcome {
         (&["--secret-file", secret.to_str().unwrap()], 2, "visible ASCII"),
     ];
     for (options, expected, words) in cases {
-        let CommandOutput { code, stdout, stderr } = run(&mut proxy.exec(options, RAN))?;
-        assert_eq!((code, stdout.as_str()), (Some(expected), ""), "{options:?}: {stderr}");
-        assert!(stderr.contains(words) && !stderr.contains("hunter2"), "{stderr}");
+        let output = run(&mut proxy.exec(options, RAN))?.expect(expected)?;
+        assert_eq!(output.stdout, "", "{options:?}");
+        output.stderr_contains(words)?.hides("hunter2")?;
     }
     assert_eq!(run(&mut proxy.exec::<&str>(&[], []))?.code, Some(64));
     Ok(())

@@ -3,15 +3,14 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use kit::Outcome;
-use kit::command::CommandOutput;
 use kit::process::Process;
 use kit::wait::until;
+use kit::{Context as _, Outcome};
 
 use crate::support::{Proxy, child_of, signal};
 
-const TELLS: &str = "for name in HUP INT QUIT TERM USR1 USR2 WINCH ALRM; do trap \"echo $name\" \
-    $name; done; \
+const TELLS: &str = "for name in HUP INT QUIT TERM USR1 USR2 WINCH ALRM; do \
+    trap \"echo $name\" $name; done; \
     trap 'exit 5' TTIN; echo ready; while :; do sleep 0.02; done";
 
 #[test]
@@ -40,8 +39,7 @@ fn a_command_that_minds_no_signal_is_killed_by_it() -> Outcome {
         ))?;
         assert_eq!(running.next_line()?, "ready");
         signal(running.pid(), name)?;
-        let CommandOutput { code: seen, stderr, .. } = running.finish()?;
-        assert_eq!(seen, Some(code), "{name}: {stderr}");
+        running.finish()?.expect(code).with_context(|| name.to_owned())?;
     }
     Ok(())
 }
@@ -55,8 +53,7 @@ fn whoever_waits_for_the_proxy_can_be_ended() -> Outcome {
         let mut running = Process::capture(&proxy.exec(&[], ["sh", "-c", "echo it ran"]))?;
         until("a look at the proxy", || proxy.received("GET /ready") > before)?;
         signal(running.pid(), name)?;
-        let CommandOutput { code: seen, stdout, .. } = running.finish()?;
-        assert_eq!((seen, stdout.as_str()), (Some(code), ""));
+        assert_eq!(running.finish()?.expect(code)?.stdout, "");
     }
     assert_eq!(proxy.received("POST /quitquitquit"), 0);
     Ok(())

@@ -57,8 +57,8 @@ impl Elsewhere {
         let real = which("rustc").unwrap();
         let added = self.path("added");
         let text = format!(
-            "case \"$*\" in *target-libdir*) [ -e '{}' ] || {{ echo /nowhere; exit; }} ;; \
-                esac\nexec '{}' \"$@\"",
+            "case \"$*\" in *target-libdir*) [ -e '{}' ] || {{ echo /nowhere; exit; }} ;; esac\n\
+             exec '{}' \"$@\"",
             added.display(),
             real.display()
         );

@@ -91,9 +91,8 @@ fn a_lane_that_comes_out_differently_is_told() -> Outcome {
     let real = find_or_get(&Wanted::version(NEWEST), &Silent).unwrap().binary;
     let script = place.path().join("envoy");
     let text = format!(
-        "for file; do case $file in \
-           */laststream-0.json) sed -i 's/drain_agent/nothing/' \"$file\";; \
-         esac; done\nexec {} \"$@\"",
+        "for file; do case $file in */laststream-0.json) sed -i 's/drain_agent/nothing/' \
+         \"$file\";; esac; done\nexec {} \"$@\"",
         real.display()
     );
     write_script(&script, &text)?;

@@ -133,8 +133,8 @@ fn web_sockets_reach_the_app_and_are_counted() -> Outcome {
     let run = Run::start(&["--upstream", &app.local_addr().unwrap().port().to_string()])?;
     thread::spawn(move || {
         for mut connection in app.incoming().flatten() {
-            let upgraded = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: \
-                websocket\r\n\r\nhello";
+            let upgraded = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\n\
+                             upgrade: websocket\r\n\r\nhello";
             let _ = connection.read(&mut [0; 4096]);
             let _ = connection.write_all(upgraded);
             let _ = connection.read(&mut [0; 1]);

@@ -52,9 +52,10 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
         Place::Patches => {
             of_json_patches(document["spec"]["jsonPatches"].as_array().context("no patches")?)
         }
-        Place::Bootstrap => of_manager(
-            &document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"],
-        ),
+        Place::Bootstrap => {
+            let listener = &document["static_resources"]["listeners"][0];
+            of_manager(&listener["filter_chains"][0]["filters"][0]["typed_config"])
+        }
     }?;
     ensure!(!form.filters.is_empty(), "no filter in {text}");
     Ok(Ok(form))

@@ -195,8 +195,8 @@ fn by_sds(secret: &str) -> Outcome<(TempDir, String)> {
 fn resource(secret: &str) -> String {
     const KIND: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
     format!(
-        "resources:\n- \"@type\": {KIND}\n  name: laststream-gate\n  generic_secret: {{secret: \
-            {{{secret}}}}}\n"
+        "resources:\n- \"@type\": {KIND}\n  name: laststream-gate\n  \
+         generic_secret: {{secret: {{{secret}}}}}\n"
     )
 }
 

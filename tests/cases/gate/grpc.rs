@@ -108,8 +108,8 @@ async fn answers(tcp: TcpStream, quits: Arc<Notify>) -> Outcome {
             quits.notify_one();
             std::future::pending::<()>().await;
         }
-        let body = "http.main.downstream_rq_active: 0\nhttp.main.downstream_rq_total: \
-            0\nserver.concurrency: 2\n";
+        let body = "http.main.downstream_rq_active: 0\nhttp.main.downstream_rq_total: 0\n\
+                    server.concurrency: 2\n";
         wire.send(
             format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes(),
         )

@@ -188,8 +188,8 @@ fn what_is_no_answer_is_an_error() -> Outcome {
         b"HTTP/1.1 201 \xff\xfe\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 202 x\r\ncontent-length: nine\r\n\r\n",
         b"HTTP/1.1 202 x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-        b"HTTP/1.1 401 x\r\nwww-authenticate: Bearer realm=\"http://[::\"\r\ncontent-length: \
-            0\r\n\r\n",
+        b"HTTP/1.1 401 x\r\nwww-authenticate: Bearer realm=\"http://[::\"\r\ncontent-length: 0\r\n\
+          \r\n",
         b"HTTP/1.1 307 x\r\nlocation: http://[::/\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 202 x\r\nlocation: http://us er/\r\ncontent-length: 0\r\n\r\n",
     ] {

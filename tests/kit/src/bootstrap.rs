@@ -20,14 +20,20 @@ use crate::xds::Xds;
 #[derive(Clone)]
 pub struct Bootstrap(Value);
 
-impl Bootstrap {
-    pub fn new() -> Self {
+impl Default for Bootstrap {
+    fn default() -> Self {
         let admin = json!({ "address": socket_address("127.0.0.1", 0) });
         let node = json!({ "id": "test-node", "cluster": "test-cluster" });
         Self(json!({
             "admin": admin, "node": node,
             "static_resources": { "clusters": [], "listeners": [] },
         }))
+    }
+}
+
+impl Bootstrap {
+    pub fn new() -> Self {
+        Self::default()
     }
 
     pub fn cluster(mut self, cluster: Value) -> Self {

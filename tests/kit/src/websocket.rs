@@ -141,8 +141,8 @@ impl WebSocket {
 
 /// The upstream's side, from the request's end on. The key is not checked: Envoy does not either.
 pub async fn serve(wire: &mut Wire) -> Outcome {
-    let accept = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: \
-        websocket\r\nsec-websocket-accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n";
+    let accept = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\n\
+                  upgrade: websocket\r\nsec-websocket-accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n";
     wire.send(accept.as_bytes()).await?;
     loop {
         let frame = Frame::read(wire).await?;

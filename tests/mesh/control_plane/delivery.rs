@@ -39,8 +39,8 @@ pub(super) async fn sidecar() -> Outcome {
     stage.apply(&sidecar_objects(&stage, out)).await?;
     let (name, gate, module) = (stage.name, stage.gate, &stage.world.module);
     let policy = format!(
-        "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\nmodule: \
-            {module}\ngate: {{port: {gate}}}\n\
+        "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\n\
+         module: {module}\ngate: {{port: {gate}}}\n\
          drain: {{wait_for_app: {{cluster: \"inbound|{}||\"}}}}\n",
         stage.port
     );

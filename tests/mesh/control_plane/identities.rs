@@ -13,10 +13,9 @@ pub(super) async fn by_certificate() -> Outcome {
     let (app, trusted, stranger) =
         (Stage::new("m5").await?, Stage::new("m5-front").await?, Stage::new("m5-stranger").await?);
     let policy = format!(
-        "namespace: m5\nplacement: {{sidecar: {{selector: {{app: m5}}, directions: \
-            [inbound]}}}}\nmodule: {}\ngate: {{port: {}}}\n\
-         forwarded_proto:\n  trust: {{identities: [{{exact: \
-         spiffe://cluster.local/ns/m5-front/sa/m5-front}}]}}\n  \
+        "namespace: m5\nplacement: {{sidecar: {{selector: {{app: m5}}, directions: [inbound]}}}}\n\
+         module: {}\ngate: {{port: {}}}\nforwarded_proto:\n  \
+         trust: {{identities: [{{exact: spiffe://cluster.local/ns/m5-front/sa/m5-front}}]}}\n  \
          original_header: x-forwarded-proto\n  sources: [{{header: x-forwarded-proto}}]\n",
         app.world.module, app.gate
     );

@@ -16,8 +16,8 @@ const HOLD: &str = "holdApplicationUntilProxyStarts: true";
 pub(super) async fn hooks() -> Outcome {
     let stage = Stage::new("m6").await?;
     let policy = format!(
-        "namespace: m6\nplacement: {{sidecar: {{selector: {{app: m6}}, workload: m6}}}}\nmodule: \
-            {}\ndrain: {{longest_request: 60s}}\n",
+        "namespace: m6\nplacement: {{sidecar: {{selector: {{app: m6}}, workload: m6}}}}\n\
+         module: {}\ndrain: {{longest_request: 60s}}\n",
         stage.world.module
     );
     istios_own(&stage).await?;

@@ -158,8 +158,8 @@ impl Stage {
     pub(crate) fn gateway_policy(&self, more: &str) -> String {
         let (name, gate, module) = (self.name, self.gate, &self.world.module);
         format!(
-            "namespace: {name}\nplacement: {{gateway: {{selector: {{istio: {name}}}}}}}\nmodule: \
-                {module}\ngate: {{port: {gate}}}\n{more}"
+            "namespace: {name}\nplacement: {{gateway: {{selector: {{istio: {name}}}}}}}\n\
+             module: {module}\ngate: {{port: {gate}}}\n{more}"
         )
     }
 

@@ -110,8 +110,8 @@ async fn stream(reply: &mut Reply<'_>, shared: &Shared, every: Duration, key: &s
     reply
         .wire
         .send(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: \
-        chunked\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
+              \r\n",
         )
         .await?;
     for number in 0_u64.. {
