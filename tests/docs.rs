@@ -17,7 +17,8 @@ use libtest_mimic::Trial;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use crate::cases;
-use crate::support::failure::{Context as _, Outcome, completion, ensure, ensure_eq, fail};
+use kit::completion;
+use kit::prelude::*;
 
 /// Set to write the tables anew instead of comparing them.
 const BLESS: &str = "LASTSTREAM_BLESS";
@@ -70,9 +71,9 @@ fn tables_are_made_from_the_code() -> Outcome {
             .with_context(|| format!("{file}: the table {name} has no end"))?;
         if text[start..start + length] != table {
             if std::env::var_os(BLESS).is_none() {
-                fail!(
-                    "{file}: the table {name} is not what the code says; {BLESS}=1 writes it anew. \
-                        It should be\n{table}"
+                bail!(
+                    "{file}: the table {name} is not what the code says; {BLESS}=1 writes it \
+                     anew. It should be\n{table}"
                 );
             }
             text.replace_range(start..start + length, &table);
@@ -146,7 +147,7 @@ fn policies_are_taken_by_render() -> Outcome {
         for policy in shown.chain(written) {
             let read = match Policy::read(policy.as_bytes(), &Overrides::default()) {
                 Ok(read) => read,
-                Err(refused) => fail!("{file}: {policy}: {:?}", refused.0),
+                Err(refused) => bail!("{file}: {policy}: {:?}", refused.0),
             };
             ensure!(read.warnings.is_empty(), "{file}: {policy}: {:?}", read.warnings);
             policies += 1;
@@ -191,7 +192,7 @@ fn named_cases_are_there() -> Outcome {
         .map(|line| line.split(" | ").collect())
         .collect();
     for (number, row) in (1..).zip(&rows) {
-        let [first, .., proof] = row.as_slice() else { fail!("row {number} has no columns") };
+        let [first, .., proof] = row.as_slice() else { bail!("row {number} has no columns") };
         ensure_eq!(*first, format!("| {number}"), "the number of a row");
         let named: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
         ensure!(!named.is_empty(), "row {number} names no case");

@@ -10,9 +10,10 @@ use laststream::progress::Progress;
 use libtest_mimic::Trial;
 use tempfile::TempDir;
 
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::failure::{Context as _, Failure, Outcome, completion, fail};
-use crate::support::trial::block_on;
+use kit::bootstrap::filters::Wasm;
+use kit::completion;
+use kit::prelude::*;
+use kit::trial::block_on;
 
 /// Chooses the Envoys to test on: `all`, or versions with commas between them. Without it the
 /// oldest and the newest supported one.
@@ -50,12 +51,7 @@ macro_rules! case {
     ($case:path, $seconds:expr) => {
         $crate::lab::Case {
             name: concat!(module_path!(), "::", stringify!($case)),
-            run: |lab| {
-                $crate::support::trial::block_on(
-                    std::time::Duration::from_secs($seconds),
-                    $case(lab),
-                )
-            },
+            run: |lab| kit::trial::block_on(std::time::Duration::from_secs($seconds), $case(lab)),
         }
     };
 }
@@ -101,7 +97,7 @@ impl Envoys {
             return Ok(binary.clone());
         }
         let found = envoy::find_or_get(&Wanted { path: None, ..Wanted::version(version) }, &Spoken)
-            .map_err(Failure::new)?;
+            .map_err(Error::msg)?;
         known.insert(version, found.binary.clone());
         Ok(found.binary)
     }
@@ -112,8 +108,8 @@ impl Envoys {
             let envoys = self.clone();
             let name = case.name.rsplit("cases::").next().unwrap_or(case.name);
             Trial::ignorable_test(format!("{name}::{version}"), move || {
-                let lab = Lab { envoy: envoys.get(version)?, module: module()? };
-                completion((case.run)(&lab))
+                let lab = || Ok(Lab { envoy: envoys.get(version)?, module: module()? });
+                completion(lab().and_then(|lab| (case.run)(&lab)))
             })
         };
         cases.into_iter().map(trial).collect()
@@ -149,7 +145,7 @@ pub(crate) fn module() -> Outcome<PathBuf> {
         };
         write().map_err(|error: std::io::Error| format!("the module as a file: {error}"))
     });
-    FILE.clone().map_err(Failure::new)
+    FILE.clone().map_err(Error::msg)
 }
 
 /// The last module that called the ABI itself, without the SDK; tests/modules says where it comes
@@ -172,7 +168,7 @@ pub(crate) const MODULE: &str = "laststream.wasm";
 /// The same with the feature `test-deaths`: a request with `x-laststream-die` makes its VM die.
 pub(crate) fn mortal_module() -> Outcome<PathBuf> {
     match env!("LASTSTREAM_MORTAL") {
-        "" => fail!("there is no module to test: {}", env!("LASTSTREAM_MORTAL_ERROR")),
+        "" => bail!("there is no module to test: {}", env!("LASTSTREAM_MORTAL_ERROR")),
         path => Ok(Path::new(path).to_owned()),
     }
 }

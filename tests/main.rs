@@ -6,12 +6,11 @@
 mod cases;
 mod docs;
 mod lab;
-mod support;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use kit::completion;
+use libtest_mimic::{Arguments, Trial};
 
 use crate::lab::Envoys;
 
@@ -29,21 +28,14 @@ fn threads() -> Option<usize> {
 fn trials() -> Vec<Trial> {
     let versions = match lab::versions() {
         Ok(versions) => versions,
-        Err(failure) => return vec![Trial::test("envoy_versions", || Err(Failed::from(failure)))],
+        Err(error) => {
+            return vec![Trial::ignorable_test("envoy_versions", || completion(Err(error)))];
+        }
     };
     let envoys = Envoys::default();
-    let of_version = |version| {
-        let getter = envoys.clone();
-        let mut trials = support::self_check::trials(
-            &format!("{version}"),
-            &(Arc::new(move || getter.get(version)) as _),
-        );
-        trials.extend(envoys.trials(version, cases::all()));
-        trials
-    };
     versions
         .into_iter()
-        .flat_map(of_version)
+        .flat_map(|version| envoys.trials(version, cases::all()))
         .chain(docs::trials())
         .chain(lab::trials_without_envoy(cases::without_envoy()))
         .collect()

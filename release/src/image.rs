@@ -61,7 +61,10 @@ fn config(platform: Platform, archive: &[u8]) -> Value {
     json!({
         "architecture": platform.architecture(),
         "os": "linux",
-        "config": { "User": USER, "Entrypoint": [format!("/{PROGRAM}")], "Env": ["PATH=/"], "WorkingDir": "/" },
+        "config": {
+            "User": USER, "Entrypoint": [format!("/{PROGRAM}")], "Env": ["PATH=/"],
+            "WorkingDir": "/",
+        },
         "rootfs": { "type": "layers", "diff_ids": [Digest::of(archive)] },
     })
 }

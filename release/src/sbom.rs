@@ -56,9 +56,14 @@ mod tests {
             "serialNumber": format!("urn:uuid:{number}"),
             "metadata": {
                 "timestamp": format!("2026-01-01T00:00:0{number}Z"),
-                "component": { "bom-ref": format!("path+file://{folder}/companion-cli#laststream@0.1.0"), "name": "laststream" },
+                "component": {
+                    "bom-ref": format!("path+file://{folder}/companion-cli#laststream@0.1.0"),
+                    "name": "laststream",
+                },
             },
-            "components": [{ "bom-ref": format!("path+file://{folder}/filter#laststream-filter@0.1.0") }],
+            "components": [
+                { "bom-ref": format!("path+file://{folder}/filter#laststream-filter@0.1.0") },
+            ],
         })
         .to_string()
         .into_bytes()

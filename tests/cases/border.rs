@@ -8,11 +8,7 @@ use wasmparser::{Parser, Payload};
 
 use crate::cases::stage::{Stage, hcm};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Listener};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
-use crate::support::upstream::Upstream;
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(exports_only_what_it_needs), case!(is_never_entered_for_a_body)]

@@ -5,13 +5,9 @@ use serde_json::json;
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, SOON, Stage, clusters, hcm, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, filters, only_stats_with_prefixes};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure, ensure_eq, fail};
-use crate::support::h1::once;
-use crate::support::h1::{Client, Request};
-use crate::support::upstream::Upstream;
-use crate::support::xds::{Verdict, Xds};
+use kit::bootstrap::only_stats_with_prefixes;
+use kit::prelude::*;
+use kit::xds::{Verdict, Xds};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -30,7 +26,11 @@ const BAD: [(&str, &str); 4] = [
     ),
     ("{", "configuration refused: line 1, column 1: not JSON: EOF while parsing an object"),
     (
-        r#"{"forwarded_proto": {"presets": ["gcp"], "trust": {"peers": ["10.0.0.0/8", "10.0.0.1/8"]}}}"#,
+        r#"{
+            "forwarded_proto": {
+                "presets": ["gcp"], "trust": {"peers": ["10.0.0.0/8", "10.0.0.1/8"]}
+            }
+        }"#,
         "forwarded_proto.trust.peers[1]: `10.0.0.1/8` has bits set behind its prefix: write \
             `10.0.0.0/8`",
     ),
@@ -47,8 +47,10 @@ async fn a_bad_configuration_stops_the_start(lab: &Lab) -> Outcome {
             .listener(Listener::new("main", Hcm::new("main").filter(lab.stream(text).filter())))
             .build();
         match Envoy::start(&lab.envoy, config, Options::default()).await {
-            Ok(_) => fail!("Envoy started with {text}"),
-            Err(failure) => ensure!(failure.to_string().contains(complaint), "{text}: {failure}"),
+            Ok(_) => bail!("Envoy started with {text}"),
+            Err(failure) => {
+                ensure!(format!("{failure:#}").contains(complaint), "{text}: {failure:#}")
+            }
         }
     }
     Ok(())
@@ -86,16 +88,16 @@ async fn metrics_that_the_stats_matcher_rejects_are_refused(lab: &Lab) -> Outcom
     let config =
         clusters(Bootstrap::new(), &upstream).listener(listener()).stats_matcher(rejecting).build();
     match Envoy::start(&lab.envoy, config, Options::default()).await {
-        Ok(_) => fail!("the module counts in gauges that do not count"),
+        Ok(_) => bail!("the module counts in gauges that do not count"),
         Err(failure) => {
-            let failure = failure.to_string();
+            let failure = format!("{failure:#}");
             ensure!(
                 failure.contains("rejects `wasmcustom.laststream_streams_in_flight_gateway`"),
-                "{failure}"
+                "{failure:#}"
             );
             ensure!(
                 failure.contains("statsInclusionPrefixes: wasmcustom.laststream_"),
-                "{failure}"
+                "{failure:#}"
             );
         }
     }
@@ -124,10 +126,10 @@ async fn a_struct_is_refused_with_the_way_out(lab: &Lab) -> Outcome {
     let config =
         Bootstrap::new().listener(Listener::new("main", Hcm::new("main").filter(filter))).build();
     match Envoy::start(&lab.envoy, config, Options::default()).await {
-        Ok(_) => fail!("Envoy started with a Struct"),
+        Ok(_) => bail!("Envoy started with a Struct"),
         Err(failure) => ensure!(
-            failure.to_string().contains("write it as JSON in a `google.protobuf.StringValue`"),
-            "{failure}"
+            format!("{failure:#}").contains("write it as JSON in a `google.protobuf.StringValue`"),
+            "{failure:#}"
         ),
     }
     Ok(())

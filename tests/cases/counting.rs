@@ -2,11 +2,9 @@
 
 use crate::cases::stage::{ACTIVE, BEGUN, EXCLUDED, IN_FLIGHT, LONG_LIVED, SOON, Stage, hcm};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Hcm, Route};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
-use crate::support::h2;
-use crate::support::websocket::WebSocket;
+use kit::h2;
+use kit::prelude::*;
+use kit::websocket::WebSocket;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -113,7 +111,14 @@ async fn on_both_workers(stage: &Stage) -> Outcome {
 }
 
 async fn excluded_streams_are_not_counted(lab: &Lab) -> Outcome {
-    let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/hold/probe"}], "headers": [{"name": "x-synthetic"}], "health_checks": true}}}"#;
+    let rules = r#"{
+        "count": {
+            "exclude": {
+                "paths": [{"prefix": "/hold/probe"}], "headers": [{"name": "x-synthetic"}],
+                "health_checks": true
+            }
+        }
+    }"#;
     let stage = Stage::set(lab, rules).await?;
     let requests = [
         Request::get("/hold/probe?deep=1"),
@@ -139,7 +144,13 @@ async fn excluded_streams_are_not_counted(lab: &Lab) -> Outcome {
 }
 
 async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
-    let rules = r#"{"count": {"long_lived": {"upgrades": true, "event_streams": true, "routes": [{"exact": "streaming"}]}}}"#;
+    let rules = r#"{
+        "count": {
+            "long_lived": {
+                "upgrades": true, "event_streams": true, "routes": [{"exact": "streaming"}]
+            }
+        }
+    }"#;
     let stage = Stage::set(lab, rules).await?;
     let socket = WebSocket::open(stage.main, "/echo").await?;
     let mut events = Client::connect(stage.main).await?;
@@ -165,10 +176,8 @@ async fn long_lived_streams_are_told_apart(lab: &Lab) -> Outcome {
 
 /// Two instances in one chain, in one VM: each keeps its own count.
 async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
-    let inbound = crate::support::bootstrap::filters::Wasm {
-        name: "inbound",
-        ..lab.stream(r#"{"scope": "inbound"}"#)
-    };
+    let inbound =
+        kit::bootstrap::filters::Wasm { name: "inbound", ..lab.stream(r#"{"scope": "inbound"}"#) };
     let stage =
         Stage::with(lab, hcm(lab, r#"{"scope": "outbound"}"#).filter(inbound.filter())).await?;
     let mut client = Client::connect(stage.main).await?;

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::command_line::User;
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::process::guarded;
-use crate::support::programs::program;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::programs::program;
+use kit::user::User;
 
 /// Tells how the page came out, by way of the title of the page around it. Only the copy that is
 /// tested has a script.
@@ -80,10 +80,9 @@ fn title_in(browser: &Path, page: &Path, home: &Path, scheme: &str) -> Outcome<S
         .arg("--window-size=1400,900")
         .arg(format!("--blink-settings=preferredColorScheme={scheme}"));
     command.arg(format!("--user-data-dir={}", home.display())).env("HOME", home);
-    let output = command.arg(format!("file://{}", page.display())).output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(!said.contains("CONSOLE"), "{said}");
-    let dom = String::from_utf8_lossy(&output.stdout);
-    let title = dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
-    Ok(title.with_context(|| format!("no title: {said}"))?.0.to_owned())
+    let output = kit::command::run(command.arg(format!("file://{}", page.display())))?;
+    let output = output.hides("CONSOLE")?;
+    let dom = output.stdout.split_once("<title>").map(|(_, rest)| rest);
+    let title = dom.and_then(|rest| rest.split_once("</title>"));
+    Ok(title.with_context(|| format!("no title: {output:?}"))?.0.to_owned())
 }

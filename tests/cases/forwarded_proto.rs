@@ -4,20 +4,15 @@
 //! be read by people; `README.md` there says how. This runs every row against a real Envoy.
 
 mod alike;
-mod cells;
-mod client;
 mod engines;
-mod listeners;
-mod markdown;
 mod run;
 mod slips;
-mod table;
 
 use crate::lab::{Case, Lab, case};
-use crate::support::failure::{Outcome, ensure};
+use kit::{Outcome, ensure};
 
 use self::run::{Engine, Shown};
-use self::table::{Kind, Table};
+use kit::forwarded_proto::table::{Kind, Table};
 
 /// No row may be lost without somebody noticing.
 const LEAST_ROWS: usize = 300;

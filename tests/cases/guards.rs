@@ -12,14 +12,11 @@ use tokio::time::sleep;
 use crate::cases::gate::bench::{Bench, gate_address, gate_filter, options};
 use crate::cases::stage::{BEGUN, IN_FLIGHT, Stage, clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, extension, filters};
-use crate::support::certificates::Authority;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, once};
-use crate::support::h3;
-use crate::support::upstream::Upstream;
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::bootstrap::extension;
+use kit::certificates::Authority;
+use kit::h3;
+use kit::prelude::*;
+use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -59,7 +56,10 @@ async fn breaking_off() -> Outcome<SocketAddr> {
 
 /// Of the admin interface and of the app: both the status and a header of an answer are read.
 async fn an_answer_that_breaks_off_ends_no_vm(lab: &Lab) -> Outcome {
-    let gate = r#"{"quiet_ms": 300, "deadline_ms": 3000, "admin": {"cluster": "broken"}, "app": {"cluster": "broken"}}"#;
+    let gate = r#"{
+        "quiet_ms": 300, "deadline_ms": 3000, "admin": {"cluster": "broken"},
+        "app": {"cluster": "broken"}
+    }"#;
     let upstream = Upstream::start().await?;
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
     let hcm = Hcm::new("laststream").filter(gate_address()).filter(gate_filter(lab, gate));
@@ -82,20 +82,32 @@ async fn an_answer_that_breaks_off_ends_no_vm(lab: &Lab) -> Outcome {
 }
 
 const READS_ALL: &str = r#"{
-    "count": {"exclude": {"headers": [{"name": "x-never"}]}, "long_lived": {"headers": [{"name": "x-never"}]}},
-    "forwarded_proto": {"trust": {"peers": ["127.0.0.0/8"]}, "sources": [{"header": "x-odd"}], "strip": {"untrusted": true, "twins": true}}
+    "count": {
+        "exclude": {"headers": [{"name": "x-never"}]},
+        "long_lived": {"headers": [{"name": "x-never"}]}
+    },
+    "forwarded_proto": {
+        "trust": {"peers": ["127.0.0.0/8"]}, "sources": [{"header": "x-odd"}],
+        "strip": {"untrusted": true, "twins": true}
+    }
 }"#;
 
 /// Clients cannot send such names, but a filter can write them.
 async fn names_that_are_not_utf8_end_no_vm(lab: &Lab) -> Outcome {
-    let adds = r#"function envoy_on_request(handle) handle:headers():add("x-\255\254", "1") handle:headers():add("\192", "\255") end"#;
+    let adds = r#"
+        function envoy_on_request(handle) handle:headers():add(
+            "x-\255\254", "1"
+        ) handle:headers():add("\192", "\255") end
+    "#;
     let lua = extension(
         "envoy.filters.http.lua",
         "envoy.extensions.filters.http.lua.v3.Lua",
         json!({ "default_source_code": { "inline_string": adds } }),
     );
     let counts = r#"function envoy_on_request(handle) local odd = 0
-        for name in pairs(handle:headers()) do if name:find("[\128-\255]") then odd = odd + 1 end end
+        for name in pairs(handle:headers()) do
+            if name:find("[\128-\255]") then odd = odd + 1 end
+        end
         handle:respond({[":status"] = "200", ["x-odd-names"] = tostring(odd),
             ["x-proto"] = handle:headers():get("x-forwarded-proto")}, "seen") end"#;
     let mut witness = lua.clone();
@@ -141,7 +153,7 @@ async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
     for _ in 0..3 {
         client.get("/echo").await?.expect(200)?;
     }
-    let mut abandoned = client.open(crate::support::h2::request("GET", "https", "/hold/a")).await?;
+    let mut abandoned = client.open(kit::h2::request("GET", "https", "/hold/a")).await?;
     abandoned.finish().await?;
     stage.upstream.wait_held("a", 1, Duration::from_secs(20)).await?;
     abandoned.reset();
@@ -160,7 +172,8 @@ async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
 /// that is missing.
 async fn empty_properties_trust_nobody(lab: &Lab) -> Outcome {
     let policy = r#"{"forwarded_proto": {
-        "trust": {"peers": ["0.0.0.0/0", "::/0"], "identities": [{"prefix": "spiffe://"}]}, "sources": [{"header": "x-odd"}]
+        "trust": {"peers": ["0.0.0.0/0", "::/0"], "identities": [{"prefix": "spiffe://"}]},
+        "sources": [{"header": "x-odd"}]
     }}"#;
     let mut nothing = filters::filter_state("laststream.direct_peer", "%REQ(x-nothing)%");
     nothing["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] =

@@ -2,9 +2,7 @@
 
 use crate::cases::stage::{BEGUN, Stage, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Hcm, filters};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(odd_headers_never_end_the_vm), case!(ten_thousand_headers_never_end_the_vm)]
@@ -13,8 +11,14 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Everything that reads a header is on, and everybody is trusted.
 const ALL: &str = r#"{
     "count": {
-        "exclude": {"paths": [{"exact": "/never"}], "headers": [{"name": "x-never", "exact": "1"}], "health_checks": true},
-        "long_lived": {"upgrades": true, "grpc": true, "event_streams": true, "headers": [{"name": "x-never"}], "routes": [{"exact": "never"}]}
+        "exclude": {
+            "paths": [{"exact": "/never"}], "headers": [{"name": "x-never", "exact": "1"}],
+            "health_checks": true
+        },
+        "long_lived": {
+            "upgrades": true, "grpc": true, "event_streams": true, "headers": [{"name": "x-never"}],
+            "routes": [{"exact": "never"}]
+        }
     },
     "forwarded_proto": {
         "trust": {"peers": ["127.0.0.0/8"]},

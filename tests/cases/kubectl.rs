@@ -2,15 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::command_line::{Said, User};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::process::guarded;
-use crate::support::programs::program;
+use kit::command::{CommandOutput, run_with_input};
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::programs::program;
+use kit::user::User;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -26,23 +26,8 @@ const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef012
 
 /// Runs kubectl, which is fetched where there is none.
 fn kubectl(arguments: &[&str], input: &str) -> Outcome<String> {
-    use std::io::Write as _;
-    let mut command = guarded(program("kubectl")?);
-    let mut child = command
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    // it need not read it
-    child.stdin.take().context("its input")?.write_all(input.as_bytes()).ok();
-    let output = child.wait_with_output()?;
-    ensure!(
-        output.status.success(),
-        "kubectl {arguments:?}: {}\n{input}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
+    let output = run_with_input(guarded(program("kubectl")?).args(arguments), input)?;
+    Ok(output.expect(0).with_context(|| format!("kubectl {arguments:?}: {input}"))?.stdout)
 }
 
 /// An object as kubectl understands it, but for the label that made kubectl read it.
@@ -57,7 +42,7 @@ fn understood(yaml: &str) -> Outcome<Value> {
 }
 
 /// `laststream render KIND`, with a policy on standard input.
-fn render(policy: &str, kind: &str) -> Outcome<Said> {
+fn render(policy: &str, kind: &str) -> Outcome<CommandOutput> {
     User::new()?.run(&["render", kind, "--policy", "-"], policy)?.expect(0)
 }
 
@@ -182,20 +167,22 @@ fn every_manifest_builds() -> Outcome {
 /// What differs between clusters can be patched by path.
 fn overlays_change_selector_namespace_and_digest() -> Outcome {
     let policy = format!(
-        "namespace: istio-ingress\nmodule: \
-            oci://ghcr.io/example/laststream@{DIGEST}\nforwarded_proto:\n  presets: \
-            [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
+        "namespace: istio-ingress\nmodule: oci://ghcr.io/example/laststream@{DIGEST}\n\
+         forwarded_proto:\n  presets: [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
     );
     let (_user, folder) = rendered(&policy, "base")?;
     let other = "f".repeat(64);
     let remote = |index: usize| {
         format!("/spec/configPatches/{index}/patch/value/typed_config/config/vm_config/code/remote")
     };
-    let mut patch = vec![
-        json!({ "op": "replace", "path": "/spec/workloadSelector/labels", "value": { "app": "edge" } }),
-    ];
+    let mut patch = vec![json!({
+        "op": "replace", "path": "/spec/workloadSelector/labels", "value": { "app": "edge" },
+    })];
     for index in [0, 1] {
-        patch.push(json!({ "op": "replace", "path": remote(index) + "/http_uri/uri", "value": format!("oci://h/r@sha256:{other}") }));
+        patch.push(json!({
+            "op": "replace", "path": remote(index) + "/http_uri/uri",
+            "value": format!("oci://h/r@sha256:{other}"),
+        }));
         patch.push(json!({ "op": "replace", "path": remote(index) + "/sha256", "value": other }));
     }
     let patches =
@@ -210,8 +197,13 @@ fn overlays_change_selector_namespace_and_digest() -> Outcome {
     Ok(())
 }
 
-const DEPLOYMENT: &str = r#"{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"}, "spec": {"template": {
-    "metadata": {"labels": {"app": "shop"}}, "spec": {"containers": [{"name": "app", "image": "app"}]}}}}"#;
+const DEPLOYMENT: &str = r#"{
+    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"},
+    "spec": {"template": {
+        "metadata": {"labels": {"app": "shop"}},
+        "spec": {"containers": [{"name": "app", "image": "app"}]}
+    }}
+}"#;
 
 /// The patches for pods fit a Deployment, one after the other, with kustomize and with kubectl.
 fn patches_fit_deployments() -> Outcome {
@@ -220,13 +212,15 @@ fn patches_fit_deployments() -> Outcome {
         ("{workload: shop, native: true}", "lifecycle.native-sidecar.yaml"),
     ] {
         let policy = format!(
-            "namespace: shop\nmodule: /a.wasm\nplacement: {{sidecar: {sidecar}}}\ndrain: \
-                {{longest_request: 60s, exit_on_zero: true}}\n"
+            "namespace: shop\nmodule: /a.wasm\nplacement: {{sidecar: {sidecar}}}\n\
+             drain: {{longest_request: 60s, exit_on_zero: true}}\n"
         );
         let (_user, folder) = rendered(&policy, ".")?;
         fs::write(folder.join("deployment.yaml"), DEPLOYMENT)?;
         let target = json!({ "kind": "Deployment", "name": "shop" });
-        let patches = json!([{ "path": hook, "target": target }, { "path": "proxy-config.yaml", "target": target }]);
+        let patches = json!([
+            { "path": hook, "target": target }, { "path": "proxy-config.yaml", "target": target },
+        ]);
         overlay(
             &folder,
             &json!({ "resources": ["envoyfilter.yaml", "deployment.yaml"], "patches": patches }),
@@ -277,20 +271,27 @@ fn is_patched(built: &str) -> Outcome {
 fn patches_fit_jobs() -> Outcome {
     for (cron, native) in [(false, false), (true, true)] {
         let policy = format!(
-            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 15092}}\nplacement: {{sidecar: \
-                {{directions: [outbound], native: {native}}}}}\n\
+            "namespace: batch\nmodule: /a.wasm\ngate: {{port: 15092}}\n\
+             placement: {{sidecar: {{directions: [outbound], native: {native}}}}}\n\
              job: {{name: nightly, cron: {cron}, container: work, command: [/startjob, '--rows', \
              'on'], program_image: tools}}\n"
         );
         let (user, folder) = rendered(&policy, ".")?;
-        let pod = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "work", "image": "work" }] } });
+        let pod = json!({
+            "spec": {
+                "restartPolicy": "Never", "containers": [{ "name": "work", "image": "work" }],
+            },
+        });
         let job = json!({ "template": pod });
         let (kind, spec) = if cron {
             ("CronJob", json!({ "schedule": "@daily", "jobTemplate": { "spec": job } }))
         } else {
             ("Job", job)
         };
-        let object = json!({ "apiVersion": "batch/v1", "kind": kind, "metadata": { "name": "nightly", "namespace": "batch" }, "spec": spec });
+        let object = json!({
+            "apiVersion": "batch/v1", "kind": kind,
+            "metadata": { "name": "nightly", "namespace": "batch" }, "spec": spec,
+        });
         fs::write(folder.join("object.yaml"), format!("---\n{object}"))?;
         overlay(
             &folder,

@@ -8,15 +8,12 @@ use serde_json::{Value, json};
 
 use crate::cases::stage::{BEGUN, IN_FLIGHT, LONG_LIVED};
 use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::bootstrap::{Hcm, extension, filters};
-use crate::support::certificates::Authority;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::load::{self, bed};
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
-use crate::support::xds::{Verdict, Xds};
+use kit::bootstrap::extension;
+use kit::bootstrap::filters::Wasm;
+use kit::certificates::Authority;
+use kit::load::{self, bed};
+use kit::prelude::*;
+use kit::xds::{Verdict, Xds};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -37,7 +34,10 @@ const LISTENERS: [&str; 2] = ["load", "load-quic"];
 /// All that the module can do for a stream is on.
 const POLICY: &str = r#"{
     "count": {"long_lived": {"upgrades": true, "grpc": true}},
-    "forwarded_proto": {"trust": {"peers": ["127.0.0.0/8"]}, "presets": ["aws_alb"], "write_scheme": true, "strip": {"twins": true}}
+    "forwarded_proto": {
+        "trust": {"peers": ["127.0.0.0/8"]}, "presets": ["aws_alb"], "write_scheme": true,
+        "strip": {"twins": true}
+    }
 }"#;
 
 async fn counts_every_kind_of_stream(lab: &Lab) -> Outcome {

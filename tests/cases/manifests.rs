@@ -10,12 +10,9 @@ use serde_json::{Value, json};
 
 use crate::cases::stage::SOON;
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::set;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, once};
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::set;
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -61,7 +58,8 @@ fn manifest(file: &str, lab: &Lab, upstream: &Upstream) -> Outcome<Value> {
     on_free_ports(&mut config);
     ensure_eq!(config["static_resources"]["clusters"][0]["name"], "admin", "the first cluster");
     set(&mut config, "/static_resources/clusters/0", admin_cluster("admin"));
-    let app = "/static_resources/clusters/1/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
+    let app = "/static_resources/clusters/1/load_assignment/endpoints/0/\
+               lb_endpoints/0/endpoint/address/socket_address/port_value";
     set(&mut config, app, json!(upstream.h1().port()));
     Ok(config)
 }
@@ -83,7 +81,7 @@ async fn plain_envoy_does_it_all(lab: &Lab) -> Outcome {
     let seen = upstream.last()?;
     ensure_eq!(seen.header("x-forwarded-proto"), Some("https".into()), "from a trusted peer");
     ensure_eq!(seen.header("x-laststream-forwarded-proto"), None, "the saved header");
-    let stranger = crate::support::h1::Connect::to(main)
+    let stranger = kit::h1::Connect::to(main)
         .from([127, 0, 0, 9].into())
         .open()
         .await?

@@ -14,6 +14,7 @@ mod manifests;
 mod registry;
 mod release;
 mod reloading;
+mod self_check;
 mod stage;
 
 use crate::lab::{Case, EnvoylessCase};
@@ -30,6 +31,7 @@ pub(crate) fn all() -> Vec<Case> {
         load::cases(),
         manifests::cases(),
         reloading::cases(),
+        self_check::cases(),
     ]
     .into_iter()
     .flatten()

@@ -14,8 +14,9 @@ mod render;
 use std::path::Path;
 
 use crate::lab::{self, EnvoylessCase};
-use crate::support::command_line::{Said, User};
-use crate::support::failure::Outcome;
+use kit::Outcome;
+use kit::command::CommandOutput;
+use kit::user::User;
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
     [
@@ -41,7 +42,7 @@ const USERNAME: &str = "tester";
 const HTPASSWD: &str = "tester:$2b$04$kZpwtr2LgRNYG1/m0fsw1Ox7s2ZIbdb6nC8xLrQvCDF9aSsH98NGS\n";
 
 /// Runs `laststream push` with the real module.
-fn push(user: &User, arguments: &[&str]) -> Outcome<Said> {
+fn push(user: &User, arguments: &[&str]) -> Outcome<CommandOutput> {
     let module = lab::module()?;
     user.run(&[&["push", "--module", utf8(&module)], arguments].concat(), "")
 }

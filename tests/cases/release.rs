@@ -11,18 +11,18 @@ mod images;
 mod plugin;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use laststream_release::{Inputs, Platform};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::lab::EnvoylessCase;
-use crate::support::command_line;
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::process::guarded;
+use kit::command::CommandOutput;
+use kit::process::guarded;
+use kit::user::{self, write_script};
+use kit::{Context as _, Outcome, command};
 
 pub(crate) fn cases() -> Vec<EnvoylessCase> {
     [action::cases(), files::cases(), hook::cases(), images::cases(), plugin::cases()]
@@ -52,7 +52,13 @@ impl Release {
         let (inputs, folder) = (tempfile::tempdir()?, tempfile::tempdir()?);
         let [amd64, arm64] = Platform::ALL.map(|platform| script(inputs.path(), platform));
         let sbom = inputs.path().join("sbom.json");
-        fs::write(&sbom, json!({ "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": [] }).to_string())?;
+        fs::write(
+            &sbom,
+            json!({
+                "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": [],
+            })
+            .to_string(),
+        )?;
         let inputs = Inputs::read(&amd64?, &arm64?, &sbom)?;
         laststream_release::write(&inputs, folder.path())?;
         Ok(Self::Made(folder))
@@ -77,15 +83,8 @@ impl Release {
 /// The tested program, under a name for each platform.
 fn script(folder: &Path, platform: Platform) -> Outcome<PathBuf> {
     let path = folder.join(platform.target());
-    fs::write(
-        &path,
-        format!(
-            "#!/bin/sh\n# {}\nexec '{}' \"$@\"\n",
-            platform.target(),
-            command_line::binary()?.display()
-        ),
-    )?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    let program = user::laststream()?.display();
+    write_script(&path, &format!("# {}\nexec '{program}' \"$@\"", platform.target()))?;
     Ok(path)
 }
 
@@ -102,16 +101,8 @@ fn unpacked(archive: &Path) -> Outcome<TempDir> {
 }
 
 /// Runs a command that must succeed.
-fn run(command: &mut Command) -> Outcome<Output> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    ensure!(
-        output.status.success(),
-        "{command:?}: {}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(output)
+fn run(command: &mut Command) -> Outcome<CommandOutput> {
+    command::run(command)?.expect(0).with_context(|| format!("{command:?}"))
 }
 
 /// A policy that asks no registry, in a namespace about which lint has nothing to say.

@@ -7,14 +7,10 @@ use tempfile::TempDir;
 
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, counts, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, filters};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
-use crate::support::upstream::Upstream;
-use crate::support::wire::free_port;
-use crate::support::xds::{Verdict, Xds};
+use kit::bootstrap::filters::Wasm;
+use kit::prelude::*;
+use kit::wire::free_port;
+use kit::xds::{Verdict, Xds};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

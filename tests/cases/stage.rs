@@ -5,10 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::lab::Lab;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure_eq};
-use crate::support::upstream::Upstream;
+use kit::prelude::*;
 
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 pub(crate) const IN_FLIGHT: &str = "wasmcustom.laststream_streams_in_flight_gateway";

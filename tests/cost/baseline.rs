@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::instructions::Row;
-use crate::support::failure::{Context as _, Outcome, ensure_eq};
 use crate::variants::{COUNTING, LUA_PORT, PORT_CHANGED, PORT_CHANGED_WASM};
 use crate::{say, tell};
+use kit::prelude::*;
 
 const FILE: &str = "tests/cost/baseline.json";
 /// Set to write the figures anew instead of comparing them.

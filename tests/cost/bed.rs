@@ -3,12 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::site::Site;
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::Bootstrap;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure_eq};
-use crate::support::h1::{Client, Request, once};
 use crate::variants::{Around, Variant};
+use kit::admin_cluster::admin_cluster;
+use kit::prelude::*;
 
 const BEGUN: &str = "wasmcustom.laststream_streams_begun_gateway_total";
 

@@ -12,11 +12,8 @@ use crate::callgrind::Counted;
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use crate::support::bootstrap::cluster;
-use crate::support::failure::{Outcome, ensure_eq};
-use crate::support::h1::{Client, Request};
-use crate::support::upstream::Upstream;
 use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
+use kit::prelude::*;
 
 const VARIANTS: [&str; 4] = [NO_FILTER, LUA_PORT, COUNTING, PORT_CHANGED_WASM];
 const ROUNDS: usize = 3;

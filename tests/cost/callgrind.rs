@@ -10,11 +10,9 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 use crate::bed::quietly;
-use crate::support::bootstrap::Bootstrap;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::process::{Process, guarded};
-use crate::support::programs::program;
+use kit::prelude::*;
+use kit::process::{Process, guarded};
+use kit::programs::program;
 
 /// For what takes a fraction of a second on a quiet machine.
 const PATIENCE: Duration = Duration::from_secs(120);

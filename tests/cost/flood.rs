@@ -1,13 +1,12 @@
 //! Load on plain threads and sockets, which cost next to nothing beside Envoy: as much as goes, or
 //! at a fixed rate.
 
+use kit::prelude::*;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use crate::support::failure::{Context as _, Failure, Outcome, ensure};
 
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,7 +40,7 @@ impl Line {
         let mut piece = [0; 16384];
         while !self.answer.ends_with(self.ask.end) {
             match self.tcp.read(&mut piece) {
-                Ok(0) => return Err(Failure::new("the connection ended within an answer")),
+                Ok(0) => return Err(Error::msg("the connection ended within an answer")),
                 Ok(read) => self.answer.extend_from_slice(&piece[..read]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
@@ -148,7 +147,7 @@ fn on_each<T: Send>(
             .collect();
         running
             .into_iter()
-            .map(|thread| thread.join().map_err(|_| Failure::new("a thread of the load died"))?)
+            .map(|thread| thread.join().map_err(|_| Error::msg("a thread of the load died"))?)
             .collect()
     })
 }

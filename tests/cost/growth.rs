@@ -13,8 +13,8 @@ use crate::instructions::{Probe, rounds};
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use crate::support::failure::Outcome;
 use crate::variants::{self, ALB_CHANGED, ALB_CHANGED_WASM, COUNTING, NO_FILTER, Variant};
+use kit::Outcome;
 
 const STREAMS: [usize; 5] = [10, 100, 1000, 10_000, 100_000];
 /// Up to so many Envoy's own matchers take them, beyond it is the module alone: how many, the

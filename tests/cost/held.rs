@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::bootstrap::extension;
-use crate::support::envoy::Envoy;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::h2::{self, Client, Stream};
 use crate::variants::Variant;
+use kit::bootstrap::extension;
+use kit::h2::{self, Client, Stream};
+use kit::prelude::*;
 
 const FAULT: &str = "envoy.filters.http.fault";
 const FAULT_TYPE: &str = "envoy.extensions.filters.http.fault.v3.HTTPFault";

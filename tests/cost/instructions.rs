@@ -13,9 +13,8 @@ use crate::held::{self, Held};
 use crate::numbers::{Spread, thousands};
 use crate::say;
 use crate::site::Site;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::h1::{Client, Request};
 use crate::variants::{Around, Variant};
+use kit::prelude::*;
 
 const WARM_UP: usize = 300;
 const ROUNDS: usize = 7;
@@ -133,8 +132,8 @@ pub(crate) async fn rounds(counted: &Counted, probes: &mut [Probe]) -> Outcome<V
 
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut table = String::from(
-        "| variant | instructions per request | over no filter | × equal-work Lua \
-            |\n|---|--:|--:|--:|\n",
+        "| variant | instructions per request | over no filter | × equal-work Lua |\n\
+         |---|--:|--:|--:|\n",
     );
     for row in rows {
         let ratio = row.lua.map(|times| format!("{times:.2}")).unwrap_or_default();

@@ -15,10 +15,8 @@ use crate::flood::{Ask, flat_out, flat_out_until, now_and_then, paced, quantile}
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use crate::support::envoy::Envoy;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::h1::Request;
 use crate::variants::{self, Around, GATE_COUNTING, GATE_NO_FILTER, Variant};
+use kit::prelude::*;
 
 const ROUNDS: usize = 9;
 const CONNECTIONS: usize = 4;
@@ -186,7 +184,7 @@ fn under<T>(load: &Ask, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
         let running = scope.spawn(|| flat_out_until(load, CONNECTIONS, &stop));
         let done = work();
         stop.store(true, Ordering::Relaxed);
-        running.join().map_err(|_| crate::support::failure::Failure::new("the load died"))??;
+        running.join().map_err(|_| kit::Error::msg("the load died"))??;
         done
     })
 }
@@ -194,7 +192,7 @@ fn under<T>(load: &Ask, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut table = String::from(
         "| variant | user CPU per request, µs | over no filter, µs | requests per second | p50 | \
-            p99 |\n|---|--:|--:|--:|--:|--:|\n",
+         p99 |\n|---|--:|--:|--:|--:|--:|\n",
     );
     for row in rows {
         let (cpu, over) = (row.user_cpu.with_spread(1), row.user_cpu_over.with_spread(1));
@@ -211,10 +209,10 @@ pub(crate) fn about_gate(gate: &Gate) -> String {
     };
     let Gate { calm, loaded, loaded_p99, plain_p99, over_plain } = *gate;
     format!(
-        "| `GET /status` | |\n|---|--:|\n| nothing else to do, median | {} |\n| the same worker \
-            has all the requests it can take, median | {} |\n\
-         | the same, p99 | {} |\n| a listener without any filter there, p99 | {} |\n| the gate \
-         over that | {} |\n",
+        "| `GET /status` | |\n|---|--:|\n| nothing else to do, median | {} |\n\
+         | the same worker has all the requests it can take, median | {} |\n\
+         | the same, p99 | {} |\n| a listener without any filter there, p99 | {} |\n\
+         | the gate over that | {} |\n",
         millis(calm),
         millis(loaded),
         millis(loaded_p99),

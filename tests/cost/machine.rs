@@ -7,8 +7,8 @@ use laststream::digest::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::site::Site;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::programs::program;
+use kit::programs::program;
+use kit::{Context as _, Outcome};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {

@@ -22,9 +22,6 @@ mod targets;
 mod ticks;
 mod variants;
 
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,8 +32,8 @@ use crate::arguments::{Arguments, Part};
 use crate::machine::Machine;
 use crate::results::Results;
 use crate::site::Site;
-use crate::support::failure::Outcome;
-use crate::support::trial::block_on;
+use kit::Outcome;
+use kit::trial::block_on;
 
 /// No part takes longer, on however busy a machine.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -46,7 +43,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
-            say(&format!("error: {failure}"));
+            say(&format!("error: {failure:#}"));
             ExitCode::from(2)
         }
     }

@@ -16,9 +16,8 @@ use crate::flood::{Ask, flat_out};
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, fail};
 use crate::variants::{COUNTING, LUA_PORT, NO_FILTER, PORT_CHANGED_WASM, Variant};
+use kit::prelude::*;
 
 const ROUNDS: usize = 5;
 const VARIANTS: [&str; 4] = [NO_FILTER, LUA_PORT, COUNTING, PORT_CHANGED_WASM];
@@ -146,7 +145,7 @@ fn starting(log: &str) -> Outcome<f64> {
             .map(str::parse)
             .collect::<Result<Vec<u32>, _>>()
             .with_context(|| line.to_owned())?;
-        let [hours, minutes, seconds, millis] = parts[..] else { fail!("no time: {line}") };
+        let [hours, minutes, seconds, millis] = parts[..] else { bail!("no time: {line}") };
         Ok(((hours * 60 + minutes) * 60 + seconds) * 1000 + millis)
     };
     let (begun, done) = (at("initializing epoch")?, at("starting main dispatch loop")?);
@@ -164,7 +163,7 @@ fn anonymous(pid: u32) -> Outcome<f64> {
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut table = String::from(
         "| variant | first worker, kB | each further worker, kB | each further plugin, kB | \
-            loading, ms | configuring one more, ms |\n|---|--:|--:|--:|--:|--:|\n",
+         loading, ms | configuring one more, ms |\n|---|--:|--:|--:|--:|--:|\n",
     );
     for row in rows.iter().filter(|row| row.name != NO_FILTER) {
         let [first, worker, plugin] =

@@ -33,9 +33,8 @@ pub(crate) fn instructions(results: &Results) -> String {
     let bottom = TOP + ROW * rows.len() as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" \
-            aria-label=\"Instructions per request over no filter\">\n\
-         <style>{STYLE}</style>\n<text x=\"12\" y=\"24\" class=\"title\">Instructions per request, \
-         over no filter</text>\n\
+         aria-label=\"Instructions per request over no filter\">\n<style>{STYLE}</style>\n\
+         <text x=\"12\" y=\"24\" class=\"title\">Instructions per request, over no filter</text>\n\
          <text x=\"12\" y=\"44\" class=\"soft\">Envoy {}, one worker, callgrind; less is \
          better</text>\n",
         bottom + 34.0,
@@ -105,8 +104,8 @@ fn bar(svg: &mut String, row: &Row, targets: Option<(f64, f64)>, top: f64, scale
 fn key(x: f64, word: &str) -> String {
     let text = x + 7.0;
     format!(
-        "<line x1=\"{x}\" y1=\"33\" x2=\"{x}\" y2=\"47\" class=\"{word}\"/>\n<text x=\"{text}\" \
-            y=\"44\" class=\"soft\">{word}</text>\n"
+        "<line x1=\"{x}\" y1=\"33\" x2=\"{x}\" y2=\"47\" class=\"{word}\"/>\n\
+         <text x=\"{text}\" y=\"44\" class=\"soft\">{word}</text>\n"
     )
 }
 

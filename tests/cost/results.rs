@@ -7,9 +7,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::support::failure::{Context as _, Outcome};
 use crate::targets::{self, Target};
 use crate::{bodies, growth, instructions, latency, memory, plot, ticks};
+use kit::{Context as _, Outcome};
 
 /// What was not measured is empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -125,8 +125,9 @@ impl Results {
         write(
             "results.md",
             format!(
-                "# The last figures\n\nWritten by `cargo bench`; [README.md](README.md) says what \
-                    they mean.\n\n{image}{}",
+                "# The last figures\n\n\
+                 Written by `cargo bench`; [README.md](README.md) says what they mean.\n\n\
+                 {image}{}",
                 self.in_words()
             ),
         )?;

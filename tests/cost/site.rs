@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
+use kit::prelude::*;
 use laststream::local::envoy::{self, Version, Wanted};
 use laststream::progress::Silent;
 use tempfile::TempDir;
-
-use crate::support::failure::{Context as _, Failure, Outcome};
 
 pub(crate) struct Site {
     pub(crate) envoy: PathBuf,
@@ -17,9 +16,9 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn find(version: Version) -> Outcome<Self> {
-        let found = envoy::find_or_get(&Wanted::version(version), &Silent).map_err(Failure::new)?;
+        let found = envoy::find_or_get(&Wanted::version(version), &Silent).map_err(Error::msg)?;
         let bytes = laststream::module::builtin()
-            .map_err(|reason| Failure::new(format!("there is no module to measure: {reason}")))?;
+            .map_err(|reason| Error::msg(format!("there is no module to measure: {reason}")))?;
         let folder = tempfile::Builder::new().prefix("cost-").tempdir().context("a folder")?;
         let module = folder.path().join("laststream.wasm");
         std::fs::write(&module, bytes).context("the module as a file")?;

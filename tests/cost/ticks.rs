@@ -11,8 +11,8 @@ use crate::held::{self, Held};
 use crate::numbers::Spread;
 use crate::say;
 use crate::site::Site;
-use crate::support::failure::Outcome;
 use crate::variants::{self, COUNTING, DRAIN_COUNTING, GATE_COUNTING, Variant};
+use kit::Outcome;
 
 const STREAMS: [usize; 3] = [0, 100, 10_000];
 const ROUNDS: usize = 3;

@@ -6,9 +6,8 @@ use laststream::render::{Kind, render};
 use serde_json::{Value, json};
 
 use crate::site::Site;
-use crate::support::bootstrap::extension;
-use crate::support::failure::{Context as _, Failure, Outcome, ensure};
-use crate::support::h1::Request;
+use kit::bootstrap::extension;
+use kit::prelude::*;
 
 /// What stands in the way of the requests.
 #[derive(Clone, Copy)]
@@ -93,7 +92,8 @@ function envoy_on_request(handle)
   if peer:sub(1, 4) == "127." then
     local headers = handle:headers()
     local scheme = headers:get("x-forwarded-port") == "443" and "https" or "http"
-    if headers:get("x-laststream-forwarded-proto") == scheme and headers:get("x-forwarded-proto") ~= scheme then
+    if headers:get("x-laststream-forwarded-proto") == scheme
+        and headers:get("x-forwarded-proto") ~= scheme then
       headers:replace("x-forwarded-proto", scheme)
     end
   end
@@ -303,7 +303,10 @@ impl Variant {
         let told = json!([{ "header": { "key": "x-seen", "value": "%REQ(x-forwarded-proto)%" } }]);
         manager["route_config"]["virtual_hosts"][0]["routes"] = json!([
             { "match": { "path": "/" }, "direct_response": answer },
-            { "match": { "path": "/seen" }, "direct_response": answer, "response_headers_to_add": told },
+            {
+                "match": { "path": "/seen" }, "direct_response": answer,
+                "response_headers_to_add": told,
+            },
         ]);
         if let Some(filters) = self.chain.filters() {
             let router =
@@ -343,8 +346,8 @@ fn rendered(site: &Site, policy: &str) -> Outcome<Value> {
         Overrides { module: Some(site.module.display().to_string()), ..Overrides::default() };
     let with_placement = format!("{{placement: {{envoy: {{}}}}, {}", &policy[1..]);
     let policy = Policy::read(with_placement.as_bytes(), &overrides).context("the policy")?;
-    let rendered = render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into()))
-        .map_err(Failure::new)?;
+    let rendered =
+        render(Kind::Envoy, &policy, &|_| Err("nothing to resolve".into())).map_err(Error::msg)?;
     let text = &rendered.files.first().context("nothing rendered")?.text;
     serde_saphyr::from_str(text).context("the rendered bootstrap")
 }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::read;
-use crate::support::failure::{Context as _, Outcome};
+use kit::{Context as _, Outcome};
 
 const FILE: &str = "docs/cost/results.json";
 
@@ -21,8 +21,8 @@ pub(super) fn table() -> Outcome<String> {
         let thousands = middle(row, "over")? / 1000.0;
         let lua = row["lua"].as_f64().with_context(|| format!("{FILE}: no lua in {row}"))?;
         table.push_str(&format!(
-            "| {what} | {thousands:.1}k instructions per request, {lua:.2} × a \
-            Lua filter for the scheme |\n"
+            "| {what} | {thousands:.1}k instructions per request, {lua:.2} × a Lua filter for the \
+             scheme |\n"
         ));
     }
     let memory = row(&results, "memory", "counting")?;
@@ -35,8 +35,9 @@ pub(super) fn table() -> Outcome<String> {
     let [processor, cores, kernel, envoy, bytes] =
         ["processor", "cores", "kernel", "envoy", "module_bytes"].map(machine);
     table.push_str(&format!(
-        "\nEnvoy {envoy} with a module of {bytes} bytes, on {processor} with \
-        {cores} cores and Linux {kernel}.\n"
+        "\n\
+         Envoy {envoy} with a module of {bytes} bytes, on {processor} with {cores} cores and \
+         Linux {kernel}.\n"
     ));
     Ok(table)
 }

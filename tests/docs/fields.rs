@@ -6,7 +6,7 @@ use laststream_filter::config::schema;
 use serde_json::Value;
 
 use super::links::anchor;
-use crate::support::failure::{Outcome, ensure};
+use kit::{Outcome, ensure};
 
 /// Fields that few configurations need; they stand in a table of their own, below the others.
 const RARE: [&str; 12] = [

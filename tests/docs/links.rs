@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::{markdown_options, read, root};
-use crate::support::failure::{Context as _, Outcome, ensure};
+use kit::prelude::*;
 
 /// What a document offers, and where it leads.
 struct Document {

@@ -1,9 +1,8 @@
 //! The configuration's schema and its reader draw the same bounds.
 
+use kit::prelude::*;
 use laststream_filter::config::{self, schema};
 use serde_json::{Value, json};
-
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
 
 /// Every number is tried at its bounds, beyond them, and as what is no whole number.
 pub(super) fn schema_and_module_take_the_same() -> Outcome {

@@ -10,8 +10,8 @@ use laststream_filter::gate::replies::{
 use serde_json::{Map, Value, json};
 
 use super::{BLESS, read, write};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq, fail};
-use crate::support::openapi::{Document, members};
+use kit::openapi::{Document, members};
+use kit::prelude::*;
 
 const FILE: &str = "filter/gate.openapi.yaml";
 const HEADING: &str = "  schemas: # from the types; LASTSTREAM_BLESS=1 writes them anew\n";
@@ -44,9 +44,9 @@ pub(super) fn is_made_from_the_code() -> Outcome {
     block(&schemas(), 4, &mut made);
     if text[start..] != made {
         if std::env::var_os(BLESS).is_none() {
-            fail!(
+            bail!(
                 "{FILE}: the schemas are not what the code says; {BLESS}=1 writes them anew. They \
-                    should be\n{made}"
+                 should be\n{made}"
             );
         }
         write(FILE, &[&text[..start], &made].concat())?;

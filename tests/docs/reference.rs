@@ -9,7 +9,7 @@ use laststream_filter::metrics;
 use serde_json::json;
 use strum::VariantArray as _;
 
-use crate::support::failure::{Context as _, Outcome};
+use kit::{Context as _, Outcome};
 
 pub(super) fn all_metrics() -> String {
     let scope = Scope::Gateway;
@@ -57,7 +57,7 @@ pub(super) fn gate_metrics() -> String {
     }
     rows.push_str(&format!(
         "| `{}` | gauge | while a signal passes: when the latch opens, in milliseconds of Envoy's \
-            monotonic clock; else 0 |\n",
+         monotonic clock; else 0 |\n",
         metrics::CLOSING
     ));
     rows
@@ -89,9 +89,13 @@ pub(super) fn presets() -> Outcome<String> {
             .zip(preset["description"].as_str())
             .context("a preset has no name")?;
         // By the name that the load balancer knows, not the one under which it is saved.
-        let sources = json!({ "trust": { "peers": ["192.0.2.1"] }, "presets": [name], "original_header": FORWARDED_PROTO });
+        let sources = json!({
+            "trust": { "peers": ["192.0.2.1"] }, "presets": [name],
+            "original_header": FORWARDED_PROTO,
+        });
         let configuration = json!({ "forwarded_proto": sources });
-        let configuration = config::parse(configuration.to_string().as_bytes()).context(name)?;
+        let configuration =
+            config::parse(configuration.to_string().as_bytes()).with_context(|| name.to_owned())?;
         let sources =
             configuration.forwarded_proto().into_iter().flat_map(|policy| &policy.sources);
         let headers: Vec<String> = sources.map(|source| format!("`{}`", source.header)).collect();

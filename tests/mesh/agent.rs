@@ -14,11 +14,9 @@ use crate::isolation::folder;
 use crate::istio::Istio;
 use crate::parts::part;
 use crate::program::Program;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::h1::{Request, Response, once};
-use crate::support::process::guarded;
-use crate::support::trial::wait_for;
-use crate::support::wire::local;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::wire::local;
 
 const START: Duration = Duration::from_secs(60);
 
@@ -146,7 +144,8 @@ fn write_pod(folder: &Path, istio: &Istio, proxy: &Proxy<'_>) -> Outcome {
 fn command(istio: &Istio, proxy: &Proxy<'_>, ports: Ports, address: &str) -> Outcome<Command> {
     let discovery = format!("{}:15012", istio.address());
     let config = json!({
-        "binaryPath": part("envoy")?, "configPath": "./etc/istio/proxy", "concurrency": 2, "discoveryAddress": discovery,
+        "binaryPath": part("envoy")?, "configPath": "./etc/istio/proxy", "concurrency": 2,
+        "discoveryAddress": discovery,
         "proxyAdminPort": ports.admin, "statusPort": ports.agent,
     });
     let mut command = guarded(part("pilot-agent")?);

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::isolation::folder;
 use crate::parts::part;
 use crate::program::{Program, ask};
-use crate::support::certificates::{Authority, Identity};
-use crate::support::command_line::Said;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::process::guarded;
+use kit::certificates::{Authority, Identity};
+use kit::command::CommandOutput;
+use kit::process::guarded;
+use kit::{Context as _, Outcome};
 
 const API: &str = "https://127.0.0.1:6443";
 const ETCD: &str = "http://127.0.0.1:2379";
@@ -66,19 +66,23 @@ impl Cluster {
         self.folder.join("kubeconfig")
     }
 
-    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Outcome<Said> {
+    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
         self.kubectl_with(arguments, "").await
     }
 
     /// The same with standard input.
-    pub(crate) async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
+    pub(crate) async fn kubectl_with(
+        &self,
+        arguments: &[&str],
+        input: &str,
+    ) -> Outcome<CommandOutput> {
         let mut command = guarded(part("mesh-kubectl")?);
         command.args(arguments).env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.folder);
         ask(command, input).await
     }
 
     /// `kubectl apply -f -`, where nothing unknown passes.
-    pub(crate) async fn apply(&self, objects: &str) -> Outcome<Said> {
+    pub(crate) async fn apply(&self, objects: &str) -> Outcome<CommandOutput> {
         self.kubectl_with(&["apply", "--validate=strict", "-f", "-"], objects).await?.expect(0)
     }
 
@@ -206,8 +210,21 @@ fn write_certificates(folder: &Path) -> Outcome {
     write("service-accounts", &authority.user("service-accounts", "laststream")?)?;
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "mesh",
-        "clusters": [{ "name": "mesh", "cluster": { "server": API, "certificate-authority": folder.join("ca.crt") } }],
-        "users": [{ "name": "admin", "user": { "client-certificate": folder.join("admin.crt"), "client-key": folder.join("admin.key") } }],
+        "clusters": [
+            {
+                "name": "mesh",
+                "cluster": { "server": API, "certificate-authority": folder.join("ca.crt") },
+            },
+        ],
+        "users": [
+            {
+                "name": "admin",
+                "user": {
+                    "client-certificate": folder.join("admin.crt"),
+                    "client-key": folder.join("admin.key"),
+                },
+            },
+        ],
         "contexts": [{ "name": "mesh", "context": { "cluster": "mesh", "user": "admin" } }],
     });
     Ok(fs::write(folder.join("kubeconfig"), config.to_string())?)

@@ -15,8 +15,8 @@ use rustix::process::{WaitOptions, geteuid, wait};
 use crate::level::Level;
 use crate::parts::{PARTS, Parts};
 use crate::seen::say;
-use crate::support::failure::{Context as _, Failure, Outcome, ensure};
 use crate::sweeper::Sweeper;
+use kit::prelude::*;
 
 /// Tells a process of this program which part it plays.
 pub(crate) const ROLE: &str = "LASTSTREAM_MESH_ROLE";
@@ -107,7 +107,7 @@ pub(crate) fn init() -> ExitCode {
     match set_up().and_then(|()| runner()) {
         Ok(runner) => wait_for(&runner),
         Err(failure) => {
-            say(&format!("setting the namespaces up: {failure}"));
+            say(&format!("setting the namespaces up: {failure:#}"));
             ExitCode::FAILURE
         }
     }
@@ -143,7 +143,7 @@ fn runner() -> Outcome<Child> {
         .env(ROLE, "level")
         .env("TMPDIR", TEMPORARY)
         .stdin(Stdio::null());
-    command.spawn().map_err(Failure::from)
+    command.spawn().map_err(Error::from)
 }
 
 /// Orphans come to the first process of a namespace, and stay as zombies if it does not ask for

@@ -11,12 +11,10 @@ use crate::cluster::Cluster;
 use crate::isolation::folder;
 use crate::parts::part;
 use crate::program::{Program, ask};
-use crate::support::command_line::Said;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::h1::{Request, once};
-use crate::support::process::guarded;
-use crate::support::trial::wait_for;
-use crate::support::wire::local;
+use kit::command::CommandOutput;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::wire::local;
 
 const START: Duration = Duration::from_secs(60);
 /// The namespace of the control plane.
@@ -82,7 +80,7 @@ impl Istio {
     }
 
     /// `istioctl`, with the cluster.
-    pub(crate) async fn istioctl(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
+    pub(crate) async fn istioctl(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {
         let mut command = guarded(part("istioctl")?);
         command
             .args(arguments)

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
-use crate::support::failure::{Outcome, completion};
 use crate::{isolation, parts, seen};
+use kit::{Outcome, completion};
 
 /// Cases that share a world, which is started by the first of them.
 pub(crate) struct Level {
@@ -33,9 +33,7 @@ macro_rules! case {
     ($name:literal, $case:path, $seconds:expr) => {
         $crate::level::Case {
             name: $name,
-            run: || {
-                $crate::support::trial::block_on(std::time::Duration::from_secs($seconds), $case())
-            },
+            run: || kit::trial::block_on(std::time::Duration::from_secs($seconds), $case()),
         }
     };
 }
@@ -87,12 +85,12 @@ pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
     }
     let mut code = ExitCode::SUCCESS;
     if let Err(failure) = seen::begin_table() {
-        seen::say(&format!("the table: {failure}"));
+        seen::say(&format!("the table: {failure:#}"));
         return ExitCode::FAILURE;
     }
     for level in levels.iter().filter(|level| level.is_wanted(&arguments)) {
         let ended = level.run(&arguments).unwrap_or_else(|failure| {
-            seen::say(&format!("{}: {failure}", level.name));
+            seen::say(&format!("{}: {failure:#}", level.name));
             ExitCode::FAILURE
         });
         if code == ExitCode::SUCCESS {
@@ -112,7 +110,7 @@ pub(crate) fn run_inside(levels: &[Level], name: &str) -> ExitCode {
         Arguments { test_threads: arguments.test_threads.or(level.at_a_time), ..arguments };
     let conclusion: Conclusion = libtest_mimic::run(&arguments, level.trials(false));
     if let Err(failure) = seen::end_table() {
-        seen::say(&format!("the table: {failure}"));
+        seen::say(&format!("the table: {failure:#}"));
         return ExitCode::FAILURE;
     }
     conclusion.exit_code()

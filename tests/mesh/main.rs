@@ -14,8 +14,6 @@ mod node;
 mod parts;
 mod program;
 mod seen;
-#[path = "../support/mod.rs"]
-mod support;
 mod sweeper;
 
 use std::process::ExitCode;

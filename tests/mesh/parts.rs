@@ -10,8 +10,8 @@ use laststream::local::envoy::{self, Wanted};
 use laststream::progress::Progress;
 
 use crate::seen::say;
-use crate::support::command_line;
-use crate::support::failure::{Context as _, Failure, Outcome, ensure};
+use kit::prelude::*;
+use kit::user;
 
 /// Where the level inside finds its [`Parts`], as JSON.
 pub(crate) const PARTS: &str = "LASTSTREAM_MESH_PARTS";
@@ -46,9 +46,8 @@ pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
         .zip(paths.lines().map(PathBuf::from))
         .collect();
     let wanted = Wanted { path: None, ..Wanted::version(envoy::NEWEST) };
-    parts
-        .insert("envoy".into(), envoy::find_or_get(&wanted, &Spoken).map_err(Failure::new)?.binary);
-    command_line::binary()?;
+    parts.insert("envoy".into(), envoy::find_or_get(&wanted, &Spoken).map_err(Error::msg)?.binary);
+    user::laststream()?;
     Ok(Parts(parts))
 }
 
@@ -58,7 +57,7 @@ pub(crate) fn part(name: &str) -> Outcome<&'static Path> {
         let json = std::env::var(PARTS).map_err(|error| format!("{PARTS}: {error}"))?;
         serde_json::from_str(&json).map(Parts).map_err(|error| format!("{PARTS}: {error}"))
     });
-    let parts = INSIDE.as_ref().map_err(Failure::new)?;
+    let parts = INSIDE.as_ref().map_err(Error::msg)?;
     parts
         .0
         .get(name)

@@ -2,19 +2,15 @@
 //! something.
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::command_line::Said;
-use crate::support::failure::{Context as _, Outcome, fail};
-use crate::support::process::Process;
-use crate::support::trial::{Notes, wait_for};
-
-const LOG_TAIL: usize = 40;
-const LONGEST_LINE: usize = 400;
+use kit::command::{CommandOutput, run_with_input};
+use kit::prelude::*;
+use kit::process::{Process, read_log, tail};
+use kit::trial::Notes;
 
 /// One that runs. Whoever drops it ends it; a failing case prints the end of its log.
 pub(crate) struct Program {
@@ -25,7 +21,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts what [`guarded`](crate::support::process::guarded) made; its log goes into the
+    /// Starts what [`guarded`](kit::process::guarded) made; its log goes into the
     /// folder.
     pub(crate) fn start(name: &str, mut command: Command, folder: &Path) -> Outcome<Self> {
         fs::create_dir_all(folder)?;
@@ -41,21 +37,12 @@ impl Program {
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read(&self.log)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .unwrap_or_default()
+        read_log(&self.log)
     }
 
     /// The end of its log.
     pub(crate) fn tail(&self) -> String {
-        let log = self.log();
-        let lines: Vec<String> =
-            log.lines().map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
-        format!(
-            "{}, the end of its log:\n{}",
-            self.name,
-            lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n")
-        )
+        format!("{}, {}", self.name, tail(self.log().lines()))
     }
 
     /// Until it answers; that it has ended is told at once.
@@ -73,7 +60,7 @@ impl Program {
         looked.await.with_context(|| self.tail())?;
         match ended {
             None => Ok(()),
-            Some(status) => fail!("{} ended at its start, {status}\n{}", self.name, self.tail()),
+            Some(status) => bail!("{} ended at its start, {status}\n{}", self.name, self.tail()),
         }
     }
 }
@@ -85,27 +72,8 @@ impl Drop for Program {
 }
 
 /// Runs one to its end, beside the other tasks.
-pub(crate) async fn ask(mut command: Command, input: impl Into<String>) -> Outcome<Said> {
+pub(crate) async fn ask(mut command: Command, input: impl Into<String>) -> Outcome<CommandOutput> {
     let input = input.into();
-    let ask = move || -> Outcome<Said> {
-        let name = command.get_program().display().to_string();
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context(name)?;
-        let mut stdin = child.stdin.take().context("its input")?;
-        // From a thread of its own: it may write more than a pipe holds before it has read all.
-        let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()).ok());
-        let output = child.wait_with_output()?;
-        drop(writer.join());
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Said {
-            code: output.status.code(),
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-        })
-    };
+    let ask = move || run_with_input(&mut command, &input);
     tokio::task::spawn_blocking(ask).await.context("a thread for a program")?
 }

@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-use crate::support::failure::Outcome;
+use kit::Outcome;
 
 const TABLE: &str = "LASTSTREAM_MESH_TABLE";
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use crate::isolation::ROLE;
-use crate::support::failure::{Outcome, ensure};
+use kit::{Outcome, ensure};
 
 /// Containers take a moment to die with their namespace.
 const PATIENCE: Duration = Duration::from_secs(30);

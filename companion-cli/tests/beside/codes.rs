@@ -5,34 +5,38 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::{fs, thread};
 
-use crate::support::{PROGRAM, Proxy, run};
+use kit::Outcome;
+use kit::command::run;
+
+use crate::support::{PROGRAM, Proxy};
 
 const QUICK: [&str; 2] = ["--end-proxy", "never"];
 
 #[test]
-fn all_exit_codes_pass() {
-    let proxy = Proxy::start();
+fn all_exit_codes_pass() -> Outcome {
+    let proxy = Proxy::start()?;
     for code in 0..=255 {
-        let (seen, out, people) =
-            run(&mut proxy.exec(&QUICK, ["sh", "-c", &format!("exit {code}")]));
-        assert_eq!((seen, out.as_str(), people.as_str()), (Some(code), "", ""));
+        let output =
+            run(&mut proxy.exec(&QUICK, ["sh", "-c", &format!("exit {code}")]))?.expect(code)?;
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
     }
+    Ok(())
 }
 
 #[test]
-fn signals_become_exit_codes_as_in_shells() {
-    let proxy = Proxy::start();
+fn signals_become_exit_codes_as_in_shells() -> Outcome {
+    let proxy = Proxy::start()?;
     for (name, code) in [("TERM", 143), ("KILL", 137), ("INT", 130), ("SEGV", 139), ("PIPE", 141)] {
-        let (seen, _, people) = run(&mut proxy
-            .exec(&QUICK, ["sh", "-c", &format!("ulimit -c 0; kill -s {name} $$; sleep 30")]));
-        assert_eq!(seen, Some(code), "{name}: {people}");
+        let script = format!("ulimit -c 0; kill -s {name} $$; sleep 30");
+        run(&mut proxy.exec(&QUICK, ["sh", "-c", &script]))?.expect(code)?;
     }
+    Ok(())
 }
 
 #[test]
-fn commands_that_cannot_be_run_are_told_as_in_shells() {
-    let proxy = Proxy::start();
-    let folder = tempfile::tempdir().unwrap();
+fn commands_that_cannot_be_run_are_told_as_in_shells() -> Outcome {
+    let proxy = Proxy::start()?;
+    let folder = tempfile::tempdir()?;
     let file = |name: &str, text: &str, mode| {
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();
@@ -48,15 +52,16 @@ fn commands_that_cannot_be_run_are_told_as_in_shells() {
         (String::new(), 127),
     ];
     for (command, code) in cases {
-        let (seen, _, people) = run(&mut proxy.exec(&QUICK, [&command]));
-        assert_eq!(seen, Some(code), "{command}: {people}");
-        assert!(people.contains(&format!("`{command}`")), "{people}");
+        run(&mut proxy.exec(&QUICK, [&command]))?
+            .expect(code)?
+            .stderr_contains(&format!("`{command}`"))?;
     }
+    Ok(())
 }
 
 #[test]
-fn bytes_pass_in_both_directions() {
-    let proxy = Proxy::start();
+fn bytes_pass_in_both_directions() -> Outcome {
+    let proxy = Proxy::start()?;
     let bytes: Vec<u8> =
         (0..1_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let mut child = proxy
@@ -72,40 +77,44 @@ fn bytes_pass_in_both_directions() {
     writer.join().unwrap().unwrap();
     assert!(output.stdout == bytes, "{} bytes came back", output.stdout.len());
     assert_eq!(output.stderr, b"told\n");
+    Ok(())
 }
 
 #[test]
-fn arguments_are_no_shells() {
-    let proxy = Proxy::start();
+fn arguments_are_no_shells() -> Outcome {
+    let proxy = Proxy::start()?;
     let arguments = ["printf", "%s|", "$HOME", "a b", "*", "-x", "--gate", "", "'", "--", "end"];
-    assert_eq!(run(&mut proxy.exec(&QUICK, arguments)).1, "$HOME|a b|*|-x|--gate||'|--|end|");
+    assert_eq!(run(&mut proxy.exec(&QUICK, arguments))?.stdout, "$HOME|a b|*|-x|--gate||'|--|end|");
+    Ok(())
 }
 
 /// What was ignored stays ignored, what was not is not: `nohup` works, and broken pipes end
 /// commands as always.
 #[test]
-fn the_command_begins_with_the_signals_that_we_were_given() {
-    let proxy = Proxy::start();
+fn the_command_begins_with_the_signals_that_we_were_given() -> Outcome {
+    let proxy = Proxy::start()?;
     let ask = "grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status";
     let direct = |before: &str| {
-        run(Command::new("sh").args(["-c", &format!("{before} exec sh -c \"{ask}\"")])).1
+        run(Command::new("sh").args(["-c", &format!("{before} exec sh -c \"{ask}\"")]))
     };
     let beside = |before: &str| {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{before} exec \"$@\""), "sh"]);
         let exec = proxy.exec(&QUICK, ["sh", "-c", ask]);
         // without `env`, which would change the signals
-        run(command.args(exec.get_args().skip(1))).1
+        run(command.args(exec.get_args().skip(1)))
     };
     for before in ["", "trap '' HUP;", "trap '' INT QUIT;"] {
-        assert!(!direct(before).is_empty());
-        assert_eq!(beside(before), direct(before), "{before}");
+        let expected = direct(before)?.stdout;
+        assert!(!expected.is_empty());
+        assert_eq!(beside(before)?.stdout, expected, "{before}");
     }
+    Ok(())
 }
 
 #[test]
-fn a_thousand_starts_leave_nothing_behind() {
-    let proxy = Proxy::start();
+fn a_thousand_starts_leave_nothing_behind() -> Outcome {
+    let proxy = Proxy::start()?;
     let marker = format!("laststream-exec-{}", std::process::id());
     let address = proxy.url("/ready");
     let workers: Vec<_> = (0..4)
@@ -126,7 +135,7 @@ fn a_thousand_starts_leave_nothing_behind() {
                         "exit 9",
                         &marker,
                     ]);
-                    assert_eq!(run(&mut command).0, Some(9));
+                    assert_eq!(run(&mut command).unwrap().code, Some(9));
                 }
             })
         })
@@ -139,12 +148,13 @@ fn a_thousand_starts_leave_nothing_behind() {
         .filter(|line| String::from_utf8_lossy(line).contains(&marker))
         .collect();
     assert!(leaked.is_empty(), "{} processes are left", leaked.len());
+    Ok(())
 }
 
 /// A command that prints its environment into a log would print them.
 #[test]
-fn secrets_of_ours_are_not_handed_on() {
-    let proxy = Proxy::start();
+fn secrets_of_ours_are_not_handed_on() -> Outcome {
+    let proxy = Proxy::start()?;
     let mut exec = proxy.exec(&QUICK, ["env"]);
     for name in
         ["LASTSTREAM_SECRET", "LASTSTREAM_REGISTRY_USERNAME", "LASTSTREAM_REGISTRY_PASSWORD"]
@@ -153,20 +163,22 @@ fn secrets_of_ours_are_not_handed_on() {
     }
     exec.env("LASTSTREAM_ENVOY_MIRROR", "https://me:hunter2@mirror.test");
     exec.env("LASTSTREAM_OFFLINE", "1").env("DOCKER_CONFIG", "/docker");
-    let (code, out, people) = run(&mut exec);
-    assert_eq!((code, people.as_str()), (Some(0), ""));
-    assert!(!out.contains("hunter2") && !out.contains("LASTSTREAM_SECRET"), "{out}");
-    assert!(
-        out.contains("LASTSTREAM_OFFLINE=1") && out.contains("DOCKER_CONFIG=/docker"),
-        "what is no secret stays: {out}"
-    );
+    let output = run(&mut exec)?
+        .expect(0)?
+        .hides("hunter2")?
+        .hides("LASTSTREAM_SECRET")?
+        // What is no secret stays.
+        .stdout_contains("LASTSTREAM_OFFLINE=1")?
+        .stdout_contains("DOCKER_CONFIG=/docker")?;
+    assert_eq!(output.stderr, "");
+    Ok(())
 }
 
 /// Hooks and probes start it again and again. What the processor did counts, and not what others
 /// did meanwhile: the least of several runs.
 #[test]
-fn starting_takes_little_of_the_processor() {
-    let proxy = Proxy::start();
+fn starting_takes_little_of_the_processor() -> Outcome {
+    let proxy = Proxy::start()?;
     proxy.answer("GET /ready", 200, r#"{"state": "drained", "reason": "x", "holding": 0}"#);
     let gate = proxy.url("");
     let commands = [
@@ -177,11 +189,17 @@ fn starting_takes_little_of_the_processor() {
     for arguments in commands {
         let timed = format!("TIMEFORMAT='%U %S'; time {PROGRAM} {arguments} >/dev/null");
         let run_once = || {
-            let (code, _, people) = run(Command::new("bash").args(["-c", &timed]));
-            assert_eq!(code, Some(0), "{people}");
-            people.split_whitespace().map(|seconds| seconds.parse::<f64>().unwrap()).sum::<f64>()
+            let timed = run(Command::new("bash").args(["-c", &timed])).unwrap();
+            timed
+                .expect(0)
+                .unwrap()
+                .stderr
+                .split_whitespace()
+                .map(|seconds| seconds.parse::<f64>().unwrap())
+                .sum::<f64>()
         };
         let least = (0..10).map(|_| run_once()).fold(f64::INFINITY, f64::min);
         assert!(least < 0.015, "{arguments}: {least} s");
     }
+    Ok(())
 }

@@ -3,90 +3,91 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::support::{Proxy, Running, run, signal, until};
+use kit::process::Process;
+use kit::wait::until;
+use kit::{Context as _, Outcome};
 
-const TELLS: &str = "for name in HUP INT QUIT TERM USR1 USR2 WINCH ALRM; do trap \"echo $name\" \
-    $name; done; \
+use crate::support::{Proxy, child_of, signal};
+
+const TELLS: &str = "for name in HUP INT QUIT TERM USR1 USR2 WINCH ALRM; do \
+    trap \"echo $name\" $name; done; \
     trap 'exit 5' TTIN; echo ready; while :; do sleep 0.02; done";
 
 #[test]
-fn every_signal_reaches_the_command() {
-    let proxy = Proxy::start();
+fn every_signal_reaches_the_command() -> Outcome {
+    let proxy = Proxy::start()?;
     let mut running =
-        Running::start(&mut proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]));
-    assert_eq!(running.line(), "ready");
+        Process::capture(&proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]))?;
+    assert_eq!(running.next_line()?, "ready");
     for name in ["USR1", "USR2", "WINCH", "ALRM", "HUP", "INT", "QUIT", "TERM", "USR1"] {
-        running.signal(name);
-        assert_eq!(running.line(), name);
+        signal(running.pid(), name)?;
+        assert_eq!(running.next_line()?, name);
     }
-    let child = child_of(running.id());
-    signal(child, "KILL");
-    assert_eq!(running.end().0, Some(137));
+    let child = child_of(running.pid())?;
+    signal(child, "KILL")?;
+    assert_eq!(running.finish()?.code, Some(137));
+    Ok(())
 }
 
 #[test]
-fn a_command_that_minds_no_signal_is_killed_by_it() {
-    let proxy = Proxy::start();
+fn a_command_that_minds_no_signal_is_killed_by_it() -> Outcome {
+    let proxy = Proxy::start()?;
     for (name, code) in [("TERM", 143), ("INT", 130), ("HUP", 129), ("QUIT", 131), ("USR1", 138)] {
-        let mut running = Running::start(&mut proxy.exec(
+        let mut running = Process::capture(&proxy.exec(
             &["--end-proxy", "never"],
             ["sh", "-c", "ulimit -c 0; echo ready; exec sleep 60"],
-        ));
-        assert_eq!(running.line(), "ready");
-        running.signal(name);
-        let (seen, _, people) = running.end();
-        assert_eq!(seen, Some(code), "{name}: {people}");
+        ))?;
+        assert_eq!(running.next_line()?, "ready");
+        signal(running.pid(), name)?;
+        running.finish()?.expect(code).with_context(|| name.to_owned())?;
     }
+    Ok(())
 }
 
 #[test]
-fn whoever_waits_for_the_proxy_can_be_ended() {
-    let proxy = Proxy::start();
+fn whoever_waits_for_the_proxy_can_be_ended() -> Outcome {
+    let proxy = Proxy::start()?;
     proxy.answer("GET /ready", 503, "");
     for (name, code) in [("TERM", 143), ("INT", 130)] {
-        let before = proxy.asked("GET /ready");
-        let running = Running::start(&mut proxy.exec(&[], ["sh", "-c", "echo it ran"]));
-        until("a look at the proxy", || proxy.asked("GET /ready") > before);
-        running.signal(name);
-        let (seen, out, _) = running.end();
-        assert_eq!((seen, out.as_str()), (Some(code), ""));
+        let before = proxy.received("GET /ready");
+        let mut running = Process::capture(&proxy.exec(&[], ["sh", "-c", "echo it ran"]))?;
+        until("a look at the proxy", || proxy.received("GET /ready") > before)?;
+        signal(running.pid(), name)?;
+        assert_eq!(running.finish()?.expect(code)?.stdout, "");
     }
-    assert_eq!(proxy.asked("POST /quitquitquit"), 0);
+    assert_eq!(proxy.received("POST /quitquitquit"), 0);
+    Ok(())
 }
 
 #[test]
-fn whoever_waits_for_streams_can_be_ended() {
-    let proxy = Proxy::start();
+fn whoever_waits_for_streams_can_be_ended() -> Outcome {
+    let proxy = Proxy::start()?;
     proxy.in_flight(2);
-    let running = Running::start(&mut proxy.exec(&[], ["sh", "-c", "exit 3"]));
-    until("a look at the streams", || proxy.asked("GET /status") > 1);
-    running.signal("TERM");
-    let (seen, _, people) = running.end();
-    assert_eq!(seen, Some(3), "the command's exit code wins: {people}");
-    assert!(
-        people.contains("2 outbound streams are in flight") && people.contains("asked to end"),
-        "{people}"
-    );
-    assert_eq!(proxy.asked("POST /quitquitquit"), 0);
+    let mut running = Process::capture(&proxy.exec(&[], ["sh", "-c", "exit 3"]))?;
+    until("a look at the streams", || proxy.received("GET /status") > 1)?;
+    signal(running.pid(), "TERM")?;
+    running
+        .finish()?
+        .expect(3)?
+        .stderr_contains("2 outbound streams are in flight")?
+        .stderr_contains("asked to end")?;
+    assert_eq!(proxy.received("POST /quitquitquit"), 0);
+    Ok(())
 }
 
 /// A stopped command is no ended one.
 #[test]
-fn a_stopped_command_goes_on() {
-    let proxy = Proxy::start();
+fn a_stopped_command_goes_on() -> Outcome {
+    let proxy = Proxy::start()?;
     let mut running =
-        Running::start(&mut proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]));
-    assert_eq!(running.line(), "ready");
-    let child = child_of(running.id());
-    signal(child, "STOP");
+        Process::capture(&proxy.exec(&["--end-proxy", "never"], ["bash", "-c", TELLS]))?;
+    assert_eq!(running.next_line()?, "ready");
+    let child = child_of(running.pid())?;
+    signal(child, "STOP")?;
     sleep(Duration::from_millis(300));
-    assert!(running.is_running());
-    signal(child, "CONT");
-    signal(child, "TTIN");
-    assert_eq!(running.end().0, Some(5));
-}
-
-fn child_of(pid: u32) -> u32 {
-    let list = run(std::process::Command::new("pgrep").args(["-P", &pid.to_string()])).1;
-    list.trim().parse().unwrap_or_else(|_| panic!("children of {pid}: {list}"))
+    assert!(running.exited()?.is_none());
+    signal(child, "CONT")?;
+    signal(child, "TTIN")?;
+    assert_eq!(running.finish()?.code, Some(5));
+    Ok(())
 }

@@ -1,12 +1,18 @@
 //! `build`: the same bytes for everybody, and errors that help.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::support::{PROGRAM, Ran, ran, script};
+use kit::Outcome;
+use kit::checkout::copy_checkout;
+use kit::command::{CommandOutput, run};
+use kit::programs::which;
+use kit::user::write_script;
+
+use crate::support::PROGRAM;
 
 /// A copy of the project somewhere else, with an `output` and a `bin` folder beside it.
 struct Elsewhere {
@@ -16,22 +22,7 @@ struct Elsewhere {
 impl Elsewhere {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let copy = folder.path().join("a project");
-        for path in [
-            "Cargo.toml",
-            "Cargo.lock",
-            "filter/Cargo.toml",
-            "filter/src",
-            "companion-cli/Cargo.toml",
-            "companion-cli/src",
-            "release/Cargo.toml",
-            "release/src",
-        ] {
-            copy_all(&project.join(path), &copy.join(path));
-        }
-        // Cargo wants to see that there is something to every package.
-        copy_all(&project.join("tests/main.rs"), &copy.join("tests/main.rs"));
+        copy_checkout(&folder.path().join("a project")).unwrap();
         for name in ["bin", "output"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
@@ -57,167 +48,160 @@ impl Elsewhere {
         command
     }
 
-    fn build(&self, arguments: &[&str]) -> Ran {
-        ran(&mut self.command(arguments))
+    fn build(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
+        run(&mut self.command(arguments))
     }
 
     /// A compiler that says it cannot compile for wasm32, until the file `added` is there.
-    fn without_target(&self) {
-        let real = which("rustc");
+    fn without_target(&self) -> Outcome {
+        let real = which("rustc").unwrap();
         let added = self.path("added");
         let text = format!(
-            "case \"$*\" in *target-libdir*) [ -e '{}' ] || {{ echo /nowhere; exit; }} ;; \
-                esac\nexec '{}' \"$@\"",
+            "case \"$*\" in *target-libdir*) [ -e '{}' ] || {{ echo /nowhere; exit; }} ;; esac\n\
+             exec '{}' \"$@\"",
             added.display(),
             real.display()
         );
-        script(&self.path("bin/rustc"), &text);
+        write_script(&self.path("bin/rustc"), &text)
     }
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    if from.is_dir() {
-        for entry in fs::read_dir(from).unwrap() {
-            let name = entry.unwrap().file_name();
-            copy_all(&from.join(&name), &to.join(&name));
-        }
-    } else {
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        fs::copy(from, to).unwrap();
-    }
-}
-
-fn which(program: &str) -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap();
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file())
-        .unwrap()
 }
 
 /// Another folder, another home of cargo, another person: the bytes are those inside this program.
 #[test]
-fn everybody_gets_the_same_bytes() {
+fn everybody_gets_the_same_bytes() -> Outcome {
     let elsewhere = Elsewhere::new();
     let home = elsewhere.path("another home");
-    fs::create_dir(&home).unwrap();
+    fs::create_dir(&home)?;
     let own = std::env::var_os("CARGO_HOME")
         .map_or_else(|| std::env::home_dir().unwrap().join(".cargo"), PathBuf::from);
     std::os::unix::fs::symlink(own.join("registry"), home.join("registry")).unwrap();
     let file = elsewhere.path("output/plugin.wasm");
     let mut command = elsewhere.command(&["-o", "json", "--file", file.to_str().unwrap()]);
-    let made =
-        ran(command.env("CARGO_HOME", &home).env("CARGO_TARGET_DIR", elsewhere.path("never used")))
-            .expect(0)
-            .json();
+    let made = run(command
+        .env("CARGO_HOME", &home)
+        .env("CARGO_TARGET_DIR", elsewhere.path("never used")))?
+    .expect(0)?
+    .json()?;
     assert_eq!(made["path"], file.to_str().unwrap());
-    let bytes = fs::read(&file).unwrap();
+    let bytes = fs::read(&file)?;
     assert!(bytes == laststream::module::builtin().unwrap(), "other bytes: {made:#}");
     assert_eq!(made["size"], bytes.len());
     assert!(made["compiler"].as_str().unwrap().starts_with("rustc 1."), "{made:#}");
     assert!(!elsewhere.path("never used").exists() && !elsewhere.path("a project/target").exists());
+    Ok(())
 }
 
 #[test]
-fn the_target_is_added_where_that_is_allowed() {
+fn the_target_is_added_where_that_is_allowed() -> Outcome {
     let elsewhere = Elsewhere::new();
-    elsewhere.without_target();
+    elsewhere.without_target()?;
+    elsewhere.build(&["--no-install"])?.expect(2)?.stderr_contains(
+        "may not be installed by this build: run `rustup target add wasm32-unknown-unknown`",
+    )?;
+    write_script(&elsewhere.path("bin/rustup"), "echo no network >&2; exit 1")?;
     elsewhere
-        .build(&["--no-install"])
-        .expect(2)
-        .says("may not be installed by this build: run `rustup target add wasm32-unknown-unknown`");
-    script(&elsewhere.path("bin/rustup"), "echo no network >&2; exit 1");
-    let failed = elsewhere.build(&[]).expect(2);
-    failed
-        .says("adding the Rust target wasm32-unknown-unknown")
-        .says("rustup could not add it: no network");
-    script(
+        .build(&[])?
+        .expect(2)?
+        .stderr_contains("adding the Rust target wasm32-unknown-unknown")?
+        .stderr_contains("rustup could not add it: no network")?;
+    write_script(
         &elsewhere.path("bin/rustup"),
         &format!(
             "[ \"$*\" = 'target add wasm32-unknown-unknown' ] && touch '{}'",
             elsewhere.path("added").display()
         ),
-    );
-    let made = elsewhere.build(&["--file", "made.wasm"]).expect(0);
-    made.says("adding the Rust target wasm32-unknown-unknown").says("compiling the module from");
+    )?;
+    elsewhere
+        .build(&["--file", "made.wasm"])?
+        .expect(0)?
+        .stderr_contains("adding the Rust target wasm32-unknown-unknown")?
+        .stderr_contains("compiling the module from")?;
     assert!(elsewhere.path("a project/filter/src/made.wasm").is_file());
+    Ok(())
 }
 
 /// As a distribution's Rust, which has the target in a package and no linker of its own.
 #[test]
-fn without_a_linker_the_way_out_is_named() {
+fn without_a_linker_the_way_out_is_named() -> Outcome {
     let elsewhere = Elsewhere::new();
-    let real = which("rustc");
+    let real = which("rustc").unwrap();
     let text = format!(
         "case \"$*\" in '--print target-libdir') echo /nowhere/lib; exit ;; esac\nexec '{}' \"$@\"",
         real.display()
     );
-    script(&elsewhere.path("bin/rustc"), &text);
-    let failed = elsewhere.build(&[]).expect(2);
-    failed
-        .says("has no linker for WebAssembly, `/nowhere/bin/rust-lld`")
-        .says("install Rust with rustup");
+    write_script(&elsewhere.path("bin/rustc"), &text)?;
+    elsewhere
+        .build(&[])?
+        .expect(2)?
+        .stderr_contains("has no linker for WebAssembly, `/nowhere/bin/rust-lld`")?
+        .stderr_contains("install Rust with rustup")?;
+    Ok(())
 }
 
 #[test]
-fn what_does_not_compile_leaves_the_old_file() {
+fn what_does_not_compile_leaves_the_old_file() -> Outcome {
     let elsewhere = Elsewhere::new();
     let file = elsewhere.path("output/old.wasm");
-    fs::write(&file, "old").unwrap();
-    fs::write(elsewhere.path("a project/filter/src/text.rs"), "this is no Rust").unwrap();
+    fs::write(&file, "old")?;
+    fs::write(elsewhere.path("a project/filter/src/text.rs"), "this is no Rust")?;
     elsewhere
-        .build(&["--file", file.to_str().unwrap()])
-        .expect(2)
-        .says("the module does not compile")
-        .says("text.rs");
+        .build(&["--file", file.to_str().unwrap()])?
+        .expect(2)?
+        .stderr_contains("the module does not compile")?
+        .stderr_contains("text.rs")?;
     assert_eq!(fs::read(&file).unwrap(), b"old");
+    Ok(())
 }
 
 #[test]
-fn what_an_optimiser_spoils_is_not_handed_out() {
+fn what_an_optimiser_spoils_is_not_handed_out() -> Outcome {
     let elsewhere = Elsewhere::new();
     let file = elsewhere.path("output/new.wasm");
     let arguments = ["--wasm-opt", "--file", file.to_str().unwrap()];
-    script(&elsewhere.path("bin/wasm-opt"), "echo too old >&2; exit 3");
-    let failed = elsewhere.build(&arguments).expect(2);
-    failed.says("`wasm-opt` failed (exit status: 3): too old");
+    write_script(&elsewhere.path("bin/wasm-opt"), "echo too old >&2; exit 3")?;
+    let failed = elsewhere
+        .build(&arguments)?
+        .expect(2)?
+        .stderr_contains("`wasm-opt` failed (exit status: 3): too old")?;
     assert!(
-        !failed.people.contains("compiling"),
+        !failed.stderr.contains("compiling"),
         "it could have been known before: {}",
-        failed.people
+        failed.stderr
     );
     // `-Oz FEATURE… MODULE -o OUTPUT`: the last argument is the file to write.
-    script(
+    write_script(
         &elsewhere.path("bin/wasm-opt"),
         "for last; do :; done\nprintf '\\0asm\\1\\0\\0\\0' >\"$last\"",
-    );
-    elsewhere
-        .build(&arguments)
-        .expect(2)
-        .says("the module that was made does not load into Envoy, because it exports none of");
+    )?;
+    elsewhere.build(&arguments)?.expect(2)?.stderr_contains(
+        "the module that was made does not load into Envoy, because it exports none of",
+    )?;
     assert!(!file.exists());
+    Ok(())
 }
 
 #[test]
-fn without_an_optimiser_the_way_out_is_named() {
+fn without_an_optimiser_the_way_out_is_named() -> Outcome {
     let elsewhere = Elsewhere::new();
     let mut command = elsewhere.command(&["--wasm-opt"]);
-    ran(command.env("PATH", elsewhere.path("bin")))
-        .expect(2)
-        .says("cannot start `wasm-opt`")
-        .says("apt install binaryen");
+    run(command.env("PATH", elsewhere.path("bin")))?
+        .expect(2)?
+        .stderr_contains("cannot start `wasm-opt`")?
+        .stderr_contains("apt install binaryen")?;
+    Ok(())
 }
 
 #[test]
-fn without_a_checkout_the_builtin_module_is_named() {
-    let folder = tempfile::tempdir().unwrap();
+fn without_a_checkout_the_builtin_module_is_named() -> Outcome {
+    let folder = tempfile::tempdir()?;
     let here = folder.path().to_str().unwrap();
-    ran(Command::new(PROGRAM).current_dir(here).arg("build"))
-        .expect(2)
-        .says("`--source DIR`")
-        .says("`--module builtin`");
-    ran(Command::new(PROGRAM).args(["build", "--source", here]))
-        .expect(2)
-        .says("is no checkout of laststream")
-        .says("`--module builtin`");
+    run(Command::new(PROGRAM).current_dir(here).arg("build"))?
+        .expect(2)?
+        .stderr_contains("`--source DIR`")?
+        .stderr_contains("`--module builtin`")?;
+    run(Command::new(PROGRAM).args(["build", "--source", here]))?
+        .expect(2)?
+        .stderr_contains("is no checkout of laststream")?
+        .stderr_contains("`--module builtin`")?;
+    Ok(())
 }

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{PROGRAM, laststream, loadable, ran};
+use kit::command::run;
+use kit::{Context as _, Outcome};
+
+use crate::support::{PROGRAM, laststream, loadable};
 
 /// Commands whose examples need nothing but files; `build` has tests of its own, the others need a
 /// network.
@@ -19,17 +22,17 @@ const RUN: [&[&str]; 6] = [
 
 /// Every example of these commands works in a folder with the files that they speak of.
 #[test]
-fn examples_run() {
-    let folder = tempfile::tempdir().unwrap();
+fn examples_run() -> Outcome {
+    let folder = tempfile::tempdir()?;
     prepare(folder.path());
     let programs = format!(
         "{}:{}",
         Path::new(PROGRAM).parent().unwrap().display(),
         std::env::var("PATH").unwrap()
     );
-    let mut run = 0;
+    let mut examples = 0;
     for command in RUN {
-        let help = laststream(folder.path(), command.iter().chain(&["--help"])).expect(0).out;
+        let help = laststream(folder.path(), command.iter().chain(&["--help"]))?.expect(0)?.stdout;
         let lines = help
             .lines()
             .skip_while(|line| !line.starts_with("Example"))
@@ -46,12 +49,12 @@ fn examples_run() {
                 .current_dir(folder.path())
                 .env("PATH", &programs)
                 .env("HOME", folder.path());
-            let ran = ran(&mut shell);
-            assert_eq!(ran.code, Some(0), "`{line}`: {}{}", ran.out, ran.people);
-            run += 1;
+            run(&mut shell)?.expect(0).with_context(|| line.to_owned())?;
+            examples += 1;
         }
     }
-    assert!(run >= 10, "{run} examples");
+    assert!(examples >= 10, "{examples} examples");
+    Ok(())
 }
 
 fn prepare(folder: &Path) {
@@ -74,9 +77,9 @@ fn prepare(folder: &Path) {
 }
 
 #[test]
-fn every_command_has_a_manual_page() {
-    let folder = tempfile::tempdir().unwrap();
-    laststream(folder.path(), ["man", "pages"]).expect(0);
+fn every_command_has_a_manual_page() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    laststream(folder.path(), ["man", "pages"])?.expect(0)?;
     let page = |name: &str| {
         fs::read_to_string(folder.path().join("pages").join(name))
             .unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -98,15 +101,19 @@ fn every_command_has_a_manual_page() {
         let page = page(&format!("laststream-{name}.1"));
         assert!(page.contains(".SH NAME") && page.contains("Example"), "{name}: {page}");
     }
-    fs::write(folder.path().join("file"), "").unwrap();
-    laststream(folder.path(), ["man", "file"]).expect(2).says("cannot write into `file`");
+    fs::write(folder.path().join("file"), "")?;
+    laststream(folder.path(), ["man", "file"])?
+        .expect(2)?
+        .stderr_contains("cannot write into `file`")?;
+    Ok(())
 }
 
 #[test]
-fn completions_know_the_commands() {
+fn completions_know_the_commands() -> Outcome {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let script = laststream(Path::new("."), ["completions", shell]).expect(0).out;
+        let script = laststream(Path::new("."), ["completions", shell])?.expect(0)?.stdout;
         assert!(script.contains("inspect") && script.contains("wasm-opt"), "{shell}");
     }
-    laststream(Path::new("."), ["completions", "csh"]).expect(64);
+    laststream(Path::new("."), ["completions", "csh"])?.expect(64)?;
+    Ok(())
 }

@@ -10,8 +10,11 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use kit::Outcome;
+use kit::command::{CommandOutput, run};
+
 use crate::layout::{Layout, OCI_LAYER, OCI_MANIFEST, gzip, tar};
-use crate::support::{PROGRAM, Ran, loadable, ran, wasm};
+use crate::support::{PROGRAM, loadable, wasm};
 
 /// Kilobytes of address space. Looking into the largest allowed module takes less than half of it.
 const MEMORY: &str = "2500000";
@@ -33,8 +36,8 @@ fn limited<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
-fn inspect(subject: &Path) -> Ran {
-    ran(limited([OsStr::new("inspect"), subject.as_os_str()]).stdin(Stdio::null()))
+fn inspect(subject: &Path) -> Outcome<CommandOutput> {
+    run(limited([OsStr::new("inspect"), subject.as_os_str()]).stdin(Stdio::null()))
 }
 
 fn pipe(path: &Path) {
@@ -59,25 +62,26 @@ fn sparse(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_sparse_archive_takes_no_memory() {
-    let folder = tempfile::tempdir().unwrap();
+fn a_sparse_archive_takes_no_memory() -> Outcome {
+    let folder = tempfile::tempdir()?;
     let file = folder.path().join("image.tar");
     let all: Vec<u8> =
         ["a", "b", "index.json"].into_iter().flat_map(sparse).chain([0; 1024]).collect();
     for bytes in [all.clone(), gzip(&all)] {
-        fs::write(&file, bytes).unwrap();
-        inspect(&file).expect(2).says("this is no OCI layout");
+        fs::write(&file, bytes)?;
+        inspect(&file)?.expect(2)?.stderr_contains("this is no OCI layout")?;
     }
     let layout = Layout::of(
         OCI_MANIFEST,
         &[(OCI_LAYER, gzip(&[sparse("plugin.wasm"), vec![0; 1024]].concat()))],
     );
-    let told = inspect(layout.path()).expect(1);
-    assert!(told.out.contains("has 2147483648 bytes"), "{}", told.out);
+    let told = inspect(layout.path())?.expect(1)?;
+    assert!(told.stdout.contains("has 2147483648 bytes"), "{}", told.stdout);
+    Ok(())
 }
 
 #[test]
-fn a_name_in_an_archive_takes_no_memory() {
+fn a_name_in_an_archive_takes_no_memory() -> Outcome {
     let mut header = tar::Header::new_gnu();
     header.set_path("././@LongLink").unwrap();
     header.set_entry_type(tar::EntryType::GNULongName);
@@ -87,32 +91,33 @@ fn a_name_in_an_archive_takes_no_memory() {
     archive.write_all(header.as_bytes()).unwrap();
     let zeros = vec![b'a'; 1 << 20];
     (0..500).for_each(|_| archive.write_all(&zeros).unwrap());
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let file = folder.path().join("image.tar.gz");
-    fs::write(&file, archive.finish().unwrap()).unwrap();
+    fs::write(&file, archive.finish().unwrap())?;
     let mut command = limited([OsStr::new("inspect"), file.as_os_str()]);
     command.env("RUST_BACKTRACE", "0");
-    ran(&mut command).expect(2).says("this is no OCI layout");
+    run(&mut command)?.expect(2)?.stderr_contains("this is no OCI layout")?;
+    Ok(())
 }
 
 #[test]
-fn pipes_and_devices_are_not_waited_for() {
+fn pipes_and_devices_are_not_waited_for() -> Outcome {
     let layout =
         Layout::of(OCI_MANIFEST, &[(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))]);
     let index = layout.path().join("index.json");
     let text: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
     let manifest = text["manifests"][0]["digest"].as_str().unwrap().replace(':', "/");
-    fs::remove_file(&index).unwrap();
+    fs::remove_file(&index)?;
     pipe(&index);
-    inspect(layout.path()).expect(2).says("not a regular file");
-    fs::remove_file(&index).unwrap();
+    inspect(layout.path())?.expect(2)?.stderr_contains("not a regular file")?;
+    fs::remove_file(&index)?;
     layout.index(&[text["manifests"][0].clone()]);
     let blob = layout.path().join("blobs").join(manifest);
-    fs::remove_file(&blob).unwrap();
+    fs::remove_file(&blob)?;
     pipe(&blob);
-    inspect(layout.path()).expect(2).says("not a regular file");
+    inspect(layout.path())?.expect(2)?.stderr_contains("not a regular file")?;
 
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name).into_os_string().into_string().unwrap();
     for name in ["a.tar", "a.wasm", "policy.yaml"] {
         pipe(&folder.path().join(name));
@@ -130,57 +135,62 @@ fn pipes_and_devices_are_not_waited_for() {
         vec!["lint", &policy],
         vec!["status", "--secret-file", &policy],
     ] {
-        let ended = ran(&mut limited(&arguments));
-        assert!(ended.people.contains("not a regular file"), "{arguments:?}: {ended:?}");
+        let ended = run(&mut limited(&arguments))?;
+        assert!(ended.stderr.contains("not a regular file"), "{arguments:?}: {ended:?}");
     }
+    Ok(())
 }
 
 #[test]
-fn what_has_no_end_is_not_read_to_it() {
-    let folder = tempfile::tempdir().unwrap();
+fn what_has_no_end_is_not_read_to_it() -> Outcome {
+    let folder = tempfile::tempdir()?;
     let huge = folder.path().join("huge.wasm");
     File::create(&huge).unwrap().set_len(1 << 40).unwrap();
-    inspect(&huge).expect(2).says("larger than");
+    inspect(&huge)?.expect(2)?.stderr_contains("larger than")?;
     for arguments in [["inspect", "-"], ["config", "check"]] {
         let mut command = limited(arguments);
         if arguments[0] == "config" {
             command.arg("-");
         }
-        ran(command.stdin(File::open("/dev/zero").unwrap())).expect(2).says("larger than");
+        run(command.stdin(File::open("/dev/zero").unwrap()))?
+            .expect(2)?
+            .stderr_contains("larger than")?;
     }
+    Ok(())
 }
 
 /// What a shell makes of `<(…)` is a pipe, and meant.
 #[test]
-fn pipes_of_a_shell_are_read() {
+fn pipes_of_a_shell_are_read() -> Outcome {
     let mut shell = Command::new("bash");
     shell.args(["-c", r#""$0" config check <(echo '{"scope": "inbound"}')"#, PROGRAM]);
-    ran(&mut shell).expect(0);
+    run(&mut shell)?.expect(0)?;
+    Ok(())
 }
 
 #[test]
-fn links_do_not_lead_out_of_a_layout() {
-    let outside = tempfile::tempdir().unwrap();
+fn links_do_not_lead_out_of_a_layout() -> Outcome {
+    let outside = tempfile::tempdir()?;
     let secret = outside.path().join("secret");
-    fs::write(&secret, ELSEWHERE).unwrap();
+    fs::write(&secret, ELSEWHERE)?;
     let plugin = || [(OCI_LAYER, gzip(&tar(&[("plugin.wasm", &loadable(""))])))];
 
     let layout = Layout::of(OCI_MANIFEST, &plugin());
     let index = layout.path().join("index.json");
-    fs::remove_file(&index).unwrap();
+    fs::remove_file(&index)?;
     symlink(&secret, &index).unwrap();
-    inspect(layout.path()).expect(2).says("symbolic link");
+    inspect(layout.path())?.expect(2)?.stderr_contains("symbolic link")?;
 
     // A whole layout that is elsewhere.
     let (layout, other) =
         (Layout::of(OCI_MANIFEST, &plugin()), Layout::of(OCI_MANIFEST, &plugin()));
     for part in ["blobs", "blobs/sha256"] {
         let here = layout.path().join(part);
-        fs::remove_dir_all(&here).unwrap();
+        fs::remove_dir_all(&here)?;
         symlink(other.path().join(part), &here).unwrap();
-        inspect(layout.path()).expect(2).says("symbolic link");
-        fs::remove_file(&here).unwrap();
-        fs::create_dir_all(layout.path().join("blobs/sha256")).unwrap();
+        inspect(layout.path())?.expect(2)?.stderr_contains("symbolic link")?;
+        fs::remove_file(&here)?;
+        fs::create_dir_all(layout.path().join("blobs/sha256"))?;
     }
 
     let archive = outside.path().join("image.tar");
@@ -190,8 +200,9 @@ fn links_do_not_lead_out_of_a_layout() {
     header.set_size(0);
     builder.append_link(&mut header, "index.json", &secret).unwrap();
     builder.finish().unwrap();
-    let told = inspect(&archive).expect(2);
-    assert!(!told.people.contains(ELSEWHERE), "{}", told.people);
+    let told = inspect(&archive)?.expect(2)?;
+    assert!(!told.stderr.contains(ELSEWHERE), "{}", told.stderr);
+    Ok(())
 }
 
 /// Rewrites a line, hides text, begins a line of its own, and reverses what follows, in every way
@@ -217,7 +228,8 @@ fn assert_visible(text: &str) {
     let colourless: String = colourless.collect();
     let steers = |character: char| {
         (character.is_control() && character != '\n')
-            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}' | '\u{2029}')
+            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || "\u{200e}\u{200f}\u{61c}\u{2028}\u{2029}".contains(character)
     };
     let found: Vec<char> = colourless.chars().filter(|&character| steers(character)).collect();
     assert!(found.is_empty(), "{found:?} in {text:?}");
@@ -228,7 +240,8 @@ fn assert_visible(text: &str) {
 fn tricky() -> Layout {
     let layout = Layout::new();
     let module = wasm(&format!(
-        r#"(module (import "{0}" "{0}" (func)) (@custom "{0}" "x") (memory (export "memory") 1) (func (export "proxy_abi_version_0_2_1"))
+        r#"(module (import "{0}" "{0}" (func)) (@custom "{0}" "x") (memory (export "memory") 1)
+            (func (export "proxy_abi_version_0_2_1"))
             (func (export "malloc") (param i32) (result i32) i32.const 0) (func (export "{0}")))"#,
         TRICKS
             .escape_default()
@@ -242,8 +255,8 @@ fn tricky() -> Layout {
     config["mediaType"] = TRICKS.into();
     let mut annotated = layer.clone();
     annotated["mediaType"] = OCI_LAYER.into();
-    let manifest = json!({ "schemaVersion": 2, "mediaType": OCI_MANIFEST, "config": config, "layers": [annotated],
-        "annotations": { TRICKS: TRICKS } });
+    let manifest = json!({ "schemaVersion": 2, "mediaType": OCI_MANIFEST, "config": config,
+        "layers": [annotated], "annotations": { TRICKS: TRICKS } });
     let mut manifest = layout.document(OCI_MANIFEST, &manifest);
     manifest["platform"] = json!({ "os": "linux", "architecture": "amd64" });
     let mut other = manifest.clone();
@@ -257,26 +270,31 @@ fn tricky() -> Layout {
 }
 
 #[test]
-fn an_image_cannot_rewrite_its_verdict() {
+fn an_image_cannot_rewrite_its_verdict() -> Outcome {
     let layout = tricky();
-    let told = inspect(layout.path());
+    let told = inspect(layout.path())?;
     assert_eq!(told.code, Some(1), "{told:?}");
-    assert_visible(&told.out);
-    assert_visible(&told.people);
-    assert!(told.out.contains("\\u{202e}") && told.out.contains("\\u{9b}"), "{}", told.out);
-    let told = ran(limited([
+    assert_visible(&told.stdout);
+    assert_visible(&told.stderr);
+    assert!(
+        told.stdout.contains("\\u{202e}") && told.stdout.contains("\\u{9b}"),
+        "{}",
+        told.stdout
+    );
+    let told = run(limited([
         OsStr::new("inspect"),
         "-o".as_ref(),
         "json".as_ref(),
         layout.path().as_os_str(),
     ])
-    .stdin(Stdio::null()));
-    assert_visible(&told.out);
-    assert_eq!(told.json()["image"]["annotations"][TRICKS], TRICKS, "the same text for programs");
+    .stdin(Stdio::null()))?;
+    assert_visible(&told.stdout);
+    assert_eq!(told.json()?["image"]["annotations"][TRICKS], TRICKS, "the same text for programs");
+    Ok(())
 }
 
 #[test]
-fn names_in_an_image_cannot_rewrite_errors() {
+fn names_in_an_image_cannot_rewrite_errors() -> Outcome {
     // In an archive's paths, in the names of a layout's images, and in what is no digest.
     let layout = Layout::of(
         OCI_MANIFEST,
@@ -285,19 +303,25 @@ fn names_in_an_image_cannot_rewrite_errors() {
             gzip(&tar(&[(&TRICKS.replace('\n', "")[..80.min(TRICKS.len() - 8)], b"x")])),
         )],
     );
-    let told = inspect(layout.path()).expect(1);
-    assert_visible(&told.out);
+    let told = inspect(layout.path())?.expect(1)?;
+    assert_visible(&told.stdout);
     let layout = Layout::new();
-    let name = |name: &str| json!({ "digest": format!("sha256:{TRICKS}"), "size": 1, "annotations": { "org.opencontainers.image.ref.name": name } });
+    let name = |name: &str| {
+        json!({
+            "digest": format!("sha256:{TRICKS}"), "size": 1,
+            "annotations": { "org.opencontainers.image.ref.name": name },
+        })
+    };
     layout.index(&[name(TRICKS)]);
-    assert_visible(&inspect(layout.path()).expect(2).people);
+    assert_visible(&inspect(layout.path())?.expect(2)?.stderr);
     layout.index(&[name(TRICKS), name("b")]);
-    assert_visible(&inspect(layout.path()).expect(2).people);
+    assert_visible(&inspect(layout.path())?.expect(2)?.stderr);
+    Ok(())
 }
 
 #[test]
-fn a_policy_or_a_manifest_cannot_steer_the_terminal() {
-    let folder = tempfile::tempdir().unwrap();
+fn a_policy_or_a_manifest_cannot_steer_the_terminal() -> Outcome {
+    let folder = tempfile::tempdir()?;
     let file = folder.path().join("a.yaml");
     let trick = json!(TRICKS)
         .to_string()
@@ -312,16 +336,17 @@ fn a_policy_or_a_manifest_cannot_steer_the_terminal() {
         format!("forwarded_proto: {{from: [{trick}]}}\n"),
         format!("x: \u{202e}y # {trick}\n"),
     ] {
-        fs::write(&file, &text).unwrap();
+        fs::write(&file, &text)?;
         let name = file.to_str().unwrap();
         for arguments in [
             vec!["render", "envoyfilter", "--policy", name],
             vec!["lint", name],
             vec!["config", "check", name],
         ] {
-            let told = ran(&mut limited(&arguments));
-            assert_visible(&told.out);
-            assert_visible(&told.people);
+            let told = run(&mut limited(&arguments))?;
+            assert_visible(&told.stdout);
+            assert_visible(&told.stderr);
         }
     }
+    Ok(())
 }

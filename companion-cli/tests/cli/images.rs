@@ -5,13 +5,16 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use kit::Outcome;
+use kit::command::CommandOutput;
+
 use crate::layout::{DOCKER_LAYER, DOCKER_MANIFEST, Layout, OCI_LAYER, OCI_MANIFEST, gzip, tar};
-use crate::support::{Ran, laststream, loadable};
+use crate::support::{laststream, loadable};
 
 const SOLO_MODULE: &str = "application/vnd.module.wasm.content.layer.v1+wasm";
 const SOLO_CONFIG: &str = "application/vnd.module.wasm.config.v1+json";
 
-fn inspect(layout: &Path, more: &[&str]) -> Ran {
+fn inspect(layout: &Path, more: &[&str]) -> Outcome<CommandOutput> {
     laststream(
         layout.parent().unwrap(),
         [layout.to_str().unwrap()].iter().chain(more).fold(vec!["inspect"], |mut all, next| {
@@ -36,31 +39,34 @@ fn answers(told: &Value) -> Vec<&str> {
 }
 
 #[track_caller]
-fn taken(layers: &[(&str, Vec<u8>)], manifest: &str) {
+fn taken(layers: &[(&str, Vec<u8>)], manifest: &str) -> Outcome {
     let layout = Layout::of(manifest, layers);
-    let told = inspect(layout.path(), &["-o", "json"]).expect(0).json();
+    let told = inspect(layout.path(), &["-o", "json"])?.expect(0)?.json()?;
     assert_eq!(answers(&told), ["ok", "ok", "ok"]);
+    Ok(())
 }
 
 /// Nobody finds the module, for this reason; but it is found here.
 #[track_caller]
-fn misplaced(layers: &[(&str, Vec<u8>)], words: &str) {
-    let told = because(layers, words);
+fn misplaced(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
+    let told = because(layers, words)?;
     assert_eq!(answers(&told), ["no", "no", "ok"], "{told:#}");
     assert_eq!(told["module"]["abi"], "0.2.1");
+    Ok(())
 }
 
 /// Nobody finds the module, for this reason, and neither does this program.
 #[track_caller]
-fn missing(layers: &[(&str, Vec<u8>)], words: &str) {
-    let told = because(layers, words);
+fn missing(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
+    let told = because(layers, words)?;
     assert_eq!(answers(&told), ["no", "no", "no"], "{told:#}");
+    Ok(())
 }
 
 #[track_caller]
-fn because(layers: &[(&str, Vec<u8>)], words: &str) -> Value {
+fn because(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome<Value> {
     let layout = Layout::of(OCI_MANIFEST, layers);
-    let told = inspect(layout.path(), &["-o", "json"]).expect(1).json();
+    let told = inspect(layout.path(), &["-o", "json"])?.expect(1)?.json()?;
     for verdict in &told["verdicts"].as_array().unwrap()[..2] {
         let because: Vec<_> = verdict["because"]
             .as_array()
@@ -73,86 +79,91 @@ fn because(layers: &[(&str, Vec<u8>)], words: &str) -> Value {
             "`{words}` is not in {because:?}"
         );
     }
-    told
+    Ok(told)
 }
 
 #[test]
-fn the_three_layouts_are_taken() {
+fn the_three_layouts_are_taken() -> Outcome {
     let module = loadable("");
-    taken(&[(OCI_LAYER, plugin(&module))], OCI_MANIFEST);
-    taken(&[(DOCKER_LAYER, plugin(&module))], DOCKER_MANIFEST);
-    taken(&[(SOLO_CONFIG, b"{}".to_vec()), (SOLO_MODULE, module.clone())], OCI_MANIFEST);
-    taken(&[(SOLO_MODULE, module.clone()), (SOLO_CONFIG, b"{}".to_vec())], OCI_MANIFEST);
-    taken(&[(OCI_LAYER, gzip(&tar(&[("./build/plugin.wasm", &module)])))], OCI_MANIFEST);
+    taken(&[(OCI_LAYER, plugin(&module))], OCI_MANIFEST)?;
+    taken(&[(DOCKER_LAYER, plugin(&module))], DOCKER_MANIFEST)?;
+    taken(&[(SOLO_CONFIG, b"{}".to_vec()), (SOLO_MODULE, module.clone())], OCI_MANIFEST)?;
+    taken(&[(SOLO_MODULE, module.clone()), (SOLO_CONFIG, b"{}".to_vec())], OCI_MANIFEST)?;
+    taken(&[(OCI_LAYER, gzip(&tar(&[("./build/plugin.wasm", &module)])))], OCI_MANIFEST)?;
     taken(
         &[(OCI_LAYER, gzip(&tar(&[("etc/passwd", b"")]))), (OCI_LAYER, plugin(&module))],
         OCI_MANIFEST,
-    );
+    )?;
+    Ok(())
 }
 
 #[test]
-fn layouts_of_other_tools_are_named() {
+fn layouts_of_other_tools_are_named() -> Outcome {
     let module = loadable("");
-    misplaced(&[("application/wasm", module.clone())], "the layout of wkg");
+    misplaced(&[("application/wasm", module.clone())], "the layout of wkg")?;
     misplaced(
         &[("application/vnd.wasm.content.layer.v1+wasm", module.clone())],
         "the layout of wasm-to-oci",
-    );
-    misplaced(&[(SOLO_MODULE, module.clone())], "exactly two layers");
-    misplaced(&[(DOCKER_LAYER, plugin(&module))], "the other kind of manifest");
+    )?;
+    misplaced(&[(SOLO_MODULE, module.clone())], "exactly two layers")?;
+    misplaced(&[(DOCKER_LAYER, plugin(&module))], "the other kind of manifest")?;
     misplaced(
         &[("application/vnd.oci.image.layer.v1.tar", tar(&[("plugin.wasm", &module)]))],
         "not compressed",
-    );
+    )?;
     let zstd = b"\x28\xb5\x2f\xfd".to_vec();
-    missing(&[("application/vnd.oci.image.layer.v1.tar+zstd", zstd)], "compressed with zstd");
-    missing(&[("text/plain", b"hello".to_vec())], "no consumer of modules knows");
+    missing(&[("application/vnd.oci.image.layer.v1.tar+zstd", zstd)], "compressed with zstd")?;
+    missing(&[("text/plain", b"hello".to_vec())], "no consumer of modules knows")?;
+    Ok(())
 }
 
 #[test]
-fn modules_in_the_wrong_place_are_named() {
+fn modules_in_the_wrong_place_are_named() -> Outcome {
     let module = loadable("");
     missing(
         &[(OCI_LAYER, plugin(&module)), (OCI_LAYER, gzip(&tar(&[("README", b"")])))],
         "it holds `README`",
-    );
+    )?;
     missing(
         &[(OCI_LAYER, gzip(&tar(&[("main.wasm", &module), ("LICENSE", b"")])))],
         "it holds `main.wasm`, `LICENSE`",
-    );
-    missing(&[(OCI_LAYER, gzip(&tar(&[])))], "it holds nothing");
-    missing(&[], "it has no layers");
+    )?;
+    missing(&[(OCI_LAYER, gzip(&tar(&[])))], "it holds nothing")?;
+    missing(&[], "it has no layers")?;
+    Ok(())
 }
 
 #[test]
-fn packing_mistakes_are_named() {
+fn packing_mistakes_are_named() -> Outcome {
     let module = loadable("");
-    misplaced(&[(OCI_LAYER, gzip(&plugin(&module)))], "compressed twice");
-    misplaced(&[(OCI_LAYER, tar(&[("plugin.wasm", &module)]))], "not compressed with gzip");
-    misplaced(&[(OCI_LAYER, module.clone())], "the module itself, and no archive");
+    misplaced(&[(OCI_LAYER, gzip(&plugin(&module)))], "compressed twice")?;
+    misplaced(&[(OCI_LAYER, tar(&[("plugin.wasm", &module)]))], "not compressed with gzip")?;
+    misplaced(&[(OCI_LAYER, module.clone())], "the module itself, and no archive")?;
     misplaced(
         &[(SOLO_MODULE, plugin(&module)), (SOLO_CONFIG, b"{}".to_vec())],
         "is not the module itself",
-    );
-    missing(&[(OCI_LAYER, plugin(&gzip(&module)))], "the module is compressed with gzip");
-    missing(&[(OCI_LAYER, plugin(b"<html>"))], "is not WebAssembly");
-    missing(&[(OCI_LAYER, gzip(b"no archive at all"))], "no tar archive");
+    )?;
+    missing(&[(OCI_LAYER, plugin(&gzip(&module)))], "the module is compressed with gzip")?;
+    missing(&[(OCI_LAYER, plugin(b"<html>"))], "is not WebAssembly")?;
+    missing(&[(OCI_LAYER, gzip(b"no archive at all"))], "no tar archive")?;
     let whole = plugin(&module);
-    missing(&[(OCI_LAYER, whole[..whole.len() / 2].to_vec())], "damaged");
+    missing(&[(OCI_LAYER, whole[..whole.len() / 2].to_vec())], "damaged")?;
+    Ok(())
 }
 
 /// An image in the right layout can hold the wrong module.
 #[test]
-fn the_module_itself_counts_too() {
+fn the_module_itself_counts_too() -> Outcome {
     let module = loadable(r#"(import "env" "proxy_surprise" (func))"#);
-    missing(&[(OCI_LAYER, plugin(&module))], "`env.proxy_surprise`");
+    missing(&[(OCI_LAYER, plugin(&module))], "`env.proxy_surprise`")?;
+    Ok(())
 }
 
 #[test]
-fn both_checksums_are_told_apart() {
+fn both_checksums_are_told_apart() -> Outcome {
     let module = loadable("");
     let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, plugin(&module))]);
-    let told = inspect(layout.path(), &["-o", "json"]).expect(0).json();
+    let told = inspect(layout.path(), &["-o", "json"])?.expect(0)?.json()?;
     let index: Value =
         serde_json::from_slice(&fs::read(layout.path().join("index.json")).unwrap()).unwrap();
     let hex = |digest: &Value| digest.as_str().unwrap().trim_start_matches("sha256:").to_owned();
@@ -163,10 +174,11 @@ fn both_checksums_are_told_apart() {
     assert!(told[0]["belongs"].as_str().unwrap().contains("oci://"));
     assert_eq!([&told[1]["of"], &told[1]["sha256"]], [&json!("module"), &own]);
     assert!(told[1]["belongs"].as_str().unwrap().contains("http"));
+    Ok(())
 }
 
 #[test]
-fn an_index_is_refused_with_the_way_out() {
+fn an_index_is_refused_with_the_way_out() -> Outcome {
     let layout = Layout::new();
     let mut child = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
     let mut attestation =
@@ -174,12 +186,15 @@ fn an_index_is_refused_with_the_way_out() {
     child["platform"] = json!({ "os": "linux", "architecture": "amd64" });
     attestation["platform"] = json!({ "os": "unknown", "architecture": "unknown" });
     let digest = child["digest"].as_str().unwrap().to_owned();
-    let index = |manifests: &[&Value]| {
-        let document = json!({ "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests });
+    let index = |manifests: &[&Value]| -> Outcome<Value> {
+        let document = json!({
+            "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": manifests,
+        });
         layout.index(&[layout.document("application/vnd.oci.image.index.v1+json", &document)]);
-        inspect(layout.path(), &["-o", "json"]).expect(1).json()
+        inspect(layout.path(), &["-o", "json"])?.expect(1)?.json()
     };
-    let told = index(&[&attestation, &child]);
+    let told = index(&[&attestation, &child])?;
     assert_eq!(answers(&told), ["no", "no", "ok"]);
     let because = told["verdicts"][0]["because"][0].as_str().unwrap();
     assert!(
@@ -189,43 +204,48 @@ fn an_index_is_refused_with_the_way_out() {
     );
     assert_eq!(told["image"]["manifests"].as_array().unwrap().len(), 2);
     assert_eq!(format!("sha256:{}", told["checksums"][0]["sha256"].as_str().unwrap()), digest);
-    let told = index(&[&attestation]);
+    let told = index(&[&attestation])?;
     assert_eq!(told["verdicts"][0]["because"][1], "it has no manifest for linux/amd64");
     assert_eq!(answers(&told), ["no", "no", "no"]);
     assert_eq!(told["checksums"], json!([]));
+    Ok(())
 }
 
 #[test]
-fn one_of_several_images_must_be_chosen() {
+fn one_of_several_images_must_be_chosen() -> Outcome {
     let layout = Layout::new();
     let mut good = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
     let mut bad = layout.manifest(OCI_MANIFEST, &[]);
     good["annotations"] = json!({ "org.opencontainers.image.ref.name": "good" });
     bad["annotations"] = json!({ "org.opencontainers.image.ref.name": "bad" });
     layout.index(&[good, bad]);
-    inspect(layout.path(), &[])
-        .expect(2)
-        .says("several images (`good`, `bad`): choose one with `--tag`");
-    inspect(layout.path(), &["--tag", "good"]).expect(0);
-    inspect(layout.path(), &["--tag", "bad"]).expect(1);
-    inspect(layout.path(), &["--tag", "ugly"]).expect(2).says("no image `ugly`");
+    inspect(layout.path(), &[])?
+        .expect(2)?
+        .stderr_contains("several images (`good`, `bad`): choose one with `--tag`")?;
+    inspect(layout.path(), &["--tag", "good"])?.expect(0)?;
+    inspect(layout.path(), &["--tag", "bad"])?.expect(1)?;
+    inspect(layout.path(), &["--tag", "ugly"])?.expect(2)?.stderr_contains("no image `ugly`")?;
+    Ok(())
 }
 
 #[test]
-fn archives_are_as_good_as_folders() {
+fn archives_are_as_good_as_folders() -> Outcome {
     let layout = Layout::of(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
-    let expected = inspect(layout.path(), &[]).expect(0).out;
-    let folder = tempfile::tempdir().unwrap();
+    let expected = inspect(layout.path(), &[])?.expect(0)?.stdout;
+    let folder = tempfile::tempdir()?;
     for (name, compressed) in [("image.tar", false), ("image.tar.gz", true), ("Image.TGZ", true)] {
         layout.archive(&folder.path().join(name), compressed);
-        assert_eq!(inspect(&folder.path().join(name), &[]).expect(0).out, expected);
+        assert_eq!(inspect(&folder.path().join(name), &[])?.expect(0)?.stdout, expected);
     }
-    fs::write(folder.path().join("broken.tar"), "no archive").unwrap();
-    inspect(&folder.path().join("broken.tar"), &[]).expect(2).says("cannot be read as an archive");
+    fs::write(folder.path().join("broken.tar"), "no archive")?;
+    inspect(&folder.path().join("broken.tar"), &[])?
+        .expect(2)?
+        .stderr_contains("cannot be read as an archive")?;
+    Ok(())
 }
 
 #[test]
-fn damage_on_the_way_is_no_finding() {
+fn damage_on_the_way_is_no_finding() -> Outcome {
     let layout = Layout::new();
     let manifest = layout.manifest(OCI_MANIFEST, &[(OCI_LAYER, plugin(&loadable("")))]);
     layout.index(std::slice::from_ref(&manifest));
@@ -233,31 +253,37 @@ fn damage_on_the_way_is_no_finding() {
         .as_str()
         .unwrap()
         .replace("sha256:", "blobs/sha256/");
-    fs::write(layout.path().join(&layer), "something else").unwrap();
-    inspect(layout.path(), &[]).expect(2).says("is damaged");
-    fs::remove_file(layout.path().join(&layer)).unwrap();
-    inspect(layout.path(), &[]).expect(2).says("is missing");
-    fs::write(layout.path().join("index.json"), "{").unwrap();
-    inspect(layout.path(), &[]).expect(2).says("cannot be read");
+    fs::write(layout.path().join(&layer), "something else")?;
+    inspect(layout.path(), &[])?.expect(2)?.stderr_contains("is damaged")?;
+    fs::remove_file(layout.path().join(&layer))?;
+    inspect(layout.path(), &[])?.expect(2)?.stderr_contains("is missing")?;
+    fs::write(layout.path().join("index.json"), "{")?;
+    inspect(layout.path(), &[])?.expect(2)?.stderr_contains("cannot be read")?;
+    Ok(())
 }
 
 /// What a layout says of itself leads nowhere else.
 #[test]
-fn digests_are_no_paths() {
+fn digests_are_no_paths() -> Outcome {
     let layout = Layout::new();
     let secret = layout.path().join("secret");
-    fs::write(&secret, "{}").unwrap();
+    fs::write(&secret, "{}")?;
     layout
         .index(&[json!({ "mediaType": OCI_MANIFEST, "digest": "sha256:../../secret", "size": 2 })]);
-    inspect(layout.path(), &[]).expect(2).says("no sha256 digest");
+    inspect(layout.path(), &[])?.expect(2)?.stderr_contains("no sha256 digest")?;
+    Ok(())
 }
 
 #[test]
-fn what_is_too_large_is_not_read() {
+fn what_is_too_large_is_not_read() -> Outcome {
     let layout = Layout::new();
-    let layer = json!({ "mediaType": OCI_LAYER, "digest": format!("sha256:{}", "0".repeat(64)), "size": (256_u64 << 20) + 1 });
+    let layer = json!({
+        "mediaType": OCI_LAYER, "digest": format!("sha256:{}", "0".repeat(64)),
+        "size": (256_u64 << 20) + 1,
+    });
     let document = json!({ "schemaVersion": 2, "mediaType": OCI_MANIFEST, "layers": [layer] });
     layout.index(&[layout.document(OCI_MANIFEST, &document)]);
-    let ran = inspect(layout.path(), &["--for", "istio"]).expect(1);
-    assert!(ran.out.contains("no more than 268435456 are read"), "{}", ran.out);
+    let ran = inspect(layout.path(), &["--for", "istio"])?.expect(1)?;
+    assert!(ran.stdout.contains("no more than 268435456 are read"), "{}", ran.stdout);
+    Ok(())
 }

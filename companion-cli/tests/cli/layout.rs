@@ -43,7 +43,12 @@ impl Layout {
         let layers: Vec<_> =
             layers.iter().map(|(media_type, bytes)| self.blob(media_type, bytes)).collect();
         let config = self.blob("application/vnd.oci.image.config.v1+json", b"{}");
-        self.document(media_type, &json!({ "schemaVersion": 2, "mediaType": media_type, "config": config, "layers": layers }))
+        self.document(
+            media_type,
+            &json!({
+                "schemaVersion": 2, "mediaType": media_type, "config": config, "layers": layers,
+            }),
+        )
     }
 
     pub(crate) fn document(&self, media_type: &str, document: &Value) -> Value {

@@ -4,33 +4,38 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::{Ran, laststream, loadable, wasm};
+use kit::Outcome;
+use kit::command::CommandOutput;
 
-fn inspect(bytes: &[u8], more: &[&str]) -> Ran {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("some.wasm"), bytes).unwrap();
+use crate::support::{laststream, loadable, wasm};
+
+fn inspect(bytes: &[u8], more: &[&str]) -> Outcome<CommandOutput> {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("some.wasm"), bytes)?;
     laststream(folder.path(), ["inspect", "some.wasm"].iter().chain(more))
 }
 
 #[track_caller]
-fn refused(bytes: &[u8], words: &str) {
-    let ran = inspect(bytes, &[]).expect(1);
+fn refused(bytes: &[u8], words: &str) -> Outcome {
+    let ran = inspect(bytes, &[])?.expect(1)?;
     for consumer in ["Istio", "Envoy Gateway", "Envoy"] {
         let verdict = ran
-            .out
+            .stdout
             .lines()
             .find_map(|line| line.trim().strip_prefix(&format!("{consumer}: no, because ")))
             .unwrap_or_default();
-        assert!(verdict.contains(words), "{consumer}: `{words}` is not in: {}", ran.out);
+        assert!(verdict.contains(words), "{consumer}: `{words}` is not in: {}", ran.stdout);
     }
+    Ok(())
 }
 
 /// The module inside the program, and what the program says of it by itself.
 #[test]
-fn the_builtin_module_is_ok_for_all() {
+fn the_builtin_module_is_ok_for_all() -> Outcome {
     let bytes = laststream::module::builtin().unwrap();
-    let told = inspect(bytes, &["-o", "json"]).expect(0).json();
-    let version = laststream(&std::env::temp_dir(), ["version", "-o", "json"]).expect(0).json();
+    let told = inspect(bytes, &["-o", "json"])?.expect(0)?.json()?;
+    let version =
+        laststream(&std::env::temp_dir(), ["version", "-o", "json"])?.expect(0)?.json()?;
     for field in ["version", "abi", "configuration", "size", "sha256"] {
         assert_eq!(told["module"][field], version["module"][field], "{field}");
     }
@@ -43,71 +48,83 @@ fn the_builtin_module_is_ok_for_all() {
     let answers: Vec<_> =
         told["verdicts"].as_array().unwrap().iter().map(|verdict| &verdict["answer"]).collect();
     assert_eq!(answers, ["ok", "ok", "ok"]);
+    Ok(())
 }
 
 #[test]
-fn other_peoples_modules_are_told_from_ours() {
-    let ran = inspect(&loadable(""), &[]).expect(0);
-    assert!(ran.out.contains("version  not of laststream"), "{}", ran.out);
+fn other_peoples_modules_are_told_from_ours() -> Outcome {
+    let ran = inspect(&loadable(""), &[])?.expect(0)?;
+    assert!(ran.stdout.contains("version  not of laststream"), "{}", ran.stdout);
     let pretender = loadable(r#"(@custom "laststream" "not what we write")"#);
-    let told = inspect(&pretender, &["-o", "json"]).expect(0).json();
+    let told = inspect(&pretender, &["-o", "json"])?.expect(0)?.json()?;
     assert_eq!(told["module"]["version"], json!(null));
     assert_eq!(told["module"]["custom_sections"][0], json!({"name": "laststream", "size": 17}));
+    Ok(())
 }
 
 #[test]
-fn what_is_no_module_is_named() {
-    refused(b"", "is empty");
-    refused(b"<html>", "is not WebAssembly");
-    refused(b"\x1f\x8b\x08", "is compressed with gzip");
-    refused(b"PK\x03\x04", "is a zip archive");
-    refused(&wasm("(component)"), "is a WebAssembly component");
-    refused(b"\0asm\x01\0\0\0\xff", "is a damaged module");
+fn what_is_no_module_is_named() -> Outcome {
+    refused(b"", "is empty")?;
+    refused(b"<html>", "is not WebAssembly")?;
+    refused(b"\x1f\x8b\x08", "is compressed with gzip")?;
+    refused(b"PK\x03\x04", "is a zip archive")?;
+    refused(&wasm("(component)"), "is a WebAssembly component")?;
+    refused(b"\0asm\x01\0\0\0\xff", "is a damaged module")?;
     let whole = loadable("");
-    refused(&whole[..whole.len() - 1], "is a damaged module");
+    refused(&whole[..whole.len() - 1], "is a damaged module")?;
+    Ok(())
 }
 
 #[test]
-fn all_obstacles_are_told_at_once() {
-    let nothing = inspect(&wasm("(module)"), &["-o", "json"]).expect(1).json();
+fn all_obstacles_are_told_at_once() -> Outcome {
+    let nothing = inspect(&wasm("(module)"), &["-o", "json"])?.expect(1)?.json()?;
     let because = nothing["verdicts"][0]["because"].as_array().unwrap();
     assert_eq!(because.len(), 3, "{because:?}");
+    Ok(())
 }
 
 #[test]
-fn only_who_is_asked_for_counts() {
+fn only_who_is_asked_for_counts() -> Outcome {
     let later =
         loadable(r#"(import "wasi_snapshot_preview1" "fd_sync" (func (param i32) (result i32)))"#);
-    let ran = inspect(&later, &[]).expect(1);
+    let ran = inspect(&later, &[])?.expect(1)?;
     let because = "because it imports `wasi_snapshot_preview1.fd_sync`, which came with Envoy 1.39";
     for verdict in [
         format!("Istio: only 1.31 and later, whose Envoy is 1.39, {because}"),
         format!("Envoy Gateway: only with Envoy 1.39 and later, {because}"),
         format!("Envoy: only with Envoy 1.39 and later, {because}"),
     ] {
-        assert!(ran.out.contains(&verdict), "{verdict}: {}", ran.out);
+        assert!(ran.stdout.contains(&verdict), "{verdict}: {}", ran.stdout);
     }
-    let told = inspect(&later, &["--for", "envoy", "-o", "json"]).expect(1).json();
+    let told = inspect(&later, &["--for", "envoy", "-o", "json"])?.expect(1)?.json()?;
     assert_eq!(told["verdicts"].as_array().unwrap().len(), 1);
     assert_eq!(told["verdicts"][0]["consumer"], "envoy");
-    inspect(&later, &["--for", "envoi"]).expect(64);
+    inspect(&later, &["--for", "envoi"])?.expect(64)?;
+    Ok(())
 }
 
 #[test]
-fn what_is_not_there_is_no_finding() {
-    let folder = tempfile::tempdir().unwrap();
-    laststream(folder.path(), ["inspect", "missing.wasm"])
-        .expect(2)
-        .says("`missing.wasm`: No such file");
-    laststream(folder.path(), ["inspect", "missing.tar"]).expect(2).says("`missing.tar`");
-    laststream(folder.path(), ["inspect", "."]).expect(2).says("no OCI layout");
+fn what_is_not_there_is_no_finding() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    laststream(folder.path(), ["inspect", "missing.wasm"])?
+        .expect(2)?
+        .stderr_contains("`missing.wasm`: No such file")?;
+    laststream(folder.path(), ["inspect", "missing.tar"])?
+        .expect(2)?
+        .stderr_contains("`missing.tar`")?;
+    laststream(folder.path(), ["inspect", "."])?.expect(2)?.stderr_contains("no OCI layout")?;
+    Ok(())
 }
 
 /// Whatever comes, there is an answer.
 #[test]
 fn damaged_modules_do_no_harm() {
     let whole = loadable(
-        r#"(import "env" "proxy_log" (func (param i32 i32 i32) (result i32))) (table 1 funcref) (global i32 (i32.const 1))"#,
+        r#"
+            (
+                import "env" "proxy_log" (func (param i32 i32 i32) (result i32))
+            ) (table 1 funcref) (global i32 (i32.const 1))
+        "#,
     );
     let mut random = fastrand::Rng::with_seed(5);
     for _ in 0..20_000 {

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kit::command::run;
 use laststream::local::envoy::{self, NEWEST, OLDEST, Version, Wanted};
 use laststream::module::analysis::{Abi, analyse};
 use laststream::module::host_calls::{Function, looked_for, offered};
@@ -21,6 +22,10 @@ fn get(version: Version) -> PathBuf {
     envoy::find_or_get(&Wanted { path: None, ..Wanted::version(version) }, &Silent).unwrap().binary
 }
 
+const MANAGER: &str = "type.googleapis.com/envoy.extensions.filters.network.\
+                       http_connection_manager.v3.HttpConnectionManager";
+const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+
 /// Whether an Envoy loads it, and what it says if not.
 fn load(envoy: &Path, module: &[u8]) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
@@ -32,15 +37,20 @@ fn load(envoy: &Path, module: &[u8]) -> Result<(), String> {
         "filter_chains": [{ "filters": [{
             "name": "http",
             "typed_config": {
-                "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+                "@type": MANAGER,
                 "stat_prefix": "http",
                 "route_config": {},
                 "http_filters": [
                     { "name": "module", "typed_config": {
                         "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
-                        "config": { "vm_config": { "runtime": "envoy.wasm.runtime.v8", "code": { "local": { "filename": file } } } },
+                        "config": {
+                            "vm_config": {
+                                "runtime": "envoy.wasm.runtime.v8",
+                                "code": { "local": { "filename": file } },
+                            },
+                        },
                     } },
-                    { "name": "router", "typed_config": { "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router" } },
+                    { "name": "router", "typed_config": { "@type": ROUTER } },
                 ],
             },
         }] }],
@@ -49,17 +59,9 @@ fn load(envoy: &Path, module: &[u8]) -> Result<(), String> {
     command
         .args(["--mode", "validate", "--log-level", "error", "--base-id-path"])
         .arg(folder.path().join("id"));
-    let output = command
-        .arg("--use-dynamic-base-id")
-        .arg("--config-yaml")
-        .arg(bootstrap.to_string())
-        .output()
-        .unwrap();
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
-    }
+    command.args(["--use-dynamic-base-id", "--config-yaml", &bootstrap.to_string()]);
+    let output = run(&mut command).unwrap();
+    if output.code == Some(0) { Ok(()) } else { Err(output.stderr) }
 }
 
 fn imports(module: &str, functions: &[Function]) -> String {
@@ -77,7 +79,8 @@ fn imports(module: &str, functions: &[Function]) -> String {
 
 fn with_abi(abi: &str, more: &str, exports: &str) -> Vec<u8> {
     wasm(&format!(
-        r#"(module {more} (memory (export "memory") 1) (func (export "proxy_abi_version_{abi}")) {exports})"#
+        r#"(module {more} (memory (export "memory") 1)
+            (func (export "proxy_abi_version_{abi}")) {exports})"#
     ))
 }
 

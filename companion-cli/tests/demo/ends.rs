@@ -3,52 +3,51 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use kit::Outcome;
+use kit::command::run;
+use kit::process::Process;
+use kit::wait::until;
+use rustix::process::Signal;
 
-use crate::support::{Place, ended, wait_for};
+use crate::support::Place;
 
 const ENVOYS: usize = 8;
 
-fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
-}
-
 #[test]
-fn ctrl_c_ends_every_envoy_and_removes_every_file() {
+fn ctrl_c_ends_every_envoy_and_removes_every_file() -> Outcome {
     // While they start, and while they drain.
     for (sent, millis) in [(Signal::INT, 0), (Signal::TERM, 2500)] {
         let place = Place::new();
-        let demo = place.demo(&[]).spawn().unwrap();
-        wait_for("Envoys", || place.envoys() >= ENVOYS);
+        let mut demo = Process::capture(&place.demo(&[]))?;
+        until("Envoys", || place.envoys() >= ENVOYS)?;
         sleep(Duration::from_millis(millis));
-        signal(demo.id(), sent);
-        let (code, people) = ended(demo);
-        assert_eq!(code, Some(2), "{people}");
-        assert!(people.contains("interrupted"), "{people}");
+        demo.signal(sent)?;
+        demo.finish()?.expect(2)?.stderr_contains("interrupted")?;
         assert_eq!((place.envoys(), place.folders()), (0, 0));
     }
+    Ok(())
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn whoever_kills_the_demo_kills_every_envoy() {
+fn whoever_kills_the_demo_kills_every_envoy() -> Outcome {
     let place = Place::new();
-    let mut demo = place.demo(&[]).spawn().unwrap();
-    wait_for("Envoys", || place.envoys() >= ENVOYS);
-    demo.kill().unwrap();
-    demo.wait().unwrap();
-    wait_for("no Envoys", || place.envoys() == 0);
+    let mut demo = Process::capture(&place.demo(&[]))?;
+    until("Envoys", || place.envoys() >= ENVOYS)?;
+    demo.kill()?;
+    until("no Envoys", || place.envoys() == 0)?;
+    Ok(())
 }
 
 #[test]
-fn what_cannot_be_written_is_said_before_anything_starts() {
+fn what_cannot_be_written_is_said_before_anything_starts() -> Outcome {
     let place = Place::new();
     for (file, words) in [("nowhere/report.html", "there is no folder"), (".", "is a folder")] {
-        let (code, people) = ended(place.demo(&["--report", file]).spawn().unwrap());
-        assert_eq!(code, Some(2), "{people}");
-        assert!(
-            people.contains(words) && people.contains(file) && !people.contains("starting"),
-            "{people}"
-        );
+        run(&mut place.demo(&["--report", file]))?
+            .expect(2)?
+            .stderr_contains(words)?
+            .stderr_contains(file)?
+            .hides("starting")?;
     }
+    Ok(())
 }

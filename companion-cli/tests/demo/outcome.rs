@@ -1,9 +1,10 @@
 //! What the lanes come out as: that of the write-ups, seen on real Envoys. And that the demo says
 //! so when they do not.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-
+use kit::Outcome;
+use kit::command::run;
+use kit::process::Process;
+use kit::user::write_script;
 use laststream::local::envoy::{NEWEST, OLDEST, Wanted, find_or_get};
 use laststream::progress::Silent;
 use serde_json::{Value, json};
@@ -25,31 +26,24 @@ fn number(value: &Value) -> f64 {
 
 /// The oldest and the newest Envoy, at the same time.
 #[test]
-fn lanes_come_out_as_in_the_write_ups() {
+fn lanes_come_out_as_in_the_write_ups() -> Outcome {
     let demos = [OLDEST, NEWEST].map(|version| {
         find_or_get(&Wanted::version(version), &Silent).unwrap();
         let place = Place::new();
-        let demo = place
-            .demo(&["--quick", "-o", "json", "--envoy-version", &version.to_string()])
-            .spawn()
-            .unwrap();
-        (place, demo, version)
+        let demo = place.demo(&["--quick", "-o", "json", "--envoy-version", &version.to_string()]);
+        (Process::capture(&demo).unwrap(), place, version)
     });
-    for (place, demo, version) in demos {
-        let output = demo.wait_with_output().unwrap();
-        let people = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{people}");
-        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (mut demo, place, version) in demos {
+        let output = demo.finish()?.expect(0)?;
+        let outcome = output.json()?;
         assert_eq!(outcome["envoy"], version.to_string());
         assert_eq!(outcome["surprises"], json!([]));
         check(&outcome);
-        assert!(
-            people.contains("laststream    kubelet: the pod is deleted")
-                && !people.contains('\u{1b}'),
-            "{people}"
-        );
+        let output = output.stderr_contains("laststream    kubelet: the pod is deleted")?;
+        output.hides("\u{1b}")?;
         assert_eq!((place.envoys(), place.folders()), (0, 0));
     }
+    Ok(())
 }
 
 /// Said once more here, and not taken from the demo's own expectations.
@@ -92,37 +86,25 @@ fn check(outcome: &Value) {
 
 /// An Envoy whose gate does not tell the agent: the proxy then stays for the agent's fixed time.
 #[test]
-fn a_lane_that_comes_out_differently_is_told() {
+fn a_lane_that_comes_out_differently_is_told() -> Outcome {
     let place = Place::new();
     let real = find_or_get(&Wanted::version(NEWEST), &Silent).unwrap().binary;
     let script = place.path().join("envoy");
     let text = format!(
-        "#!/bin/sh\nfor file; do case $file in */laststream-0.json) sed -i \
-            's/drain_agent/nothing/' \"$file\";; esac; done\nexec {} \"$@\"\n",
+        "for file; do case $file in */laststream-0.json) sed -i 's/drain_agent/nothing/' \
+         \"$file\";; esac; done\nexec {} \"$@\"",
         real.display()
     );
-    fs::write(&script, text).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let output = place
-        .demo(&["--quick"])
-        .env("LASTSTREAM_ENVOY", &script)
-        .spawn()
-        .unwrap()
-        .wait_with_output()
-        .unwrap();
-    let [table, people] =
-        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    assert_eq!(output.status.code(), Some(1), "{people}");
-    // Colours are for terminals, and this is none.
-    assert!(
-        table.contains("stopped by") && !table.contains("u{1b}") && !table.contains('\u{1b}'),
-        "{table}"
-    );
-    assert!(
-        people.contains(
-            "not as expected: laststream: the proxy was to be ended by its agent, \
-        for the gate had opened"
-        ),
-        "{people}"
-    );
+    write_script(&script, &text)?;
+    run(place.demo(&["--quick"]).env("LASTSTREAM_ENVOY", &script))?
+        .expect(1)?
+        .stdout_contains("stopped by")?
+        // Colours are for terminals, and this is none.
+        .hides("u{1b}")?
+        .hides("\u{1b}")?
+        .stderr_contains(
+            "not as expected: laststream: the proxy was to be ended by its agent, for the gate had \
+             opened",
+        )?;
+    Ok(())
 }

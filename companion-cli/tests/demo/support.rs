@@ -2,15 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use laststream::local::envoy::{NEWEST, Wanted, find_or_get};
 use laststream::progress::Silent;
 use tempfile::TempDir;
-
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A place for one demo.
 pub(crate) struct Place(TempDir);
@@ -30,7 +26,6 @@ impl Place {
     pub(crate) fn demo(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
         command.arg("demo").args(arguments).env("TMPDIR", self.path()).current_dir(self.path());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -54,19 +49,4 @@ impl Place {
             .filter(|entry| entry.file_name().to_string_lossy().starts_with("laststream-demo-"))
             .count()
     }
-}
-
-#[track_caller]
-pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
-        sleep(Duration::from_millis(20));
-    }
-}
-
-/// The exit code, and what it said to people.
-pub(crate) fn ended(child: Child) -> (Option<i32>, String) {
-    let output = child.wait_with_output().unwrap();
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }

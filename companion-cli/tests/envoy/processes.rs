@@ -1,34 +1,33 @@
 //! Several processes at once, and processes that are killed in the middle. The others are the
 //! command line itself.
 
-use crate::server::{Reply, Server, published};
+use crate::server::{Server, published};
 use crate::support::{Heard, Home, envoy};
+use kit::Outcome;
+use kit::fake_server::Fault;
+use kit::process::Process;
+use kit::wait::until;
 use laststream::local::envoy::{Origin, Wanted, find_or_get};
 use laststream::progress::Silent;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-fn start(home: &Home, server: &Server) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
-    command
-        .args(["envoy", "get", "1.40.0", "--sha256", &server.sha256])
-        .env_clear()
-        .env("HOME", home.path(""))
-        .env("PATH", home.path("bin"));
-    command.env("LASTSTREAM_CACHE", home.path("cache")).env("LASTSTREAM_ENVOY_MIRROR", &server.url);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+fn start(home: &Home, server: &Server) -> Process {
+    let mut command = Command::new("env");
+    command.args(["-i", &format!("HOME={}", home.path("").display())]);
+    command.arg(format!("PATH={}", home.path("bin").display()));
+    command.arg(format!("LASTSTREAM_CACHE={}", home.path("cache").display()));
+    command.arg(format!("LASTSTREAM_ENVOY_MIRROR={}", server.url));
+    command.args([env!("CARGO_BIN_EXE_laststream"), "envoy", "get", "1.40.0"]);
+    Process::capture(command.args(["--sha256", &server.sha256])).unwrap()
 }
 
-/// What it told people; the path of the binary must be what it printed.
-fn said(home: &Home, child: Child) -> String {
-    let output = child.wait_with_output().unwrap();
-    let people = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{people}");
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout).trim(),
-        home.path("cache/envoy/1.40.0/envoy").to_str().unwrap()
-    );
-    people
+/// Its standard error. It must end well, and print the path of the binary.
+fn finished(home: &Home, mut process: Process) -> Outcome<String> {
+    let output = process.finish()?.expect(0)?;
+    let binary = home.path("cache/envoy/1.40.0/envoy");
+    assert_eq!(output.stdout.trim(), binary.to_str().unwrap());
+    Ok(output.stderr)
 }
 
 /// A server that takes its time for the first download of the binary.
@@ -41,19 +40,12 @@ fn slow(wait: Duration) -> Server {
     })
 }
 
-fn until(what: &str, condition: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
-fn of_many_processes_one_fetches_and_all_have_it() {
+fn of_many_processes_one_fetches_and_all_have_it() -> Outcome {
     let (home, server) = (Home::new(), slow(Duration::from_millis(300)));
-    let children: Vec<Child> = (0..4).map(|_| start(&home, &server)).collect();
-    let heard: Vec<String> = children.into_iter().map(|child| said(&home, child)).collect();
+    let children: Vec<Process> = (0..4).map(|_| start(&home, &server)).collect();
+    let heard: Vec<String> =
+        children.into_iter().map(|child| finished(&home, child)).collect::<Outcome<_>>()?;
     assert_eq!(
         heard.iter().filter(|text| text.contains("fetching Envoy 1.40.0")).count(),
         1,
@@ -61,13 +53,14 @@ fn of_many_processes_one_fetches_and_all_have_it() {
     );
     assert_eq!(server.downloads(), 1);
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
+    Ok(())
 }
 
 #[test]
-fn who_waits_says_so() {
+fn who_waits_says_so() -> Outcome {
     let (home, server) = (Home::new(), slow(Duration::from_millis(300)));
     let other = start(&home, &server);
-    until("the other process downloads", || server.downloads() == 1);
+    until("the other process downloads", || server.downloads() == 1)?;
     let heard = Heard::default();
     assert_eq!(
         find_or_get(
@@ -79,18 +72,20 @@ fn who_waits_says_so() {
         Origin::Cache
     );
     assert_eq!(heard.all()[0], "waiting for another process that fetches Envoy 1.40.0");
-    said(&home, other);
+    finished(&home, other)?;
+    Ok(())
 }
 
 #[test]
-fn a_killed_process_leaves_no_lock_and_nothing_to_use() {
+fn a_killed_process_leaves_no_lock_and_nothing_to_use() -> Outcome {
     let home = Home::new();
     // Half of the body, then silence: the other process is in the middle of writing.
     let server = Server::start(|path, before| {
         let reply = published(path, envoy("1.40.0").as_bytes());
-        let stop =
-            (path.ends_with("x86_64") && before == 0).then_some((200_000, Duration::from_secs(20)));
-        Reply { stop, ..reply }
+        if path.ends_with("x86_64") && before == 0 {
+            return Err(Fault::Part(reply?, 200_000, Duration::from_secs(20)));
+        }
+        reply
     });
     let mut other = start(&home, &server);
     let leftover = || {
@@ -103,9 +98,8 @@ fn a_killed_process_leaves_no_lock_and_nothing_to_use() {
             },
         )
     };
-    until("something is written", || leftover().is_some());
-    other.kill().unwrap();
-    other.wait().unwrap();
+    until("something is written", || leftover().is_some())?;
+    other.kill()?;
     assert!(leftover().is_some());
     assert_eq!(
         find_or_get(
@@ -117,4 +111,5 @@ fn a_killed_process_leaves_no_lock_and_nothing_to_use() {
         Origin::Release
     );
     assert_eq!(home.slot(), ["envoy", "envoy.json", "lock"]);
+    Ok(())
 }

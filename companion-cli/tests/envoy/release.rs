@@ -1,7 +1,8 @@
 //! The official release from a local server: what is taken, what is refused, what is tried again.
 
-use crate::server::{Reply, Server, published, sha256};
+use crate::server::{Reply, Server, published, redirect, sha256, status};
 use crate::support::{Heard, Home, envoy, envoy_without_v8, problem};
+use kit::fake_server::Fault;
 use laststream::local::envoy::{
     DownloadError, DownloadSource, EnvoyError, EnvoySourceError, HttpError, Origin, Version,
     Wanted, find_or_get,
@@ -148,7 +149,7 @@ fn a_sum_holds_wherever_the_binary_is() {
 
 #[test]
 fn what_is_not_there_is_asked_for_once() {
-    let (home, server) = (Home::new(), Server::start(|_, _| Reply::status(404)));
+    let (home, server) = (Home::new(), Server::start(|_, _| status(404)));
     assert_eq!(http_error(&home, &server), "the server answers with status 404");
     assert_eq!(server.asked().len(), 1);
 }
@@ -157,8 +158,8 @@ fn what_is_not_there_is_asked_for_once() {
 fn a_server_in_trouble_is_asked_again() {
     let home = Home::new();
     let server = Server::start(|path, before| match before {
-        0 => Reply::status(503),
-        1 => Reply::status(500),
+        0 => status(503),
+        1 => status(500),
         _ => published(path, envoy("1.40.0").as_bytes()),
     });
     assert_eq!(
@@ -166,17 +167,17 @@ fn a_server_in_trouble_is_asked_again() {
         Origin::Release
     );
     assert_eq!(server.asked().len(), 3);
-    let (home, server) = (Home::new(), Server::start(|_, _| Reply::status(502)));
+    let (home, server) = (Home::new(), Server::start(|_, _| status(502)));
     assert_eq!(http_error(&home, &server), "the server answers with status 502");
     assert_eq!(server.asked().len(), 3);
 }
 
 #[test]
 fn half_a_body_is_never_used() {
-    let half = |path: &str| {
+    let half = |path: &str| -> Reply {
         let reply = published(path, envoy("1.40.0").as_bytes());
         if path.ends_with("x86_64") {
-            Reply { stop: Some((100_000, Duration::ZERO)), ..reply }
+            Err(Fault::Part(reply?, 100_000, Duration::ZERO))
         } else {
             reply
         }
@@ -199,7 +200,7 @@ fn silence_is_not_waited_for() {
     let server = Server::start(|path, _| {
         let reply = published(path, envoy("1.40.0").as_bytes());
         if path.ends_with("x86_64") {
-            Reply { stop: Some((100_000, Duration::from_secs(30))), ..reply }
+            Err(Fault::Part(reply?, 100_000, Duration::from_secs(30)))
         } else {
             reply
         }
@@ -217,20 +218,14 @@ fn redirects_are_followed_but_not_for_ever() {
     let home = Home::new();
     let storage = Server::release(envoy("1.40.0"));
     let to = storage.url.clone();
-    let server = Server::start(move |path, _| Reply {
-        headers: format!("location: {to}{path}\r\n"),
-        ..Reply::status(302)
-    });
+    let server = Server::start(move |path, _| redirect(&format!("{to}{path}")));
     assert_eq!(
         find_or_get(&only_release(&home, &server), &Silent).unwrap().origin,
         Origin::Release
     );
     assert_eq!(storage.downloads(), 1);
     let home = Home::new();
-    let server = Server::start(|path, _| Reply {
-        headers: format!("location: {path}\r\n"),
-        ..Reply::status(302)
-    });
+    let server = Server::start(|path, _| redirect(path));
     assert!(http_error(&home, &server).contains("redirect"));
     assert!(server.asked().len() < 10);
 }
@@ -239,10 +234,7 @@ fn redirects_are_followed_but_not_for_ever() {
 fn the_login_of_a_mirror_is_for_the_mirror() {
     let (home, storage) = (Home::new(), Server::release(envoy("1.40.0")));
     let to = storage.url.clone();
-    let mirror = Server::start(move |path, _| Reply {
-        headers: format!("location: {to}{path}\r\n"),
-        ..Reply::status(302)
-    });
+    let mirror = Server::start(move |path, _| redirect(&format!("{to}{path}")));
     let mut wanted = only_release(&home, &mirror);
     wanted.places.mirror = mirror.url.replace("http://", "http://me:hunter%32@");
     assert_eq!(find_or_get(&wanted, &Silent).unwrap().origin, Origin::Release);

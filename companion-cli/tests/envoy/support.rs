@@ -1,11 +1,11 @@
 //! A home of its own for each test, and scripts that answer as Envoy and pip would.
 
+use kit::user::write_executable;
 use laststream::local::envoy::{
     EnvoyError, EnvoySourceError, Limits, Places, Platform, Tried, Version, Wanted,
 };
 use laststream::progress::Progress;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -36,9 +36,7 @@ impl Home {
 
     pub(crate) fn program(&self, name: &str, script: &str) -> PathBuf {
         let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_executable(&path, script).unwrap();
         path
     }
 
@@ -87,8 +85,10 @@ pub(crate) fn envoy_without_v8(version: &str) -> String {
 pub(crate) fn script(version: &str, validate: &str) -> String {
     let padding = "# padding\n".repeat(50_000);
     format!(
-        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo; echo \"$0  version: \
-            0123abc/{version}/Clean/RELEASE/BoringSSL\"; exit 0; fi\n\
+        "#!/bin/sh\n\
+         if [ \"$1\" = --version ]; then \
+           echo; echo \"$0  version: 0123abc/{version}/Clean/RELEASE/BoringSSL\"; exit 0; \
+         fi\n\
          {validate}\nexit $?\n{padding}"
     )
 }

@@ -1,9 +1,9 @@
 //! The program itself: what it takes, how it ends, where it writes.
 
-use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
-use serde_json::Value;
+use kit::Outcome;
+use kit::command::{CommandOutput, run, run_with_input};
 
 use crate::support::folder;
 
@@ -13,13 +13,12 @@ fn laststream(arguments: &[&str]) -> Command {
     command
 }
 
-fn run(arguments: &[&str]) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = laststream(arguments).output().unwrap();
-    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+fn lint(arguments: &[&str]) -> Outcome<CommandOutput> {
+    run(&mut laststream(arguments))
 }
 
 #[test]
-fn exit_codes_say_how_it_ended() {
+fn exit_codes_say_how_it_ended() -> Outcome {
     for (arguments, code) in [
         (&["good"][..], 0),
         (&["rules/LS110.bad.yaml"], 0), // a hint
@@ -38,49 +37,42 @@ fn exit_codes_say_how_it_ended() {
         (&["--explain", "LS204"], 0),
         (&["--list"], 0),
     ] {
-        let (found, out, err) = run(arguments);
-        assert_eq!(found, code, "{arguments:?}\n{out}\n{err}");
-        assert!(found != 2 || (out.is_empty() && err.contains("nowhere.yaml")), "{err}");
+        let output = lint(arguments)?.expect(code)?;
+        if code == 2 {
+            assert_eq!(output.stdout, "");
+            output.stderr_contains("nowhere.yaml")?;
+        }
     }
+    Ok(())
 }
 
 #[test]
-fn data_and_words_are_apart_and_nothing_is_coloured_in_a_pipe() {
-    let (_, out, err) = run(&["rules/LS206.bad.yaml"]);
-    assert!(out.contains("LS206.bad.yaml:") && !out.contains('\u{1b}'), "{out}");
-    assert_eq!(err.trim(), "1 file: 0 errors, 2 warnings");
-    let (_, out, err) = run(&["good"]);
-    assert_eq!((out.as_str(), err.trim()), ("", "1 file: nothing found"));
+fn data_and_words_are_apart_and_nothing_is_coloured_in_a_pipe() -> Outcome {
+    let bad = lint(&["rules/LS206.bad.yaml"])?;
+    assert_eq!(bad.stderr.trim(), "1 file: 0 errors, 2 warnings");
+    bad.stdout_contains("LS206.bad.yaml:")?.hides("\u{1b}")?;
+    let good = lint(&["good"])?;
+    assert_eq!((good.stdout.as_str(), good.stderr.trim()), ("", "1 file: nothing found"));
     for format in ["json", "sarif"] {
-        let (_, out, _) = run(&["rules", "-o", format]);
-        serde_json::from_str::<Value>(&out).unwrap_or_else(|error| panic!("{format}: {error}"));
+        lint(&["rules", "-o", format])?.json()?;
     }
+    Ok(())
 }
 
 #[test]
-fn standard_input_is_a_file_too() {
-    let mut child = laststream(&["-", "-o", "json"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let text = std::fs::read(folder("rules").join("LS206.bad.yaml")).unwrap();
-    child.stdin.take().unwrap().write_all(&text).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(
-        (json["findings"][0]["file"].as_str(), output.status.code()),
-        (Some("<stdin>"), Some(1))
-    );
+fn standard_input_is_a_file_too() -> Outcome {
+    let text = std::fs::read_to_string(folder("rules").join("LS206.bad.yaml"))?;
+    let output = run_with_input(&mut laststream(&["-", "-o", "json"]), &text)?.expect(1)?;
+    assert_eq!(output.json()?["findings"][0]["file"], "<stdin>");
+    Ok(())
 }
 
 #[test]
-fn folders_are_searched_without_running_in_circles() {
-    let home = tempfile::tempdir().unwrap();
+fn folders_are_searched_without_running_in_circles() -> Outcome {
+    let home = tempfile::tempdir()?;
     let path = |name: &str| home.path().join(name);
-    std::fs::create_dir_all(path("b/c")).unwrap();
-    std::fs::create_dir(path(".git")).unwrap();
+    std::fs::create_dir_all(path("b/c"))?;
+    std::fs::create_dir(path(".git"))?;
     for (name, text) in [
         ("a.yaml", "a: ["),
         ("b/c/d.YML", "a: ["),
@@ -88,29 +80,27 @@ fn folders_are_searched_without_running_in_circles() {
         ("b/notes.txt", "a: ["),
         (".git/x.yaml", "a: ["),
     ] {
-        std::fs::write(path(name), text).unwrap();
+        std::fs::write(path(name), text)?;
     }
     #[cfg(unix)]
     std::os::unix::fs::symlink(home.path(), path("b/again")).unwrap();
-    let (code, out, _) = run(&[home.path().to_str().unwrap(), "-o", "json"]);
-    let json: Value = serde_json::from_str(&out).unwrap();
+    let json = lint(&[home.path().to_str().unwrap(), "-o", "json"])?.expect(1)?.json()?;
     let found: Vec<_> = json["findings"]
         .as_array()
         .unwrap()
         .iter()
         .map(|finding| finding["file"].as_str().unwrap().rsplit('/').next().unwrap())
         .collect();
-    assert_eq!((code, found), (1, vec!["a.yaml", "d.YML", "e.json"]));
-    std::fs::create_dir(path("empty")).unwrap();
-    let (code, _, err) = run(&[path("empty").to_str().unwrap()]);
-    assert!(code == 2 && err.contains("holds no file"), "{err}");
+    assert_eq!(found, ["a.yaml", "d.YML", "e.json"]);
+    std::fs::create_dir(path("empty"))?;
+    lint(&[path("empty").to_str().unwrap()])?.expect(2)?.stderr_contains("holds no file")?;
+    Ok(())
 }
 
 /// The examples of `--help`, on files that are there.
 #[test]
-fn the_examples_of_the_help_work() {
-    let (code, help, _) = run(&["--help"]);
-    assert_eq!(code, 0);
+fn the_examples_of_the_help_work() -> Outcome {
+    let help = lint(&["--help"])?.expect(0)?.stdout;
     let examples: Vec<_> = help
         .split_once("Examples:")
         .unwrap()
@@ -122,19 +112,14 @@ fn the_examples_of_the_help_work() {
     for (_, arguments) in examples {
         let arguments = arguments.split(" > ").next().unwrap().replace("mesh/", "good");
         let arguments: Vec<_> = arguments.split_whitespace().collect();
-        let output = laststream(&arguments).stdin(Stdio::null()).output().unwrap();
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        lint(&arguments)?.expect(0)?;
     }
+    Ok(())
 }
 
 /// What the project itself hands out, and renders: each situation by itself, as it is applied.
 #[test]
-fn the_projects_own_manifests_are_good() {
+fn the_projects_own_manifests_are_good() -> Outcome {
     let manifests =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../envoyfilter-manifests");
     let situations = std::fs::read_dir(&manifests)
@@ -144,7 +129,7 @@ fn the_projects_own_manifests_are_good() {
     let situations: Vec<_> = situations.collect();
     assert!(situations.len() > 1, "{situations:?}");
     for situation in situations {
-        let (code, out, err) = run(&[situation.to_str().unwrap(), "--fail-on", "info"]);
-        assert_eq!(code, 0, "{out}{err}");
+        lint(&[situation.to_str().unwrap(), "--fail-on", "info"])?.expect(0)?;
     }
+    Ok(())
 }

@@ -57,8 +57,8 @@ fn hostile_input_takes_neither_time_nor_memory() {
     let filters =
         "- {applyTo: EXTENSION_CONFIG, patch: {operation: ADD, value: {name: a}}}\n".repeat(20_000);
     let filters = format!(
-        "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {{name: a, \
-            namespace: istio-system}}\nspec:\n  configPatches:\n{}",
+        "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\n\
+         metadata: {{name: a, namespace: istio-system}}\nspec:\n  configPatches:\n{}",
         filters.replace("- {", "  - {")
     );
     for (what, text) in [
@@ -80,14 +80,7 @@ fn hostile_input_takes_neither_time_nor_memory() {
         (
             "numbers for labels",
             object(
-                &(0..40_000)
-                    .map(|number| {
-                        format!(
-                            "    l{number}: \
-            {number}\n"
-                        )
-                    })
-                    .collect::<String>(),
+                &(0..40_000).map(|number| format!("    l{number}: {number}\n")).collect::<String>(),
             ),
         ),
         (
@@ -95,8 +88,8 @@ fn hostile_input_takes_neither_time_nor_memory() {
             (0..20_000)
                 .map(|number| {
                     format!(
-                        "k{number}: {{'@type': x/HttpConnectionManager, \
-                mutations: [], object_key: a}}\n"
+                        "k{number}: {{'@type': x/HttpConnectionManager, mutations: [], \
+                         object_key: a}}\n"
                     )
                 })
                 .collect(),
@@ -121,8 +114,8 @@ fn merges_of_merges() -> String {
 
 fn object(labels: &str) -> String {
     format!(
-        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n{labels}spec: {{containers: \
-            []}}\n"
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n\
+         {labels}spec: {{containers: []}}\n"
     )
 }
 
@@ -132,7 +125,7 @@ fn chain() -> String {
         (1..10_000).map(|number| format!("- &a{number} {{x: *a{}}}\n", number - 1)).collect();
     let links = format!("- &a0 {{x: 1}}\n{links}").replace("- ", "  - ");
     format!(
-        "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {{name: \
-            a}}\nlinks:\n{links}spec:\n  url: oci://laststream\n  pluginConfig: *a9999\n"
+        "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {{name: a}}\n\
+         links:\n{links}spec:\n  url: oci://laststream\n  pluginConfig: *a9999\n"
     )
 }

@@ -101,8 +101,8 @@ fn sarif_has_what_code_hosts_want() {
 
 #[test]
 fn marks_stand_under_what_they_mean() {
-    let text = "kind: Job\nspec:\n  template:\n    spec: {a: \"\u{e4}\u{f6}\", \
-        shareProcessNamespace: true}\n";
+    let text = "kind: Job\nspec:\n  template:\n    \
+                spec: {a: \"\u{e4}\u{f6}\", shareProcessNamespace: true}\n";
     let example = Example { name: "a.yaml".into(), text: text.into() };
     let shown = without_colours(&output::text(&example.findings()));
     let lines: Vec<_> = shown.lines().collect();

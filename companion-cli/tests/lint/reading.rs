@@ -13,8 +13,8 @@ fn places(findings: &[Finding]) -> Vec<(&str, u32, u32)> {
 }
 
 /// A Job that shares its process ids: one finding, wherever it stands.
-const JOB: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: \
-    a}\nspec:\n  template:\n    spec:\n      shareProcessNamespace: true\n";
+const JOB: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n\
+                   spec:\n  template:\n    spec:\n      shareProcessNamespace: true\n";
 
 #[test]
 fn says_what_cannot_be_read() {
@@ -63,14 +63,17 @@ fn documents_around_a_broken_one_are_looked_at() {
 
 #[test]
 fn every_way_of_writing_the_same_is_the_same() {
-    let json = r#"{"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"shareProcessNamespace": true}}}}"#;
+    let json = concat!(
+        r#"{"apiVersion": "batch/v1", "kind": "Job", "#,
+        r#""spec": {"template": {"spec": {"shareProcessNamespace": true}}}}"#,
+    );
     let minified: String = json.split(' ').collect();
     let list =
         format!("apiVersion: v1\nkind: List\nitems:\n- {}", JOB.trim_end().replace('\n', "\n  "));
-    let merged = "d: &d {shareProcessNamespace: true}\napiVersion: batch/v1\nkind: \
-        Job\nspec:\n  template:\n    spec:\n      <<: *d\n";
-    let aliased = "d: &d {spec: {shareProcessNamespace: true}}\napiVersion: batch/v1\nkind: \
-        Job\nspec:\n  template: *d\n";
+    let merged = "d: &d {shareProcessNamespace: true}\napiVersion: batch/v1\n\
+                  kind: Job\nspec:\n  template:\n    spec:\n      <<: *d\n";
+    let aliased = "d: &d {spec: {shareProcessNamespace: true}}\napiVersion: batch/v1\n\
+                   kind: Job\nspec:\n  template: *d\n";
     let map = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  job.yaml: |\n{}",
         indented(JOB, 4)
@@ -118,8 +121,8 @@ fn comments_ignore() {
 fn comments_ignore_what_is_in_a_text_below_them() {
     let text = |comment: &str| {
         format!(
-            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n{comment}  job.yaml: \
-                |\n{}",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n\
+             {comment} \x20job.yaml: |\n{}",
             indented(JOB, 4)
         )
     };
@@ -129,8 +132,9 @@ fn comments_ignore_what_is_in_a_text_below_them() {
 
 #[test]
 fn secrets_are_not_shown() {
-    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - \
-        env:\n    - name: DB_PASSWORD\n      value: 31337\n    - {name: PORT, value: 8080}\n";
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  \
+                - env:\n    - name: DB_PASSWORD\n      value: 31337\n    \
+                - {name: PORT, value: 8080}\n";
     let findings = of(text);
     let shown =
         laststream::lint::output::text(&findings) + &laststream::lint::output::json(&findings, 1);
@@ -142,10 +146,10 @@ fn secrets_are_not_shown() {
 fn files_are_looked_at_together() {
     let filter = |name: &str, more: &str| {
         format!(
-            "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {{name: \
-                {name}{more}}}\nspec:\n  workloadSelector: {{labels: {{a: \
-                b}}}}\n  configPatches:\n  - applyTo: LISTENER\n    patch: {{operation: ADD, \
-                value: {{name: gate}}}}\n"
+            "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\n\
+             metadata: {{name: {name}{more}}}\n\
+             spec:\n  workloadSelector: {{labels: {{a: b}}}}\n  configPatches:\n  \
+               - applyTo: LISTENER\n    patch: {{operation: ADD, value: {{name: gate}}}}\n"
         )
     };
     let both = |one: String, two: String| {

@@ -2,19 +2,19 @@
 
 use std::fs;
 
+use kit::{Context as _, Outcome};
+
 use crate::support::{folder, gateway, manifests, render};
 
 #[test]
-fn the_manifests_are_what_their_policies_say() {
+fn the_manifests_are_what_their_policies_say() -> Outcome {
     for (name, path) in manifests() {
-        let said = render(&path, &["all", "--policy", "policy.yaml", "--check", "."]);
-        assert_eq!(
-            said.code, 0,
-            "{name}: {}{}\nrender it: laststream render all --policy policy.yaml --output .",
-            said.people, said.data
-        );
-        assert!(said.people.is_empty() && said.data.is_empty(), "{name}: {said:?}");
+        let output = render(&path, &["all", "--policy", "policy.yaml", "--check", "."])?
+            .expect(0)
+            .context("render it: laststream render all --policy policy.yaml --output .")?;
+        assert!(output.stderr.is_empty() && output.stdout.is_empty(), "{name}: {output:?}");
     }
+    Ok(())
 }
 
 #[test]
@@ -27,71 +27,60 @@ fn each_manifest_has_its_readme() {
 }
 
 #[test]
-fn check_tells_missing_changed_and_stale_and_writes_nothing() {
+fn check_tells_missing_changed_and_stale_and_writes_nothing() -> Outcome {
     let folder = folder(&gateway());
     let path = folder.path();
     let all = |more: &[&str]| render(path, &[&["all", "--policy", "policy.yaml"], more].concat());
 
-    let missing = all(&["--check", "out"]);
-    assert_eq!(missing.code, 1);
-    assert!(missing.people.contains("missing: envoyfilter.yaml"), "{missing:?}");
+    all(&["--check", "out"])?.expect(1)?.stderr_contains("missing: envoyfilter.yaml")?;
     assert!(!path.join("out").exists(), "a check writes nothing");
 
-    let first = all(&["--output", "out"]);
-    assert_eq!(first.code, 0, "{first:?}");
-    assert!(first.people.contains("envoyfilter.yaml"), "{first:?}");
-    assert_eq!(all(&["--check", "out"]).code, 0);
-    assert_eq!(all(&["--output", "out"]).people, "", "what is equal is not written again");
+    all(&["--output", "out"])?.expect(0)?.stderr_contains("envoyfilter.yaml")?;
+    all(&["--check", "out"])?.expect(0)?;
+    assert_eq!(all(&["--output", "out"])?.stderr, "", "what is equal is not written again");
 
     let file = path.join("out/envoyfilter.yaml");
-    let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replace("FAIL_OPEN", "FAIL_CLOSED")).unwrap();
-    fs::write(path.join("out/mine.yaml"), "kind: ConfigMap\n").unwrap();
+    let text = fs::read_to_string(&file)?;
+    fs::write(&file, text.replace("FAIL_OPEN", "FAIL_CLOSED"))?;
+    fs::write(path.join("out/mine.yaml"), "kind: ConfigMap\n")?;
     let rendered_once = text.lines().next().unwrap();
-    fs::write(path.join("out/wasmplugin.yaml"), format!("{rendered_once}\nkind: WasmPlugin\n"))
-        .unwrap();
-    let changed = all(&["--check", "out"]);
-    assert_eq!(changed.code, 1);
-    assert!(
-        changed.data.contains(
-            "-            failure_policy: FAIL_CLOSED\n+            failure_policy: FAIL_OPEN"
-        ),
-        "{}",
-        changed.data
-    );
-    assert!(
-        changed.people.contains("differs: envoyfilter.yaml")
-            && changed.people.contains("stale: wasmplugin.yaml"),
-        "{changed:?}"
-    );
-    assert!(!changed.people.contains("mine.yaml"), "{changed:?}");
+    fs::write(path.join("out/wasmplugin.yaml"), format!("{rendered_once}\nkind: WasmPlugin\n"))?;
+    let difference =
+        "-            failure_policy: FAIL_CLOSED\n+            failure_policy: FAIL_OPEN";
+    let changed = all(&["--check", "out"])?
+        .expect(1)?
+        .stdout_contains(difference)?
+        .stderr_contains("differs: envoyfilter.yaml")?
+        .stderr_contains("stale: wasmplugin.yaml")?
+        .hides("mine.yaml")?;
 
-    let shown = all(&["--diff", "out"]);
-    assert_eq!((shown.code, shown.data), (0, changed.data));
-    let written = all(&["--output", "out"]);
-    assert!(written.people.contains("stale: wasmplugin.yaml"), "{written:?}");
-    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    assert_eq!(all(&["--diff", "out"])?.expect(0)?.stdout, changed.stdout);
+    all(&["--output", "out"])?.stderr_contains("stale: wasmplugin.yaml")?;
+    assert_eq!(fs::read_to_string(&file)?, text);
     assert!(path.join("out/wasmplugin.yaml").exists(), "nothing is deleted");
+    Ok(())
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn what_cannot_be_written_is_an_error() -> Outcome {
     let folder = folder(&gateway());
-    fs::write(folder.path().join("out"), "a file").unwrap();
+    fs::write(folder.path().join("out"), "a file")?;
     for output in ["out", "policy.yaml/out"] {
-        let said = render(folder.path(), &["all", "--policy", "policy.yaml", "--output", output]);
-        assert_eq!(said.code, 2, "{said:?}");
-        assert!(said.people.contains("cannot ") && said.people.contains(output), "{said:?}");
+        render(folder.path(), &["all", "--policy", "policy.yaml", "--output", output])?
+            .expect(2)?
+            .stderr_contains("cannot ")?
+            .stderr_contains(output)?;
     }
+    Ok(())
 }
 
 #[test]
-fn the_same_policy_gives_the_same_bytes() {
+fn the_same_policy_gives_the_same_bytes() -> Outcome {
     let (one, other) = (folder(&gateway()), folder(&gateway()));
     let rendered = |folder: &tempfile::TempDir| {
-        render(folder.path(), &["envoyfilter", "--policy", "policy.yaml"]).data
+        render(folder.path(), &["envoyfilter", "--policy", "policy.yaml"])
     };
-    let text = rendered(&one);
-    assert!(text.contains("configPatches"), "{text}");
-    assert_eq!(text, rendered(&other));
+    let first = rendered(&one)?.stdout_contains("configPatches")?;
+    assert_eq!(first.stdout, rendered(&other)?.stdout);
+    Ok(())
 }

@@ -2,11 +2,14 @@
 
 use std::process::Command;
 
-use crate::support::{folder, laststream, said};
+use kit::Outcome;
+use kit::command::run;
+
+use crate::support::{folder, laststream};
 
 #[test]
-fn the_examples_run() {
-    let help = said(laststream().args(["render", "--help"])).data;
+fn the_examples_run() -> Outcome {
+    let help = run(laststream().args(["render", "--help"]))?.stdout;
     let (_, policy) = help.split_once("load balancer:\n").unwrap();
     let folder = folder(
         &policy
@@ -20,15 +23,12 @@ fn the_examples_run() {
     for example in examples {
         let (command, _) = example.split_once(" | kubectl").unwrap_or((example, ""));
         let program = env!("CARGO_BIN_EXE_laststream");
-        let said = said(
-            Command::new("sh")
-                .current_dir(folder.path())
-                .args(["-c", &format!("{program} render {command}")]),
-        );
-        assert_eq!(said.code, 0, "{example}: {said:?}");
+        let line = format!("{program} render {command}");
+        run(Command::new("sh").current_dir(folder.path()).args(["-c", &line]))?.expect(0)?;
     }
     assert!(
         folder.path().join("policy.schema.json").exists()
             && folder.path().join("deploy/gateway/kustomization.yaml").exists()
     );
+    Ok(())
 }

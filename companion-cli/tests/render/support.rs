@@ -1,58 +1,26 @@
 //! The binary, and folders to work in.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use kit::Outcome;
+use kit::command::{CommandOutput, run, run_with_input};
 use tempfile::TempDir;
-
-/// How it ended and what it said.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) code: i32,
-    pub(crate) data: String,
-    pub(crate) people: String,
-}
-
-pub(crate) fn said(command: &mut Command) -> Said {
-    let output = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said {
-        code: output.status.code().unwrap(),
-        data: text(output.stdout),
-        people: text(output.stderr),
-    }
-}
 
 pub(crate) fn laststream() -> Command {
     Command::new(env!("CARGO_BIN_EXE_laststream"))
 }
 
 /// `laststream render …`, in a folder.
-pub(crate) fn render(folder: &Path, arguments: &[&str]) -> Said {
-    said(laststream().current_dir(folder).arg("render").args(arguments))
+pub(crate) fn render(folder: &Path, arguments: &[&str]) -> Outcome<CommandOutput> {
+    run(laststream().current_dir(folder).arg("render").args(arguments))
 }
 
 /// The same, with a policy on standard input.
-pub(crate) fn render_policy(policy: &str, arguments: &[&str]) -> Said {
+pub(crate) fn render_policy(policy: &str, arguments: &[&str]) -> Outcome<CommandOutput> {
     let mut command = laststream();
-    command
-        .arg("render")
-        .args(arguments)
-        .args(["--policy", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    // who has heard enough need not read it all
-    let _ = child.stdin.take().unwrap().write_all(policy.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said {
-        code: output.status.code().unwrap(),
-        data: text(output.stdout),
-        people: text(output.stderr),
-    }
+    command.arg("render").args(arguments).args(["--policy", "-"]);
+    run_with_input(&mut command, policy)
 }
 
 /// A folder with this `policy.yaml`.
@@ -83,8 +51,10 @@ pub(crate) const DIGEST: &str =
 /// The shortest policy that can be rendered in every way that a gateway knows.
 pub(crate) fn gateway() -> String {
     format!(
-        "namespace: istio-ingress\nmodule: \
-            oci://ghcr.io/example/laststream@{DIGEST}\nforwarded_proto:\n  presets: \
-            [aws_alb]\n  trust: {{peers: [10.0.0.0/16]}}\n"
+        "namespace: istio-ingress\n\
+         module: oci://ghcr.io/example/laststream@{DIGEST}\n\
+         forwarded_proto:\n  \
+           presets: [aws_alb]\n  \
+           trust: {{peers: [10.0.0.0/16]}}\n"
     )
 }

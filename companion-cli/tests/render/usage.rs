@@ -1,11 +1,14 @@
 //! What is asked for and cannot be had, and what is said then.
 
-use crate::support::{DIGEST, gateway, laststream, render_policy, said};
+use kit::Outcome;
+use kit::command::run;
+
+use crate::support::{DIGEST, gateway, laststream, render_policy};
 
 #[test]
-fn a_module_is_enough() {
+fn a_module_is_enough() -> Outcome {
     let module = format!("oci://ghcr.io/example/laststream:0.1.0@{DIGEST}");
-    let said = said(laststream().args([
+    run(laststream().args([
         "render",
         "envoyfilter",
         "--image",
@@ -14,18 +17,15 @@ fn a_module_is_enough() {
         "edge",
         "--name",
         "last",
-    ]));
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.data.contains("name: last.edge.gate"), "{}", said.data);
-    assert!(
-        said.data.contains(&format!("uri: oci://ghcr.io/example/laststream@{DIGEST}")),
-        "{}",
-        said.data
-    );
+    ]))?
+    .expect(0)?
+    .stdout_contains("name: last.edge.gate")?
+    .stdout_contains(&format!("uri: oci://ghcr.io/example/laststream@{DIGEST}"))?;
+    Ok(())
 }
 
 #[test]
-fn what_cannot_be_had_is_said() {
+fn what_cannot_be_had_is_said() -> Outcome {
     let sidecar = "namespace: a\nplacement: {sidecar: {}}\n";
     let waypoint = "namespace: a\nplacement: {waypoint: {gateway: w}}\n";
     let envoy = "placement: {envoy: {}}\n";
@@ -57,35 +57,36 @@ fn what_cannot_be_had_is_said() {
         ("all --check a --output b", String::new(), 64, "--output"),
         ("envoyfilter", "nam: x".into(), 2, "-: line 1, column 1"),
     ] {
-        let said = render_policy(&policy, &kind.split(' ').collect::<Vec<_>>());
-        assert_eq!(said.code, code, "{kind} {policy}: {said:?}");
-        assert!(said.people.contains(words) && said.data.is_empty(), "{kind} {policy}: {said:?}");
+        let output = render_policy(&policy, &kind.split(' ').collect::<Vec<_>>())?;
+        let output = output.expect(code)?.stderr_contains(words)?;
+        assert!(output.stdout.is_empty(), "{kind} {policy}: {output:?}");
     }
-    let missing = said(laststream().args(["render", "all", "--policy", "/nowhere/policy.yaml"]));
-    assert!(missing.code == 2 && missing.people.contains("/nowhere/policy.yaml"), "{missing:?}");
+    run(laststream().args(["render", "all", "--policy", "/nowhere/policy.yaml"]))?
+        .expect(2)?
+        .stderr_contains("/nowhere/policy.yaml")?;
+    Ok(())
 }
 
 #[test]
-fn what_is_allowed_but_worth_a_word_is_a_warning() {
+fn what_is_allowed_but_worth_a_word_is_a_warning() -> Outcome {
     let everybody = gateway().replace("10.0.0.0/16", "0.0.0.0/0");
-    let said = render_policy(&everybody, &["envoyfilter"]);
-    assert!(said.code == 0 && said.people.contains("every address is trusted"), "{said:?}");
-    let secret = render_policy(&(gateway() + "pull_secret: registry\n"), &["envoyfilter"]);
-    assert!(secret.code == 0 && secret.people.contains("wasmplugin"), "{secret:?}");
+    render_policy(&everybody, &["envoyfilter"])?
+        .expect(0)?
+        .stderr_contains("every address is trusted")?;
+    let secret = gateway() + "pull_secret: registry\n";
+    render_policy(&secret, &["envoyfilter"])?.expect(0)?.stderr_contains("wasmplugin")?;
+    Ok(())
 }
 
 /// What Istio's stop flow wants of the parts, in every home.
 #[test]
-fn hooks_fit_their_times() {
+fn hooks_fit_their_times() -> Outcome {
     let policy = "drain: {longest_request: 60s}";
     for home in ["pod", "helm-values", "gateway-chart"] {
-        let said = render_policy(policy, &["lifecycle", "--for", home]);
-        assert!(
-            said.data.contains("--url=http://127.0.0.1:15091/prestop")
-                && said.data.contains("--timeoutSeconds=64"),
-            "{}",
-            said.data
-        );
-        assert!(said.data.contains("terminationGracePeriodSeconds: 70"), "{}", said.data);
+        render_policy(policy, &["lifecycle", "--for", home])?
+            .stdout_contains("--url=http://127.0.0.1:15091/prestop")?
+            .stdout_contains("--timeoutSeconds=64")?
+            .stdout_contains("terminationGracePeriodSeconds: 70")?;
     }
+    Ok(())
 }

@@ -1,57 +1,68 @@
 //! The end: asked for once, twice, or by nobody.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kit::Outcome;
+use kit::h1::Response;
+use kit::user::write_script;
 use laststream::local::envoy::{NEWEST, Wanted};
 use laststream::progress::Silent;
 use rustix::process::{Signal, kill_process};
 
-use crate::client::Client;
-use crate::support::{Run, fails_when, until};
+use crate::support::{Run, fails_when_interrupted, get};
+
+type Request = thread::JoinHandle<Outcome<Response>>;
 
 /// A request that is in flight, and its outcome.
-fn in_flight(run: &Run, path: &'static str) -> thread::JoinHandle<std::io::Result<(u16, String)>> {
-    let at = run.place("listener");
-    let request = thread::spawn(move || Client::new(at).get(path, ""));
-    run.until_in_flight(1);
-    request
+fn in_flight(run: &Run, path: &'static str) -> Outcome<Request> {
+    let request = request(run, path);
+    run.wait_for_in_flight(1)?;
+    Ok(request)
+}
+
+fn request(run: &Run, path: &'static str) -> Request {
+    let listener = run.place("listener");
+    thread::spawn(move || get(listener, path))
 }
 
 #[test]
-fn a_request_in_flight_is_finished() {
+fn a_request_in_flight_is_finished() -> Outcome {
     for terminate in [false, true] {
-        let mut run = Run::start(&[]);
-        let request = in_flight(&run, "/delay/3");
+        let mut run = Run::start(&[])?;
+        let request = in_flight(&run, "/delay/3")?;
         if terminate {
-            run.signal(Signal::TERM)
+            run.signal(Signal::TERM)?
         } else {
-            run.interrupt()
+            run.interrupt()?
         }
-        run.until_it_says("waiting: 1 stream is in flight");
-        assert_eq!(request.join().unwrap().unwrap().0, 200);
-        run.ended().expect(0).says("no stream was in flight when the gate let Envoy end");
+        run.wait_for_stderr("waiting: 1 stream is in flight")?;
+        assert_eq!(request.join().unwrap()?.status, 200);
+        run.finish()?
+            .expect(0)?
+            .stderr_contains("no stream was in flight when the gate let Envoy end")?;
     }
+    Ok(())
 }
 
 #[test]
-fn asking_again_ends_it_at_once() {
-    let mut run = Run::start(&[]);
-    let request = in_flight(&run, "/delay/60");
-    run.interrupt();
-    run.until_it_says("waiting: 1 stream");
+fn asking_again_ends_it_at_once() -> Outcome {
+    let mut run = Run::start(&[])?;
+    let request = in_flight(&run, "/delay/60")?;
+    run.interrupt()?;
+    run.wait_for_stderr("waiting: 1 stream")?;
     thread::sleep(Duration::from_secs(1)); // sooner would be an echo
     let asked = Instant::now();
-    run.interrupt();
-    run.ended().expect(1).says("cut now: 1");
+    run.interrupt()?;
+    run.finish()?.expect(1)?.stderr_contains("cut now: 1")?;
     assert!(asked.elapsed() < Duration::from_secs(20), "the deadline was not waited for");
     assert!(request.join().unwrap().is_err());
+    Ok(())
 }
 
 #[test]
-fn a_start_can_be_stopped() {
-    let folder = tempfile::tempdir().unwrap();
+fn a_start_can_be_stopped() -> Outcome {
+    let folder = tempfile::tempdir()?;
     let slow = folder.path().join("envoy");
     // Envoy in everything but that it never listens.
     let real = laststream::local::envoy::find_or_get(
@@ -61,131 +72,120 @@ fn a_start_can_be_stopped() {
     .unwrap()
     .binary;
     let text = format!(
-        "#!/bin/sh\ncase \"$*\" in *admin-address-path*) exec sleep 600 ;; esac\nexec '{}' \"$@\"",
+        "case \"$*\" in *admin-address-path*) exec sleep 600 ;; esac\nexec '{}' \"$@\"",
         real.display()
     );
-    std::fs::write(&slow, text).unwrap();
-    std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let ended = fails_when(
-        folder.path(),
-        &[],
-        &[("LASTSTREAM_ENVOY", slow.to_str().unwrap())],
-        "starting Envoy",
-        Signal::INT,
-    );
-    ended.expect(0).says("ended before it was ready");
+    write_script(&slow, &text)?;
+    let variables = [("LASTSTREAM_ENVOY", slow.to_str().unwrap())];
+    fails_when_interrupted(folder.path(), &variables, "starting Envoy")?
+        .expect(0)?
+        .stderr_contains("ended before it was ready")?;
+    Ok(())
 }
 
 /// `make`, `npm` and others pass Ctrl-C on to a child that has heard it already.
 #[test]
-fn an_echo_of_the_first_time_is_no_second_time() {
-    let mut run = Run::start(&[]);
-    let request = in_flight(&run, "/delay/3");
-    run.interrupt();
-    run.signal(Signal::TERM);
-    run.signal(Signal::INT);
-    assert_eq!(request.join().unwrap().unwrap().0, 200);
-    run.ended().expect(0);
+fn an_echo_of_the_first_time_is_no_second_time() -> Outcome {
+    let mut run = Run::start(&[])?;
+    let request = in_flight(&run, "/delay/3")?;
+    run.interrupt()?;
+    run.signal(Signal::TERM)?;
+    run.signal(Signal::INT)?;
+    assert_eq!(request.join().unwrap()?.status, 200);
+    run.finish()?.expect(0)?;
+    Ok(())
 }
 
 #[test]
-fn long_lived_streams_that_hold_nothing_are_told() {
-    let folder = tempfile::tempdir().unwrap();
+fn long_lived_streams_that_hold_nothing_are_told() -> Outcome {
     let policy = "drain: {long_lived: exempt}\ncount: {long_lived: {paths: [{prefix: /delay/}]}}";
-    std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
-    let mut run = Run::start_in(folder, &["--policy", "policy.yaml"]);
-    let at = run.place("listener");
-    let request = thread::spawn(move || Client::new(at).get("/delay/60", ""));
-    until(
-        "the stream",
-        || run.status().to_string(),
-        || run.status()["scopes"][0]["long_lived"] == 1,
-    );
-    run.interrupt();
-    run.ended().expect(0).says("does not wait for: 1");
+    let mut run = Run::start_with_policy(policy, &[])?;
+    let request = request(&run, "/delay/60");
+    run.wait_for_status("/scopes/0/long_lived", 1)?;
+    run.interrupt()?;
+    run.finish()?.expect(0)?.stderr_contains("does not wait for: 1")?;
     assert!(request.join().unwrap().is_err());
+    Ok(())
 }
 
 #[test]
-fn the_deadline_of_the_policy_is_the_longest_wait() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("policy.yaml"), "drain: {deadline: 4s}").unwrap();
-    let mut run = Run::start_in(folder, &["--policy", "policy.yaml"]);
-    let request = in_flight(&run, "/delay/60");
-    run.interrupt();
-    run.ended().expect(1).says("cut now: 1").says("deadline");
+fn the_deadline_of_the_policy_is_the_longest_wait() -> Outcome {
+    let mut run = Run::start_with_policy("drain: {deadline: 4s}", &[])?;
+    let request = in_flight(&run, "/delay/60")?;
+    run.interrupt()?;
+    run.finish()?.expect(1)?.stderr_contains("cut now: 1")?.stderr_contains("deadline")?;
     assert!(request.join().unwrap().is_err());
+    Ok(())
 }
 
 #[test]
-fn clients_that_do_not_stop_are_told() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("policy.yaml"), "drain: {deadline: 5s}").unwrap();
-    let mut run = Run::start_in(folder, &["--policy", "policy.yaml"]);
+fn clients_that_do_not_stop_are_told() -> Outcome {
+    let mut run = Run::start_with_policy("drain: {deadline: 5s}", &[])?;
     let at = run.place("listener");
-    let busy = thread::spawn(move || while Client::new(at).get("/", "").is_ok() {});
-    run.interrupt();
-    run.ended().expect(1).says("requests that came after the drain began: ").says("deadline");
+    let busy = thread::spawn(move || while get(at, "/").is_ok() {});
+    run.interrupt()?;
+    run.finish()?
+        .expect(1)?
+        .stderr_contains("requests that came after the drain began: ")?
+        .stderr_contains("deadline")?;
     busy.join().unwrap();
+    Ok(())
 }
 
 #[test]
-fn a_gate_that_ends_envoy_itself_is_fine() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(
-        folder.path().join("policy.yaml"),
-        "placement: {envoy: {}}\ndrain: {finish: quit}",
-    )
-    .unwrap();
-    let mut run = Run::start_in(folder, &["--policy", "policy.yaml"]);
-    run.interrupt();
-    run.ended().expect(0);
+fn a_gate_that_ends_envoy_itself_is_fine() -> Outcome {
+    let mut run = Run::start_with_policy("placement: {envoy: {}}\ndrain: {finish: quit}", &[])?;
+    run.interrupt()?;
+    run.finish()?.expect(0)?;
+    Ok(())
 }
 
 #[test]
-fn an_envoy_that_is_killed_is_told() {
-    let mut run = Run::start(&[]);
+fn an_envoy_that_is_killed_is_told() -> Outcome {
+    let mut run = Run::start(&[])?;
     kill_process(run.envoy(), Signal::KILL).unwrap();
     let log = run.log().display().to_string();
-    run.ended()
-        .expect(2)
-        .says("Envoy has ended by itself")
-        .says("signal: 9")
-        .says(&log)
-        .says("starting workers");
+    run.finish()?
+        .expect(2)?
+        .stderr_contains("Envoy has ended by itself")?
+        .stderr_contains("signal: 9")?
+        .stderr_contains(&log)?
+        .stderr_contains("starting workers")?;
+    Ok(())
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn envoy_does_not_outlive_a_killed_command() {
-    let run = Run::start(&[]);
-    run.signal(Signal::KILL);
-    run.until_envoy_is_gone();
+fn envoy_does_not_outlive_a_killed_command() -> Outcome {
+    let mut run = Run::start(&[])?;
+    run.signal(Signal::KILL)?;
+    run.until_envoy_is_gone()?;
+    Ok(())
 }
 
 /// A drain begins early, and the gate is drained; then a request comes. What is said last must be
 /// true of that request, too.
 #[test]
-fn the_last_words_are_true_after_an_early_drain() {
-    let mut run = Run::start(&[]);
-    Client::new(run.place("gate")).get("/prestop", "").unwrap();
-    until("drained", || run.status().to_string(), || run.status()["state"] == "drained");
-    let at = run.place("listener");
-    let request = thread::spawn(move || Client::new(at).get("/delay/4", ""));
-    until("a stream", || run.status().to_string(), || run.status()["scopes"][0]["in_flight"] == 1);
-    run.interrupt();
-    let ended = run.ended();
-    let was_answered = request.join().unwrap().is_ok_and(|(status, _)| status == 200);
+fn the_last_words_are_true_after_an_early_drain() -> Outcome {
+    let mut run = Run::start(&[])?;
+    get(run.place("gate"), "/prestop")?;
+    run.wait_for_status("/state", "drained")?;
+    let request = request(&run, "/delay/4");
+    run.wait_for_status("/scopes/0/in_flight", 1)?;
+    run.interrupt()?;
+    let ended = run.finish()?;
+    let was_answered = request.join().unwrap().is_ok_and(|response| response.status == 200);
     assert_eq!(
         ended.code == Some(0),
         was_answered,
         "exit code and request: {was_answered}, {}",
-        ended.people
+        ended.stderr
     );
     assert_eq!(
-        ended.people.contains("no stream was in flight"),
+        ended.stderr.contains("no stream was in flight"),
         was_answered,
         "last words and request: {was_answered}, {}",
-        ended.people
+        ended.stderr
     );
+    Ok(())
 }

@@ -5,14 +5,14 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
+use kit::prelude::*;
+use kit::wait::wait_for_blocking;
 use laststream::local::envoy::{NEWEST, OLDEST};
-use serde_json::Value;
 
-use crate::client::Client;
-use crate::support::{Run, fails, until, unwilling};
+use crate::support::{Run, fails, send, unwilling};
 
 #[test]
-fn the_built_in_app_shows_the_request() {
+fn the_built_in_app_shows_the_request() -> Outcome {
     for version in [OLDEST, NEWEST] {
         let mut run = Run::start(&[
             "--envoy-version",
@@ -22,99 +22,97 @@ fn the_built_in_app_shows_the_request() {
             "--",
             "--log-level",
             "debug",
-        ]);
-        let (status, body) = Client::new(run.place("listener"))
-            .get("/a?b=c", "x-mine: 1\r\nx-forwarded-proto: https\r\n")
-            .unwrap();
-        let shown: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(status, 200, "{body}");
+        ])?;
+        let request =
+            Request::get("/a?b=c").header("x-mine", "1").header("x-forwarded-proto", "https");
+        let shown = send(run.place("listener"), &request)?.expect(200)?.json()?;
         assert_eq!(
             (&shown["method"], &shown["path"], &shown["headers"]["x-mine"]),
             (&"GET".into(), &"/a?b=c".into(), &"1".into())
         );
         assert_eq!(shown["x_forwarded_proto"], "http", "nobody untrusted can claim https");
-        assert_eq!(run.get("/status/418").0, 418);
-        let info = run.admin("/server_info");
+        assert_eq!(run.get("/status/418")?.status, 418);
+        let info = run.admin("/server_info")?;
         assert_eq!(info["command_line_options"]["concurrency"], 1, "{info}");
         assert!(info["version"].as_str().unwrap().contains(&version.to_string()), "{info}");
-        assert_eq!(run.status()["scopes"][0]["begun"], 2);
-        run.interrupt();
-        run.ended().expect(0);
+        assert_eq!(run.status()?["scopes"][0]["begun"], 2);
+        run.interrupt()?;
+        run.finish()?.expect(0)?;
         assert!(
             std::fs::read_to_string(run.log()).unwrap().contains("[debug]"),
             "the log stays, and the arguments were passed on"
         );
     }
+    Ok(())
 }
 
 #[test]
-fn the_policy_of_a_gateway_is_followed() {
-    let folder = tempfile::tempdir().unwrap();
-    let policy = "module: oci://h/r:floating\nforwarded_proto: {presets: [gcp], trust: {peers: \
-        [127.0.0.0/8]}}\ndrain: {deadline: 9s}\n";
-    std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
-    let run = Run::start_in(folder, &["--policy", "policy.yaml", "--logs", "logs"]);
+fn the_policy_of_a_gateway_is_followed() -> Outcome {
+    let policy = "module: oci://h/r:floating\n\
+                  forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}\n\
+                  drain: {deadline: 9s}\n";
+    let run = Run::start_with_policy(policy, &["--logs", "logs"])?;
     assert!(run.log().starts_with(run.folder()), "{}", run.log().display());
     for (said, shown) in [("https", "https"), ("http", "http"), ("gopher", "http")] {
-        let body = Client::new(run.place("listener"))
-            .get("/", &format!("x-forwarded-proto: {said}\r\n"))
-            .unwrap()
-            .1;
-        let body: Value = serde_json::from_str(&body).unwrap();
+        let request = Request::get("/").header("x-forwarded-proto", said);
+        let body = send(run.place("listener"), &request)?.json()?;
         assert_eq!(body["x_forwarded_proto"], shown, "{said}: {body}");
         assert!(body["headers"].get("x-laststream-forwarded-proto").is_none(), "{body}");
     }
+    Ok(())
 }
 
 #[test]
-fn two_at_once_do_not_meet() {
+fn two_at_once_do_not_meet() -> Outcome {
     let runs: Vec<_> =
         (0..2).map(|_| thread::spawn(|| Run::start(&["--concurrency", "1"]))).collect();
-    let runs: Vec<Run> = runs.into_iter().map(|run| run.join().unwrap()).collect();
+    let runs: Vec<Run> = runs.into_iter().map(|run| run.join().unwrap()).collect::<Outcome<_>>()?;
     for name in ["listener", "gate", "admin", "upstream"] {
         assert_ne!(runs[0].place(name), runs[1].place(name), "{name}");
     }
     assert_ne!(runs[0].log(), runs[1].log());
     for _ in 0..20 {
-        assert_eq!(runs[0].get("/").0, 200);
+        assert_eq!(runs[0].get("/")?.status, 200);
     }
     assert_eq!(
-        (&runs[0].status()["scopes"][0]["begun"], &runs[1].status()["scopes"][0]["begun"]),
+        (&runs[0].status()?["scopes"][0]["begun"], &runs[1].status()?["scopes"][0]["begun"]),
         (&20.into(), &0.into())
     );
+    Ok(())
 }
 
 #[test]
-fn a_port_in_use_is_named() {
+fn a_port_in_use_is_named() -> Outcome {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     for option in ["--listen", "--gate", "--admin"] {
-        fails(folder.path(), &[option, &port], &[])
-            .expect(2)
-            .says(&format!("127.0.0.1:{port} is in use"));
+        fails(folder.path(), &[option, &port], &[])?
+            .expect(2)?
+            .stderr_contains(&format!("127.0.0.1:{port} is in use"))?;
     }
     drop(taken);
     // An Envoy shares ports with other Envoys unless it is told not to.
-    let run = Run::start(&["--listen", &port]);
-    fails(folder.path(), &["--listen", &port], &[])
-        .expect(2)
-        .says(&format!("127.0.0.1:{port} is in use"));
-    fails(folder.path(), &["--admin", &run.place("gate").port().to_string()], &[])
-        .expect(2)
-        .says("in use");
-    assert_eq!(run.get("/").0, 200);
+    let run = Run::start(&["--listen", &port])?;
+    fails(folder.path(), &["--listen", &port], &[])?
+        .expect(2)?
+        .stderr_contains(&format!("127.0.0.1:{port} is in use"))?;
+    fails(folder.path(), &["--admin", &run.place("gate").port().to_string()], &[])?
+        .expect(2)?
+        .stderr_contains("in use")?;
+    assert_eq!(run.get("/")?.status, 200);
+    Ok(())
 }
 
 #[test]
-fn an_app_that_is_not_there_yet_is_told() {
+fn an_app_that_is_not_there_yet_is_told() -> Outcome {
     let app = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = app.local_addr().unwrap();
     drop(app);
-    let run = Run::start(&["--upstream", &at.to_string()]);
-    run.until_it_says(&format!("no program listens on {at} yet"));
-    assert_eq!(run.get("/").0, 503);
-    let app = TcpListener::bind(at).unwrap();
+    let run = Run::start(&["--upstream", &at.to_string()])?;
+    run.wait_for_stderr(&format!("no program listens on {at} yet"))?;
+    assert_eq!(run.get("/")?.status, 503);
+    let app = TcpListener::bind(at)?;
     thread::spawn(move || {
         for mut connection in app.incoming().flatten() {
             let _ = connection.read(&mut [0; 4096]);
@@ -122,17 +120,21 @@ fn an_app_that_is_not_there_yet_is_told() {
                 .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nme");
         }
     });
-    until("the app", || format!("{:?}", run.get("/")), || run.get("/") == (200, "me".into()));
+    wait_for_blocking("the app", || {
+        ensure_eq!(run.get("/")?.expect(200)?.text(), "me", "the answer");
+        Ok(())
+    })?;
+    Ok(())
 }
 
 #[test]
-fn web_sockets_reach_the_app_and_are_counted() {
+fn web_sockets_reach_the_app_and_are_counted() -> Outcome {
     let app = TcpListener::bind("127.0.0.1:0").unwrap();
-    let run = Run::start(&["--upstream", &app.local_addr().unwrap().port().to_string()]);
+    let run = Run::start(&["--upstream", &app.local_addr().unwrap().port().to_string()])?;
     thread::spawn(move || {
         for mut connection in app.incoming().flatten() {
-            let upgraded = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: \
-                websocket\r\n\r\nhello";
+            let upgraded = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\n\
+                             upgrade: websocket\r\n\r\nhello";
             let _ = connection.read(&mut [0; 4096]);
             let _ = connection.write_all(upgraded);
             let _ = connection.read(&mut [0; 1]);
@@ -153,25 +155,24 @@ fn web_sockets_reach_the_app_and_are_counted() {
         answer.push_str(&String::from_utf8_lossy(&bytes[..read]));
     }
     assert!(answer.starts_with("HTTP/1.1 101"), "{answer}");
-    run.until_in_flight(1);
+    run.wait_for_in_flight(1)?;
     drop(client);
-    run.until_in_flight(0);
+    run.wait_for_in_flight(0)?;
+    Ok(())
 }
 
 #[test]
-fn what_is_wrong_is_said_at_the_start() {
-    let folder = tempfile::tempdir().unwrap();
+fn what_is_wrong_is_said_at_the_start() -> Outcome {
+    let folder = tempfile::tempdir()?;
     std::fs::write(
         folder.path().join("broken.yaml"),
         "drain: {quiet: 1}\ncount: {exclude: {paths: [{exact: no}]}}",
-    )
-    .unwrap();
-    std::fs::write(folder.path().join("slip.yaml"), "count: {exclude: {paths: [{exact: no}]}}")
-        .unwrap();
-    std::fs::write(folder.path().join("text.wasm"), "text").unwrap();
-    std::fs::write(folder.path().join("unwilling.wasm"), unwilling(1 << 20)).unwrap();
-    std::fs::create_dir(folder.path().join("full")).unwrap();
-    std::fs::write(folder.path().join("full/file"), "").unwrap();
+    )?;
+    std::fs::write(folder.path().join("slip.yaml"), "count: {exclude: {paths: [{exact: no}]}}")?;
+    std::fs::write(folder.path().join("text.wasm"), "text")?;
+    std::fs::write(folder.path().join("unwilling.wasm"), unwilling(1 << 20))?;
+    std::fs::create_dir(folder.path().join("full"))?;
+    std::fs::write(folder.path().join("full/file"), "")?;
     for (arguments, code, words) in [
         (&["--policy", "broken.yaml"][..], 2, "broken.yaml: line 1"),
         (&["--policy", "slip.yaml"], 2, "count.exclude.paths[0]"),
@@ -188,18 +189,23 @@ fn what_is_wrong_is_said_at_the_start() {
         (&["--logs", "full"], 2, "not empty"),
         (&["--", "--no-such-option"], 2, "no-such-option"),
     ] {
-        fails(folder.path(), arguments, &[]).expect(code).says(words);
+        fails(folder.path(), arguments, &[])?.expect(code)?.stderr_contains(words)?;
     }
+    Ok(())
 }
 
 #[test]
-fn a_machine_without_an_envoy_is_told_what_to_do() {
-    let folder = tempfile::tempdir().unwrap();
+fn a_machine_without_an_envoy_is_told_what_to_do() -> Outcome {
+    let folder = tempfile::tempdir()?;
     let empty = folder.path().display().to_string();
     let variables = [
         ("LASTSTREAM_OFFLINE", "1"),
         ("LASTSTREAM_CACHE", empty.as_str()),
         ("PATH", empty.as_str()),
     ];
-    fails(folder.path(), &[], &variables).expect(2).says("no Envoy").says("LASTSTREAM_OFFLINE");
+    fails(folder.path(), &[], &variables)?
+        .expect(2)?
+        .stderr_contains("no Envoy")?
+        .stderr_contains("LASTSTREAM_OFFLINE")?;
+    Ok(())
 }

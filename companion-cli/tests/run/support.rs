@@ -1,82 +1,56 @@
 //! A run: started, asked, ended, and never left behind.
 
-use std::io::{BufRead as _, BufReader, Read};
 use std::net::SocketAddr;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
+use kit::command::CommandOutput;
+use kit::prelude::*;
+use kit::process::Process;
+use kit::wait::{PATIENCE, blocking, until, wait_for_blocking};
+use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::client::Client;
-
-/// Longest waits; they end as soon as they can.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
-
 /// A `laststream run` in a process group of its own, as a shell starts it.
 pub(crate) struct Run {
-    child: Child,
+    process: Process,
     places: Value,
-    people: Arc<Mutex<String>>,
     folder: TempDir,
-}
-
-/// How it ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) people: String,
 }
 
 impl Run {
     /// Until it is ready.
-    #[track_caller]
-    pub(crate) fn start(arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        Self::start_in(folder, arguments)
+    pub(crate) fn start(arguments: &[&str]) -> Outcome<Self> {
+        Self::start_in(tempfile::tempdir()?, arguments)
     }
 
     /// In this folder, which becomes the current one.
-    #[track_caller]
-    pub(crate) fn start_in(folder: TempDir, arguments: &[&str]) -> Self {
+    pub(crate) fn start_in(folder: TempDir, arguments: &[&str]) -> Outcome<Self> {
         Self::start_with(folder, arguments, &[])
     }
 
+    /// In a folder with this `policy.yaml`.
+    pub(crate) fn start_with_policy(policy: &str, arguments: &[&str]) -> Outcome<Self> {
+        let arguments = [&["--policy", "policy.yaml"], arguments].concat();
+        Self::start_in(folder_with_policy(policy)?, &arguments)
+    }
+
     /// With these variables, too.
-    #[track_caller]
     pub(crate) fn start_with(
         folder: TempDir,
         arguments: &[&str],
         variables: &[(&str, &str)],
-    ) -> Self {
-        let mut child = command(folder.path(), arguments)
-            .envs(variables.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let people = hear(child.stderr.take().unwrap());
-        let (sender, places) = mpsc::channel();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        thread::spawn(move || {
-            let mut text = String::new();
-            while out.read_line(&mut text).is_ok_and(|read| read > 0) {
-                if let Ok(places) = serde_json::from_str::<Value>(&text) {
-                    let _ = sender.send(places);
-                }
+    ) -> Outcome<Self> {
+        let mut process = Process::capture(&command(folder.path(), arguments, variables))?;
+        let places = wait_for_blocking("the run to be ready", || {
+            if process.exited()?.is_some() {
+                return Ok(Value::Null);
             }
-        });
-        let mut run = Self { child, places: Value::Null, people, folder };
-        match places.recv_timeout(PATIENCE) {
-            Ok(places) => run.places = places,
-            Err(_) => panic!("it did not start: {}", run.people()),
-        }
-        run
+            serde_json::from_str(&process.stdout()).with_context(|| process.stderr())
+        })?;
+        ensure!(places.is_object(), "it did not start: {}", process.stderr());
+        Ok(Self { process, places, folder })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -95,196 +69,118 @@ impl Run {
         self.places["log"].as_str().unwrap().into()
     }
 
-    pub(crate) fn people(&self) -> String {
-        self.people.lock().unwrap().clone()
+    pub(crate) fn stderr(&self) -> String {
+        self.process.stderr()
     }
 
     /// A request through Envoy, on a connection of its own.
-    #[track_caller]
-    pub(crate) fn get(&self, path: &str) -> (u16, String) {
-        Client::new(self.place("listener")).get(path, "").unwrap()
+    pub(crate) fn get(&self, path: &str) -> Outcome<Response> {
+        get(self.place("listener"), path)
     }
 
     /// An answer of Envoy's admin interface.
-    #[track_caller]
-    pub(crate) fn admin(&self, path: &str) -> Value {
-        let url = format!("http://{}{path}", self.place("admin"));
-        let text = laststream::gate::Http::default()
-            .request(http::Method::GET, &url, &[], PATIENCE)
-            .unwrap()
-            .body;
-        serde_json::from_str(&text).unwrap()
+    pub(crate) fn admin(&self, path: &str) -> Outcome<Value> {
+        get(self.place("admin"), path)?.json()
     }
 
-    /// What the gate says of the streams.
-    #[track_caller]
-    pub(crate) fn status(&self) -> Value {
-        serde_json::from_str(&Client::new(self.place("gate")).get("/status", "").unwrap().1)
-            .unwrap()
+    /// The gate's status.
+    pub(crate) fn status(&self) -> Outcome<Value> {
+        get(self.place("gate"), "/status")?.json()
     }
 
-    /// As Ctrl-C in a terminal: the whole group hears it.
-    pub(crate) fn interrupt(&self) {
-        kill_process_group(self.pid(), Signal::INT).unwrap();
+    /// As Ctrl-C in a terminal: the whole group receives it.
+    pub(crate) fn interrupt(&self) -> Outcome {
+        self.process.signal_group(Signal::INT)
     }
 
-    /// Only the command hears it.
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).unwrap();
+    /// Only the command receives it.
+    pub(crate) fn signal(&mut self, signal: Signal) -> Outcome {
+        self.process.signal(signal)
     }
 
-    #[track_caller]
-    pub(crate) fn until_it_says(&self, words: &str) {
-        until(&format!("`{words}`"), || self.people(), || self.people().contains(words));
+    pub(crate) fn wait_for_stderr(&self, text: &str) -> Outcome {
+        wait_for_stderr(&self.process, text)
     }
 
-    #[track_caller]
-    pub(crate) fn until_in_flight(&self, streams: u64) {
-        until(
-            "streams in flight",
-            || self.status().to_string(),
-            || self.status()["holding"] == streams,
-        );
+    /// Until this field of the gate's status has this value.
+    pub(crate) fn wait_for_status(&self, pointer: &str, expected: impl Into<Value>) -> Outcome {
+        let expected = expected.into();
+        wait_for_blocking(pointer, || {
+            let status = self.status()?;
+            ensure_eq!(status.pointer(pointer), Some(&expected), "{status}");
+            Ok(())
+        })
     }
 
-    #[track_caller]
-    pub(crate) fn until_envoy_is_gone(&self) {
-        until("Envoy to be gone", String::new, || test_kill_process(self.envoy()).is_err());
+    pub(crate) fn wait_for_in_flight(&self, streams: u64) -> Outcome {
+        self.wait_for_status("/holding", streams)
+    }
+
+    pub(crate) fn until_envoy_is_gone(&self) -> Outcome {
+        until("Envoy to be gone", || test_kill_process(self.envoy()).is_err())
     }
 
     /// Waits for the end.
-    #[track_caller]
-    pub(crate) fn ended(&mut self) -> Ended {
-        let people = Arc::clone(&self.people);
-        let mut code = None;
-        until(
-            "the end",
-            || people.lock().unwrap().clone(),
-            || {
-                self.child.try_wait().unwrap().is_some_and(|status| {
-                    code = Some(status.code());
-                    true
-                })
-            },
-        );
-        self.until_envoy_is_gone();
-        thread::sleep(Duration::from_millis(100)); // the last words are on their way
-        Ended { code: code.flatten(), people: self.people() }
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
+    pub(crate) fn finish(&mut self) -> Outcome<CommandOutput> {
+        let output = self.process.finish()?;
+        self.until_envoy_is_gone()?;
+        Ok(output)
     }
 }
 
-impl Drop for Run {
-    fn drop(&mut self) {
-        let _ = self.child.kill(); // Envoy ends with it
-        let _ = self.child.wait();
-    }
-}
-
-impl Ended {
-    #[track_caller]
-    pub(crate) fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{}", self.people);
-        self
-    }
-
-    #[track_caller]
-    pub(crate) fn says(self, words: &str) -> Self {
-        assert!(self.people.contains(words), "`{words}` is not in: {}", self.people);
-        self
-    }
-}
-
-fn command(folder: &Path, arguments: &[&str]) -> Command {
+fn command(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laststream"));
-    command
-        .current_dir(folder)
-        .args(["run", "--output", "json"])
-        .args(arguments)
-        .process_group(0)
-        .stdin(Stdio::null());
+    command.current_dir(folder).args(["run", "--output", "json"]).args(arguments);
     command
         .env_remove("LASTSTREAM_ENVOY")
         .env("HTTP_PROXY", "http://127.0.0.1:9")
-        .env("TMPDIR", folder);
+        .env("TMPDIR", folder)
+        .envs(variables.iter().copied());
     command
 }
 
-/// A run that must not get anywhere.
-#[track_caller]
-pub(crate) fn fails(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
-    run(folder, arguments, variables, None)
+fn wait_for_stderr(process: &Process, text: &str) -> Outcome {
+    wait_for_blocking(text, || {
+        ensure!(process.stderr().contains(text), "{}", process.stderr());
+        Ok(())
+    })
 }
 
-/// A run that is sent a signal once it has said this.
-#[track_caller]
-pub(crate) fn fails_when(
+/// A request on a connection of its own.
+pub(crate) fn get(to: SocketAddr, path: &str) -> Outcome<Response> {
+    send(to, &Request::get(path))
+}
+
+pub(crate) fn send(to: SocketAddr, request: &Request) -> Outcome<Response> {
+    let request = request.clone().host("localhost");
+    blocking(async { Client::connect(to).await?.patience(PATIENCE).request(&request).await })
+}
+
+/// A run that must fail.
+pub(crate) fn fails(
     folder: &Path,
     arguments: &[&str],
     variables: &[(&str, &str)],
-    says: &str,
-    signal: Signal,
-) -> Ended {
-    run(folder, arguments, variables, Some((says, signal)))
+) -> Outcome<CommandOutput> {
+    Process::capture(&command(folder, arguments, variables))?.finish()
 }
 
-#[track_caller]
-fn run(
+/// The same, with SIGINT for its group once it has written this.
+pub(crate) fn fails_when_interrupted(
     folder: &Path,
-    arguments: &[&str],
     variables: &[(&str, &str)],
-    mut when: Option<(&str, Signal)>,
-) -> Ended {
-    let mut child = command(folder, arguments)
-        .envs(variables.iter().copied())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let people = hear(child.stderr.take().unwrap());
-    let began = Instant::now();
-    let code = loop {
-        if let Some((_, signal)) =
-            when.take_if(|(words, _)| people.lock().unwrap().contains(*words))
-        {
-            kill_process_group(Pid::from_child(&child), signal).unwrap();
-        }
-        match child.try_wait().unwrap() {
-            Some(status) => break status.code(),
-            None if began.elapsed() > PATIENCE => {
-                child.kill().unwrap();
-                panic!("it still runs: {}", people.lock().unwrap());
-            }
-            None => thread::sleep(Duration::from_millis(20)),
-        }
-    };
-    thread::sleep(Duration::from_millis(100)); // the last words are on their way
-    let people = people.lock().unwrap().clone();
-    Ended { code, people }
+    text: &str,
+) -> Outcome<CommandOutput> {
+    let mut process = Process::capture(&command(folder, &[], variables))?;
+    wait_for_stderr(&process, text)?;
+    process.signal_group(Signal::INT)?;
+    process.finish()
 }
 
-#[track_caller]
-pub(crate) fn until(what: &str, now: impl Fn() -> String, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "waited too long for {what}: {}", now());
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn hear(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
-    let heard = Arc::new(Mutex::new(String::new()));
-    let into = Arc::clone(&heard);
-    thread::spawn(move || {
-        let mut bytes = [0; 4096];
-        while let Ok(read @ 1..) = from.read(&mut bytes) {
-            into.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..read]));
-        }
-    });
-    heard
+pub(crate) fn folder_with_policy(policy: &str) -> Outcome<TempDir> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("policy.yaml"), policy)?;
+    Ok(folder)
 }
 
 /// The module of this program, as a file; with something more, other bytes that do the same.

@@ -1,126 +1,99 @@
 //! What is changed while Envoy runs, and must not be taken.
 
-use std::path::Path;
+use kit::Outcome;
+use kit::checkout::copy_checkout;
+use kit::h1::Request;
 
-use tempfile::TempDir;
-
-use crate::client::Client;
-use crate::support::{Run, module, put, unwilling};
-
-/// The project somewhere else, as far as the module is concerned.
-fn checkout() -> TempDir {
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let members = [
-        "filter/Cargo.toml",
-        "filter/src",
-        "companion-cli/Cargo.toml",
-        "companion-cli/src",
-        "release/Cargo.toml",
-        "release/src",
-    ];
-    for path in ["Cargo.toml", "Cargo.lock", "tests/main.rs"].into_iter().chain(members) {
-        copy_all(&project.join(path), &folder.path().join(path));
-    }
-    folder
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    if from.is_dir() {
-        for entry in std::fs::read_dir(from).unwrap() {
-            let name = entry.unwrap().file_name();
-            copy_all(&from.join(&name), &to.join(&name));
-        }
-    } else {
-        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-        std::fs::copy(from, to).unwrap();
-    }
-}
+use crate::support::{Run, module, put, send, unwilling};
 
 #[test]
-fn a_checkout_is_compiled_again() {
-    let mut run = Run::start_in(checkout(), &["--module", ".", "--watch"]);
+fn a_checkout_is_compiled_again() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    copy_checkout(folder.path())?;
+    let mut run = Run::start_in(folder, &["--module", ".", "--watch"])?;
     let source = run.folder().join("filter/src/gate/answers.rs");
-    let text = std::fs::read_to_string(&source).unwrap();
+    let text = std::fs::read_to_string(&source)?;
     assert!(
-        run.status()["reason"] == "no drain was asked for"
+        run.status()?["reason"] == "no drain was asked for"
             && text.contains("no drain was asked for")
     );
 
-    std::fs::write(&source, format!("{text}\nthis is no Rust")).unwrap();
-    run.until_it_says("the module before goes on");
-    assert!(run.people().contains("answers.rs"), "where it is wrong: {}", run.people());
-    assert_eq!(run.get("/").0, 200);
+    std::fs::write(&source, format!("{text}\nthis is no Rust"))?;
+    run.wait_for_stderr("the module before goes on")?;
+    assert!(run.stderr().contains("answers.rs"), "where it is wrong: {}", run.stderr());
+    assert_eq!(run.get("/")?.status, 200);
 
-    std::fs::write(&source, text.replace("no drain was asked for", "all is calm")).unwrap();
-    run.until_it_says("the new module is in place");
-    assert_eq!(run.status()["reason"], "all is calm");
-    assert_eq!(run.status()["scopes"][0]["begun"], 1);
-    run.interrupt();
-    run.ended().expect(0);
+    std::fs::write(&source, text.replace("no drain was asked for", "all is calm"))?;
+    run.wait_for_stderr("the new module is in place")?;
+    assert_eq!(run.status()?["reason"], "all is calm");
+    assert_eq!(run.status()?["scopes"][0]["begun"], 1);
+    run.interrupt()?;
+    run.finish()?.expect(0)?;
+    Ok(())
 }
 
 #[test]
-fn what_is_broken_is_told_and_the_old_one_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
+fn what_is_broken_is_told_and_the_old_one_goes_on() -> Outcome {
+    let folder = tempfile::tempdir()?;
     let (policy, plugin) = (folder.path().join("policy.yaml"), folder.path().join("plugin.wasm"));
     let trusting = "forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.0/8]}}";
-    std::fs::write(&policy, trusting).unwrap();
+    std::fs::write(&policy, trusting)?;
     module(&plugin, b'0');
     let mut run =
-        Run::start_in(folder, &["--policy", "policy.yaml", "--module", "plugin.wasm", "--watch"]);
+        Run::start_in(folder, &["--policy", "policy.yaml", "--module", "plugin.wasm", "--watch"])?;
     let is_trusted = |run: &Run| {
-        let (status, body) =
-            Client::new(run.place("listener")).get("/", "x-forwarded-proto: https\r\n").unwrap();
-        assert_eq!(status, 200, "{body}");
+        let request = Request::get("/").header("x-forwarded-proto", "https");
+        let body = send(run.place("listener"), &request).unwrap().expect(200).unwrap().text();
         body.contains(r#""x_forwarded_proto": "https""#)
     };
     assert!(is_trusted(&run));
 
     put(&policy, b"forwarded_proto: {presets: [gcp], trust: {peers: [127.0.0.1/8]}}");
-    run.until_it_says("forwarded_proto.trust.peers[0]");
-    run.until_it_says("the policy before goes on");
+    run.wait_for_stderr("forwarded_proto.trust.peers[0]")?;
+    run.wait_for_stderr("the policy before goes on")?;
     assert!(is_trusted(&run));
 
-    std::fs::remove_file(&policy).unwrap();
-    run.until_it_says("No such file");
+    std::fs::remove_file(&policy)?;
+    run.wait_for_stderr("No such file")?;
     assert!(is_trusted(&run));
 
     put(&plugin, b"no module");
-    run.until_it_says("the module before goes on");
+    run.wait_for_stderr("the module before goes on")?;
     assert!(is_trusted(&run));
 
     put(&plugin, &unwilling(1 << 20));
-    run.until_it_says("the new module is not taken, the one before goes on: Envoy refuses it");
+    run.wait_for_stderr("the new module is not taken, the one before goes on: Envoy refuses it")?;
     assert!(is_trusted(&run));
 
     put(&policy, b"drain: {deadline: 9s}");
-    run.until_it_says("the new policy is in place");
+    run.wait_for_stderr("the new policy is in place")?;
     assert!(!is_trusted(&run), "what is whole again is taken, with the module from before");
     module(&plugin, b'1');
-    run.until_it_says("the new module is in place");
-    assert_eq!(run.status()["scopes"][0]["begun"], 6);
-    run.interrupt();
-    run.ended().expect(0);
+    run.wait_for_stderr("the new module is in place")?;
+    assert_eq!(run.status()?["scopes"][0]["begun"], 6);
+    run.interrupt()?;
+    run.finish()?.expect(0)?;
+    Ok(())
 }
 
 /// The gate's configuration is the longer one: its filter takes this module, the counting one does
 /// not.
 #[test]
-fn what_is_taken_by_half_is_taken_back() {
-    let folder = tempfile::tempdir().unwrap();
+fn what_is_taken_by_half_is_taken_back() -> Outcome {
+    let folder = tempfile::tempdir()?;
     let plugin = folder.path().join("plugin.wasm");
     module(&plugin, b'0');
-    let mut run = Run::start_in(folder, &["--module", "plugin.wasm", "--watch"]);
+    let mut run = Run::start_in(folder, &["--module", "plugin.wasm", "--watch"])?;
     put(&plugin, &unwilling(60));
-    run.until_it_says("Envoy refuses it");
-    assert_eq!(run.get("/").0, 200);
-    let status = run.status();
+    run.wait_for_stderr("Envoy refuses it")?;
+    assert_eq!(run.get("/")?.status, 200);
+    let status = run.status()?;
     assert_eq!(
         (&status["state"], &status["scopes"][0]["begun"]),
         (&"serving".into(), &1.into()),
         "{status}"
     );
-    run.interrupt();
-    run.ended().expect(0);
+    run.interrupt()?;
+    run.finish()?.expect(0)?;
+    Ok(())
 }

@@ -9,15 +9,12 @@ use laststream_filter::forwarded::Scheme;
 use laststream_filter::headers::Headers;
 use serde_json::{Value, json};
 
-use super::cells::{Line, shown};
-use super::client::{Connection, Way};
 use super::engines::{self, Place};
-use super::table::Protocol;
 use crate::lab::Lab;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::upstream::Upstream;
+use kit::forwarded_proto::cells::{Line, shown};
+use kit::forwarded_proto::client::{Connection, Way};
+use kit::forwarded_proto::table::Protocol;
+use kit::prelude::*;
 
 const SEED: u64 = 20_261_121;
 const POLICIES: usize = 90;
@@ -85,20 +82,22 @@ impl Policy {
             "trust": { "peers": some(rng, &RANGES) },
             "sources": sources(rng),
             "decision": one(rng, &["agree", "first"]),
-            "ports": { "https": some(rng, &[443, 8443, 0, 65535, 10443]), "http": some(rng, &[80, 8080, 1]) },
+            "ports": {
+                "https": some(rng, &[443, 8443, 0, 65535, 10443]),
+                "http": some(rng, &[80, 8080, 1]),
+            },
             "fallback": fallback,
             "silent": silent,
         } });
         let text = text.to_string();
         let config = config::parse(text.as_bytes())
-            .map_err(|refused| crate::support::failure::Failure::new(refused.to_string()))?;
+            .map_err(|refused| kit::Error::msg(refused.to_string()))?;
         let overwrites = rng.bool();
         Ok(Self { name: format!("policy-{number}"), text, config, place, overwrites })
     }
 
     fn listener(&self) -> Outcome<Listener> {
-        let form = engines::native(&self.text, self.place)?
-            .map_err(crate::support::failure::Failure::new)?;
+        let form = engines::native(&self.text, self.place)?.map_err(kit::Error::msg)?;
         let route = |name: &str| {
             let told =
                 |header: &str, value: &str| json!({ "header": { "key": header, "value": value } });

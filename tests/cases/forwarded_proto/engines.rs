@@ -5,14 +5,8 @@ use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
 use serde_json::{Value, json};
 
-use crate::support::failure::{Context as _, Outcome, ensure, fail};
-
-/// What a connection manager needs.
-pub(super) struct Form {
-    pub(super) early: Option<Value>,
-    /// In front of the router.
-    pub(super) filters: Vec<Value>,
-}
+use kit::forwarded_proto::listeners::Form;
+use kit::prelude::*;
 
 /// Where the rendered parts are taken from.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +30,9 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
         }
         Place::Bootstrap => (json!({ "envoy": {} }), "/plugin.wasm", Kind::Envoy),
     };
-    let mut policy = json!({ "engine": "native", "namespace": "test", "placement": placement, "module": module });
+    let mut policy = json!({
+        "engine": "native", "namespace": "test", "placement": placement, "module": module,
+    });
     policy["forwarded_proto"] = configuration["forwarded_proto"].clone();
     if module == REMOTE {
         policy["digest"] = format!("sha256:{}", "a".repeat(64)).into();
@@ -56,9 +52,10 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
         Place::Patches => {
             of_json_patches(document["spec"]["jsonPatches"].as_array().context("no patches")?)
         }
-        Place::Bootstrap => of_manager(
-            &document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"],
-        ),
+        Place::Bootstrap => {
+            let listener = &document["static_resources"]["listeners"][0];
+            of_manager(&listener["filter_chains"][0]["filters"][0]["typed_config"])
+        }
     }?;
     ensure!(!form.filters.is_empty(), "no filter in {text}");
     Ok(Ok(form))
@@ -75,7 +72,7 @@ fn of_patches(patches: &[Value]) -> Outcome<Form> {
             }
             Some("NETWORK_FILTER") => form.early = mutations(&value["typed_config"]),
             Some("EXTENSION_CONFIG" | "HTTP_FILTER" | "LISTENER" | "ROUTE_CONFIGURATION") => {}
-            other => fail!("a patch for {other:?}"),
+            other => bail!("a patch for {other:?}"),
         }
     }
     Ok(form)

@@ -6,19 +6,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cells::shown;
-use super::client::{Answer, Connection, Way};
-use super::engines::{self, Form, Place};
-use super::listeners::{
-    Certificates, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport,
-};
-use super::table::{Expected, From, Protocol, Row, Section, Table};
+use super::engines::{self, Place};
 use crate::lab::Lab;
-use crate::support::bootstrap::{Bootstrap, cluster, filters};
-use crate::support::certificates::{Authority, Identity};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Failure, Outcome};
-use crate::support::upstream::{Received, Upstream};
+use kit::certificates::{Authority, Identity};
+use kit::forwarded_proto::cells::shown;
+use kit::forwarded_proto::client::{Connection, Way};
+use kit::forwarded_proto::listeners::{
+    Certificates, Form, REDIRECTED, ROUTE, Setup, TLS_ONLY, TO_HTTP1, TO_HTTP2, Transport,
+};
+use kit::forwarded_proto::table::{Expected, From, Protocol, Row, Section, Table};
+use kit::prelude::*;
+use kit::upstream::Received;
 
 type Counts = BTreeMap<String, u64>;
 
@@ -56,7 +54,7 @@ pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Sho
                 let found = bench
                     .row(row, protocol, transport, to)
                     .await
-                    .unwrap_or_else(|failure| vec![failure.to_string()]);
+                    .unwrap_or_else(|failure| vec![format!("{failure:#}")]);
                 if !found.is_empty() {
                     mismatches.push(format!(
                         "{} over {protocol:?} ({})\n    {}",
@@ -303,7 +301,7 @@ fn direct_peer_and_headers(configuration: &str) -> Outcome<Value> {
 }
 
 /// What a row of a refused request has to say.
-fn refused(answer: &Outcome<Answer>, arrived: bool) -> Vec<String> {
+fn refused(answer: &Outcome<Response>, arrived: bool) -> Vec<String> {
     match answer {
         _ if arrived => {
             vec!["Envoy should have refused the request, but the upstream got it".into()]
@@ -315,11 +313,11 @@ fn refused(answer: &Outcome<Answer>, arrived: bool) -> Vec<String> {
     }
 }
 
-fn redirected(answer: &Answer) -> Outcome<bool> {
+fn redirected(answer: &Response) -> Outcome<bool> {
     match (answer.status, answer.headers.get("location")) {
         (200, _) => Ok(false),
         (301, Some(location)) if location.starts_with("https://") => Ok(true),
-        (status, location) => Err(Failure::new(format!(
+        (status, location) => Err(Error::msg(format!(
             "neither served nor redirected to https: {status}, location {location:?}"
         ))),
     }

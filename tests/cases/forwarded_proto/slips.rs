@@ -1,12 +1,13 @@
 //! A slip in a table must not turn into a row that checks nothing: each of these is refused, with a
 //! reason.
 
-use super::table::Table;
-use crate::support::failure::{Outcome, ensure, ensure_eq, fail};
+use kit::forwarded_proto::table::Table;
+use kit::prelude::*;
 
 const LISTENERS: &str = "\
 ## Names
-| listener | use_remote_address | hops | connection | address | saves | direct peer | appends port | stands for |
+| listener | use_remote_address | hops | connection | address | saves | direct peer \
+| appends port | stands for |
 |---|---|---|---|---|---|---|---|---|
 | `edge` | yes | 0 | plain | 127.0.0.1 | yes | yes | no | a gateway |
 ";
@@ -91,9 +92,12 @@ fn changed(text: &str, from: &str, to: &str) -> Outcome<String> {
 
 fn refused(listeners: &str, files: &[(&str, &str)], said: &str) -> Outcome {
     match Table::of(listeners, files) {
-        Ok(_) => fail!("nobody said {said:?}"),
+        Ok(_) => bail!("nobody said {said:?}"),
         Err(failure) => {
-            ensure!(failure.to_string().contains(said), "expected {said:?}, but it said: {failure}")
+            ensure!(
+                format!("{failure:#}").contains(said),
+                "expected {said:?}, but it said: {failure:#}"
+            )
         }
     }
     Ok(())

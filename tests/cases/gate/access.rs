@@ -9,12 +9,9 @@ use serde_json::json;
 use super::bench::{Bench, gate_filter, gate_listener, same};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{Bootstrap, Hcm, Route};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq, fail};
-use crate::support::h1::{Client, Connect, Request, Response, once, proxy_v1, proxy_v2};
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::h1::{Connect, proxy_v1, proxy_v2};
+use kit::prelude::*;
 
 const SECRET: &str = "open-sesame/0123456789";
 
@@ -268,7 +265,7 @@ fn outer_address() -> Outcome<Ipv4Addr> {
         .context("this test needs a machine with an address besides 127.0.0.1")?;
     match socket.local_addr()? {
         SocketAddr::V4(address) => Ok(*address.ip()),
-        SocketAddr::V6(address) => fail!("{address} is no IPv4 address"),
+        SocketAddr::V6(address) => bail!("{address} is no IPv4 address"),
     }
 }
 
@@ -325,7 +322,7 @@ async fn without_its_filter(lab: &Lab) -> Outcome {
     let hcm = Hcm::new("laststream")
         .filter(gate_filter(lab, "{}"))
         .route(Route::prefix("/").direct(503, "no gate"));
-    let listener = crate::support::bootstrap::Listener::new("gate", hcm);
+    let listener = kit::bootstrap::Listener::new("gate", hcm);
     let bootstrap = Bootstrap::new().cluster(admin_cluster("prometheus_stats")).listener(listener);
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
     let gate = envoy.address("gate").await?;

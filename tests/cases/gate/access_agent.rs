@@ -9,9 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use crate::support::failure::{Outcome, ensure};
-use crate::support::h1::{Request, once};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(probes_of_the_agent_hold_no_drain)]

@@ -13,13 +13,9 @@ use tempfile::TempDir;
 
 use super::deaths::mortal;
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::set;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq, fail};
-use crate::support::h1::{Client, Request, once};
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::set;
+use kit::prelude::*;
 
 const SECRET: &str = "open-sesame-0123456789";
 const HEADER: &str = "x-laststream-secret";
@@ -141,7 +137,7 @@ fn bootstrap(module: &Path, policy: &str, app: SocketAddr) -> Outcome<Value> {
     let policy =
         Policy::read(format!("placement: {{envoy: {{}}}}\n{policy}").as_bytes(), &overrides)?;
     let rendered =
-        render(Kind::Envoy, &policy, &|_| Err("no registry".into())).map_err(Failure::new)?;
+        render(Kind::Envoy, &policy, &|_| Err("no registry".into())).map_err(Error::msg)?;
     let text = &rendered.files.first().context("nothing was rendered")?.text;
     ensure!(!text.contains(SECRET), "the secret stands in {text}");
     let mut config: Value = serde_saphyr::from_str(text).with_context(|| text.clone())?;
@@ -149,7 +145,8 @@ fn bootstrap(module: &Path, policy: &str, app: SocketAddr) -> Outcome<Value> {
     free(&mut config["admin"]);
     config["static_resources"]["listeners"].as_array_mut().into_iter().flatten().for_each(free);
     set(&mut config, "/static_resources/clusters/0", admin_cluster("admin"));
-    let port = "/static_resources/clusters/1/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
+    let port = "/static_resources/clusters/1/load_assignment/endpoints/0/\
+               lb_endpoints/0/endpoint/address/socket_address/port_value";
     set(&mut config, port, json!(app.port()));
     Ok(config)
 }
@@ -198,8 +195,8 @@ fn by_sds(secret: &str) -> Outcome<(TempDir, String)> {
 fn resource(secret: &str) -> String {
     const KIND: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
     format!(
-        "resources:\n- \"@type\": {KIND}\n  name: laststream-gate\n  generic_secret: {{secret: \
-            {{{secret}}}}}\n"
+        "resources:\n- \"@type\": {KIND}\n  name: laststream-gate\n  \
+         generic_secret: {{secret: {{{secret}}}}}\n"
     )
 }
 
@@ -267,7 +264,7 @@ async fn a_hook_that_a_dead_gate_holds_is_ended(lab: &Lab) -> Outcome {
     wait_for(Duration::from_secs(20), "the drain", async || {
         match rendered.ask("GET", "/ready", &[]).await? {
             (503, reason) if reason.contains("in flight") => Ok(()),
-            (status, reason) => fail!("{status} {reason}"),
+            (status, reason) => bail!("{status} {reason}"),
         }
     })
     .await?;

@@ -14,11 +14,8 @@ use super::bench::{Bench, SOON, same, say};
 use super::states::kept;
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::h1::{Client, Request, once};
-use crate::support::upstream::Upstream;
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::prelude::*;
+use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -89,7 +86,10 @@ impl Drop for App {
 /// Nothing tells traffic to leave, so that a drain can be taken back.
 fn gate(deadline: u64) -> String {
     format!(
-        r#"{{"quiet_ms": 300, "deadline_ms": {deadline}, "begin": {{"call": "nothing"}}, "admin": {{"timeout_ms": 400}}, "app": {{"cluster": "the-app"}}}}"#
+        r#"{{
+            "quiet_ms": 300, "deadline_ms": {deadline}, "begin": {{"call": "nothing"}},
+            "admin": {{"timeout_ms": 400}}, "app": {{"cluster": "the-app"}}
+        }}"#
     )
 }
 
@@ -212,7 +212,8 @@ async fn an_app_that_envoy_cannot_ask_does_not_move_the_deadline(lab: &Lab) -> O
     let app = Upstream::start().await?;
     let known = || cluster::h1("the-app", app.h1());
     let check = json!([{
-        "timeout": "1s", "interval": "0.1s", "no_traffic_interval": "0.1s", "unhealthy_threshold": 1, "healthy_threshold": 1,
+        "timeout": "1s", "interval": "0.1s", "no_traffic_interval": "0.1s",
+        "unhealthy_threshold": 1, "healthy_threshold": 1,
         "http_health_check": { "path": "/status/503" }
     }]);
     let unhealthy = cluster::with(

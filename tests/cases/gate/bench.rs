@@ -9,14 +9,9 @@ use serde_json::Value;
 
 use crate::cases::stage::{clusters, routes};
 use crate::lab::Lab;
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::filters::{Wasm, filter_state};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure_eq, fail};
-use crate::support::h1::{Client, Request, Response, once};
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::filters::{Wasm, filter_state};
+use kit::prelude::*;
 
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
@@ -102,7 +97,7 @@ impl Bench {
         let expected = expected.into();
         wait_for(SOON, &format!("{field} to be {expected}"), async || {
             let status = self.status().await?;
-            if status[field] == expected { Ok(status) } else { fail!("{status}") }
+            if status[field] == expected { Ok(status) } else { bail!("{status}") }
         })
         .await
     }

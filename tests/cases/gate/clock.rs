@@ -9,14 +9,9 @@ use super::bench::{Bench, SOON, gate_listener, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
-use crate::support::clock::WallClock;
-use crate::support::envoy::Options;
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::h1::Client;
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::clock::WallClock;
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -135,7 +130,9 @@ async fn a_step_back_prolongs_no_quiet_period(lab: &Lab) -> Outcome {
     opens(bench).await
 }
 
-const EXEMPT_AFTER_A_MINUTE: &str = r#"{"quiet_ms": 300, "deadline_ms": 1000000, "long_lived": "exempt", "long_lived_after_ms": 60000}"#;
+const EXEMPT_AFTER_A_MINUTE: &str = r#"{
+    "quiet_ms": 300, "deadline_ms": 1000000, "long_lived": "exempt", "long_lived_after_ms": 60000
+}"#;
 
 async fn a_step_forward_makes_no_stream_long_lived(lab: &Lab) -> Outcome {
     let clocked = Clocked::set(lab, EXEMPT_AFTER_A_MINUTE).await?;

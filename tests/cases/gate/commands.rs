@@ -10,8 +10,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::bench::Bench;
 use crate::lab::Case;
-use crate::support::command_line::{Said, User};
-use crate::support::failure::{Context as _, Outcome, ensure};
+use kit::command::CommandOutput;
+use kit::prelude::*;
+use kit::user::User;
 
 pub(crate) fn cases() -> Vec<Case> {
     [asking::cases(), jobs::cases(), waiting::cases()].into_iter().flatten().collect()
@@ -37,7 +38,7 @@ impl Operator {
         Ok(self)
     }
 
-    fn starts(&self, arguments: &[&str]) -> JoinHandle<Outcome<Said>> {
+    fn starts(&self, arguments: &[&str]) -> JoinHandle<Outcome<CommandOutput>> {
         let user = Arc::clone(&self.0);
         let arguments: Vec<String> =
             arguments.iter().map(|&argument| argument.to_owned()).collect();
@@ -46,13 +47,13 @@ impl Operator {
         })
     }
 
-    async fn runs(&self, arguments: &[&str]) -> Outcome<Said> {
+    async fn runs(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
         self.starts(arguments).await?
     }
 }
 
 /// What is shown must have this in it.
-fn shows(said: &Said, text: &str) -> Outcome {
+fn shows(said: &CommandOutput, text: &str) -> Outcome {
     ensure!(said.stdout.contains(text), "`{text}` is not in {said:#?}");
     Ok(())
 }

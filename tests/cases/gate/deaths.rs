@@ -6,11 +6,8 @@ use tokio::task::JoinHandle;
 
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, routes};
 use crate::lab::{Case, Lab, case, mortal_module};
-use crate::support::bootstrap::Hcm;
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::failure::{Outcome, ensure, ensure_eq, fail};
-use crate::support::h1::{Client, Request, Response, once};
-use crate::support::trial::wait_for;
+use kit::bootstrap::filters::Wasm;
+use kit::prelude::*;
 
 use super::bench::{Bench, SOON, same};
 use super::watch::{opens_only_at_zero, stays_closed};
@@ -160,7 +157,7 @@ async fn uncounted(bench: &Bench) -> Outcome<Client> {
         bench.upstream.release("u");
         bench.upstream.wait_held("u", 0, SOON).await?;
     }
-    fail!("every stream is counted")
+    bail!("every stream is counted")
 }
 
 /// Hooks that wait on a dead gate get no answer, and none that is not true; who asks again is told

@@ -10,11 +10,9 @@ use tokio::time::{sleep, timeout};
 use super::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
-use crate::support::h2;
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::h2;
+use kit::prelude::*;
+use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -12,14 +12,10 @@ use super::deaths::{hold, mortal};
 use super::watch::{holds_until_answered, opens};
 use crate::cases::stage::{ACTIVE, clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::admin_proxy::{AdminProxy, Fate};
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::admin_proxy::{AdminProxy, Fate};
+use kit::bootstrap::filters::Wasm;
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -103,7 +99,10 @@ async fn clusters_hold_nothing(lab: &Lab, count: usize) -> Outcome {
     let upstream = Upstream::start().await?;
     let mut bootstrap = clusters(Bootstrap::new(), &upstream).cluster(proxy.cluster());
     for number in 0..count {
-        bootstrap = bootstrap.cluster(json!({ "name": format!("outbound|80||service-{number}.test.svc.cluster.local"), "type": "STATIC" }));
+        bootstrap = bootstrap.cluster(json!({
+            "name": format!("outbound|80||service-{number}.test.svc.cluster.local"),
+            "type": "STATIC",
+        }));
     }
     let bootstrap = bootstrap
         .listener(

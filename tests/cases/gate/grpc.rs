@@ -14,11 +14,9 @@ use tokio::time::timeout;
 use super::bench::{Bench, SOON, WAITING, same};
 use crate::cases::stage::{IN_FLIGHT, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
-use crate::support::h2;
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::h2;
+use kit::prelude::*;
+use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -68,7 +66,11 @@ async fn no_answer_of_the_gate_is_turned_into_200(lab: &Lab) -> Outcome {
 /// Over HTTP/1 and over HTTP/2.
 async fn is_not_200(gate: SocketAddr, method: &str, path: &str, kind: &str) -> Outcome {
     if let Ok(answer) = once(gate, &Request::new(method, path).header("content-type", kind)).await {
-        ensure!(answer.status != 200, "{method} {path} as {kind}, over HTTP/1: {:?}", answer.head);
+        ensure!(
+            answer.status != 200,
+            "{method} {path} as {kind}, over HTTP/1: {:?}",
+            answer.headers
+        );
     }
     let mut request = h2::request(method, "http", path);
     request.headers_mut().insert("content-type", kind.parse()?);
@@ -106,8 +108,8 @@ async fn answers(tcp: TcpStream, quits: Arc<Notify>) -> Outcome {
             quits.notify_one();
             std::future::pending::<()>().await;
         }
-        let body = "http.main.downstream_rq_active: 0\nhttp.main.downstream_rq_total: \
-            0\nserver.concurrency: 2\n";
+        let body = "http.main.downstream_rq_active: 0\nhttp.main.downstream_rq_total: 0\n\
+                    server.concurrency: 2\n";
         wire.send(
             format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes(),
         )

@@ -14,11 +14,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::bench::{Bench, SOON, WAITING, same, say};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, Response, once};
-use crate::support::h2;
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::h2;
+use kit::prelude::*;
+use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -118,7 +116,10 @@ impl Agent {
     async fn bench(&self, lab: &Lab, deadline: u64) -> Outcome<Bench> {
         let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
         let gate = format!(
-            r#"{{"quiet_ms": 300, "deadline_ms": {deadline}, "finish": "drain_agent", "admin": {{"timeout_ms": 20000}}}}"#
+            r#"{{
+                "quiet_ms": 300, "deadline_ms": {deadline}, "finish": "drain_agent",
+                "admin": {{"timeout_ms": 20000}}
+            }}"#
         );
         Bench::upon(Bootstrap::new().cluster(cluster::h1("agent", self.address)), lab, &gate, main)
             .await

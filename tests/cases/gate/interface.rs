@@ -14,11 +14,9 @@ use tokio::net::TcpListener;
 use super::bench::Bench;
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, cluster};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, Response, once};
-use crate::support::openapi::{Document, Operation, members};
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::openapi::{Document, Operation, members};
+use kit::prelude::*;
+use kit::wire::{Framing, Io, Wire, local};
 
 const SECRET: &str = "open-sesame-0123456789";
 

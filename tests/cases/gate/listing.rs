@@ -11,13 +11,10 @@ use super::bench::{Bench, SOON, same, say};
 use super::deaths::{hold, kill, mortal};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::Hcm;
-use crate::support::bootstrap::filters::{Wasm, filter_state};
-use crate::support::failure::{Context, Outcome, ensure, ensure_eq, fail};
-use crate::support::h1::{Client, Request};
-use crate::support::h2;
-use crate::support::trial::wait_for;
-use crate::support::websocket::WebSocket;
+use kit::bootstrap::filters::{Wasm, filter_state};
+use kit::h2;
+use kit::prelude::*;
+use kit::websocket::WebSocket;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -81,7 +78,7 @@ async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
         .map(|request| request.split('/').nth(1).unwrap_or_default())
         .collect();
     ensure_eq!(asked, ["hold", "stream", "ws", "grpc"], "the oldest first: {listing}");
-    let [first, second, third, fourth] = &streams(&listing)?[..] else { fail!("four: {listing}") };
+    let [first, second, third, fourth] = &streams(&listing)?[..] else { bail!("four: {listing}") };
     let ages: Vec<_> = [first, second, third, fourth]
         .map(|stream| stream["age_ms"].as_u64().unwrap_or_default())
         .into();
@@ -117,7 +114,7 @@ async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
         if streams(&listing)?.is_empty() && listing["complete"] == true {
             Ok(listing)
         } else {
-            fail!("{listing}")
+            bail!("{listing}")
         }
     });
     same(&empty.await?, "holding", 0)
@@ -185,7 +182,9 @@ async fn lists_a_few_of_many(lab: &Lab) -> Outcome {
 
 /// What is exempt does not hold: neither the upgrades, nor what was old when the drain began.
 async fn lists_only_what_holds(lab: &Lab) -> Outcome {
-    let gate = r#"{"quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt", "long_lived_after_ms": 1500}"#;
+    let gate = r#"{
+        "quiet_ms": 300, "deadline_ms": 90000, "long_lived": "exempt", "long_lived_after_ms": 1500
+    }"#;
     let bench =
         Bench::with(lab, gate, telling(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#))
             .await?;

@@ -9,11 +9,8 @@ use super::bench::{Bench, SOON, gate_listener, options, same, say};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_proxy::{AdminProxy, Fate};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, cluster};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, Response, once};
-use crate::support::upstream::Upstream;
+use kit::admin_proxy::{AdminProxy, Fate};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -239,7 +236,7 @@ async fn refuses_new_streams(bench: &Bench) -> Outcome {
     let before = bench.upstream.requests();
     for _ in 0..20 {
         let answer = once(bench.main, &Request::get("/echo")).await?.expect(503)?;
-        ensure!(answer.header("retry-after").is_some(), "safe to repeat: {:?}", answer.headers());
+        ensure!(answer.header("retry-after").is_some(), "safe to repeat: {:?}", answer.headers);
     }
     kept.get("/echo").await?.expect(503)?;
     ensure_eq!(bench.upstream.requests(), before, "requests at the upstream");

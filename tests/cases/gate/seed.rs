@@ -13,11 +13,9 @@ use super::bench::{Bench, SOON, same, say};
 use super::traffic::{BODY, slow_reader};
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::Client;
-use crate::support::h2;
-use crate::support::websocket::{Frame, WebSocket};
+use kit::h2;
+use kit::prelude::*;
+use kit::websocket::{Frame, WebSocket};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

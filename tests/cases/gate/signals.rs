@@ -15,12 +15,9 @@ use tokio::time::{Instant, sleep};
 use super::bench::{Bench, SOON, same, say};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster};
-use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
-use crate::support::trial::wait_for;
-use crate::support::wire::{Framing, Io, Wire, local};
+use kit::bootstrap::filters::Wasm;
+use kit::prelude::*;
+use kit::wire::{Framing, Io, Wire, local};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -61,7 +58,9 @@ async fn refuses_signals_until_zero(lab: &Lab) -> Outcome {
 }
 
 async fn refuses_signals_where_the_latch_cannot_close(lab: &Lab) -> Outcome {
-    let rejected = json!({ "exclusion_list": { "patterns": [{ "exact": "wasmcustom.laststream_gate_closing_until" }] } });
+    let rejected = json!({
+        "exclusion_list": { "patterns": [{ "exact": "wasmcustom.laststream_gate_closing_until" }] },
+    });
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
     let mut bench = Bench::upon(
         Bootstrap::new().stats_matcher(rejected),

@@ -9,14 +9,10 @@ use tokio::time::sleep;
 use super::bench::{Bench, SOON, WAITING, gate_address, gate_filter, same};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, filters};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, Response, once};
-use crate::support::upstream::Upstream;
-use crate::support::websocket::WebSocket;
-use crate::support::xds::Xds;
+use kit::admin_cluster::admin_cluster;
+use kit::prelude::*;
+use kit::websocket::WebSocket;
+use kit::xds::Xds;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -12,11 +12,8 @@ use tokio::time::sleep;
 use super::bench::{Bench, gate_listener, options, say};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_proxy::{AdminProxy, Fate};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
-use crate::support::upstream::Upstream;
+use kit::admin_proxy::{AdminProxy, Fate};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(exempt_streams_that_come_and_go_make_no_zero)]

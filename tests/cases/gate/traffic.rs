@@ -15,9 +15,7 @@ use super::bench::{Bench, SOON, same, say};
 use super::states::kept;
 use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
-use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -9,15 +9,11 @@ use super::bench::{Bench, SOON, gate_listener, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{ACTIVE, clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{
-    Bootstrap, Hcm, Listener, Route, extension, filters, only_stats_with_prefixes,
-};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
-use crate::support::upstream::Upstream;
-use crate::support::websocket::WebSocket;
-use crate::support::xds::Xds;
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::{extension, only_stats_with_prefixes};
+use kit::prelude::*;
+use kit::websocket::WebSocket;
+use kit::xds::Xds;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

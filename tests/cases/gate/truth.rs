@@ -8,16 +8,11 @@ use tokio::net::TcpListener;
 
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{
-    Bootstrap, Hcm, Listener, cluster, extension, filters, only_stats_with_prefixes,
-};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
-use crate::support::upstream::Upstream;
-use crate::support::wire::free_port;
-use crate::support::xds::Xds;
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::{extension, only_stats_with_prefixes};
+use kit::prelude::*;
+use kit::wire::free_port;
+use kit::xds::Xds;
 
 use super::bench::{Bench, SOON, gate_address, gate_filter, gate_listener, same};
 use super::watch::{opens_only_at_zero, stays_closed};
@@ -231,7 +226,11 @@ async fn a_rejected_counter_is_no_quiet(lab: &Lab) -> Outcome {
         ("begun", "{}"),
         ("excluded", r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#),
     ] {
-        let rejected = json!({ "exclusion_list": { "patterns": [{ "prefix": format!("wasmcustom.laststream_streams_{counter}") }] } });
+        let rejected = json!({
+            "exclusion_list": {
+                "patterns": [{ "prefix": format!("wasmcustom.laststream_streams_{counter}") }],
+            },
+        });
         let main = routes(Hcm::new("main").filter(lab.stream(configuration).filter()));
         let gate = r#"{"quiet_ms": 1500, "deadline_ms": 90000}"#;
         let bench = Bench::upon(Bootstrap::new().stats_matcher(rejected), lab, gate, main).await?;

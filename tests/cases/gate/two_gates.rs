@@ -7,12 +7,9 @@ use super::bench::{Bench, SOON, gate_address, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::filters::Wasm;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route};
-use crate::support::failure::Outcome;
-use crate::support::h1::{Client, Request, once};
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::filters::Wasm;
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -77,7 +74,10 @@ fn counting(lab: &Lab, name: &str, scope: &str) -> Listener {
 /// Both gates run in the same VM.
 fn gate(lab: &Lab, name: &str, scopes: &str) -> Listener {
     let gate = format!(
-        r#"{{"quiet_ms": 300, "deadline_ms": 90000, "scopes": [{scopes}], "begin": {{"call": "nothing"}}, "hosts": ["test.local"]}}"#
+        r#"{{
+            "quiet_ms": 300, "deadline_ms": 90000, "scopes": [{scopes}],
+            "begin": {{"call": "nothing"}}, "hosts": ["test.local"]
+        }}"#
     );
     let configuration = format!(r#"{{"role": "gate", "gate": {gate}}}"#);
     let filter = Wasm { name, vm_configuration: "gate", ..lab.stream(&configuration) }.filter();

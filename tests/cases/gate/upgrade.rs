@@ -6,11 +6,9 @@ use std::path::Path;
 use super::bench::{Bench, gate_address, gate_filter, options, same};
 use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, routes};
 use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, filters};
-use crate::support::failure::{Outcome, ensure_eq};
-use crate::support::upstream::Upstream;
-use crate::support::xds::{Verdict, Xds};
+use kit::admin_cluster::admin_cluster;
+use kit::prelude::*;
+use kit::xds::{Verdict, Xds};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![case!(a_drain_goes_on_through_an_upgrade), case!(a_drain_goes_on_through_a_downgrade)]

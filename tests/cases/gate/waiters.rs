@@ -9,10 +9,8 @@ use tokio::time::timeout;
 
 use super::bench::{Bench, SOON, WAITING, say};
 use crate::lab::{Case, Lab, case};
-use crate::support::failure::{Context, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
-use crate::support::h2;
-use crate::support::trial::wait_for;
+use kit::h2;
+use kit::prelude::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -6,11 +6,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::cases::stage::ACTIVE;
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
-use crate::support::trial::wait_for;
 
 use super::bench::{Bench, SOON, same};
+use kit::prelude::*;
 
 /// As long as Envoy itself has requests in flight, the gate is closed; then it opens. Nobody sends
 /// requests any more: whoever is drained was so before the witness is asked.

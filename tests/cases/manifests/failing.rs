@@ -11,12 +11,9 @@ use super::mesh::{Delivery, GATEWAY, Proxy, SIDECAR};
 use super::rendered::{filter, yaml};
 use crate::cases::stage::SOON;
 use crate::lab::{Lab, mortal_module};
-use crate::support::bootstrap::set;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Connect, Request};
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
+use kit::bootstrap::set;
+use kit::h1::Connect;
+use kit::prelude::*;
 
 const PROTO: &str = "x-forwarded-proto";
 const CLAIMS: [&str; 4] = ["https", "HTTPS", "https, http", "wss"];
@@ -124,7 +121,8 @@ async fn bootstrap(lab: &Lab, proto: &str) -> Outcome {
         let clusters =
             config["static_resources"]["clusters"].as_array_mut().context("no clusters")?;
         let app = clusters.iter_mut().find(|cluster| cluster["name"] == "app").context("no app")?;
-        let port = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
+        let port = "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/\
+                    address/socket_address/port_value";
         set(app, port, json!(upstream.h1().port()));
         let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
         only_the_trusted(envoy.address("main").await?, &upstream)

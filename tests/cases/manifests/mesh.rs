@@ -7,12 +7,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::lab::Lab;
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, set};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq, fail};
-use crate::support::upstream::Upstream;
-use crate::support::xds::Xds;
+use kit::admin_cluster::admin_cluster;
+use kit::bootstrap::set;
+use kit::prelude::*;
+use kit::xds::Xds;
 
 const HCM: &str = "envoy.filters.network.http_connection_manager";
 const TYPES: [&str; 2] = [
@@ -142,7 +140,7 @@ impl Mesh<'_> {
             ("ROUTE_CONFIGURATION", "MERGE") => self
                 .managers(patch, listeners, |manager| merge(&mut manager["route_config"], value)),
             ("LISTENER", "ADD") => self.add(patch, listeners),
-            (what, operation) => fail!("istiod has not been taught {operation} for {what}"),
+            (what, operation) => bail!("istiod has not been taught {operation} for {what}"),
         }
     }
 

@@ -10,11 +10,9 @@ use serde_json::{Value, json};
 use super::mesh::{GATEWAY, Proxy, SIDECAR};
 use crate::cases::stage::SOON;
 use crate::lab::Lab;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, cluster, set};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Connect, Request, once};
-use crate::support::upstream::Upstream;
+use kit::bootstrap::set;
+use kit::h1::Connect;
+use kit::prelude::*;
 
 /// The EnvoyFilter of a folder's policy. The tests' clients are on the loopback interface.
 pub(super) fn filter(folder: &str) -> Outcome<Value> {
@@ -30,7 +28,7 @@ pub(super) fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
 /// The documents of what is rendered.
 fn all(kind: Kind, policy: &str) -> Outcome<Vec<Value>> {
     let policy = Policy::read(policy.as_bytes(), &Overrides::default())?;
-    let rendered = render(kind, &policy, &|_| Err("nobody asks".into())).map_err(Failure::new)?;
+    let rendered = render(kind, &policy, &|_| Err("nobody asks".into())).map_err(Error::msg)?;
     let file = rendered.files.first().context("nothing was rendered")?;
     serde_saphyr::from_multiple(&file.text).with_context(|| file.text.clone())
 }
@@ -46,7 +44,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     let refused =
         once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?.json()?;
     ensure_eq!(refused["state"], "draining", "{refused}");
-    crate::support::trial::wait_for(SOON, "the count to be exact", async || {
+    kit::wait::wait_for(SOON, "the count to be exact", async || {
         let status =
             once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
         ensure_eq!(status["count"], "exact", "{status}");
@@ -70,8 +68,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
             .find(|request| request.path == "/drain")
             .context("nobody told the agent")
     };
-    let told =
-        crate::support::trial::wait_for(SOON, "the agent to be told", async || told()).await?;
+    let told = kit::wait::wait_for(SOON, "the agent to be told", async || told()).await?;
     ensure_eq!(told.method, "POST", "the agent takes no other method");
     Ok(())
 }
@@ -147,7 +144,7 @@ async fn patched(lab: &Lab, documents: &[Value]) -> Outcome {
             Some("type.googleapis.com/envoy.config.route.v3.RouteConfiguration") => {
                 listener.pointer_mut(routes).context("no routes")?
             }
-            other => return Err(Failure::new(format!("{other:?}"))),
+            other => return Err(Error::msg(format!("{other:?}"))),
         };
         json_patch(resource, &patch["operation"])?;
     }
@@ -165,7 +162,7 @@ fn json_patch(resource: &mut Value, operation: &Value) -> Outcome {
             items.insert(last.parse().context("no index")?, operation["value"].clone())
         }
         Value::Object(members) => _ = members.insert(last.into(), operation["value"].clone()),
-        other => return Err(Failure::new(format!("{path} is in {other}"))),
+        other => return Err(Error::msg(format!("{path} is in {other}"))),
     }
     Ok(())
 }

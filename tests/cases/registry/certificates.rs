@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::{push, utf8};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::certificates::Authority;
-use crate::support::command_line::User;
-use crate::support::failure::{Outcome, ensure_eq};
-use crate::support::registry::real::{Registry, Settings, skopeo_pull};
+use kit::certificates::Authority;
+use kit::registry::real::{Registry, Settings, skopeo_pull};
+use kit::user::User;
+use kit::{Outcome, ensure_eq};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -21,27 +21,30 @@ fn a_private_authority_is_named() -> Outcome {
     let (authority, user) = (Authority::new()?, User::new()?);
     let server = authority.server()?;
     let ca = user.file("certs/ca.crt", authority.pem())?;
-    let tls = json!({ "certificate": user.file("cert.pem", &server.certificate_pem)?, "key": user.file("key.pem", &server.key_pem)? });
+    let tls = json!({
+        "certificate": user.file("cert.pem", &server.certificate_pem)?,
+        "key": user.file("key.pem", &server.key_pem)?,
+    });
     let registry = Registry::start(&Settings { tls: Some(tls), ..Settings::default() })?;
     let image = format!("{}/laststream:1", registry.name());
     let said = push(&user, &["-o", "json", "--ca-file", utf8(&ca), &image])?.expect(0)?;
     let (digest, _) = skopeo_pull(&image, &["--src-cert-dir", utf8(&user.path("certs"))])?;
-    ensure_eq!(said.json()?[0]["digest"], digest, "the digest");
+    ensure_eq!(said.json_lines()?[0]["digest"], digest, "the digest");
     push(&user, &["--insecure", &image])?.expect(0)?;
     // The right errors: another authority, no TLS at all.
     let other = user.file("other.crt", Authority::new()?.pem())?;
     push(&user, &["--ca-file", utf8(&other), &image])?
         .expect(2)?
-        .tells("invalid peer certificate")?
-        .tells("--ca-file FILE")?;
+        .stderr_contains("invalid peer certificate")?
+        .stderr_contains("--ca-file FILE")?;
     push(&user, &[&image])?
         .expect(2)?
-        .tells("status 400")?
-        .tells("HTTP request to an HTTPS server")?;
+        .stderr_contains("status 400")?
+        .stderr_contains("HTTP request to an HTTPS server")?;
     let plain = Registry::start(&Settings::default())?;
     let said = push(&user, &["--ca-file", utf8(&ca), &format!("{}/laststream:1", plain.name())])?
         .expect(2)?;
-    said.tells("TLS:")?.tells("`--plain-http`").map(drop)
+    said.stderr_contains("TLS:")?.stderr_contains("`--plain-http`").map(drop)
 }
 
 fn a_client_shows_its_certificate() -> Outcome {
@@ -49,7 +52,8 @@ fn a_client_shows_its_certificate() -> Outcome {
     let (server, client) = (authority.server()?, authority.client("spiffe://mesh.test/publisher")?);
     let ca = user.file("ca.pem", authority.pem())?;
     let tls = json!({
-        "certificate": user.file("cert.pem", &server.certificate_pem)?, "key": user.file("key.pem", &server.key_pem)?, "clientcas": [&ca],
+        "certificate": user.file("cert.pem", &server.certificate_pem)?,
+        "key": user.file("key.pem", &server.key_pem)?, "clientcas": [&ca],
     });
     let registry = Registry::start(&Settings { tls: Some(tls), ..Settings::default() })?;
     let image = format!("{}/laststream:1", registry.name());
@@ -62,7 +66,7 @@ fn a_client_shows_its_certificate() -> Outcome {
     push(&user, &["--ca-file", utf8(&ca), "--retries", "0", &image])?.expect(2)?;
     push(&user, &["--ca-file", utf8(&ca), "--cert", utf8(&cert), &image])?
         .expect(64)?
-        .tells("--key")
+        .stderr_contains("--key")
         .map(drop)
 }
 
@@ -86,7 +90,9 @@ fn files_that_are_no_certificates() -> Outcome {
         ),
         (vec!["--cert", utf8(&empty), "--key", utf8(&empty)], "empty.pem` as"),
     ] {
-        push(&user, &[&arguments[..], &["localhost:1/x:1"]].concat())?.expect(2)?.tells(says)?;
+        push(&user, &[&arguments[..], &["localhost:1/x:1"]].concat())?
+            .expect(2)?
+            .stderr_contains(says)?;
     }
     Ok(())
 }

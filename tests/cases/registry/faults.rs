@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::push;
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::command_line::User;
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::registry::faulty::{Faulty, PUSH, Phase, error};
-use crate::support::registry::server::{Answer, Fault};
-use crate::support::registry::sha256;
+use kit::fake_server::{Answer, Fault};
+use kit::prelude::*;
+use kit::registry::faulty::{Faulty, PUSH, Phase, error};
+use kit::registry::sha256;
+use kit::user::User;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -57,10 +57,10 @@ fn passes(phase: Phase) -> Outcome {
         let said =
             push(&User::new()?, &["-o", "json", &format!("{}/laststream:1", faulty.name())])?
                 .expect(0)
-                .context(&what)?;
+                .with_context(|| what.clone())?;
         ensure!(said.stderr.contains("trying again in 0.5 s"), "{what}: {said:#?}");
         let manifest = faulty.manifest("laststream", "1").with_context(|| what.clone())?;
-        ensure_eq!(said.json()?[0]["digest"], sha256(&manifest), "{what}: the digest");
+        ensure_eq!(said.json_lines()?[0]["digest"], sha256(&manifest), "{what}: the digest");
         // Each upload into a session of its own; and what arrived although its answer was cut is
         // not sent again.
         let sessions = if phase == Phase::Upload && !what.starts_with("CutAnswer") { 3 } else { 2 };
@@ -91,7 +91,7 @@ fn a_fault_that_stays_is_the_end() -> Outcome {
         } else {
             "status 503 (TROUBLE: says the registry)"
         };
-        said.tells(words)?.tells("no tag has changed")?;
+        said.stderr_contains(words)?.stderr_contains("no tag has changed")?;
         ensure_eq!(faulty.count(phase), 2, "{phase:?}: tries");
         ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
     }
@@ -106,8 +106,8 @@ fn what_cannot_pass_is_tried_once() -> Outcome {
             })?;
             let said =
                 push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
-            said.tells(&format!("status {status} (NO: says the registry)"))?
-                .tells("no tag has changed")?;
+            said.stderr_contains(&format!("status {status} (NO: says the registry)"))?
+                .stderr_contains("no tag has changed")?;
             ensure_eq!(faulty.count(phase), 1, "{status} in {phase:?}: tries");
             ensure!(faulty.has_no_manifest(), "{status} in {phase:?}: something was published");
         }
@@ -137,11 +137,11 @@ fn a_registry_that_wants_a_pause_gets_it() -> Outcome {
     let faulty = busy("2")?;
     push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
         .expect(0)?
-        .tells("trying again in 2 s")?;
+        .stderr_contains("trying again in 2 s")?;
     ensure!(began.elapsed() >= Duration::from_secs(2), "only {:?}", began.elapsed());
     let faulty = busy("3600")?;
     let said = push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
-    said.tells("status 429")?.tells("it wants to be left alone for 3600 s")?;
+    said.stderr_contains("status 429")?.stderr_contains("it wants to be left alone for 3600 s")?;
     ensure_eq!(faulty.count(Phase::BeginUpload), 1, "tries");
     Ok(())
 }
@@ -159,7 +159,9 @@ fn a_registry_that_is_silent_is_left() -> Outcome {
         .expect(2)?;
         // An upload gets a second more for every 64 kB that it sends.
         let seconds = if phase == Phase::Upload { 2 } else { 1 };
-        said.tells(&format!("nothing came for {seconds} s while waiting for its answer"))?;
+        said.stderr_contains(&format!(
+            "nothing came for {seconds} s while waiting for its answer"
+        ))?;
         ensure!(began.elapsed() < Duration::from_secs(15), "{phase:?}: {:?}", began.elapsed());
         ensure_eq!(faulty.count(phase), 2, "{phase:?}: tries");
         ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
@@ -186,8 +188,8 @@ fn what_is_no_answer_is_an_error() -> Outcome {
         b"HTTP/1.1 201 \xff\xfe\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 202 x\r\ncontent-length: nine\r\n\r\n",
         b"HTTP/1.1 202 x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-        b"HTTP/1.1 401 x\r\nwww-authenticate: Bearer realm=\"http://[::\"\r\ncontent-length: \
-            0\r\n\r\n",
+        b"HTTP/1.1 401 x\r\nwww-authenticate: Bearer realm=\"http://[::\"\r\ncontent-length: 0\r\n\
+          \r\n",
         b"HTTP/1.1 307 x\r\nlocation: http://[::/\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 202 x\r\nlocation: http://us er/\r\ncontent-length: 0\r\n\r\n",
     ] {
@@ -214,7 +216,7 @@ fn another_digest_is_an_error() -> Outcome {
             (now == phase).then(|| Fault::Header("docker-content-digest", header.clone()))
         })?;
         let said = push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
-        said.tells(&format!("the registry says `{other}`, but it is `sha256:"))?;
+        said.stderr_contains(&format!("the registry says `{other}`, but it is `sha256:"))?;
         ensure_eq!(faulty.count(phase), 1, "{phase:?}: tries");
     }
     Ok(())
@@ -228,8 +230,8 @@ fn what_is_published_is_told() -> Outcome {
     let image = |tag: &str| format!("{}/laststream:{tag}", faulty.name());
     let said = push(&User::new()?, &[&image("1"), &image("2"), &image("3")])?.expect(2)?;
     let said = said
-        .tells(&format!("already published: `{}`", image("1")))?
-        .tells("answers with status 403")?;
+        .stderr_contains(&format!("already published: `{}`", image("1")))?
+        .stderr_contains("answers with status 403")?;
     ensure_eq!(said.stdout, "", "data");
     ensure!(
         faulty.manifest("laststream", "1").is_some()
@@ -247,8 +249,8 @@ fn no_tag_changes_before_everything_is_everywhere() -> Outcome {
     let images = [format!("{}/laststream:1", good.name()), format!("{}/laststream:1", full.name())];
     push(&User::new()?, &[&images[0], &images[1]])?
         .expect(2)?
-        .tells("status 413")?
-        .tells("no tag has changed")?;
+        .stderr_contains("status 413")?
+        .stderr_contains("no tag has changed")?;
     ensure_eq!(good.count(Phase::Upload), 2, "blobs that were sent");
     ensure!(good.has_no_manifest() && full.has_no_manifest(), "something was published");
     Ok(())

@@ -1,12 +1,12 @@
 //! What `inspect` and `version` tell of what `push` put into the real registry.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{HTPASSWD, PASSWORD, USERNAME};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::command_line::{Said, User};
-use crate::support::failure::{Context as _, Outcome, ensure_eq};
-use crate::support::registry::real::{Registry, Settings};
+use kit::prelude::*;
+use kit::registry::real::{Registry, Settings};
+use kit::user::User;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -15,18 +15,14 @@ pub(super) fn cases() -> Vec<EnvoylessCase> {
     ]
 }
 
-fn object(said: &Said) -> Outcome<Value> {
-    serde_json::from_str(&said.stdout).with_context(|| format!("{said:#?}"))
-}
-
 fn the_builtin_module_is_pushed_and_recognised() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let image = format!("{}/team/laststream:1.0.0", registry.name());
-    let pushed = user.run(&["push", "-o", "json", &image], "")?.expect(0)?.json()?;
-    let version = object(&user.run(&["version", "-o", "json"], "")?.expect(0)?)?;
+    let pushed = user.run(&["push", "-o", "json", &image], "")?.expect(0)?.json_lines()?;
+    let version = user.run(&["version", "-o", "json"], "")?.expect(0)?.json()?;
     ensure_eq!(version["module"]["digest"], pushed[0]["digest"], "the digest that was foretold");
     for reference in [image.as_str(), pushed[0]["url"].as_str().context("a URL")?] {
-        let told = object(&user.run(&["inspect", "-o", "json", reference], "")?.expect(0)?)?;
+        let told = user.run(&["inspect", "-o", "json", reference], "")?.expect(0)?.json()?;
         ensure_eq!(told["image"]["digest"], pushed[0]["digest"], "{reference}");
         ensure_eq!(told["module"]["sha256"], version["module"]["sha256"], "{reference}");
         ensure_eq!(told["checksums"][0]["of"], json!("manifest"), "{reference}");
@@ -47,12 +43,14 @@ fn what_cannot_be_fetched_is_no_finding() -> Outcome {
     let auth = json!({ "htpasswd": { "realm": "test", "path": htpasswd } });
     let registry = Registry::start(&Settings { auth: Some(auth), ..Settings::default() })?;
     let image = format!("{}/team/laststream:1.0.0", registry.name());
-    user.run(&["inspect", &image], "")?.expect(2)?.tells("401")?;
+    user.run(&["inspect", &image], "")?.expect(2)?.stderr_contains("401")?;
     user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
     user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
-    user.run(&["inspect", &image], "")?.expect(2)?.tells("404")?.hides(PASSWORD)?;
+    user.run(&["inspect", &image], "")?.expect(2)?.stderr_contains("404")?.hides(PASSWORD)?;
     user.run(&["push", &image], "")?.expect(0)?;
     user.run(&["inspect", &image], "")?.expect(0)?.hides(PASSWORD)?;
-    user.run(&["inspect", "Laststream:1"], "")?.expect(2)?.tells("there is no such file")?;
+    user.run(&["inspect", "Laststream:1"], "")?
+        .expect(2)?
+        .stderr_contains("there is no such file")?;
     Ok(())
 }

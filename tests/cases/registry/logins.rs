@@ -7,12 +7,13 @@ use serde_json::json;
 
 use super::{HTPASSWD, PASSWORD, USERNAME, push, utf8};
 use crate::lab::{self, EnvoylessCase, envoyless};
-use crate::support::command_line::{Said, User};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::registry::faulty::{Faulty, Phase};
-use crate::support::registry::real::{Registry, Settings, skopeo_pull};
-use crate::support::registry::server::{Answer, Fault};
-use crate::support::registry::tokens::{Accounts, TokenServer};
+use kit::command::CommandOutput;
+use kit::fake_server::{Answer, Fault};
+use kit::prelude::*;
+use kit::registry::faulty::{Faulty, Phase};
+use kit::registry::real::{Registry, Settings, skopeo_pull};
+use kit::registry::tokens::{Accounts, TokenServer};
+use kit::user::User;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -109,8 +110,8 @@ fn a_wrong_password_or_none() -> Outcome {
     let image = format!("{}/laststream:1", registry.name());
     push(&user, &[&image])?
         .expect(2)?
-        .tells("wants credentials: status 401")?
-        .tells("none were found: `docker login localhost:")?;
+        .stderr_contains("wants credentials: status 401")?
+        .stderr_contains("none were found: `docker login localhost:")?;
     ensure_eq!(registry.requests().len(), 1, "requests as nobody in {:#?}", registry.requests());
     let wrong = BASE64_STANDARD.encode(format!("{USERNAME}:not-{PASSWORD}"));
     user.file(
@@ -118,8 +119,8 @@ fn a_wrong_password_or_none() -> Outcome {
         json!({ "auths": { registry.name(): { "auth": wrong } } }).to_string(),
     )?;
     let said = push(&user, &[&image])?.expect(2)?;
-    said.tells(".docker/config.json` were shown")?
-        .tells("no tag has changed")?
+    said.stderr_contains(".docker/config.json` were shown")?
+        .stderr_contains("no tag has changed")?
         .hides(PASSWORD)?
         .hides(&wrong)?;
     ensure_eq!(
@@ -149,9 +150,9 @@ fn a_token_for_a_password() -> Outcome {
     let image = format!("{}/team/laststream:1", registry.name());
     push(&user, &[&image])?
         .expect(2)?
-        .tells("no token for `localhost:")?
-        .tells("who are you?")?
-        .tells("none were found")?;
+        .stderr_contains("no token for `localhost:")?
+        .stderr_contains("who are you?")?
+        .stderr_contains("none were found")?;
     user.file(
         ".docker/config.json",
         json!({ "auths": { registry.name(): { "auth": auth() } } }).to_string(),
@@ -173,7 +174,7 @@ fn a_token_for_a_password() -> Outcome {
     // Two repositories: the second takes from the first, and needs a token for both.
     push(&user, &[&image, &format!("{}/other:1", registry.name())])?
         .expect(0)?
-        .tells("taken over from another repository")
+        .stderr_contains("taken over from another repository")
         .map(drop)
 }
 
@@ -258,15 +259,15 @@ fn half_a_login_is_wrong_usage() -> Outcome {
     let mut user = User::new()?;
     push(&user, &["--username", USERNAME, "localhost:1/x:1"])?
         .expect(64)?
-        .tells("--password-stdin")?;
+        .stderr_contains("--password-stdin")?;
     push(&user, &["--username", USERNAME, "--password-stdin", "localhost:1/x:1"])?
         .expect(64)?
-        .tells("standard input holds no password")?;
+        .stderr_contains("standard input holds no password")?;
     push(&user, &["--password", PASSWORD, "localhost:1/x:1"])?.expect(64)?;
     user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
     push(&user, &["localhost:1/x:1"])?
         .expect(64)?
-        .tells("LASTSTREAM_REGISTRY_USERNAME")?
+        .stderr_contains("LASTSTREAM_REGISTRY_USERNAME")?
         .hides(PASSWORD)
         .map(drop)
 }
@@ -278,7 +279,7 @@ fn one_login_is_for_one_registry() -> Outcome {
     user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
     push(&user, &[&format!("{}/x:1", one.name()), &format!("{}/x:1", other.name())])?
         .expect(64)?
-        .tells("are for one registry")?;
+        .stderr_contains("are for one registry")?;
     ensure!(one.asked().is_empty() && other.asked().is_empty(), "somebody was asked");
     Ok(())
 }
@@ -298,7 +299,7 @@ fn nobody_s_secrets_are_repeated() -> Outcome {
     user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
     user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
     let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?;
-    said.tells("status 403 (no, Basic … and …: not allowed)")?
+    said.stderr_contains("status 403 (no, Basic … and …: not allowed)")?
         .hides(PASSWORD)?
         .hides(&auth())
         .map(drop)
@@ -339,7 +340,7 @@ fn written(password: &str) -> Vec<String> {
 }
 
 /// It must show neither the secret nor what a cut leaves of it.
-fn hides_all(said: Said, secret: &str) -> Outcome<Said> {
+fn hides_all(said: CommandOutput, secret: &str) -> Outcome<CommandOutput> {
     let half: String = secret.chars().take(secret.chars().count() / 2).collect();
     said.hides(secret)?.hides(&half)
 }
@@ -349,20 +350,24 @@ fn a_token_server_that_repeats_the_request() -> Outcome {
         format!("no: {}{form}", "x".repeat(if index % 2 == 0 { 0 } else { 285 }))
     };
     for (index, form) in written(ODD_PASSWORD).iter().enumerate() {
-        let problem = json!({ "code": "DENIED", "message": message(index, form), "detail": { "request": form } });
+        let problem = json!({
+            "code": "DENIED", "message": message(index, form), "detail": { "request": form },
+        });
         refused_with(json!({ "errors": [problem], "request": form }).to_string(), form)?
-            .tells("DENIED: no: ")?;
+            .stderr_contains("DENIED: no: ")?;
     }
     for (index, form) in written(ODD_PASSWORD).iter().enumerate() {
-        let body = json!({ "error": "DENIED", "error_description": message(index, form), "request": form });
-        refused_with(body.to_string(), form)?.tells("DENIED: no: ")?;
+        let body = json!({
+            "error": "DENIED", "error_description": message(index, form), "request": form,
+        });
+        refused_with(body.to_string(), form)?.stderr_contains("DENIED: no: ")?;
     }
     let form = &written(ODD_PASSWORD)[1];
     refused_with(format!("what is this? {form}"), form)?.hides("what is this?").map(drop)
 }
 
 /// By a token server, which says this.
-fn refused_with(body: String, secret: &str) -> Outcome<Said> {
+fn refused_with(body: String, secret: &str) -> Outcome<CommandOutput> {
     let faulty = Faulty::start(move |asked, phase, _| {
         let realm =
             format!("Bearer realm=\"http://{}/token\"", asked.header("host").unwrap_or_default());
@@ -374,7 +379,9 @@ fn refused_with(body: String, secret: &str) -> Outcome<Said> {
     let mut user = User::new()?;
     user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
     user.set("LASTSTREAM_REGISTRY_PASSWORD", ODD_PASSWORD);
-    let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?.tells("status 403")?;
+    let said = push(&user, &[&format!("{}/x:1", faulty.name())])?
+        .expect(2)?
+        .stderr_contains("status 403")?;
     hides_all(said, secret)
 }
 
@@ -396,14 +403,14 @@ fn a_registry_that_repeats_secrets_in_other_forms() -> Outcome {
         user.set("LASTSTREAM_REGISTRY_PASSWORD", ODD_PASSWORD);
         let said = push(&user, &[&format!("{}/x:1", faulty.name())])?
             .expect(2)?
-            .tells("status 403 (no, …")?;
+            .stderr_contains("status 403 (no, …")?;
         hides_all(said, &form)?;
     }
     Ok(())
 }
 
 fn a_token_server_without_tls_gets_nothing() -> Outcome {
-    use crate::support::certificates::Authority;
+    use kit::certificates::Authority;
     let (authority, user, listener) =
         (Authority::new()?, User::new()?, Faulty::start(|_, _, _| None)?);
     let realm = format!("Bearer realm=\"http://{}/token\"", listener.name());
@@ -418,7 +425,7 @@ fn a_token_server_without_tls_gets_nothing() -> Outcome {
     let ca = user.file("ca.pem", authority.pem())?;
     let said =
         push(&user, &["--ca-file", utf8(&ca), &format!("{}/x:1", faulty.name())])?.expect(2)?;
-    said.tells("nothing is sent there")?;
+    said.stderr_contains("nothing is sent there")?;
     ensure!(listener.asked().is_empty(), "{:#?}", listener.asked());
     Ok(())
 }

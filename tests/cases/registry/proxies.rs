@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::{PASSWORD, USERNAME, push, utf8};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::certificates::Authority;
-use crate::support::command_line::User;
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::registry::faulty::Faulty;
-use crate::support::registry::server::{Answer, Fault};
+use kit::certificates::Authority;
+use kit::fake_server::{Answer, Fault};
+use kit::prelude::*;
+use kit::registry::faulty::Faulty;
+use kit::user::User;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -109,7 +109,7 @@ fn a_registry_is_reached_through_a_proxy() -> Outcome {
     );
     for exception in [REGISTRY, ".test", "*"] {
         user.set("NO_PROXY", exception);
-        push(&user, &arguments)?.expect(2)?.tells("there is no host of that name")?;
+        push(&user, &arguments)?.expect(2)?.stderr_contains("there is no host of that name")?;
     }
     ensure_eq!(proxy.heads().len(), heads.len(), "tunnels that NO_PROXY forbids");
     user.set("NO_PROXY", "other.test");
@@ -121,7 +121,7 @@ fn a_proxy_that_refuses_is_told_without_its_password() -> Outcome {
     let proxy = Proxy::start(None)?;
     user.set("HTTPS_PROXY", proxy.url());
     let arguments = ["--retries", "0", &format!("{REGISTRY}/x:1")];
-    push(&user, &arguments)?.expect(2)?.tells("proxy")?.hides(PASSWORD)?;
+    push(&user, &arguments)?.expect(2)?.stderr_contains("proxy")?.hides(PASSWORD)?;
     ensure_eq!(proxy.heads().len(), 1, "tries");
     user.set("HTTPS_PROXY", format!("http://{USERNAME}:{PASSWORD}@127.0.0.1:1"));
     push(&user, &arguments)?.expect(2)?.hides(PASSWORD).map(drop)

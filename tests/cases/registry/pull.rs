@@ -9,12 +9,12 @@ use laststream::progress::Silent;
 
 use super::{HTPASSWD, PASSWORD, USERNAME, push};
 use crate::lab::{self, EnvoylessCase, envoyless};
-use crate::support::command_line::User;
-use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
-use crate::support::registry::faulty::{Faulty, Phase};
-use crate::support::registry::real;
-use crate::support::registry::server::{Answer, Fault};
-use crate::support::registry::sha256;
+use kit::fake_server::{Answer, Fault};
+use kit::prelude::*;
+use kit::registry::faulty::{Faulty, Phase};
+use kit::registry::real;
+use kit::registry::sha256;
+use kit::user::User;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -49,7 +49,7 @@ fn what_was_pushed_is_found_and_fetched() -> Outcome {
     user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
     user.set("LASTSTREAM_REGISTRY_PASSWORD", PASSWORD);
     let image = format!("{}/team/laststream:1", real.name());
-    let digest = push(&user, &["-o", "json", &image])?.expect(0)?.json()?[0]["digest"]
+    let digest = push(&user, &["-o", "json", &image])?.expect(0)?.json_lines()?[0]["digest"]
         .as_str()
         .context("a digest")?
         .to_owned();
@@ -160,8 +160,8 @@ fn a_large_upload_that_is_cut_begins_anew() -> Outcome {
         })?;
         let references = [reference(&format!("{}/a:1", faulty.name()))?];
         publish(&references, &image, None, &options(), &Sources::none(), &Silent)
-            .map_err(Failure::new)
-            .context(&what)?;
+            .map_err(kit::Error::msg)
+            .with_context(|| what.clone())?;
         ensure_eq!(faulty.count(Phase::Upload), 3, "{what}: uploads");
         ensure!(
             faulty.manifest("a", "1").as_ref() == Some(&image.manifest),
@@ -192,7 +192,7 @@ fn blobs_elsewhere_are_fetched_without_credentials() -> Outcome {
     let registry = Registry::new(&faulty.name(), &options, &sources, &Silent)?;
     let image = reference(&format!("{}/a:1", faulty.name()))?;
     let blob =
-        registry.blob(&image, &Descriptor::of("x", &module), 1 << 20).map_err(Failure::new)?;
+        registry.blob(&image, &Descriptor::of("x", &module), 1 << 20).map_err(kit::Error::msg)?;
     ensure!(blob == module, "other bytes");
     let asked = storage.asked();
     ensure_eq!(asked.len(), 1, "requests elsewhere");

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::{push, utf8};
 use crate::lab::{self, EnvoylessCase, envoyless};
-use crate::support::command_line::User;
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::registry::real::{Registry, Settings, skopeo_pull};
-use crate::support::registry::sha256;
+use kit::prelude::*;
+use kit::registry::real::{Registry, Settings, skopeo_pull};
+use kit::registry::sha256;
+use kit::user::User;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -41,8 +41,13 @@ fn others_find_what_was_pushed() -> Outcome {
     .expect(0)?;
     let digest = fs::read_to_string(&digest_file)?.trim().to_owned();
     let repository = format!("{}/team/laststream", registry.name());
-    let line = |tag| json!({ "url": format!("oci://{repository}@{digest}"), "repository": repository, "tag": tag, "digest": digest });
-    ensure_eq!(said.json()?, [line("1.0.0"), line("latest")], "the result");
+    let line = |tag| {
+        json!({
+            "url": format!("oci://{repository}@{digest}"), "repository": repository, "tag": tag,
+            "digest": digest,
+        })
+    };
+    ensure_eq!(said.json_lines()?, [line("1.0.0"), line("latest")], "the result");
     let module = fs::read(lab::module()?)?;
     for image in [&first, &second, &format!("{repository}@{digest}")] {
         let (found, plugin) = skopeo_pull(image, PLAIN)?;
@@ -61,9 +66,10 @@ fn the_second_push_sends_no_blob() -> Outcome {
     };
     let first = registry.requests();
     ensure_eq!(uploads(&first), 4, "requests of two uploads in {first:#?}");
-    let said =
-        push(&user, &["-o", "json", &image, &image])?.expect(0)?.tells("is there already")?;
-    ensure_eq!(said.json()?.len(), 1, "lines for what was named twice");
+    let said = push(&user, &["-o", "json", &image, &image])?
+        .expect(0)?
+        .stderr_contains("is there already")?;
+    ensure_eq!(said.json_lines()?.len(), 1, "lines for what was named twice");
     let second = registry.requests().split_off(first.len());
     ensure_eq!((uploads(&second), second.len()), (0, 3), "uploads and requests in {second:#?}");
     Ok(())
@@ -81,7 +87,7 @@ fn a_second_repository_takes_blobs_over() -> Outcome {
     };
     push(&user, &[&image("staging"), &image("production")])?
         .expect(0)?
-        .tells("taken over from another repository")?;
+        .stderr_contains("taken over from another repository")?;
     ensure_eq!(sent(), 2, "blobs sent for two repositories");
     push(&user, &["--mount-from", "staging", &image("third")])?.expect(0)?;
     ensure_eq!(sent(), 2, "blobs sent with one to take them from");
@@ -124,10 +130,10 @@ fn a_dry_run_asks_nobody() -> Outcome {
     );
     ensure_eq!(registry.requests(), Vec::<String>::new(), "requests");
     let pushed = push(&user, &["-o", "json", &image])?.expect(0)?;
-    ensure_eq!(pushed.json()?[0]["digest"], digest, "the digest of the push");
+    ensure_eq!(pushed.json_lines()?[0]["digest"], digest, "the digest of the push");
     ensure_eq!(
-        push(&user, &["-o", "json", "--dry-run", &image])?.json()?,
-        pushed.json()?,
+        push(&user, &["-o", "json", "--dry-run", &image])?.json_lines()?,
+        pushed.json_lines()?,
         "the result"
     );
     Ok(())
@@ -164,23 +170,24 @@ fn the_result_can_be_signed() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let image = format!("{}/laststream:1", registry.name());
     let said = push(&user, &["-o", "json", "--sign", &image])?.expect(2)?;
-    let digest = said.json()?[0]["digest"].as_str().context("a digest")?.to_owned();
+    let digest = said.json_lines()?[0]["digest"].as_str().context("a digest")?.to_owned();
     let command =
         format!("sign --yes --allow-http-registry {}/laststream@{digest}", registry.name());
-    said.tells("published, but not signed")?.tells(&format!("cosign {command}"))?;
+    said.stderr_contains("published, but not signed")?
+        .stderr_contains(&format!("cosign {command}"))?;
     user.program("cosign", "echo to people; echo \"$@\" > signed")?;
     let said = push(
         &user,
         &["-o", "json", "--sign", &image, &format!("{}/laststream:2", registry.name())],
     )?
     .expect(0)?
-    .tells("to people")?;
-    ensure_eq!(said.json()?.len(), 2, "lines of data");
+    .stderr_contains("to people")?;
+    ensure_eq!(said.json_lines()?.len(), 2, "lines of data");
     ensure_eq!(fs::read_to_string(user.path("signed"))?.trim(), command, "the arguments");
     user.program("cosign", "exit 7")?;
     push(&user, &["--sign", &image])?
         .expect(2)?
-        .tells("published, but not signed: `cosign` failed (exit status: 7)")
+        .stderr_contains("published, but not signed: `cosign` failed (exit status: 7)")
         .map(drop)
 }
 
@@ -188,9 +195,9 @@ fn nothing_is_published_by_a_read_only_registry() -> Outcome {
     let (registry, user) =
         (Registry::start(&Settings { read_only: true, ..Settings::default() })?, User::new()?);
     let said = push(&user, &[&format!("{}/laststream:1", registry.name())])?.expect(2)?;
-    said.tells("answers with status 405")?
-        .tells("it may be read-only")?
-        .tells("no tag has changed")?;
+    said.stderr_contains("answers with status 405")?
+        .stderr_contains("it may be read-only")?
+        .stderr_contains("no tag has changed")?;
     ensure_eq!(registry.requests().len(), 2, "requests in {:#?}", registry.requests());
     Ok(())
 }
@@ -203,7 +210,9 @@ fn nothing_is_published_on_a_full_disk() -> Outcome {
     );
     let image = format!("{}/laststream:1", registry.name());
     let said = push(&user, &["--retries", "1", &image])?.expect(2)?;
-    said.tells("uploading a blob")?.tells("trying again in 0.5 s")?.tells("no tag has changed")?;
+    said.stderr_contains("uploading a blob")?
+        .stderr_contains("trying again in 0.5 s")?
+        .stderr_contains("no tag has changed")?;
     ensure!(!registry.has_tag("laststream", "1"), "a tag is there");
     ensure!(skopeo_pull(&image, PLAIN).is_err(), "it is found");
     Ok(())

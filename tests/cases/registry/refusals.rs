@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::{PASSWORD, USERNAME, push, utf8};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::certificates::Authority;
-use crate::support::command_line::User;
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::registry::faulty::{Faulty, Phase};
-use crate::support::registry::server::{Answer, Asked, Fault};
+use kit::certificates::Authority;
+use kit::fake_server::{Answer, Asked, Fault};
+use kit::prelude::*;
+use kit::registry::faulty::{Faulty, Phase};
+use kit::user::User;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -161,8 +161,8 @@ fn nothing_is_led_from_tls_to_plain_http() -> Outcome {
         let said =
             push(&user, &["--ca-file", utf8(&ca), &format!("{}/laststream:1", faulty.name())])?
                 .expect(2)?;
-        said.tells("which is not followed: it is without TLS")?
-            .tells("no tag has changed")?
+        said.stderr_contains("which is not followed: it is without TLS")?
+            .stderr_contains("no tag has changed")?
             .hides(PASSWORD)?;
         ensure!(plain.asked().is_empty(), "{phase:?}: {:#?}", plain.asked());
         ensure!(faulty.has_no_manifest(), "{phase:?}: something was published");
@@ -179,7 +179,7 @@ fn a_manifest_is_not_led_elsewhere() -> Outcome {
     })?;
     push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
         .expect(2)?
-        .tells("only blobs may be elsewhere")?;
+        .stderr_contains("only blobs may be elsewhere")?;
     ensure!(other.asked().is_empty(), "{:#?}", other.asked());
     Ok(())
 }
@@ -190,20 +190,20 @@ fn redirects_end() -> Outcome {
     })?;
     push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
         .expect(2)?
-        .tells("one redirect too many")?;
+        .stderr_contains("one redirect too many")?;
     ensure_eq!(faulty.count(Phase::LookForBlob), 6, "requests");
     let faulty = Faulty::start(|asked, phase, _| {
         (phase == Phase::BeginUpload).then(|| redirect(302, asked.target.clone()))
     })?;
     push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
         .expect(2)?
-        .tells("turns it into a GET")?;
+        .stderr_contains("turns it into a GET")?;
     let faulty = Faulty::start(|_, phase, _| {
         (phase == Phase::BeginUpload).then(|| Fault::Answer(Answer::new(202)))
     })?;
     push(&User::new()?, &[&format!("{}/laststream:1", faulty.name())])?
         .expect(2)?
-        .tells("does not say where to upload to")
+        .stderr_contains("does not say where to upload to")
         .map(drop)
 }
 
@@ -219,11 +219,14 @@ fn wrong_arguments_are_told_with_the_way_out() -> Outcome {
         (&["--retries", "21", "localhost:1/x:1"], "21 is not in 0..=20"),
         (&[], "required arguments"),
     ] {
-        push(&user, arguments)?.expect(64)?.tells(says)?;
+        push(&user, arguments)?.expect(64)?.stderr_contains(says)?;
     }
     let both =
         ["push", "--module", "-", "--username", USERNAME, "--password-stdin", "localhost:1/x:1"];
-    user.run(&both, PASSWORD)?.expect(64)?.tells("cannot both come from standard input").map(drop)
+    user.run(&both, PASSWORD)?
+        .expect(64)?
+        .stderr_contains("cannot both come from standard input")
+        .map(drop)
 }
 
 fn what_is_no_module_is_not_published() -> Outcome {
@@ -232,15 +235,15 @@ fn what_is_no_module_is_not_published() -> Outcome {
     let text = user.file("text.wasm", json!({ "not": "wasm" }).to_string())?;
     user.run(&["push", "--module", utf8(&text), &image], "")?
         .expect(1)?
-        .tells("is not WebAssembly")?;
+        .stderr_contains("is not WebAssembly")?;
     // The shortest module there is.
     let useless = user.file("useless.wasm", b"\0asm\x01\0\0\0")?;
     user.run(&["push", "--module", utf8(&useless), &image], "")?
         .expect(1)?
-        .tells("Envoy does not load, because it exports none of")?;
+        .stderr_contains("Envoy does not load, because it exports none of")?;
     user.run(&["push", "--module", "missing.wasm", &image], "")?
         .expect(2)?
-        .tells("cannot read `missing.wasm`")?;
+        .stderr_contains("cannot read `missing.wasm`")?;
     ensure!(faulty.asked().is_empty(), "{:#?}", faulty.asked());
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use super::push;
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::command_line::User;
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::registry::real::{Registry, Settings};
+use kit::prelude::*;
+use kit::registry::real::{Registry, Settings};
+use kit::user::User;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![envoyless!(a_tag_is_rendered_as_its_digest)]
@@ -18,10 +18,10 @@ fn a_tag_is_rendered_as_its_digest() -> Outcome {
     let render = ["render", "all", "--policy", &policy];
     user.run(&[&render[..], &["--output", "manifests"]].concat(), "")?
         .expect(2)?
-        .tells("404")?
-        .tells("--digest sha256:")?;
+        .stderr_contains("404")?
+        .stderr_contains("--digest sha256:")?;
 
-    let pushed = push(&user, &["-o", "json", &image])?.expect(0)?.json()?;
+    let pushed = push(&user, &["-o", "json", &image])?.expect(0)?.json_lines()?;
     let digest = pushed[0]["digest"].as_str().context("a digest")?.to_owned();
     user.run(&[&render[..], &["--output", "manifests"]].concat(), "")?.expect(0)?;
     let rendered = user.run(&["render", "envoyfilter", "--policy", &policy], "")?.expect(0)?.stdout;
@@ -35,7 +35,7 @@ fn a_tag_is_rendered_as_its_digest() -> Outcome {
     let differs = user
         .run(&[&render[..], &["--check", "manifests"]].concat(), "")?
         .expect(1)?
-        .tells("differs: envoyfilter.yaml")?;
+        .stderr_contains("differs: envoyfilter.yaml")?;
     ensure!(differs.stdout.contains(&digest), "what was there: {}", differs.stdout);
     user.run(&[&render[..], &["--digest", &digest, "--check", "manifests"]].concat(), "")?
         .expect(0)?;

@@ -13,9 +13,10 @@ use tempfile::TempDir;
 
 use super::{BAD, BROKEN_RULE, GOOD, POLICY, Release, run};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq, fail};
-use crate::support::process::guarded;
-use crate::support::programs::program;
+use kit::command;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::programs::program;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -160,10 +161,8 @@ impl Runner {
     }
 
     fn laststream(&self, arguments: &[&str]) -> Outcome {
-        run(guarded(crate::support::command_line::binary()?)
-            .args(arguments)
-            .current_dir(self.workspace.path()))
-        .map(drop)
+        run(guarded(kit::user::laststream()?).args(arguments).current_dir(self.workspace.path()))
+            .map(drop)
     }
 
     /// Runs the steps. After one that failed, only those run that say so.
@@ -174,10 +173,9 @@ impl Runner {
             Ended { is_success: true, log: String::new(), sarif: None, temp: tempfile::tempdir()? };
         for step in steps(&action)? {
             if is_due(step, &inputs, ended.is_success)? {
-                let output = self.command(step, &inputs, ended.temp.path())?.output()?;
-                ended.is_success &= output.status.success();
-                ended.log.push_str(&String::from_utf8_lossy(&output.stdout));
-                ended.log.push_str(&String::from_utf8_lossy(&output.stderr));
+                let output = command::run(&mut self.command(step, &inputs, ended.temp.path())?)?;
+                ended.is_success &= output.code == Some(0);
+                ended.log.extend([output.stdout, output.stderr]);
             }
         }
         ensure_eq!(
@@ -282,6 +280,6 @@ fn is_due(step: &Value, inputs: &HashMap<String, String>, is_success: bool) -> O
     match step["if"].as_str() {
         None => Ok(is_success),
         Some("${{ !cancelled() && inputs.rendered != '' }}") => Ok(!inputs["rendered"].is_empty()),
-        Some(other) => fail!("this test does not know the condition `{other}`"),
+        Some(other) => bail!("this test does not know the condition `{other}`"),
     }
 }

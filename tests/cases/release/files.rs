@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::{FILES, Release, run, unpacked};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::process::guarded;
+use kit::prelude::*;
+use kit::process::guarded;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -80,7 +80,7 @@ fn programs_run_from_their_archives() -> Outcome {
         );
         if platform.target().starts_with(std::env::consts::ARCH) {
             let output = run(guarded(&program).arg("version"))?;
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let text = output.stdout;
             ensure!(
                 text.starts_with(&format!("laststream     {VERSION}\n")),
                 "`laststream version` prints {text}"
@@ -172,7 +172,7 @@ fn packages(platform: Platform) -> Outcome<Vec<String>> {
     cargo
         .args(["--edges", "normal", "--prefix", "none", "--format", "{p}"])
         .current_dir(env!("CARGO_MANIFEST_DIR"));
-    let text = String::from_utf8(run(&mut cargo)?.stdout)?;
+    let text = run(&mut cargo)?.stdout;
     let packages = text.lines().filter(|line| !line.contains('/'));
     let urls = packages
         .filter_map(|line| line.split(" (").next()?.split_once(" v"))

@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use super::{BAD, GOOD, POLICY, run};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::command_line;
-use crate::support::failure::{Outcome, ensure};
-use crate::support::process::guarded;
-use crate::support::programs::program;
+use kit::process::guarded;
+use kit::programs::program;
+use kit::user;
+use kit::{Outcome, command, ensure};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -47,7 +47,7 @@ fn stale_files_are_found() -> Outcome {
     let user =
         User::new("laststream-render-check", &["--policy", "policy.yaml", "--check", "deploy"])?;
     user.file("policy.yaml", POLICY)?;
-    run(user.command(command_line::binary()?).args([
+    run(user.command(user::laststream()?).args([
         "render",
         "all",
         "--policy",
@@ -81,11 +81,16 @@ impl User {
         for folder in ["bin", "hooks", "work"] {
             fs::create_dir(user.folder.path().join(folder))?;
         }
-        symlink(command_line::binary()?, user.folder.path().join("bin/laststream"))?;
+        symlink(user::laststream()?, user.folder.path().join("bin/laststream"))?;
         user.publish_hooks()?;
         user.git(&["init", "--quiet"])?;
         let hooks = json!({
-            "repos": [{ "repo": user.folder.path().join("hooks"), "rev": TAG, "hooks": [{ "id": hook, "args": arguments }] }],
+            "repos": [
+                {
+                    "repo": user.folder.path().join("hooks"), "rev": TAG,
+                    "hooks": [{ "id": hook, "args": arguments }],
+                },
+            ],
         });
         user.file(".pre-commit-config.yaml", &hooks.to_string())?; // JSON is YAML
         Ok(user)
@@ -135,14 +140,9 @@ impl User {
 
     /// Runs the hook for what is added.
     fn pre_commit(&self) -> Outcome<(bool, String)> {
-        let output =
-            self.command(&program("pre-commit")?).args(["run", "--color", "never"]).output()?;
-        let log = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok((output.status.success(), log))
+        let mut command = self.command(&program("pre-commit")?);
+        let output = command::run(command.args(["run", "--color", "never"]))?;
+        Ok((output.code == Some(0), output.stdout + &output.stderr))
     }
 
     /// In the user's repository, with nothing of this machine's settings.

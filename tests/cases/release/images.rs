@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::{Release, run, unpacked};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::process::guarded;
-use crate::support::programs::program;
-use crate::support::registry::real::{Registry, Settings, skopeo_pull};
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::programs::program;
+use kit::registry::real::{Registry, Settings, skopeo_pull};
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![
@@ -70,7 +70,7 @@ fn the_index_names_both_platforms() -> Outcome {
     let layout = unpacked(&release.file(&command_image()))?;
     let source = format!("oci:{}:{VERSION}", layout.path().display());
     let output = run(guarded(program("skopeo")?).args(["inspect", "--raw", &source]))?;
-    let index: Value = serde_json::from_slice(&output.stdout)?;
+    let index = output.json()?;
     let platforms: Vec<&Value> = index["manifests"]
         .as_array()
         .context("manifests")?
@@ -92,7 +92,7 @@ fn the_module_has_the_digest_of_push() -> Outcome {
     let (digest, module) = skopeo_pull(&image, &[PLAIN])?;
     let archive = unpacked(&release.file(&program_archive(Platform::Amd64)))?;
     let version = run(guarded(archive.path().join("laststream")).args(["version", "-o", "json"]))?;
-    let version: Value = serde_json::from_slice(&version.stdout)?;
+    let version = version.json()?;
     ensure_eq!(version["module"]["digest"], digest, "the digest");
     ensure_eq!(version["module"]["size"], module.len(), "the size of the module");
     Ok(())

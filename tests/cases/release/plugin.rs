@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::{Release, run, unpacked};
 use crate::lab::{EnvoylessCase, envoyless};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::process::guarded;
-use crate::support::programs::program;
-use crate::support::registry::sha256;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::programs::program;
+use kit::registry::sha256;
 
 pub(super) fn cases() -> Vec<EnvoylessCase> {
     vec![envoyless!(the_manifest_keeps_krews_rules), envoyless!(kubectl_runs_the_plugin)]
@@ -80,9 +80,6 @@ fn kubectl_runs_the_plugin() -> Outcome {
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH")?);
     let output =
         run(guarded(program("kubectl")?).args(["laststream", "version"]).env("PATH", path))?;
-    ensure!(
-        String::from_utf8_lossy(&output.stdout).contains(VERSION),
-        "kubectl laststream version: {output:?}"
-    );
+    ensure!(output.stdout.contains(VERSION), "kubectl laststream version: {output:?}");
     Ok(())
 }

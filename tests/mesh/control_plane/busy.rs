@@ -6,9 +6,7 @@ use tokio::time::sleep;
 use super::stage::{IN_FLIGHT, LONGER_THAN_QUIET, SOON, Stage, WITNESS};
 use crate::agent::Agent;
 use crate::seen::row;
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::Client;
-use crate::support::trial::wait_for;
+use kit::prelude::*;
 
 const HELD: usize = 3;
 

@@ -12,9 +12,7 @@ use tokio::task::JoinSet;
 use super::stage::{BEGUN, IN_FLIGHT, SOON, Stage};
 use crate::agent::Agent;
 use crate::seen::row;
-use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
-use crate::support::h1::Client;
-use crate::support::trial::wait_for;
+use kit::prelude::*;
 
 const LEAST_REQUESTS: u64 = 500;
 const CLIENTS: usize = 4;
@@ -86,7 +84,7 @@ fn policy(change: u32) -> String {
 
 /// The same module with a custom section more, pushed beside the first one; gives its address.
 fn other_module(stage: &Stage) -> Outcome<String> {
-    let mut code = laststream::module::builtin().map_err(Failure::new)?.to_vec();
+    let mut code = laststream::module::builtin().map_err(Error::msg)?.to_vec();
     code.extend([0, 6, 5, b'o', b't', b'h', b'e', b'r']);
     let file = stage.user.file("other.wasm", code)?;
     let image = format!("{}/mesh/laststream:other", stage.world.registry.name());

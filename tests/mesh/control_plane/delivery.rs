@@ -7,10 +7,8 @@ use serde_json::json;
 use super::stage::{SOON, Stage, metric};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, once};
-use crate::support::trial::wait_for;
-use crate::support::wire::free_port;
+use kit::prelude::*;
+use kit::wire::free_port;
 
 /// What `istioctl` says of every EnvoyFilter that there is; README.md says why it is left.
 const KNOWN_WARNING: &str = "EnvoyFilter exposes internal implementation details";
@@ -41,8 +39,8 @@ pub(super) async fn sidecar() -> Outcome {
     stage.apply(&sidecar_objects(&stage, out)).await?;
     let (name, gate, module) = (stage.name, stage.gate, &stage.world.module);
     let policy = format!(
-        "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\nmodule: \
-            {module}\ngate: {{port: {gate}}}\n\
+        "namespace: {name}\nplacement: {{sidecar: {{selector: {{app: {name}}}}}}}\n\
+         module: {module}\ngate: {{port: {gate}}}\n\
          drain: {{wait_for_app: {{cluster: \"inbound|{}||\"}}}}\n",
         stage.port
     );
@@ -83,7 +81,8 @@ fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value> {
     });
     let selector = json!({ "labels": { "app": stage.name } });
     let called = json!({
-        "hosts": [host, "test.local"], "location": "MESH_INTERNAL", "resolution": "STATIC", "endpoints": [{ "address": "127.0.0.1" }],
+        "hosts": [host, "test.local"], "location": "MESH_INTERNAL", "resolution": "STATIC",
+        "endpoints": [{ "address": "127.0.0.1" }],
         "ports": [{ "number": out, "name": "http", "protocol": "HTTP", "targetPort": app }],
     });
     vec![

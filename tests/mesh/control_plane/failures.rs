@@ -11,12 +11,10 @@ use super::stage::{BEGUN, LONGER_THAN_QUIET, SOON, Stage, WITNESS};
 use super::world::push;
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
-use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, once};
-use crate::support::registry::real::{Registry, Settings};
-use crate::support::registry::sha256;
-use crate::support::trial::wait_for;
-use crate::support::wire::local;
+use kit::prelude::*;
+use kit::registry::real::{Registry, Settings};
+use kit::registry::sha256;
+use kit::wire::local;
 
 /// Begins the part of the rendered resource that is about the gate's module.
 const GATE_PART: &str = "# The module for the gate.";
@@ -126,7 +124,7 @@ pub(super) async fn wrong_checksums() -> Outcome {
         "requests 200, uncounted; the gate: `unknown`; exact with the right one",
     );
 
-    let module = sha256(laststream::module::builtin().map_err(Failure::new)?);
+    let module = sha256(laststream::module::builtin().map_err(Error::msg)?);
     let checksum = module.trim_start_matches("sha256:");
     // Quotes are there only around digests that YAML would take for a number.
     let written = [format!("sha256: \"{digest}\""), format!("sha256: {digest}")];

@@ -5,9 +5,7 @@ use serde_json::{Value, json};
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, once};
-use crate::support::trial::wait_for;
+use kit::prelude::*;
 
 const HOST: &str = "app.m5.test";
 
@@ -15,10 +13,9 @@ pub(super) async fn by_certificate() -> Outcome {
     let (app, trusted, stranger) =
         (Stage::new("m5").await?, Stage::new("m5-front").await?, Stage::new("m5-stranger").await?);
     let policy = format!(
-        "namespace: m5\nplacement: {{sidecar: {{selector: {{app: m5}}, directions: \
-            [inbound]}}}}\nmodule: {}\ngate: {{port: {}}}\n\
-         forwarded_proto:\n  trust: {{identities: [{{exact: \
-         spiffe://cluster.local/ns/m5-front/sa/m5-front}}]}}\n  \
+        "namespace: m5\nplacement: {{sidecar: {{selector: {{app: m5}}, directions: [inbound]}}}}\n\
+         module: {}\ngate: {{port: {}}}\nforwarded_proto:\n  \
+         trust: {{identities: [{{exact: spiffe://cluster.local/ns/m5-front/sa/m5-front}}]}}\n  \
          original_header: x-forwarded-proto\n  sources: [{{header: x-forwarded-proto}}]\n",
         app.world.module, app.gate
     );
@@ -70,9 +67,13 @@ async fn seen(app: &Stage, gateway: &Stage, proto: &str) -> Outcome<String> {
 fn sidecar(stage: &Stage) -> Vec<Value> {
     let ingress = json!({
         "port": { "number": stage.port, "name": "http", "protocol": "HTTP" },
-        "bind": "0.0.0.0", "captureMode": "NONE", "defaultEndpoint": format!("127.0.0.1:{}", stage.upstream.h1().port()),
+        "bind": "0.0.0.0", "captureMode": "NONE",
+        "defaultEndpoint": format!("127.0.0.1:{}", stage.upstream.h1().port()),
     });
-    let spec = json!({ "workloadSelector": { "labels": { "app": "m5" } }, "ingress": [ingress], "egress": [{ "hosts": ["./*"] }] });
+    let spec = json!({
+        "workloadSelector": { "labels": { "app": "m5" } }, "ingress": [ingress],
+        "egress": [{ "hosts": ["./*"] }],
+    });
     vec![
         stage.pod("app"),
         stage.object("networking", "Sidecar", "m5", spec),
@@ -90,7 +91,9 @@ fn service(stage: &Stage, sidecar: &Agent) -> Vec<Value> {
     let entry = json!({
         "hosts": [HOST], "location": "MESH_INTERNAL", "resolution": "STATIC",
         "ports": [{ "number": 80, "name": "http", "protocol": "HTTP", "targetPort": stage.port }],
-        "endpoints": [{ "address": sidecar.address, "labels": { "security.istio.io/tlsMode": "istio" } }],
+        "endpoints": [
+            { "address": sidecar.address, "labels": { "security.istio.io/tlsMode": "istio" } },
+        ],
         "subjectAltNames": ["spiffe://cluster.local/ns/m5/sa/m5"],
     });
     let mutual = json!({ "host": HOST, "trafficPolicy": { "tls": { "mode": "ISTIO_MUTUAL" } } });

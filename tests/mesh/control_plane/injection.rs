@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::stage::{SOON, Stage};
 use crate::istio;
 use crate::seen::row;
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::trial::wait_for;
+use kit::prelude::*;
 
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 const CONFIG: &str = "proxy.istio.io/config";
@@ -17,8 +16,8 @@ const HOLD: &str = "holdApplicationUntilProxyStarts: true";
 pub(super) async fn hooks() -> Outcome {
     let stage = Stage::new("m6").await?;
     let policy = format!(
-        "namespace: m6\nplacement: {{sidecar: {{selector: {{app: m6}}, workload: m6}}}}\nmodule: \
-            {}\ndrain: {{longest_request: 60s}}\n",
+        "namespace: m6\nplacement: {{sidecar: {{selector: {{app: m6}}, workload: m6}}}}\n\
+         module: {}\ndrain: {{longest_request: 60s}}\n",
         stage.world.module
     );
     istios_own(&stage).await?;
@@ -129,7 +128,9 @@ async fn gateway(stage: &Stage) -> Outcome {
     let container =
         json!({ "name": "istio-proxy", "image": "auto", "lifecycle": values["lifecycle"] });
     template["spec"] = json!({
-        "serviceAccountName": stage.name, "terminationGracePeriodSeconds": values["terminationGracePeriodSeconds"], "containers": [container],
+        "serviceAccountName": stage.name,
+        "terminationGracePeriodSeconds": values["terminationGracePeriodSeconds"],
+        "containers": [container],
     });
     let proxy = injected(stage, &template).await?;
     let port = format!("--url=http://127.0.0.1:{}/prestop", stage.gate);
@@ -193,13 +194,17 @@ fn yaml(text: &str) -> Outcome<Value> {
 /// An app's pod, as a Deployment would make it.
 fn template(annotations: Value) -> Value {
     let app = json!({ "name": "app", "image": "example.com/app" });
-    json!({ "metadata": { "labels": { "app": "m6" }, "annotations": annotations }, "spec": { "serviceAccountName": "m6", "containers": [app] } })
+    json!({
+        "metadata": { "labels": { "app": "m6" }, "annotations": annotations },
+        "spec": { "serviceAccountName": "m6", "containers": [app] },
+    })
 }
 
 /// What `kubectl patch` makes of a Deployment with this template.
 async fn patched(stage: &Stage, template: &Value, patch: &str) -> Outcome<Value> {
     let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "m6", "namespace": "m6" },
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": "m6", "namespace": "m6" },
         "spec": { "selector": { "matchLabels": { "app": "m6" } }, "template": template },
     });
     let (deployment, patch) = (

@@ -9,12 +9,10 @@ use tokio::task::block_in_place;
 
 use super::world::World;
 use crate::agent::{Agent, Proxy};
-use crate::support::command_line::{Said, User};
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request, Response, once};
-use crate::support::trial::wait_for;
-use crate::support::upstream::Upstream;
-use crate::support::wire::{free_port, local};
+use kit::command::CommandOutput;
+use kit::prelude::*;
+use kit::user::User;
+use kit::wire::{free_port, local};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// Long enough for a false zero to show: the gate's quiet period is a second.
@@ -77,7 +75,10 @@ impl Stage {
     /// `kind` of Istio, in the case's namespace.
     pub(crate) fn object(&self, group: &str, kind: &str, name: &str, spec: Value) -> Value {
         let metadata = json!({ "name": name, "namespace": self.name });
-        json!({ "apiVersion": format!("{group}.istio.io/v1"), "kind": kind, "metadata": metadata, "spec": spec })
+        json!({
+            "apiVersion": format!("{group}.istio.io/v1"), "kind": kind, "metadata": metadata,
+            "spec": spec,
+        })
     }
 
     /// The pod that the case's proxy would be in: istiod takes the labels from there. Nobody runs
@@ -85,14 +86,20 @@ impl Stage {
     pub(crate) fn pod(&self, label: &str) -> Value {
         let metadata =
             json!({ "name": self.name, "namespace": self.name, "labels": { label: self.name } });
-        let spec = json!({ "serviceAccountName": self.name, "containers": [{ "name": "app", "image": "example.com/none" }] });
+        let spec = json!({
+            "serviceAccountName": self.name,
+            "containers": [{ "name": "app", "image": "example.com/none" }],
+        });
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
     }
 
     /// A gateway for everything, with the upstream behind it. `server` is what the Gateway's server
     /// has besides.
     pub(crate) fn gateway_objects(&self, server: Value) -> Vec<Value> {
-        let mut one = json!({ "port": { "number": self.port, "name": "http", "protocol": "HTTP" }, "bind": "127.0.0.1", "hosts": ["*"] });
+        let mut one = json!({
+            "port": { "number": self.port, "name": "http", "protocol": "HTTP" },
+            "bind": "127.0.0.1", "hosts": ["*"],
+        });
         if let (Some(one), Some(more)) = (one.as_object_mut(), server.as_object()) {
             one.extend(more.clone());
         }
@@ -100,8 +107,14 @@ impl Stage {
         let selector = json!({ "istio": self.name });
         let route = json!({ "destination": { "host": host, "port": { "number": 80 } } });
         let entry = json!({
-            "hosts": [host], "location": "MESH_INTERNAL", "resolution": "STATIC", "endpoints": [{ "address": "127.0.0.1" }],
-            "ports": [{ "number": 80, "name": "http", "protocol": "HTTP", "targetPort": self.upstream.h1().port() }],
+            "hosts": [host], "location": "MESH_INTERNAL", "resolution": "STATIC",
+            "endpoints": [{ "address": "127.0.0.1" }],
+            "ports": [
+                {
+                    "number": 80, "name": "http", "protocol": "HTTP",
+                    "targetPort": self.upstream.h1().port(),
+                },
+            ],
         });
         vec![
             self.pod("istio"),
@@ -137,7 +150,7 @@ impl Stage {
             .stdout)
     }
 
-    pub(crate) fn laststream(&self, arguments: &[&str], input: &str) -> Outcome<Said> {
+    pub(crate) fn laststream(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {
         block_in_place(|| self.user.run(arguments, input))
     }
 
@@ -145,8 +158,8 @@ impl Stage {
     pub(crate) fn gateway_policy(&self, more: &str) -> String {
         let (name, gate, module) = (self.name, self.gate, &self.world.module);
         format!(
-            "namespace: {name}\nplacement: {{gateway: {{selector: {{istio: {name}}}}}}}\nmodule: \
-                {module}\ngate: {{port: {gate}}}\n{more}"
+            "namespace: {name}\nplacement: {{gateway: {{selector: {{istio: {name}}}}}}}\n\
+             module: {module}\ngate: {{port: {gate}}}\n{more}"
         )
     }
 

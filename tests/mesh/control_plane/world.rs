@@ -6,9 +6,9 @@ use tokio::task::block_in_place;
 
 use crate::cluster::{Cluster, Settings};
 use crate::istio::Istio;
-use crate::support::command_line::User;
-use crate::support::failure::{Context as _, Failure, Outcome};
-use crate::support::registry::real::{self, Registry};
+use kit::prelude::*;
+use kit::registry::real::{self, Registry};
+use kit::user::User;
 
 pub(crate) struct World {
     pub(crate) cluster: Cluster,
@@ -24,8 +24,8 @@ impl World {
     /// The first that asks starts it; it ends with the process.
     pub(crate) async fn get() -> Outcome<&'static Self> {
         static WORLD: OnceCell<Result<World, String>> = OnceCell::const_new();
-        let started = async || World::start().await.map_err(|failure| failure.to_string());
-        WORLD.get_or_init(started).await.as_ref().map_err(Failure::new)
+        let started = async || World::start().await.map_err(|failure| format!("{failure:#}"));
+        WORLD.get_or_init(started).await.as_ref().map_err(Error::msg)
     }
 
     async fn start() -> Outcome<Self> {
@@ -41,6 +41,6 @@ impl World {
 /// `laststream push`; gives the digest of the manifest.
 pub(crate) fn push(image: &str) -> Outcome<String> {
     let said = User::new()?.run(&["push", "-o", "json", image], "")?.expect(0)?;
-    let result = said.json()?.into_iter().next().context("push says nothing")?;
+    let result = said.json_lines()?.into_iter().next().context("push says nothing")?;
     result["digest"].as_str().map(String::from).with_context(|| format!("no digest in {result}"))
 }

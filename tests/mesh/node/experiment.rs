@@ -10,7 +10,7 @@ use super::lane::{Lane, Meanwhile, Seen, side_by_side, task};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::row;
-use crate::support::failure::{Outcome, ensure, fail};
+use kit::prelude::*;
 
 const REQUEST: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(30);
@@ -77,7 +77,13 @@ fn lanes(front: SocketAddr) -> Vec<Lane> {
         None,
     );
     zero.workload.grace = SHORT_GRACE;
-    zero.workload.annotations = json!({ "proxy.istio.io/config": r#"{"proxyMetadata": {"EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "true", "MINIMUM_DRAIN_DURATION": "5s"}}"# });
+    zero.workload.annotations = json!({
+        "proxy.istio.io/config": r#"{
+            "proxyMetadata": {
+                "EXIT_ON_ZERO_ACTIVE_CONNECTIONS": "true", "MINIMUM_DRAIN_DURATION": "5s"
+            }
+        }"#
+    });
     vec![
         lane("a classic sidecar, nothing", BARE, "classic", Proxy::Classic, Some("c.bare")),
         lane(
@@ -106,7 +112,7 @@ const APP_HAS_ENDED: Duration = Duration::from_millis(8_500);
 
 fn judge(seen: &[Seen]) -> Outcome {
     let [classic, classic_kept, native, native_kept, gateway, gateway_kept, zero] = seen else {
-        fail!("{} lanes", seen.len())
+        bail!("{} lanes", seen.len())
     };
     classic.expect_lost()?;
     gateway.expect_lost()?;

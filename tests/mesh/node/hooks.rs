@@ -10,7 +10,7 @@ use super::plain;
 use super::workload::{Proxy, Workload, routes};
 use super::world::World;
 use crate::seen::row;
-use crate::support::failure::{Context as _, Outcome, ensure, fail};
+use kit::prelude::*;
 
 const NAMESPACE: &str = "hooks";
 const REQUEST: Duration = Duration::from_secs(10);
@@ -108,7 +108,7 @@ async fn linted(world: &World, lanes: &[Lane]) -> Outcome {
 }
 
 fn judge(seen: &[Seen]) -> Outcome {
-    let [own, early, late, twice, plain] = seen else { fail!("{} lanes", seen.len()) };
+    let [own, early, late, twice, plain] = seen else { bail!("{} lanes", seen.len()) };
     own.expect_kept(GRACE)?;
     plain.expect_kept(GRACE)?;
     early.expect_lost()?;

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::inside;
 use crate::isolation::run_tool;
 use crate::parts::part;
-use crate::support::command_line;
-use crate::support::failure::{Context as _, Failure, Outcome};
-use crate::support::registry::sha256;
+use kit::command;
+use kit::prelude::*;
+use kit::registry::sha256;
+use kit::user;
 
 /// Agent, Envoy, `laststream`, app. Its entry point is the agent, as the injected container
 /// expects.
@@ -38,7 +39,9 @@ pub(crate) fn write(folder: &Path) -> Outcome<PathBuf> {
     let layer_digest = sha256(&fs::read(&layer)?);
     let size = fs::metadata(&layer)?.len();
     fs::rename(&layer, blobs.join(layer_digest.trim_start_matches("sha256:")))?;
-    let layer = json!({ "mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": layer_digest, "size": size });
+    let layer = json!({
+        "mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": layer_digest, "size": size,
+    });
     let entries =
         [(IMAGE, vec!["/usr/local/bin/pilot-agent"]), (PAUSE, vec![APP, inside::ROLE, "pause"])];
     let manifests: Vec<Value> = entries
@@ -63,7 +66,7 @@ fn layer(folder: &Path) -> Outcome<PathBuf> {
     let programs = [
         (part("envoy")?, "envoy"),
         (part("pilot-agent")?, "pilot-agent"),
-        (command_line::binary()?, "laststream"),
+        (user::laststream()?, "laststream"),
         (&this, "app"),
     ];
     for (program, name) in programs {
@@ -72,7 +75,7 @@ fn layer(folder: &Path) -> Outcome<PathBuf> {
             copy(&library, &root.join(library.strip_prefix("/").unwrap_or(&library)))?;
         }
     }
-    let module = laststream::module::builtin().map_err(Failure::new)?;
+    let module = laststream::module::builtin().map_err(Error::msg)?;
     let file = root.join(MODULE.trim_start_matches('/'));
     fs::create_dir_all(file.parent().context("a file in a folder")?)?;
     fs::write(file, module)?;
@@ -93,8 +96,7 @@ fn copy(from: &Path, to: &Path) -> Outcome {
 
 /// What the machine's loader would load for it; nothing for a static program.
 fn libraries(program: &Path) -> Outcome<Vec<PathBuf>> {
-    let output = Command::new("ldd").arg(program).output().context("ldd")?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = command::run(Command::new("ldd").arg(program))?.stdout;
     Ok(text
         .split_whitespace()
         .filter(|word| word.starts_with('/'))
@@ -114,17 +116,21 @@ fn pack(folder: &Path, archive: &Path) -> Outcome {
 /// Writes configuration and manifest; gives the manifest's entry in the index.
 fn manifest(blobs: &Path, name: &str, entry: &[&str], layer: &Value) -> Outcome<Value> {
     let config = json!({
-        "architecture": "amd64", "os": "linux", "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
+        "architecture": "amd64", "os": "linux",
+        "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
         "config": { "Entrypoint": entry, "Env": ["PATH=/usr/local/bin"] },
     });
     let (digest, size) = blob(blobs, &config)?;
-    let config = json!({ "mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest, "size": size });
+    let config = json!({
+        "mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest, "size": size,
+    });
     let manifest =
         json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
     let (digest, size) = blob(blobs, &manifest)?;
-    Ok(
-        json!({ "mediaType": MANIFEST, "digest": digest, "size": size, "annotations": { "io.containerd.image.name": name } }),
-    )
+    Ok(json!({
+        "mediaType": MANIFEST, "digest": digest, "size": size,
+        "annotations": { "io.containerd.image.name": name },
+    }))
 }
 
 fn blob(blobs: &Path, value: &Value) -> Outcome<(String, usize)> {

@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::seen::say;
-use crate::support::failure::{Context as _, Outcome, ensure, fail};
-use crate::support::h1::{self, Request};
-use crate::support::websocket;
-use crate::support::wire::{Framing, Io, Wire};
+use kit::h1;
+use kit::prelude::*;
+use kit::websocket;
+use kit::wire::{Framing, Io, Wire};
 
 /// The first argument that makes this program one of these.
 pub(crate) const ROLE: &str = "inside-a-pod";
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     match outcome.and_then(|runtime| runtime.block_on(role(arguments))) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            say(&failure.to_string());
+            say(&format!("{failure:#}"));
             ExitCode::from(70)
         }
     }
@@ -49,7 +49,7 @@ async fn role(arguments: &[String]) -> Outcome<u8> {
         ["call", address, host, path, code] => {
             call(address.parse()?, host, path).await.and(code.parse().context("an exit code"))
         }
-        other => fail!("no role: {other:?}"),
+        other => bail!("no role: {other:?}"),
     }
 }
 

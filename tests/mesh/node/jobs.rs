@@ -12,8 +12,7 @@ use super::workload::{OUTBOUND, Proxy, kustomize, sidecars};
 use super::world::World;
 use crate::cluster::holds;
 use crate::seen::row;
-use crate::support::failure::{Context as _, Outcome, ensure, ensure_eq};
-use crate::support::trial::wait_for;
+use kit::prelude::*;
 
 const NAMESPACE: &str = "jobs";
 /// What the Jobs call.
@@ -77,15 +76,23 @@ impl Job {
 
     fn object(&self) -> Value {
         json!({
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": self.name, "namespace": NAMESPACE },
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": { "name": self.name, "namespace": NAMESPACE },
             "spec": { "backoffLimit": 0, "template": {
                 "metadata": {
                     "labels": { "app": self.name },
-                    "annotations": { "sidecar.istio.io/nativeSidecar": (self.proxy == Proxy::Native).to_string() },
+                    "annotations": {
+                        "sidecar.istio.io/nativeSidecar": (self.proxy == Proxy::Native).to_string(),
+                    },
                 },
                 "spec": {
                     "nodeName": NAME, "restartPolicy": "Never",
-                    "containers": [{ "name": "work", "image": IMAGE, "imagePullPolicy": "Never", "command": self.command() }],
+                    "containers": [
+                        {
+                            "name": "work", "image": IMAGE, "imagePullPolicy": "Never",
+                            "command": self.command(),
+                        },
+                    ],
                 },
             } },
         })
@@ -94,8 +101,16 @@ impl Job {
     async fn run(&self, world: &World) -> Outcome {
         let policy = json!({
             "name": self.name, "namespace": NAMESPACE,
-            "placement": { "sidecar": { "selector": { "app": self.name }, "directions": ["outbound"], "native": self.proxy == Proxy::Native } },
-            "job": { "name": self.name, "container": "work", "command": self.command(), "program_image": IMAGE, "program": LASTSTREAM },
+            "placement": {
+                "sidecar": {
+                    "selector": { "app": self.name }, "directions": ["outbound"],
+                    "native": self.proxy == Proxy::Native,
+                },
+            },
+            "job": {
+                "name": self.name, "container": "work", "command": self.command(),
+                "program_image": IMAGE, "program": LASTSTREAM,
+            },
         });
         world.cluster.apply(&world.render(&["envoyfilter"], &policy)?).await?;
         let job = kustomize(world, self.name, &self.object(), &[world.render(&["job"], &policy)?])
@@ -107,7 +122,7 @@ impl Job {
         };
         let ended = wait_for(SOON, self.what, ended).await;
         let log = self.log(world).await;
-        let ended = ended.context(&log)?;
+        let ended = ended.with_context(|| log.clone())?;
         let pod = self.pod(world)?;
         let code = exit_code(&pod, "work").context("no exit code")?;
         let proxy =

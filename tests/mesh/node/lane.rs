@@ -11,9 +11,8 @@ use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use super::image::LASTSTREAM;
 use super::workload::{self, GATEWAY, Pod, Proxy, Workload};
 use super::world::World;
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::h1::{self, Client, Request};
-use crate::support::trial::wait_for;
+use kit::h1;
+use kit::prelude::*;
 
 const SOON: Duration = Duration::from_secs(60);
 /// From the request to its pod's deletion.
@@ -138,7 +137,7 @@ impl Lane {
             .kubectl(&[container.as_slice(), &["--", LASTSTREAM, "status", "-o", "json"]].concat())
             .await;
         asked.map_or_else(
-            |failure| failure.to_string(),
+            |failure| format!("{failure:#}"),
             |said| format!("the gate 3 s after the answer: {}{}", said.stdout, said.stderr),
         )
     }
@@ -228,7 +227,7 @@ fn ask(
         let request = Request::get(&format!("/takes/{}", time.as_millis())).host(host);
         let answer =
             h1::once(to, &request).await.map(|response| response.status).map_err(|failure| {
-                let why = failure.to_string();
+                let why = format!("{failure:#}");
                 // where it was noticed is nothing for a table
                 why.split(" (tests/").next().unwrap_or_default().to_owned()
             });

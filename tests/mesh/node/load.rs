@@ -13,10 +13,9 @@ use tokio::time::sleep;
 
 use super::workload::GATEWAY;
 use super::world::World;
-use crate::support::failure::{Context as _, Failure, Outcome};
-use crate::support::h1::{Client, Request};
-use crate::support::h2;
-use crate::support::websocket::WebSocket;
+use kit::h2;
+use kit::prelude::*;
+use kit::websocket::WebSocket;
 
 const H1_CLIENTS: usize = 28;
 const H2_CONNECTIONS: usize = 4;
@@ -157,7 +156,7 @@ impl Shared {
             let failed = Failed {
                 after: self.begun.elapsed(),
                 pod: self.pod_at(gateway),
-                what: format!("{what}: {failure}"),
+                what: format!("{what}: {failure:#}"),
             };
             self.tally.failed().push(failed);
         }
@@ -236,7 +235,7 @@ async fn h2_client(shared: Arc<Shared>) {
         }
         while streams.join_next().await.is_some() {}
         if begun == 0 && shared.goes_on() {
-            shared.note(gateway, "h2", Err(Failure::new("a new connection took no stream")));
+            shared.note(gateway, "h2", Err(Error::msg("a new connection took no stream")));
         }
     }
 }

@@ -14,10 +14,9 @@ use crate::cluster::Cluster;
 use crate::isolation::{CGROUP, folder, run_tool};
 use crate::parts::part;
 use crate::program::{Program, ask};
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::h1::{Request, once};
-use crate::support::process::guarded;
-use crate::support::wire::local;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::wire::local;
 
 pub(crate) const NAME: &str = "node";
 /// Where pods find istiod and the registry, and the API server finds kubelet, which refuses a
@@ -126,9 +125,12 @@ impl Machine {
             "authentication": { "anonymous": { "enabled": true }, "webhook": { "enabled": false } },
             "authorization": { "mode": "AlwaysAllow" },
             "podLogsDir": folder("pod-logs")?, "volumePluginDir": folder("volume-plugins")?,
-            "containerRuntimeEndpoint": format!("unix://{SOCKET}"), "resolvConf": "", "clusterDNS": [ADDRESS], "clusterDomain": "cluster.local",
-            "cgroupDriver": "cgroupfs", "cgroupRoot": format!("/{}", cgroup()?), "enforceNodeAllocatable": [],
-            "protectKernelDefaults": true, "makeIPTablesUtilChains": false, "localStorageCapacityIsolation": false,
+            "containerRuntimeEndpoint": format!("unix://{SOCKET}"), "resolvConf": "",
+            "clusterDNS": [ADDRESS], "clusterDomain": "cluster.local",
+            "cgroupDriver": "cgroupfs", "cgroupRoot": format!("/{}", cgroup()?),
+            "enforceNodeAllocatable": [],
+            "protectKernelDefaults": true, "makeIPTablesUtilChains": false,
+            "localStorageCapacityIsolation": false,
             "failSwapOn": false, "evictionHard": {}, "imageMinimumGCAge": "24h",
             "registryPullQPS": 0, "eventRecordQPS": 0, "kubeAPIQPS": 200, "kubeAPIBurst": 400,
         });
@@ -210,7 +212,10 @@ fn containerd(folder: &Path) -> Outcome<Command> {
     fs::create_dir_all(&networks)?;
     let bridge = json!({ "cniVersion": "0.4.0", "name": "pods", "plugins": [{
         "type": "bridge", "bridge": "pods", "isGateway": true, "hairpinMode": true,
-        "ipam": { "type": "host-local", "dataDir": "/run/addresses", "ranges": [[{ "subnet": PODS }]], "routes": [{ "dst": "0.0.0.0/0" }] },
+        "ipam": {
+            "type": "host-local", "dataDir": "/run/addresses", "ranges": [[{ "subnet": PODS }]],
+            "routes": [{ "dst": "0.0.0.0/0" }],
+        },
     }] });
     fs::write(networks.join("10-pods.conflist"), bridge.to_string())?;
     let config = folder.join("containerd.toml");
@@ -225,7 +230,11 @@ fn settings(folder: &Path, networks: &Path) -> Outcome<String> {
         r#"version = 2
 root = {root:?}
 state = "/run/containerd"
-disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt"]
+disabled_plugins = [
+    "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+    "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
+    "io.containerd.internal.v1.opt"
+]
 [grpc]
   address = "{SOCKET}"
 [plugins."io.containerd.grpc.v1.cri"]

@@ -10,14 +10,17 @@ use super::lane::{Lane, Meanwhile, Seen};
 use super::machine::NAME;
 use super::workload::{GATEWAY, Workload};
 use super::world::World;
-use crate::support::failure::{Context as _, Outcome};
+use kit::{Context as _, Outcome};
 
 const SECRET: &str = "secret-of-the-test";
 const APP_AT: &str = "127.0.0.1:8000";
 
 /// The rendered bootstrap, with the gate where kubelet reaches it, and a secret.
 fn bootstrap(world: &World) -> Outcome<String> {
-    let policy = json!({ "placement": { "envoy": { "listen": format!("0.0.0.0:{GATEWAY}"), "app": APP_AT } }, "drain": { "finish": "quit" } });
+    let policy = json!({
+        "placement": { "envoy": { "listen": format!("0.0.0.0:{GATEWAY}"), "app": APP_AT } },
+        "drain": { "finish": "quit" },
+    });
     let text = world.render_with(&["envoy"], &policy, MODULE)?;
     let mut bootstrap: Value = serde_saphyr::from_str(&text)?;
     let listeners =
@@ -42,11 +45,13 @@ fn bootstrap(world: &World) -> Outcome<String> {
 
 pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outcome<Seen> {
     let config = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "plain", "namespace": namespace },
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "plain", "namespace": namespace },
         "data": { "envoy.yaml": bootstrap(world)? },
     });
     let hook = json!({ "preStop": { "httpGet": {
-        "port": 15091, "path": "/prestop?wait", "httpHeaders": [{ "name": "x-laststream-secret", "value": SECRET }],
+        "port": 15091, "path": "/prestop?wait",
+        "httpHeaders": [{ "name": "x-laststream-secret", "value": SECRET }],
     } } });
     let envoy = json!({
         "name": "envoy", "image": IMAGE, "imagePullPolicy": "Never", "lifecycle": hook,
@@ -60,7 +65,10 @@ pub(crate) async fn run(world: &'static World, namespace: &'static str) -> Outco
     });
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": "plain", "namespace": namespace, "labels": { "app": "plain", "sidecar.istio.io/inject": "false" } },
+        "metadata": {
+            "name": "plain", "namespace": namespace,
+            "labels": { "app": "plain", "sidecar.istio.io/inject": "false" },
+        },
         "spec": {
             "nodeName": NAME, "terminationGracePeriodSeconds": 30, "containers": [app, envoy],
             "volumes": [{ "name": "config", "configMap": { "name": "plain" } }],

@@ -10,9 +10,7 @@ use super::load::{HOST, Load};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
 use super::world::World;
 use crate::seen::{row, say};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, once};
-use crate::support::trial::wait_for;
+use kit::prelude::*;
 
 const ROUNDS: usize = 3;
 const ENOUGH: usize = 10_000;

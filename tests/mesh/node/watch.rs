@@ -12,9 +12,8 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::parts::part;
-use crate::support::failure::{Context as _, Outcome};
-use crate::support::process::{Process, guarded};
-use crate::support::trial::wait_for;
+use kit::prelude::*;
+use kit::process::{Process, guarded};
 
 /// `kubectl get --watch`; it ends with its owner.
 pub(crate) struct Watch {

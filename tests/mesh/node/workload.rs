@@ -10,9 +10,8 @@ use super::inside;
 use super::machine::NAME;
 use super::world::World;
 use crate::cluster::holds;
-use crate::support::command_line::Said;
-use crate::support::failure::{Context as _, Outcome, ensure};
-use crate::support::trial::wait_for;
+use kit::command::CommandOutput;
+use kit::prelude::*;
 
 const READY: Duration = Duration::from_secs(120);
 /// Where a sidecar takes requests; the app itself listens on the loopback interface.
@@ -82,9 +81,11 @@ impl Workload<'_> {
     fn deployment(&self) -> Value {
         let mut annotations = self.annotations.clone();
         let mut labels = json!({ "app": self.name });
+        let is_alone = self.proxy == Proxy::None;
+        let address = if is_alone { format!("0.0.0.0:{SIDECAR}") } else { "127.0.0.1:8080".into() };
         let app = json!({
             "name": "app", "image": IMAGE, "imagePullPolicy": "Never", "lifecycle": self.app_hook,
-            "command": [APP, inside::ROLE, "app", if self.proxy == Proxy::None { format!("0.0.0.0:{SIDECAR}") } else { "127.0.0.1:8080".into() }],
+            "command": [APP, inside::ROLE, "app", address],
         });
         let containers = match self.proxy {
             Proxy::Gateway => {
@@ -103,13 +104,19 @@ impl Workload<'_> {
             }
         };
         json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": self.name, "namespace": self.namespace, "labels": { "app": self.name } },
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {
+                "name": self.name, "namespace": self.namespace, "labels": { "app": self.name },
+            },
             "spec": {
                 "replicas": self.replicas, "selector": { "matchLabels": { "app": self.name } },
                 "strategy": { "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } },
                 "template": {
                     "metadata": { "labels": labels, "annotations": annotations },
-                    "spec": { "nodeName": NAME, "terminationGracePeriodSeconds": self.grace, "containers": containers },
+                    "spec": {
+                        "nodeName": NAME, "terminationGracePeriodSeconds": self.grace,
+                        "containers": containers,
+                    },
                 },
             },
         })
@@ -121,7 +128,8 @@ impl Workload<'_> {
         let ports = [("http", 80), ("http-out", OUTBOUND)]
             .map(|(name, port)| json!({ "name": name, "port": port, "targetPort": target }));
         json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": { "name": self.name, "namespace": self.namespace },
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": self.name, "namespace": self.namespace },
             "spec": { "selector": { "app": self.name }, "ports": ports },
         })
     }
@@ -131,10 +139,17 @@ impl Workload<'_> {
         let placement = match self.proxy {
             Proxy::Gateway => json!({ "gateway": { "selector": selector } }),
             proxy => {
-                json!({ "sidecar": { "selector": selector, "native": proxy == Proxy::Native, "workload": self.name } })
+                json!({
+                    "sidecar": {
+                        "selector": selector, "native": proxy == Proxy::Native,
+                        "workload": self.name,
+                    },
+                })
             }
         };
-        json!({ "name": self.name, "namespace": self.namespace, "placement": placement, "drain": drain })
+        json!({
+            "name": self.name, "namespace": self.namespace, "placement": placement, "drain": drain,
+        })
     }
 
     /// Applies it all, as a user would: first the EnvoyFilter, then the Deployment with the
@@ -148,7 +163,7 @@ impl Workload<'_> {
     }
 
     /// What `laststream lint` says of the same files.
-    pub(crate) async fn lint(&self, world: &World) -> Outcome<Said> {
+    pub(crate) async fn lint(&self, world: &World) -> Outcome<CommandOutput> {
         let (filter, deployment) = self.files(world).await?;
         let text = format!("{}\n---\n{deployment}\n", filter.unwrap_or_default());
         world.user.run(&["lint", "-"], &text)
@@ -245,7 +260,9 @@ pub(crate) async fn kustomize(
     for (number, patch) in patches.iter().enumerate() {
         let name = format!("patch-{number}.yaml");
         world.user.file(&format!("{folder}/{name}"), patch)?;
-        names.push(json!({ "path": name, "target": { "kind": object["kind"], "name": object["metadata"]["name"] } }));
+        names.push(json!({
+            "path": name, "target": { "kind": object["kind"], "name": object["metadata"]["name"] },
+        }));
     }
     world.user.file(&format!("{folder}/object.yaml"), object.to_string())?;
     let file = world.user.file(
@@ -308,14 +325,17 @@ pub(crate) async fn delete(
 /// What a namespace with sidecars needs: where they listen, and what they may call.
 pub(crate) fn sidecars(namespace: &str) -> Value {
     json!({
-        "apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": { "name": "default", "namespace": namespace },
+        "apiVersion": "networking.istio.io/v1", "kind": "Sidecar",
+        "metadata": { "name": "default", "namespace": namespace },
         "spec": {
             "ingress": [{
-                "port": { "number": SIDECAR, "name": "http", "protocol": "HTTP" }, "bind": "0.0.0.0", "captureMode": "NONE",
+                "port": { "number": SIDECAR, "name": "http", "protocol": "HTTP" },
+                "bind": "0.0.0.0", "captureMode": "NONE",
                 "defaultEndpoint": "127.0.0.1:8080",
             }],
             "egress": [{
-                "port": { "number": OUTBOUND, "name": "http-out", "protocol": "HTTP" }, "bind": "127.0.0.1", "captureMode": "NONE",
+                "port": { "number": OUTBOUND, "name": "http-out", "protocol": "HTTP" },
+                "bind": "127.0.0.1", "captureMode": "NONE",
                 "hosts": ["*/*"],
             }],
         },
@@ -329,18 +349,27 @@ fn gateway_label(namespace: &str, name: &str) -> String {
 
 /// A gateway's listener, and to which service each host goes: pairs of host and service.
 pub(crate) fn routes(namespace: &str, gateway: &str, hosts: &[(&str, &str)]) -> Vec<Value> {
-    let server = json!({ "port": { "number": GATEWAY, "name": "http", "protocol": "HTTP" }, "hosts": ["*"] });
+    let server = json!({
+        "port": { "number": GATEWAY, "name": "http", "protocol": "HTTP" }, "hosts": ["*"],
+    });
     let mut objects = vec![json!({
-        "apiVersion": "networking.istio.io/v1", "kind": "Gateway", "metadata": { "name": gateway, "namespace": namespace },
-        "spec": { "selector": { "gateway": gateway_label(namespace, gateway) }, "servers": [server] },
+        "apiVersion": "networking.istio.io/v1", "kind": "Gateway",
+        "metadata": { "name": gateway, "namespace": namespace },
+        "spec": {
+            "selector": { "gateway": gateway_label(namespace, gateway) }, "servers": [server],
+        },
     })];
     for (host, service) in hosts {
         objects.push(json!({
             "apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
-            "metadata": { "name": format!("{gateway}-{}", host.replace('.', "-")), "namespace": namespace },
+            "metadata": {
+                "name": format!("{gateway}-{}", host.replace('.', "-")), "namespace": namespace,
+            },
             "spec": {
                 "hosts": [host], "gateways": [gateway],
-                "http": [{ "route": [{ "destination": { "host": format!("{service}.svc.cluster.local"), "port": { "number": 80 } } }] }],
+                "http": [{ "route": [{ "destination": {
+                    "host": format!("{service}.svc.cluster.local"), "port": { "number": 80 },
+                } }] }],
             },
         }));
     }

@@ -13,10 +13,9 @@ use super::workload::Workload;
 use crate::cluster::{Cluster, Settings, holds};
 use crate::istio::{Istio, ROOT};
 use crate::seen::say;
-use crate::support::command_line::User;
-use crate::support::failure::{Context as _, Failure, Outcome};
-use crate::support::registry::real::{self, Registry};
-use crate::support::trial::wait_for;
+use kit::prelude::*;
+use kit::registry::real::{self, Registry};
+use kit::user::User;
 
 const START: Duration = Duration::from_secs(60);
 
@@ -39,8 +38,8 @@ impl World {
     /// The first that asks starts it; it ends with the process.
     pub(crate) async fn get() -> Outcome<&'static Self> {
         static WORLD: OnceCell<Result<World, String>> = OnceCell::const_new();
-        let started = async || World::start().await.map_err(|failure| failure.to_string());
-        WORLD.get_or_init(started).await.as_ref().map_err(Failure::new)
+        let started = async || World::start().await.map_err(|failure| format!("{failure:#}"));
+        WORLD.get_or_init(started).await.as_ref().map_err(Error::msg)
     }
 
     async fn start() -> Outcome<Self> {
@@ -140,13 +139,19 @@ fn values(registry: &str) -> Value {
             "imagePullPolicy": "Never", "caAddress": format!("{ADDRESS}:15012"),
             "proxy": {
                 "image": IMAGE, "readinessPeriodSeconds": 1,
-                "resources": { "requests": { "cpu": "1m", "memory": "1Mi" }, "limits": { "cpu": "2", "memory": "1Gi" } },
+                "resources": {
+                    "requests": { "cpu": "1m", "memory": "1Mi" },
+                    "limits": { "cpu": "2", "memory": "1Gi" },
+                },
             },
         },
         "meshConfig": {
             "defaultConfig": {
                 "interceptionMode": "NONE", "concurrency": 1,
-                "proxyMetadata": { "ISTIOD_SAN": format!("istiod.{ROOT}.svc"), "WASM_INSECURE_REGISTRIES": registry },
+                "proxyMetadata": {
+                    "ISTIOD_SAN": format!("istiod.{ROOT}.svc"),
+                    "WASM_INSECURE_REGISTRIES": registry,
+                },
             },
         },
     })

@@ -8,8 +8,6 @@ use tokio::time::{Instant, sleep};
 use super::invariants::{lets_all_go, opened, passed, plausible};
 use super::streams::Kind;
 use super::world::World;
-use crate::support::failure::{Outcome, ensure};
-use crate::support::h1::{Client, Request, Response};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
@@ -40,6 +38,7 @@ use Action::{
     Abort, Begin, Drain, DrainListeners, Finish, FinishAll, Force, KillGate, KillWorker, Pause,
     Prestop, Quit, Ready, Reload, ReplaceMain, Reset, Rush, Status, StepClock,
 };
+use kit::prelude::*;
 
 const WEIGHTS: [(Action, u32); 19] = [
     (Begin, 30),

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::view::{Id, State};
 use super::world::{OPEN, Pass, World};
-use crate::support::failure::{Outcome, ensure, fail};
+use kit::prelude::*;
 
 /// A client reads an answer that is there within this time, also on a busy machine.
 const GRACE: Duration = Duration::from_millis(200);
@@ -54,7 +54,7 @@ pub(super) async fn opened(
                 "gate {gate}: forced {since:?} ago: {answer}"
             );
         }
-        other => fail!("gate {gate}: GET {path} answered 200 in the state {other:?}: {answer}"),
+        other => bail!("gate {gate}: GET {path} answered 200 in the state {other:?}: {answer}"),
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use self::invariants::MARGIN;
 use self::world::World;
 use super::bench::{SOON, say};
 use crate::lab::{Case, Lab, case};
-use crate::support::failure::{Context as _, Outcome, ensure, fail};
+use kit::prelude::*;
 
 const SEED: &str = "LASTSTREAM_ADVERSARY_SEED";
 const STEPS: &str = "LASTSTREAM_ADVERSARY_STEPS";
@@ -74,7 +74,7 @@ async fn play(lab: &Lab, seed: u64, steps: u64) -> Outcome<World> {
         Err(failure) => {
             let shown = trail[trail.len().saturating_sub(SHOWN)..].join("\n");
             let replay = format!("{SEED}={seed} {STEPS}={steps} replays it");
-            fail!("{replay}; {:?}; the last actions:\n{shown}\nthen: {failure}", world.plan)
+            bail!("{replay}; {:?}; the last actions:\n{shown}\nthen: {failure:#}", world.plan)
         }
     }
 }
@@ -149,14 +149,14 @@ async fn hook_ends(world: &mut World, gate: usize, path: &str, limit: Duration) 
     while Instant::now() < until {
         match timeout(limit, world.poll(gate, path)).await {
             Ok(seen) => last = seen?,
-            Err(_) => fail!("gate {gate}: no answer to {path} within {limit:?}"),
+            Err(_) => bail!("gate {gate}: no answer to {path} within {limit:?}"),
         }
         if last.starts_with(&format!("{path} 200")) {
             return Ok(());
         }
         sleep(Duration::from_millis(100)).await;
     }
-    fail!("gate {gate}: a stop hook is held for more than {limit:?}: {last}")
+    bail!("gate {gate}: a stop hook is held for more than {limit:?}: {last}")
 }
 
 /// All other streams end. Without the filter that has counted them, or its VM, the gate cannot know

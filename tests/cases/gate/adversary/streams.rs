@@ -9,10 +9,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
 use super::view::{Id, State, View};
-use crate::support::failure::{Outcome, fail};
-use crate::support::h1::{Client, Request};
-use crate::support::upstream::Upstream;
-use crate::support::websocket::{Frame, WebSocket};
+use kit::prelude::*;
+use kit::websocket::{Frame, WebSocket};
 
 /// After so long Envoy certainly has a request that waits in a filter, where no upstream can tell.
 const TAKEN_AFTER: Duration = Duration::from_millis(500);
@@ -182,7 +180,7 @@ impl Exchange {
         self.view.waits(self.id);
         tokio::select! {
             () = self.end.notified() => {}
-            more = socket.client.wire.fill() => fail!("the WebSocket has ended, or says what \
+            more = socket.client.wire.fill() => bail!("the WebSocket has ended, or says what \
                 nothing asked for: {}", more?),
         }
         socket.send(&Frame::close(1000)).await?;

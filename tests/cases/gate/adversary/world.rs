@@ -16,15 +16,13 @@ use crate::cases::gate::bench::{gate_address, options};
 use crate::cases::gate::deaths::mortal;
 use crate::cases::stage::clusters;
 use crate::lab::Lab;
-use crate::support::admin_proxy::{AdminProxy, Fate};
-use crate::support::bootstrap::filters::{Wasm, discovered};
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener, Route, extension};
-use crate::support::clock::WallClock;
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::Outcome;
-use crate::support::upstream::Upstream;
-use crate::support::wire::free_port;
-use crate::support::xds::Xds;
+use kit::admin_proxy::{AdminProxy, Fate};
+use kit::bootstrap::extension;
+use kit::bootstrap::filters::{Wasm, discovered};
+use kit::clock::WallClock;
+use kit::prelude::*;
+use kit::wire::free_port;
+use kit::xds::Xds;
 
 /// How long `expired` and `forced` last.
 pub(super) const OPEN: Duration = Duration::from_secs(1);
@@ -82,7 +80,8 @@ impl Plan {
         let scope = if number == 0 || self.twins { "inbound" } else { "outbound" };
         let begin = json!({ "call": self.begin });
         let gate = json!({
-            "quiet_ms": 250, "deadline_ms": self.deadline.as_millis(), "open_ms": OPEN.as_millis(), "scopes": [scope], "begin": begin,
+            "quiet_ms": 250, "deadline_ms": self.deadline.as_millis(), "open_ms": OPEN.as_millis(),
+            "scopes": [scope], "begin": begin,
             "hosts": ["test.local"],
             "long_lived": if self.exempts { "exempt" } else { "wait" },
         });

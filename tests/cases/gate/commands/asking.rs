@@ -4,11 +4,9 @@ use super::{Operator, shows};
 use crate::cases::gate::bench::{Bench, SOON, same};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::Hcm;
-use crate::support::bootstrap::filters::filter_state;
-use crate::support::command_line::Said;
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Client, Request};
+use kit::bootstrap::filters::filter_state;
+use kit::command::CommandOutput;
+use kit::prelude::*;
 
 /// Requests to the gate.
 const ASKED: &str = "http.laststream.downstream_rq_total";
@@ -54,14 +52,14 @@ async fn shows_how_it_is(lab: &Lab) -> Outcome {
     let keys = |value: &serde_json::Value| {
         value.as_object().map(|object| object.keys().filter(lasts).cloned().collect::<Vec<_>>())
     };
-    ensure_eq!(keys(&json.json()?[0]), keys(&own), "the gate's own body");
+    ensure_eq!(keys(&json.json_lines()?[0]), keys(&own), "the gate's own body");
     let table = operator.runs(&["streams"]).await?.expect(0)?;
     shows(&table, "draining: 1 stream holds the drain\nAGE")?;
     shows(&table, &bench.upstream.h1().to_string())?;
     shows(&table, "rest")?;
     shows(&table, "GET /hold/a\n")?;
     let json =
-        operator.runs(&["streams", "--limit", "1", "-o", "json"]).await?.expect(0)?.json()?;
+        operator.runs(&["streams", "--limit", "1", "-o", "json"]).await?.expect(0)?.json_lines()?;
     same(&json[0]["streams"][0], "request", "GET /hold/a")?;
     operator.runs(&["streams", "--limit", "101"]).await?.expect(64)?;
     bench.upstream.release("a");
@@ -118,7 +116,7 @@ async fn opens_by_force(lab: &Lab) -> Outcome {
         .runs(&["drain", "--force", "--reason", "the app & its 50% ☕ are gone", "-o", "json"])
         .await?
         .expect(0)?;
-    same(&forced.json()?[0], "state", "forced")?;
+    same(&forced.json_lines()?[0], "state", "forced")?;
     same(&bench.status().await?, "reason", "forced: the app & its 50% ☕ are gone")?;
     operator.runs(&["ready"]).await?.expect(0)?;
     // The gate stays open until that drain is taken back, and the exit code says so.
@@ -149,8 +147,8 @@ async fn sends_the_secret_and_never_shows_it(lab: &Lab) -> Outcome {
                 .runs(arguments)
                 .await?
                 .expect(2)?
-                .tells("x-laststream-secret is missing or wrong")?;
-            said.tells("LASTSTREAM_SECRET or `--secret-file`")?.hides(WRONG)?;
+                .stderr_contains("x-laststream-secret is missing or wrong")?;
+            said.stderr_contains("LASTSTREAM_SECRET or `--secret-file`")?.hides(WRONG)?;
         }
     }
     same(&bench.status().await?, "state", "serving")?;
@@ -172,7 +170,7 @@ async fn watches_until_it_is_open(lab: &Lab) -> Outcome {
         "{text:#?}"
     );
     ensure!(!text.stdout.contains('\u{1b}'), "a pipe is no terminal: {text:#?}");
-    let states = watched(lab, &["-o", "json"]).await?.json()?;
+    let states = watched(lab, &["-o", "json"]).await?.json_lines()?;
     ensure!(
         states.len() >= 3 && states.last().is_some_and(|last| last["state"] == "drained"),
         "{states:?}"
@@ -181,7 +179,7 @@ async fn watches_until_it_is_open(lab: &Lab) -> Outcome {
 }
 
 /// What `status --watch` says of a drain that waits for a stream.
-async fn watched(lab: &Lab, format: &[&str]) -> Outcome<Said> {
+async fn watched(lab: &Lab, format: &[&str]) -> Outcome<CommandOutput> {
     let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
     let mut client = bench.held("a").await?;
     bench.post("/drain").await?.expect(202)?;
@@ -206,7 +204,7 @@ async fn tells_strangers_from_gates(lab: &Lab) -> Outcome {
     ] {
         let operator = Operator::at(&url)?;
         for command in ["status", "streams", "ready", "drain"] {
-            operator.runs(&[command]).await?.expect(2)?.tells(words)?;
+            operator.runs(&[command]).await?.expect(2)?.stderr_contains(words)?;
         }
     }
     let operator = Operator::beside(&bench)?;
@@ -215,6 +213,10 @@ async fn tells_strangers_from_gates(lab: &Lab) -> Outcome {
     client.response("GET").await?.expect(200)?;
     bench.envoy.terminate()?;
     bench.envoy.exited(SOON).await?;
-    operator.runs(&["status", "--watch"]).await?.expect(2)?.tells("no program listens there")?;
+    operator
+        .runs(&["status", "--watch"])
+        .await?
+        .expect(2)?
+        .stderr_contains("no program listens there")?;
     Ok(())
 }

@@ -8,8 +8,7 @@ use super::Operator;
 use crate::cases::gate::bench::{Bench, SOON};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use crate::support::bootstrap::Hcm;
-use crate::support::failure::{Outcome, ensure, ensure_eq};
+use kit::prelude::*;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -72,7 +71,9 @@ async fn holds_for_outbound_streams(lab: &Lab) -> Outcome {
     ensure!(!exec.is_finished() && job.bench.envoy.is_alive(), "a stream is in flight");
     job.bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
-    exec.await??.expect(7)?.tells("before the proxy is ended: 1 outbound stream is in flight")?;
+    exec.await??
+        .expect(7)?
+        .stderr_contains("before the proxy is ended: 1 outbound stream is in flight")?;
     job.bench.envoy.exited(SOON).await?;
     Ok(())
 }
@@ -85,7 +86,7 @@ async fn ends_a_proxy_whose_streams_do_not_end(lab: &Lab) -> Outcome {
         .runs(&job.arguments(&["--streams-timeout", "1s"], "exit 8"))
         .await?
         .expect(8)?;
-    said.tells("1 outbound stream is in flight; the proxy is ended")?;
+    said.stderr_contains("1 outbound stream is in flight; the proxy is ended")?;
     job.bench.envoy.exited(SOON).await?;
     ensure!(
         job.bench.envoy.log_contains("the gate was forced open: laststream exec"),
@@ -101,13 +102,13 @@ async fn a_proxy_that_dies_meanwhile_is_no_harm(lab: &Lab) -> Outcome {
     let script =
         format!("echo > started; while ! [ -e {} ]; do sleep 0.05; done; exit 9", go.display());
     let exec = job.operator.starts(&job.arguments(&[], &script));
-    crate::support::trial::wait_for(SOON, "the command", async || {
+    kit::wait::wait_for(SOON, "the command", async || {
         Ok(std::fs::metadata(job.operator.0.path("started"))?)
     })
     .await?;
     job.bench.envoy.kill()?;
     std::fs::write(go, "")?;
-    exec.await??.expect(9)?.tells("there is nothing to end")?;
+    exec.await??.expect(9)?.stderr_contains("there is nothing to end")?;
     Ok(())
 }
 
@@ -120,7 +121,8 @@ async fn ends_a_proxy_with_a_secret(lab: &Lab) -> Outcome {
         .runs(&job.arguments(&["--streams-timeout", "1s", "--quit-timeout", "1s"], "exit 3"))
         .await?
         .expect(3)?;
-    said.tells("was not ended")?.tells("x-laststream-secret is missing or wrong")?;
+    said.stderr_contains("was not ended")?
+        .stderr_contains("x-laststream-secret is missing or wrong")?;
     ensure!(job.bench.envoy.is_alive(), "nobody may end it without the secret");
     let file = job.operator.0.file("secret", SECRET)?;
     let options = ["--secret-file", file.to_str().unwrap_or_default()];

@@ -11,12 +11,8 @@ use crate::cases::gate::bench::{Bench, SOON, gate_listener, same};
 use crate::cases::gate::deaths::mortal;
 use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use crate::support::admin_cluster::admin_cluster;
-use crate::support::bootstrap::{Bootstrap, Hcm, Listener};
-use crate::support::envoy::{Envoy, Options};
-use crate::support::failure::{Outcome, ensure, ensure_eq};
-use crate::support::h1::{Request, once};
-use crate::support::upstream::Upstream;
+use kit::admin_cluster::admin_cluster;
+use kit::prelude::*;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -45,8 +41,8 @@ async fn begins_and_holds(lab: &Lab) -> Outcome {
     let [text, json] = waits;
     let text = text.await??.expect(0)?;
     shows(&text, "drained: the last stream has ended")?;
-    text.tells("draining: 1 stream holds the drain")?;
-    same(&json.await??.expect(0)?.json()?[0], "state", "drained")?;
+    text.stderr_contains("draining: 1 stream holds the drain")?;
+    same(&json.await??.expect(0)?.json_lines()?[0], "state", "drained")?;
     Ok(())
 }
 
@@ -73,13 +69,13 @@ async fn gives_up_in_time(lab: &Lab) -> Outcome {
     let said = Operator::beside(&bench)?.runs(&["wait", "--timeout", "1500ms"]).await?.expect(1)?;
     ensure!(began.elapsed() >= Duration::from_millis(1_400), "too early: {:?}", began.elapsed());
     shows(&said, "1 stream is in flight")?;
-    said.tells("the gate is not open after 1500ms")?;
+    said.stderr_contains("the gate is not open after 1500ms")?;
     let nobody = Operator::at(&format!("http://{}", bench.upstream.refused()))?;
     nobody
         .runs(&["wait", "--timeout", "800ms"])
         .await?
         .expect(2)?
-        .tells("no program listens there")?;
+        .stderr_contains("no program listens there")?;
     // A server that says nothing does not hold it for longer.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let silent = Operator::at(&format!("http://{}", silent.local_addr()?))?;
@@ -108,7 +104,7 @@ async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
     let said = waits.await??.expect(0)?;
     ensure_eq!(envoy.port("gate").await?, port, "the gate's port");
     shows(&said, "drained")?;
-    said.tells("no program listens there")?;
+    said.stderr_contains("no program listens there")?;
     Ok(())
 }
 

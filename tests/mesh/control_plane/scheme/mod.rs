@@ -2,34 +2,18 @@
 //! tables under `tests/cases/forwarded_proto`: all that are about a gateway on plain http, with
 //! `httpsRedirect` and without, and with no, one and two trusted hops.
 
-#[path = "../../../cases/forwarded_proto/cells.rs"]
-mod cells;
-#[path = "../../../cases/forwarded_proto/client.rs"]
-mod client;
-#[path = "../../../cases/forwarded_proto/engines.rs"]
-#[allow(dead_code, reason = "here istiod puts the parts together")]
-mod engines;
-#[path = "../../../cases/forwarded_proto/listeners.rs"]
-#[allow(dead_code, reason = "here istiod makes the listeners")]
-mod listeners;
-#[path = "../../../cases/forwarded_proto/markdown.rs"]
-mod markdown;
 mod rows;
-#[path = "../../../cases/forwarded_proto/table.rs"]
-#[allow(dead_code, reason = "only the sections that a gateway can have")]
-mod table;
 
 use laststream_filter::config;
 use laststream_filter::config::wire::Fallback;
 use serde_json::{Value, json};
 
-use self::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
-use self::table::{Row, Section, Table};
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
-use crate::support::failure::{Context as _, Failure, Outcome, ensure, ensure_eq};
-use crate::support::trial::wait_for;
+use kit::forwarded_proto::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
+use kit::forwarded_proto::table::{Row, Section, Table};
+use kit::prelude::*;
 
 /// Names of listeners in the tables, and the trusted hops that make a gateway's listener one of
 /// them.
@@ -133,13 +117,17 @@ fn objects(stage: &Stage) -> Vec<Value> {
         let name = host.replace('.', "-");
         let app = format!("{name}.{}.test", stage.name);
         let entry = json!({
-            "hosts": [app], "location": "MESH_EXTERNAL", "resolution": "STATIC", "endpoints": [{ "address": "127.0.0.1" }],
-            "ports": [{ "number": 80, "name": "app", "protocol": protocol, "targetPort": address.port() }],
+            "hosts": [app], "location": "MESH_EXTERNAL", "resolution": "STATIC",
+            "endpoints": [{ "address": "127.0.0.1" }],
+            "ports": [
+                { "number": 80, "name": "app", "protocol": protocol, "targetPort": address.port() },
+            ],
         });
         let destination = json!([{ "destination": { "host": app, "port": { "number": 80 } } }]);
         let told = |route: &str| json!({ "response": { "set": { ROUTE: route } } });
         let https = json!({
-            "match": [{ "headers": { "x-forwarded-proto": { "exact": "https" } } }], "route": destination, "headers": told("https"),
+            "match": [{ "headers": { "x-forwarded-proto": { "exact": "https" } } }],
+            "route": destination, "headers": told("https"),
         });
         let http = json!({ "route": destination, "headers": told("http") });
         let routes = json!({ "hosts": [host], "gateways": [stage.name], "http": [https, http] });
@@ -168,7 +156,7 @@ fn marker(section: &Section) -> Value {
 /// where there must be one.
 async fn taken(agent: &Agent, section: &Section) -> Outcome {
     let configuration = config::parse(section.configuration.as_bytes())
-        .map_err(|refused| Failure::new(refused.to_string()))?;
+        .map_err(|refused| Error::msg(refused.to_string()))?;
     let policy = configuration.forwarded_proto().context("a policy")?;
     let keeps = [policy.fallback, policy.silent].contains(&Fallback::Keep);
     let mutates = policy.looks_at_original() || !keeps;

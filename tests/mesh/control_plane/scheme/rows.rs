@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::shown;
-use super::client::{Answer, Connection, Way};
-use super::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
-use super::table::{Expected, Protocol, Row};
 use crate::agent::Agent;
 use crate::control_plane::stage::Stage;
-use crate::support::failure::{Context as _, Outcome, fail};
-use crate::support::upstream::Received;
+use kit::forwarded_proto::cells::shown;
+use kit::forwarded_proto::client::{Connection, Way};
+use kit::forwarded_proto::listeners::{ROUTE, TLS_ONLY, TO_HTTP1, TO_HTTP2};
+use kit::forwarded_proto::table::{Expected, Protocol, Row};
+use kit::prelude::*;
+use kit::upstream::Received;
 
 /// The saved header: in an Istio gateway the route takes it away, which is rendered, too.
 const SAVED: &str = "x-laststream-forwarded-proto";
@@ -76,12 +76,12 @@ pub(super) async fn run(
     Ok((requests, found.into_iter().map(place).collect()))
 }
 
-fn redirected(answer: &Answer) -> Outcome<bool> {
+fn redirected(answer: &Response) -> Outcome<bool> {
     match (answer.status, answer.headers.get("location")) {
         (200, _) => Ok(false),
         (301, Some(location)) if location.starts_with("https://") => Ok(true),
         (status, location) => {
-            fail!("neither served nor redirected to https: {status}, location {location:?}")
+            bail!("neither served nor redirected to https: {status}, location {location:?}")
         }
     }
 }

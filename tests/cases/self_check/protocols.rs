@@ -1,0 +1,177 @@
+//! What the clients and the upstream can do through a plain Envoy.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use h2::Reason;
+use serde_json::json;
+
+use crate::lab::Lab;
+use kit::certificates::Authority;
+use kit::h1::{Connect, Ended, proxy_v1, proxy_v2};
+use kit::h2 as http2;
+use kit::prelude::*;
+use kit::websocket::WebSocket;
+
+const SOON: Duration = Duration::from_secs(20);
+const PEER: &str = "x-direct-peer";
+
+/// Envoy tells the upstream whom it takes for the direct peer.
+fn tells_the_peer() -> Hcm {
+    let value = json!({ "key": PEER, "value": "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%" });
+    let mutation =
+        json!([{ "append": { "header": value, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD" } }]);
+    let hcm = Hcm::new("main")
+        .use_remote_address(true, 0)
+        .filter(filters::direct_peer())
+        .filter(filters::header_mutation(mutation));
+    hcm.route(Route::prefix("/").cluster("app"))
+}
+
+async fn peer_seen(upstream: &Upstream, connect: Connect) -> Outcome<Option<String>> {
+    connect
+        .open()
+        .await?
+        .request(&Request::get("/echo").header("x-forwarded-for", "9.9.9.9"))
+        .await?
+        .expect(200)?;
+    Ok(upstream.last()?.header(PEER))
+}
+
+pub(super) async fn knows_the_direct_peer(lab: &Lab) -> Outcome {
+    let upstream = Upstream::start().await?;
+    let plain = Listener::new("plain", tells_the_peer());
+    let behind = Listener::new("behind", tells_the_peer()).proxy_protocol();
+    let config = Bootstrap::new()
+        .cluster(cluster::h1("app", upstream.h1()))
+        .listener(plain)
+        .listener(behind)
+        .build();
+    let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
+    let (plain, behind) = (envoy.address("plain").await?, envoy.address("behind").await?);
+    let peer = Ipv4Addr::new(127, 0, 0, 7);
+    let claimed = ((Ipv4Addr::new(8, 8, 4, 4), 1111), (Ipv4Addr::new(1, 2, 3, 4), 443));
+    ensure_eq!(
+        peer_seen(&upstream, Connect::to(plain).from(peer)).await?,
+        Some("127.0.0.7".into()),
+        "plain"
+    );
+    for preface in [proxy_v1(claimed.0, claimed.1), proxy_v2(claimed.0, claimed.1)] {
+        let seen = peer_seen(&upstream, Connect::to(behind).from(peer).preface(preface)).await?;
+        ensure_eq!(seen, Some("127.0.0.7".into()), "behind PROXY protocol");
+    }
+    Ok(())
+}
+
+pub(super) async fn holds_and_releases(lab: &Lab) -> Outcome {
+    let upstream = Upstream::start().await?;
+    let hcm = Hcm::new("main").route(Route::prefix("/").cluster("app").timeout("0s"));
+    let config = Bootstrap::new()
+        .cluster(cluster::h1("app", upstream.h1()))
+        .listener(Listener::new("main", hcm))
+        .build();
+    let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
+    let address = envoy.address("main").await?;
+    let mut waiting = Client::connect(address).await?;
+    waiting.send(&Request::get("/hold/a").bytes()).await?;
+    let mut rude = Client::connect(address).await?.patience(SOON);
+    rude.send(&Request::get("/hold/a").bytes()).await?;
+    upstream.wait_held("a", 2, SOON).await?;
+    envoy.wait_for_stat("http.main.downstream_rq_active", |value| value == Some(2), SOON).await?;
+    rude.reset()?;
+    upstream.wait_held("a", 1, SOON).await?;
+    upstream.release("a");
+    ensure_eq!(waiting.response("GET").await?.text(), "released", "the answer");
+    envoy.wait_for_stat("http.main.downstream_rq_active", |value| value == Some(0), SOON).await?;
+    Ok(())
+}
+
+pub(super) async fn talks_http2(lab: &Lab) -> Outcome {
+    let upstream = Upstream::start().await?;
+    let hcm = Hcm::new("main").route(Route::prefix("/").cluster("app").timeout("0s"));
+    let config = Bootstrap::new()
+        .cluster(cluster::h2("app", upstream.h2()))
+        .listener(Listener::new("main", hcm))
+        .build();
+    let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
+    let address = envoy.address("main").await?;
+    let mut client = http2::Client::connect(address).await?;
+    client.request(http2::request("GET", "https", "/echo"), "").await?.expect(200)?;
+    ensure_eq!(upstream.last()?.scheme, Some("https".into()), "scheme at the upstream");
+    let held = client.open(http2::get("/hold/b"), true).await?;
+    upstream.wait_held("b", 1, SOON).await?;
+    held.reset(Reason::CANCEL);
+    upstream.wait_held("b", 0, SOON).await?;
+    let echoed =
+        client.request(http2::request("POST", "http", "/grpc"), vec![b'x'; 100_000]).await?;
+    ensure_eq!(
+        (echoed.body.len(), echoed.trailers.get("grpc-status")),
+        (100_000, Some("0".into())),
+        "body and trailer"
+    );
+    client.go_away().await?;
+    let mut lost = http2::Client::connect(address).await?;
+    let stream = lost.open(http2::get("/stream/5/c"), true).await?;
+    upstream.wait_held("c", 1, SOON).await?;
+    lost.lose(Ended::Reset).await?;
+    drop(stream);
+    upstream.wait_held("c", 0, SOON).await?;
+    Ok(())
+}
+
+pub(super) async fn opens_websockets_and_tunnels(lab: &Lab) -> Outcome {
+    let upstream = Upstream::start().await?;
+    let hcm = Hcm::new("main")
+        .upgrades()
+        .route(Route::connect("tcp"))
+        .route(Route::prefix("/").cluster("app"));
+    let config = Bootstrap::new()
+        .cluster(cluster::h1("app", upstream.h1()))
+        .cluster(cluster::h1("tcp", upstream.tcp()));
+    let config = config.listener(Listener::new("main", hcm)).build();
+    let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
+    let address: SocketAddr = envoy.address("main").await?;
+    let mut socket = WebSocket::open(address, "/ws").await?;
+    socket.echo("hello").await?;
+    socket.echo(&"long ".repeat(20_000)).await?;
+    socket.close(1000).await?;
+    WebSocket::open(address, "/ws").await?.reset()?;
+    let mut tunnel = Client::connect(address).await?;
+    tunnel.send(&Request::new("CONNECT", "far.local:443").host("far.local:443").bytes()).await?;
+    let (answer, _) = tunnel.response_head("CONNECT").await?;
+    ensure_eq!(answer.status, 200, "CONNECT");
+    tunnel.send(b"through the tunnel").await?;
+    ensure_eq!(tunnel.wire.exactly(18).await?.as_ref(), b"through the tunnel", "the echo");
+    Ok(())
+}
+
+pub(super) async fn shows_client_certificates(lab: &Lab) -> Outcome {
+    let upstream = Upstream::start().await?;
+    let authority = Authority::new()?;
+    let (server, client) =
+        (authority.server()?, authority.client("spiffe://cluster.local/ns/a/sa/b")?);
+    let hcm = Hcm::new("main")
+        .route(Route::prefix("/").cluster("app"))
+        .with("/forward_client_cert_details", json!("SANITIZE_SET"));
+    let hcm = hcm.with("/set_current_client_cert_details", json!({ "uri": true }));
+    let listener = Listener::new("main", hcm).mutual_tls(&server, &authority);
+    let config =
+        Bootstrap::new().cluster(cluster::h1("app", upstream.h1())).listener(listener).build();
+    let envoy = Envoy::start(&lab.envoy, config, Options::default()).await?;
+    let address = envoy.address("main").await?;
+    let known = authority.client_config(&["http/1.1"], Some(&client))?;
+    Connect::to(address).tls(known, "localhost").open().await?.get("/echo").await?.expect(200)?;
+    let seen = upstream.last()?.header("x-forwarded-client-cert").unwrap_or_default();
+    ensure!(seen.contains("spiffe://cluster.local/ns/a/sa/b"), "{seen}");
+    let unknown = authority.client_config(&["http/1.1"], None)?;
+    let refused =
+        async { Connect::to(address).tls(unknown, "localhost").open().await?.get("/echo").await };
+    ensure!(refused.await.is_err(), "a client without a certificate got an answer");
+    let over_h2 = authority.client_config(&["h2"], Some(&client))?;
+    http2::Client::over(Connect::to(address).tls(over_h2, "localhost"))
+        .await?
+        .get("/echo")
+        .await?
+        .expect(200)?;
+    Ok(())
+}

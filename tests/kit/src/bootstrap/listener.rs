@@ -1,0 +1,138 @@
+//! Listeners on ephemeral ports: plain, TLS, QUIC, behind PROXY protocol.
+
+use serde_json::{Value, json};
+
+use super::hcm::Hcm;
+use super::{extension, push, set, socket_address};
+use crate::certificates::{Authority, Identity};
+
+const TLS: &str = "envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext";
+const QUIC: &str = "envoy.extensions.transport_sockets.quic.v3.QuicDownstreamTransport";
+const PROXY_PROTOCOL: &str = "envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol";
+const TLS_INSPECTOR: &str = "envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector";
+const TCP_PROXY: &str = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy";
+
+#[derive(Clone)]
+pub struct Listener(Value);
+
+impl Listener {
+    pub fn new(name: &str, hcm: Hcm) -> Self {
+        Self::with_filters(name, vec![hcm.build()])
+    }
+
+    /// Bytes straight to a cluster.
+    pub fn tcp(name: &str, cluster: &str) -> Self {
+        let config = json!({ "stat_prefix": name, "cluster": cluster });
+        Self::with_filters(
+            name,
+            vec![extension("envoy.filters.network.tcp_proxy", TCP_PROXY, config)],
+        )
+    }
+
+    /// HTTP/3 over UDP. The identity is the server's.
+    pub fn quic(name: &str, hcm: Hcm, identity: &Identity) -> Self {
+        let mut listener = Self::new(name, hcm.codec("HTTP3"));
+        let context =
+            json!({ "downstream_tls_context": { "common_tls_context": certificates(identity) } });
+        set(
+            &mut listener.0,
+            "/filter_chains/0/transport_socket",
+            extension("envoy.transport_sockets.quic", QUIC, context),
+        );
+        set(&mut listener.0, "/address/socket_address/protocol", json!("UDP"));
+        set(&mut listener.0, "/udp_listener_config/quic_options", json!({}));
+        listener
+    }
+
+    fn with_filters(name: &str, filters: Vec<Value>) -> Self {
+        let chain = json!({ "filters": filters });
+        Self(json!({
+            "name": name, "address": socket_address("127.0.0.1", 0), "filter_chains": [chain],
+        }))
+    }
+
+    /// TLS with ALPN for HTTP/2 and HTTP/1.1.
+    pub fn tls(self, identity: &Identity) -> Self {
+        self.tls_context(identity, json!({}))
+    }
+
+    /// TLS that demands a client certificate of that authority.
+    pub fn mutual_tls(self, identity: &Identity, clients: &Authority) -> Self {
+        let trusted = json!({ "trusted_ca": { "inline_string": clients.pem() } });
+        let extra = json!({
+            "require_client_certificate": true,
+            "common_tls_context": { "validation_context": trusted },
+        });
+        self.tls_context(identity, extra)
+    }
+
+    fn tls_context(mut self, identity: &Identity, mut context: Value) -> Self {
+        let mut common = certificates(identity);
+        common["alpn_protocols"] = json!(["h2", "http/1.1"]);
+        if let Some(validation) = context.pointer_mut("/common_tls_context/validation_context") {
+            common["validation_context"] = validation.take();
+        }
+        context["common_tls_context"] = common;
+        set(
+            &mut self.0,
+            "/filter_chains/0/transport_socket",
+            extension("envoy.transport_sockets.tls", TLS, context),
+        );
+        self.listener_filter(extension(
+            "envoy.filters.listener.tls_inspector",
+            TLS_INSPECTOR,
+            json!({}),
+        ))
+    }
+
+    /// Every connection begins with a PROXY protocol header, version 1 or 2.
+    pub fn proxy_protocol(self) -> Self {
+        self.listener_filter(extension(
+            "envoy.filters.listener.proxy_protocol",
+            PROXY_PROTOCOL,
+            json!({}),
+        ))
+    }
+
+    /// In the order of the calls.
+    pub(crate) fn listener_filter(mut self, filter: Value) -> Self {
+        if self.0["listener_filters"].is_null() {
+            self.0["listener_filters"] = json!([]);
+        }
+        push(&mut self.0, "/listener_filters", filter);
+        self
+    }
+
+    /// `INBOUND` or `OUTBOUND`.
+    pub fn direction(self, direction: &str) -> Self {
+        self.with("/traffic_direction", json!(direction))
+    }
+
+    /// A small buffer keeps the bytes of a slow reader in Envoy visible.
+    pub fn buffer_limit(self, bytes: u32) -> Self {
+        self.with("/per_connection_buffer_limit_bytes", json!(bytes))
+    }
+
+    /// Another port than an ephemeral one, to keep it over a change of the listener.
+    pub fn port(self, port: u16) -> Self {
+        self.with("/address/socket_address/port_value", json!(port))
+    }
+
+    pub fn with(mut self, pointer: &str, value: Value) -> Self {
+        set(&mut self.0, pointer, value);
+        self
+    }
+
+    pub fn build(self) -> Value {
+        self.0
+    }
+}
+
+fn certificates(identity: &Identity) -> Value {
+    let chain = json!({ "inline_string": identity.certificate_pem });
+    json!({
+        "tls_certificates": [
+            { "certificate_chain": chain, "private_key": { "inline_string": identity.key_pem } },
+        ],
+    })
+}

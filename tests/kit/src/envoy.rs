@@ -1,0 +1,334 @@
+//! A real Envoy: started with a configuration, watched through its admin interface, and never left
+//! behind.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::admin_cluster::AdminCluster;
+use crate::h1::{Request, Response, once};
+use crate::process::{self, Process, guarded, read_log};
+use crate::trial::Notes;
+use crate::wait::wait_for;
+use crate::{Context as _, Outcome, bail, ensure};
+
+/// Longest waits, generous because the machines are shared; waits end as soon as they can.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How Envoy is started. `Options { concurrency: 1, ..Options::default() }`
+pub struct Options {
+    pub concurrency: u32,
+    pub log_level: String,
+    pub component_log_level: String,
+    pub drain_time_s: Option<u32>,
+    /// Further arguments.
+    pub extra: Vec<String>,
+    /// A program that runs Envoy and becomes its process, with its arguments, such as `valgrind`.
+    pub under: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let (log_level, component_log_level) = ("info".into(), "wasm:debug".into());
+        Self {
+            concurrency: 2,
+            log_level,
+            component_log_level,
+            drain_time_s: None,
+            extra: Vec::new(),
+            under: Vec::new(),
+        }
+    }
+}
+
+/// What `--mode validate` said.
+pub struct Validation {
+    pub status: ExitStatus,
+    pub output: String,
+}
+
+pub struct Envoy {
+    process: Process,
+    folder: TempDir,
+    admin: SocketAddr,
+    notes: Arc<Notes>,
+}
+
+impl Envoy {
+    /// Starts Envoy and waits until it is live.
+    pub async fn start(binary: &Path, config: Value, options: Options) -> Outcome<Self> {
+        let folder =
+            tempfile::Builder::new().prefix("envoy-").tempdir().context("a folder for Envoy")?;
+        let mut config = config;
+        let admin_cluster = AdminCluster::prepare(&mut config, folder.path())?;
+        let arguments = options.arguments(folder.path());
+        let process = launch(&options.under, binary, &config, folder.path(), &arguments)?;
+        let mut envoy =
+            Self { process, folder, admin: ([127, 0, 0, 1], 0).into(), notes: Notes::current() };
+        envoy.admin = envoy.admin_address().await?;
+        envoy.live().await?;
+        admin_cluster.publish(&envoy).await?;
+        Ok(envoy)
+    }
+
+    /// `--mode validate`, to its end.
+    pub async fn validate(binary: &Path, config: Value) -> Outcome<Validation> {
+        let folder = tempfile::tempdir().context("a folder for Envoy")?;
+        let mut config = config;
+        AdminCluster::prepare(&mut config, folder.path())?;
+        let mut process =
+            launch(&[], binary, &config, folder.path(), &["--mode".into(), "validate".into()])?;
+        let status = process.wait(PATIENCE).await?;
+        Ok(Validation { status, output: read_log(&folder.path().join("log")) })
+    }
+
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.process.exited(), Ok(None))
+    }
+
+    /// SIGTERM.
+    pub fn terminate(&mut self) -> Outcome {
+        self.process.signal(Signal::TERM)
+    }
+
+    pub fn kill(&mut self) -> Outcome<ExitStatus> {
+        self.process.kill()
+    }
+
+    pub async fn exited(&mut self, limit: Duration) -> Outcome<ExitStatus> {
+        self.process.wait(limit).await
+    }
+
+    pub async fn admin_get(&self, path: &str) -> Outcome<Response> {
+        once(self.admin, &Request::get(path).header("connection", "close"))
+            .await
+            .with_context(|| format!("admin GET {path}"))
+    }
+
+    pub async fn admin_post(&self, path: &str) -> Outcome<Response> {
+        once(self.admin, &Request::post(path, "").header("connection", "close"))
+            .await
+            .with_context(|| format!("admin POST {path}"))
+    }
+
+    /// Where a listener listens, TCP or UDP, as soon as it does.
+    pub async fn address(&self, listener: &str) -> Outcome<SocketAddr> {
+        self.until(&format!("listener {listener}"), async |envoy| {
+            let statuses = envoy.admin_get("/listeners?format=json").await?.json()?;
+            let all = statuses["listener_statuses"].as_array().context("no listeners yet")?;
+            let ours = all
+                .iter()
+                .find(|status| status["name"] == listener)
+                .with_context(|| format!("other listeners: {statuses}"))?;
+            let socket = &ours["local_address"]["socket_address"];
+            let port = socket["port_value"]
+                .as_u64()
+                .and_then(|port| u16::try_from(port).ok())
+                .context("no port")?;
+            let address =
+                socket["address"].as_str().context("no address")?.parse::<std::net::IpAddr>()?;
+            ensure!(port != 0, "not bound yet");
+            Ok(SocketAddr::new(address, port))
+        })
+        .await
+    }
+
+    pub async fn port(&self, listener: &str) -> Outcome<u16> {
+        Ok(self.address(listener).await?.port())
+    }
+
+    /// Every counter and gauge.
+    pub async fn stats(&self) -> Outcome<BTreeMap<String, u64>> {
+        Ok(parse_stats(&self.admin_get("/stats").await?.expect(200)?.text()))
+    }
+
+    /// One counter or gauge; nothing when Envoy does not know it.
+    pub async fn stat(&self, name: &str) -> Outcome<Option<u64>> {
+        let answer =
+            self.admin_get(&format!("/stats?filter={}", exact(name))).await?.expect(200)?;
+        Ok(parse_stats(&answer.text()).remove(name))
+    }
+
+    pub async fn prometheus(&self) -> Outcome<String> {
+        Ok(self.admin_get("/stats/prometheus").await?.expect(200)?.text())
+    }
+
+    /// Until the predicate likes the value; `None` when Envoy does not know the name.
+    pub async fn wait_for_stat(
+        &self,
+        name: &str,
+        good: impl Fn(Option<u64>) -> bool,
+        limit: Duration,
+    ) -> Outcome<Option<u64>> {
+        let looked = wait_for(limit, name, async || {
+            let value = self.stat(name).await?;
+            ensure!(good(value), "{name} is {value:?}");
+            Ok(value)
+        });
+        looked.await.with_context(|| self.tail())
+    }
+
+    pub fn log(&self) -> String {
+        read_log(&self.folder.path().join("log"))
+    }
+
+    pub fn log_contains(&self, text: &str) -> bool {
+        self.log().contains(text)
+    }
+
+    /// The first line that contains the text.
+    pub async fn wait_for_log(&self, text: &str, limit: Duration) -> Outcome<String> {
+        let found = async || {
+            self.log()
+                .lines()
+                .find(|line| line.contains(text))
+                .map(String::from)
+                .context("no such line")
+        };
+        wait_for(limit, &format!("{text:?} in Envoy's log"), found)
+            .await
+            .with_context(|| self.tail())
+    }
+
+    /// The end of the log.
+    pub fn tail(&self) -> String {
+        tail(&self.log())
+    }
+
+    async fn until<T>(&self, what: &str, look: impl AsyncFn(&Self) -> Outcome<T>) -> Outcome<T> {
+        wait_for(PATIENCE, what, async || look(self).await).await.with_context(|| self.tail())
+    }
+
+    async fn live(&mut self) -> Outcome {
+        let mut ended = None;
+        let looked = wait_for(PATIENCE, "Envoy to be live", async || {
+            ended = self.process.exited()?;
+            if ended.is_none() {
+                let state = self.admin_get("/ready").await?.text();
+                ensure!(state.trim() == "LIVE", "{state}");
+            }
+            Ok(())
+        });
+        looked.await.with_context(|| tail(&read_log(&self.folder.path().join("log"))))?;
+        match ended {
+            None => Ok(()),
+            Some(status) => bail!("Envoy ended at its start, {status:?}\n{}", self.tail()),
+        }
+    }
+
+    async fn admin_address(&mut self) -> Outcome<SocketAddr> {
+        let file = self.folder.path().join("admin");
+        let mut ended = None;
+        let found = wait_for(PATIENCE, "the admin address", async || {
+            ended = self.process.exited()?;
+            if ended.is_some() {
+                return Ok(None);
+            }
+            Ok(Some(fs::read_to_string(&file)?.trim().parse()?))
+        });
+        match found.await.with_context(|| tail(&read_log(&self.folder.path().join("log"))))? {
+            Some(address) => Ok(address),
+            None => bail!("Envoy ended at its start, {ended:?}\n{}", self.tail()),
+        }
+    }
+}
+
+impl Drop for Envoy {
+    fn drop(&mut self) {
+        let state = if self.is_alive() { "running" } else { "ended" };
+        self.notes.add(format!("Envoy {} ({state}), {}", self.pid(), self.tail()));
+    }
+}
+
+impl Options {
+    fn arguments(&self, folder: &Path) -> Vec<String> {
+        let concurrency = self.concurrency.to_string();
+        let admin = folder.join("admin").display().to_string();
+        let drain_time = self.drain_time_s.map(|seconds| seconds.to_string());
+        let mut arguments = vec![
+            "--concurrency",
+            &concurrency,
+            "--admin-address-path",
+            &admin,
+            "--log-level",
+            &self.log_level,
+        ];
+        arguments.extend([
+            "--component-log-level",
+            &self.component_log_level,
+            "--file-flush-interval-msec",
+            "100",
+        ]);
+        if let Some(seconds) = &drain_time {
+            arguments.extend(["--drain-time-s", seconds]);
+        }
+        // No shared memory between generations: a killed Envoy would leave its segment in /dev/shm
+        // for ever.
+        if !self.extra.iter().any(|argument| argument.contains("base-id")) {
+            arguments.push("--disable-hot-restart");
+        }
+        arguments.into_iter().map(String::from).chain(self.extra.iter().cloned()).collect()
+    }
+}
+
+fn launch(
+    under: &[String],
+    binary: &Path,
+    config: &Value,
+    folder: &Path,
+    arguments: &[String],
+) -> Outcome<Process> {
+    let file: PathBuf = folder.join("bootstrap.json");
+    fs::write(&file, serde_json::to_vec_pretty(config)?).context("writing the bootstrap")?;
+    let log = File::create(folder.join("log")).context("creating the log")?;
+    let words: Vec<&OsStr> = under.iter().map(OsStr::new).chain([binary.as_os_str()]).collect();
+    let mut command = guarded(words[0]);
+    command
+        .args(&words[1..])
+        .arg("-c")
+        .arg(&file)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    Process::spawn(command)
+}
+
+/// Without the list of extensions that every Envoy begins with.
+fn tail(log: &str) -> String {
+    let telling = |line: &&str| {
+        !(line.contains("[info][main]") && (line.contains("]   ") || line.contains(" header map")))
+    };
+    process::tail(log.lines().filter(telling))
+}
+
+fn parse_stats(text: &str) -> BTreeMap<String, u64> {
+    let pairs = text.lines().filter_map(|line| line.rsplit_once(": "));
+    pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
+}
+
+/// A regular expression that matches exactly this name, fit for a query.
+fn exact(name: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let escaped = name.chars().map(|character| {
+        if plain(character) { character.to_string() } else { format!("[{character}]") }
+    });
+    format!("%5E{}$", escaped.collect::<String>().replace('[', "%5B").replace(']', "%5D"))
+}

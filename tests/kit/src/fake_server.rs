@@ -1,0 +1,307 @@
+//! The one fake HTTP/1.1 server: it answers as a script says, can cut its connections at any place,
+//! and speaks TLS if asked. [`FakeServer`] is the plain form; a [`Service`] has a state of its own.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::net::{Shutdown, shutdown};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::{Context as _, Outcome};
+
+/// The head of a request.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub method: String,
+    /// With the query.
+    pub target: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Asked {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Method and target.
+    pub fn line(&self) -> String {
+        format!("{} {}", self.method, self.target)
+    }
+
+    pub fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// A parameter of the query, as it stands there.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let query = self.target.split_once('?')?.1;
+        query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
+    }
+
+    fn length(&self) -> usize {
+        self.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn new(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Vec::new() }
+    }
+
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.headers.retain(|(known, _)| known != name);
+        self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    fn closes(&self) -> bool {
+        self.headers.iter().any(|(name, value)| name == "connection" && value == "close")
+    }
+
+    fn bytes(&self, head_only: bool) -> Vec<u8> {
+        let mut text =
+            format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\n", self.status, self.body.len());
+        text.extend(self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
+        let mut bytes = format!("{text}\r\n").into_bytes();
+        if !head_only {
+            bytes.extend(&self.body);
+        }
+        bytes
+    }
+}
+
+/// What goes wrong with a request.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// Another answer, after the body was read; nothing else happens.
+    Answer(Answer),
+    /// The connection ends before the body is read.
+    Cut,
+    /// It ends when half of the body was read.
+    CutBody,
+    /// It ends in the middle of the right answer; everything has happened.
+    CutAnswer,
+    /// Nothing is said for so long, then it ends.
+    Silence(Duration),
+    /// What is right happens, but so much later.
+    Slow(Duration),
+    /// These bytes are the answer, whatever they are; then the connection ends.
+    Bytes(&'static [u8]),
+    /// What is right happens, but is told with this header.
+    Header(&'static str, String),
+    /// So many bytes of this body are sent; after the pause the connection ends.
+    Part(Answer, usize, Duration),
+    /// The server ends: nobody listens there any more.
+    End,
+}
+
+pub trait Service: Send + Sync + 'static {
+    /// Sees the head of each request first.
+    fn fault(&self, asked: &Asked) -> Option<Fault>;
+    fn answer(&self, asked: &Asked, body: &[u8]) -> Answer;
+}
+
+/// Serves what a script says, and keeps the heads of all requests.
+pub struct FakeServer {
+    pub address: SocketAddr,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+type Script = dyn Fn(&Asked, usize) -> Result<Answer, Fault> + Send + Sync;
+
+struct Scripted {
+    script: Box<Script>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl FakeServer {
+    /// The script sees how often the same target was asked for before.
+    pub fn start(
+        script: impl Fn(&Asked, usize) -> Result<Answer, Fault> + Send + Sync + 'static,
+    ) -> Outcome<Self> {
+        let asked = Arc::<Mutex<Vec<Asked>>>::default();
+        let scripted = Scripted { script: Box::new(script), asked: Arc::clone(&asked) };
+        Ok(Self { address: serve(None, Arc::new(scripted))?, asked })
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub fn asked(&self) -> Vec<Asked> {
+        locked(&self.asked).clone()
+    }
+}
+
+impl Service for Scripted {
+    fn fault(&self, asked: &Asked) -> Option<Fault> {
+        let before = {
+            let mut all = locked(&self.asked);
+            all.push(asked.clone());
+            all.iter().filter(|other| other.target == asked.target).count() - 1
+        };
+        Some((self.script)(asked, before).map_or_else(|fault| fault, Fault::Answer))
+    }
+
+    fn answer(&self, _: &Asked, _: &[u8]) -> Answer {
+        Answer::new(500) // the script has decided already
+    }
+}
+
+/// Replies by method and target, which a test changes on the way. All else is 404.
+#[derive(Clone, Default)]
+pub struct Replies(Arc<Mutex<HashMap<String, Result<Answer, Fault>>>>);
+
+impl Replies {
+    pub fn set(&self, line: &str, reply: Result<Answer, Fault>) {
+        locked(&self.0).insert(line.to_owned(), reply);
+    }
+
+    /// Each connection ends with its answer.
+    pub fn serve(&self) -> Outcome<FakeServer> {
+        let replies = self.clone();
+        FakeServer::start(move |asked, _| {
+            let reply = locked(&replies.0).get(&asked.line()).cloned();
+            Ok(reply.unwrap_or(Ok(Answer::new(404)))?.with("connection", "close"))
+        })
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Serves until the test process ends.
+pub fn serve(tls: Option<Arc<ServerConfig>>, service: Arc<impl Service>) -> Outcome<SocketAddr> {
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").context("a port")?);
+    let address = listener.local_addr()?;
+    std::thread::spawn(move || {
+        loop {
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(_) => return, // `Fault::End`
+            };
+            let (tls, service, listener) = (tls.clone(), service.clone(), listener.clone());
+            std::thread::spawn(move || {
+                stream.set_read_timeout(Some(Duration::from_secs(60))).ok();
+                match tls.map(ServerConnection::new) {
+                    Some(Ok(connection)) => {
+                        connection_of(StreamOwned::new(connection, stream), &*service, &listener)
+                    }
+                    Some(Err(_)) => None,
+                    None => connection_of(stream, &*service, &listener),
+                }
+            });
+        }
+    });
+    Ok(address)
+}
+
+/// `None` at the end of the connection, whoever ended it.
+fn connection_of(
+    stream: impl Read + Write,
+    service: &impl Service,
+    listener: &TcpListener,
+) -> Option<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let asked = head(&mut stream)?;
+        let fault = service.fault(&asked);
+        let divisor = if matches!(fault, Some(Fault::CutBody)) { 2 } else { 1 };
+        let mut body = vec![0; asked.length() / divisor];
+        match fault {
+            Some(Fault::Cut) => return None,
+            Some(Fault::Silence(time)) => {
+                std::thread::sleep(time);
+                return None;
+            }
+            Some(Fault::End) => {
+                shutdown(listener, Shutdown::Both).ok();
+                return None;
+            }
+            _ => stream.read_exact(&mut body).ok()?,
+        }
+        let pause = match fault {
+            Some(Fault::Part(_, _, pause)) => pause,
+            _ => Duration::ZERO,
+        };
+        let (bytes, goes_on) = reply(fault, &asked, &body, service);
+        stream.get_mut().write_all(&bytes).ok()?;
+        stream.get_mut().flush().ok()?;
+        if !goes_on {
+            std::thread::sleep(pause);
+            return None;
+        }
+    }
+}
+
+/// What is sent, and whether the connection goes on.
+fn reply(
+    fault: Option<Fault>,
+    asked: &Asked,
+    body: &[u8],
+    service: &impl Service,
+) -> (Vec<u8>, bool) {
+    let head_only = asked.method == "HEAD";
+    let right = || service.answer(asked, body);
+    match fault {
+        Some(Fault::Answer(answer)) => (answer.bytes(head_only), !answer.closes()),
+        Some(Fault::Part(answer, length, _)) => {
+            let (mut bytes, head) = (answer.bytes(head_only), answer.bytes(true).len());
+            bytes.truncate(head + length);
+            (bytes, false)
+        }
+        Some(Fault::Bytes(bytes)) => (bytes.to_vec(), false),
+        Some(Fault::CutBody) => (Vec::new(), false),
+        Some(Fault::Header(name, value)) => (right().with(name, value).bytes(head_only), true),
+        Some(Fault::CutAnswer) => (right().bytes(true)[..20].to_vec(), false),
+        Some(Fault::Slow(time)) => {
+            std::thread::sleep(time);
+            (right().bytes(head_only), true)
+        }
+        Some(Fault::Cut | Fault::Silence(_) | Fault::End) | None => {
+            (right().bytes(head_only), true)
+        }
+    }
+}
+
+fn head(stream: &mut BufReader<impl Read>) -> Option<Asked> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let mut words = lines.first()?.split(' ').map(str::to_owned);
+    let (method, target) = (words.next()?, words.next()?);
+    let header = |line: &String| {
+        line.split_once(':')
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+    };
+    Some(Asked { method, target, headers: lines.iter().skip(1).filter_map(header).collect() })
+}

@@ -1,0 +1,256 @@
+//! The listeners of `listeners.md`, as Envoy's configuration.
+
+use serde_json::{Value, json};
+
+use super::markdown::{self, Grid};
+use crate::bootstrap::{Hcm, Listener, Route};
+use crate::certificates::{Authority, Identity};
+use crate::{Context as _, Outcome, bail, ensure};
+
+pub const TO_HTTP1: &str = "app.test";
+pub const TO_HTTP2: &str = "app-http2.test";
+pub const TLS_ONLY: &str = "tls-only.test";
+/// Envoy follows a redirect of its upstream itself, and the request goes through all filters a
+/// second time.
+pub const REDIRECTED: &str = "redirected.test";
+/// Tells the client which route was chosen.
+pub const ROUTE: &str = "x-route";
+
+const COLUMNS: [&str; 9] = [
+    "listener",
+    "use_remote_address",
+    "hops",
+    "connection",
+    "address",
+    "saves",
+    "direct peer",
+    "appends port",
+    "stands for",
+];
+
+/// What a connection manager needs of an engine.
+pub struct Form {
+    pub early: Option<Value>,
+    /// In front of the router.
+    pub filters: Vec<Value>,
+}
+
+/// A named way to set a listener up.
+pub struct Setup {
+    pub name: String,
+    pub transport: Transport,
+    use_remote_address: bool,
+    hops: u32,
+    address: String,
+    saves: Saves,
+    tells_peer: bool,
+    appends_port: bool,
+}
+
+/// What the early mutation does with the peer's own header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Saves {
+    Nothing,
+    Copy,
+    CopyAndRemove,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    Plain,
+    Proxied,
+    Tls,
+    ProxiedTls,
+    Mutual,
+    OptionalCertificate,
+    AnyCertificate,
+    Quic,
+}
+
+impl Transport {
+    const WORDS: [(&str, Self); 8] = [
+        ("plain", Self::Plain),
+        ("PROXY protocol", Self::Proxied),
+        ("TLS", Self::Tls),
+        ("PROXY protocol, TLS", Self::ProxiedTls),
+        ("mTLS", Self::Mutual),
+        ("TLS, certificate if any", Self::OptionalCertificate),
+        ("TLS, any certificate", Self::AnyCertificate),
+        ("QUIC", Self::Quic),
+    ];
+
+    pub fn is_plaintext(self) -> bool {
+        matches!(self, Self::Plain | Self::Proxied)
+    }
+
+    pub fn is_proxied(self) -> bool {
+        matches!(self, Self::Proxied | Self::ProxiedTls)
+    }
+
+    pub(crate) fn asks_certificate(self) -> bool {
+        matches!(self, Self::Mutual | Self::OptionalCertificate | Self::AnyCertificate)
+    }
+}
+
+/// The text of `listeners.md`.
+pub(crate) const TEXT: &str = text!("listeners.md");
+
+pub fn read(text: &str) -> Outcome<Vec<Setup>> {
+    let sections = markdown::sections(text, &[]).context("listeners.md")?;
+    let grid = sections
+        .iter()
+        .find_map(|section| section.table.as_ref())
+        .context("listeners.md has no table")?;
+    grid.check_columns(&COLUMNS, &[])?;
+    let mut setups: Vec<Setup> = Vec::new();
+    for (line, row) in &grid.rows {
+        let setup = setup(grid, row).with_context(|| format!("listeners.md, line {line}"))?;
+        ensure!(
+            setups.iter().all(|other| other.name != setup.name),
+            "the listener `{}` is there twice",
+            setup.name
+        );
+        setups.push(setup);
+    }
+    Ok(setups)
+}
+
+fn setup(grid: &Grid<'_>, row: &[&str]) -> Outcome<Setup> {
+    let cell = |column: &str| grid.cell(row, column).unwrap_or_default();
+    let yes = |column: &str| match cell(column) {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        other => bail!("`{column}` is `{other}`, which is neither yes nor no"),
+    };
+    let connection = cell("connection");
+    let transport = Transport::WORDS
+        .iter()
+        .find(|(word, _)| *word == connection)
+        .map(|(_, transport)| *transport);
+    ensure!(!cell("stands for").is_empty(), "an empty reason");
+    Ok(Setup {
+        name: super::cells::span(cell("listener"))?.into(),
+        transport: transport.with_context(|| format!("`{connection}` is no connection"))?,
+        use_remote_address: yes("use_remote_address")?,
+        hops: cell("hops").parse().context("hops")?,
+        address: cell("address").into(),
+        saves: match cell("saves") {
+            "and removes" => Saves::CopyAndRemove,
+            _ if yes("saves")? => Saves::Copy,
+            _ => Saves::Nothing,
+        },
+        tells_peer: yes("direct peer")?,
+        appends_port: yes("appends port")?,
+    })
+}
+
+/// What the listeners show, and whose certificates they take.
+pub struct Certificates {
+    pub authority: Authority,
+    pub server: Identity,
+}
+
+impl Setup {
+    /// Whether what the module needs is there; Envoy's own matchers bring what they need.
+    pub fn is_complete(&self) -> bool {
+        self.saves != Saves::Nothing && self.tells_peer
+    }
+
+    /// What the set-up has around the module; the teller tells it the direct peer, where the
+    /// listener has that.
+    pub fn around(&self, module: Value, teller: Value) -> Form {
+        let filters = self.tells_peer.then_some(teller).into_iter().chain([module]).collect();
+        Form { early: saving(self.saves), filters }
+    }
+
+    /// A listener of that name.
+    pub fn listener(&self, name: &str, form: Form, certificates: &Certificates) -> Listener {
+        let Certificates { authority, server } = certificates;
+        let hcm = self.connection_manager(name, form);
+        let mutual = |hcm| Listener::new(name, hcm).mutual_tls(server, authority);
+        let context = "/filter_chains/0/transport_socket/typed_config";
+        let optional = |listener: Listener| {
+            listener.with(&format!("{context}/require_client_certificate"), json!(false))
+        };
+        let listener = match self.transport {
+            Transport::Plain => Listener::new(name, hcm),
+            Transport::Proxied => Listener::new(name, hcm).proxy_protocol(),
+            Transport::Tls => Listener::new(name, hcm).tls(server),
+            Transport::ProxiedTls => Listener::new(name, hcm).proxy_protocol().tls(server),
+            Transport::Mutual => mutual(hcm),
+            Transport::OptionalCertificate => optional(mutual(hcm)),
+            Transport::AnyCertificate => {
+                let verification = format!(
+                    "{context}/common_tls_context/validation_context/trust_chain_verification"
+                );
+                optional(mutual(hcm)).with(&verification, json!("ACCEPT_UNTRUSTED"))
+            }
+            Transport::Quic => Listener::quic(name, hcm, server),
+        };
+        let socket = "/address/socket_address";
+        let listener = listener.with(&format!("{socket}/address"), json!(self.address));
+        if self.address == "::" {
+            listener.with(&format!("{socket}/ipv4_compat"), json!(true))
+        } else {
+            listener
+        }
+    }
+
+    fn connection_manager(&self, name: &str, form: Form) -> Hcm {
+        let mut hcm = Hcm::new(name).use_remote_address(self.use_remote_address, self.hops);
+        hcm = hcm.with("/route_config/virtual_hosts", virtual_hosts());
+        if self.appends_port {
+            hcm = hcm.append_x_forwarded_port();
+        }
+        hcm = form.early.into_iter().fold(hcm, Hcm::early_mutations);
+        form.filters.into_iter().fold(hcm, Hcm::filter)
+    }
+}
+
+/// Saves what the peer sent before Envoy overwrites it. An empty value is no value: without the
+/// removal a forged one would stay.
+fn saving(saves: Saves) -> Option<Value> {
+    let header =
+        json!({ "key": "x-laststream-forwarded-proto", "value": "%REQ(x-forwarded-proto)%" });
+    let append = json!({
+        "header": header, "append_action": "APPEND_IF_EXISTS_OR_ADD", "keep_empty_value": false,
+    });
+    let (remove, append) =
+        (json!({ "remove": "x-laststream-forwarded-proto" }), json!({ "append": append }));
+    match saves {
+        Saves::Nothing => None,
+        Saves::Copy => Some(json!([remove, append])),
+        Saves::CopyAndRemove => Some(json!([remove, append, { "remove": "x-forwarded-proto" }])),
+    }
+}
+
+fn virtual_hosts() -> Value {
+    let host = |domain: &str, cluster: &str, require_tls: &str| {
+        let route = |name: &str| {
+            let told = json!([{ "header": { "key": ROUTE, "value": name } }]);
+            Route::prefix("/").cluster(cluster).name(name).with("/response_headers_to_add", told)
+        };
+        let routes =
+            [route("https").header("x-forwarded-proto", "https").build(), route("http").build()];
+        json!({ "name": domain, "domains": [domain], "require_tls": require_tls, "routes": routes })
+    };
+    let mut redirected = host(REDIRECTED, "http1", "NONE");
+    if let Some(routes) = redirected["routes"].as_array_mut() {
+        routes.insert(0, followed().build());
+    }
+    json!([
+        host(TO_HTTP1, "http1", "NONE"),
+        host(TO_HTTP2, "http2", "NONE"),
+        host(TLS_ONLY, "http1", "ALL"),
+        redirected
+    ])
+}
+
+/// The route of the first pass, which removes the saved header as rendered routes do.
+fn followed() -> Route {
+    Route::prefix("/redirect/")
+        .cluster("http1")
+        .follow_redirects()
+        .with("/route/internal_redirect_policy/allow_cross_scheme_redirect", json!(true))
+        .with("/request_headers_to_remove", json!(["x-laststream-forwarded-proto"]))
+}

@@ -1,0 +1,320 @@
+//! A raw HTTP/1 client: it sends what it is told, byte for byte, and leaves as rudely as it is
+//! told.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::wait::within;
+use crate::wire::{Framing, Headers, Io, Wire};
+use crate::{Context as _, Error, Outcome, bail, ensure};
+
+/// Longest wait for an answer unless [`Client::patience`] says otherwise.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A request as bytes; `host: test.local` unless another or none is asked for.
+#[derive(Clone)]
+pub struct Request {
+    method: String,
+    target: String,
+    version: &'static str,
+    headers: Vec<(Vec<u8>, Vec<u8>)>,
+    body: Vec<u8>,
+}
+
+impl Request {
+    pub fn new(method: &str, target: &str) -> Self {
+        let headers = vec![(b"host".to_vec(), b"test.local".to_vec())];
+        Self {
+            method: method.into(),
+            target: target.into(),
+            version: "HTTP/1.1",
+            headers,
+            body: Vec::new(),
+        }
+    }
+
+    pub fn get(target: &str) -> Self {
+        Self::new("GET", target)
+    }
+
+    pub fn post(target: &str, body: impl AsRef<[u8]>) -> Self {
+        Self::new("POST", target).body(body)
+    }
+
+    pub fn version(mut self, version: &'static str) -> Self {
+        self.version = version;
+        self
+    }
+
+    pub fn host(self, host: &str) -> Self {
+        let mut without = self.without("host");
+        without.headers.insert(0, (b"host".to_vec(), host.into()));
+        without
+    }
+
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(key, _)| !key.eq_ignore_ascii_case(name.as_bytes()));
+        self
+    }
+
+    /// Added as it is, however often and whatever its bytes.
+    pub fn header(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+        self.headers.push((name.as_ref().to_vec(), value.as_ref().to_vec()));
+        self
+    }
+
+    /// A body with its `content-length`.
+    pub fn body(mut self, body: impl AsRef<[u8]>) -> Self {
+        self.body = body.as_ref().to_vec();
+        self.header("content-length", body.as_ref().len().to_string())
+    }
+
+    /// A body in chunks.
+    pub fn chunked<B: AsRef<[u8]>>(mut self, chunks: impl IntoIterator<Item = B>) -> Self {
+        self.body = chunks
+            .into_iter()
+            .flat_map(|piece| chunk(piece.as_ref()))
+            .chain(*b"0\r\n\r\n")
+            .collect();
+        self.header("transfer-encoding", "chunked")
+    }
+
+    pub fn head_bytes(&self) -> Vec<u8> {
+        let mut bytes =
+            format!("{} {} {}\r\n", self.method, self.target, self.version).into_bytes();
+        for (name, value) in &self.headers {
+            bytes.extend_from_slice(&[name, b": ".as_slice(), value, b"\r\n"].concat());
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        [self.head_bytes(), self.body.clone()].concat()
+    }
+}
+
+/// One chunk of a chunked body; an empty one ends the body.
+pub(crate) fn chunk(piece: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()
+}
+
+/// What came back, over any protocol.
+#[derive(Debug, Default)]
+pub struct Response {
+    pub status: u16,
+    pub headers: Headers,
+    pub body: Vec<u8>,
+    pub trailers: Headers,
+}
+
+impl Response {
+    pub fn header(&self, name: &str) -> Option<String> {
+        self.headers.get(name)
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> Outcome<Value> {
+        serde_json::from_slice(&self.body)
+            .with_context(|| format!("a body that should be JSON: {:?}", self.text()))
+    }
+
+    /// Fails with the body when the status is another.
+    pub fn expect(self, status: u16) -> Outcome<Self> {
+        ensure!(self.status == status, "expected {status}, got {}: {}", self.status, self.text());
+        Ok(self)
+    }
+}
+
+/// How the other side ended the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Fin,
+    Reset,
+}
+
+/// How to connect.
+pub struct Connect {
+    to: SocketAddr,
+    from: Option<Ipv4Addr>,
+    preface: Vec<u8>,
+    tls: Option<(Arc<ClientConfig>, String)>,
+}
+
+impl Connect {
+    pub fn to(to: SocketAddr) -> Self {
+        Self { to, from: None, preface: Vec::new(), tls: None }
+    }
+
+    /// Another direct peer: any address in 127.0.0.0/8.
+    pub fn from(mut self, source: Ipv4Addr) -> Self {
+        self.from = Some(source);
+        self
+    }
+
+    /// Bytes before everything else, such as [`proxy_v1`].
+    pub fn preface(mut self, bytes: Vec<u8>) -> Self {
+        self.preface = bytes;
+        self
+    }
+
+    pub fn tls(mut self, config: Arc<ClientConfig>, name: &str) -> Self {
+        self.tls = Some((config, name.into()));
+        self
+    }
+
+    /// The connection alone, for clients of other protocols.
+    pub async fn io(self) -> Outcome<Io> {
+        let socket = TcpSocket::new_v4()?;
+        if let Some(source) = self.from {
+            socket.bind((source, 0).into()).with_context(|| format!("binding to {source}"))?;
+        }
+        let mut tcp =
+            socket.connect(self.to).await.with_context(|| format!("connecting to {}", self.to))?;
+        tcp.set_nodelay(true)?;
+        tcp.write_all(&self.preface).await?;
+        let Some((config, name)) = self.tls else { return Ok(Io::Plain(tcp)) };
+        let name = ServerName::try_from(name)?;
+        let tls = tokio_rustls::TlsConnector::from(config)
+            .connect(name, tcp)
+            .await
+            .context("TLS handshake")?;
+        Ok(Io::Tls(Box::new(tls)))
+    }
+
+    pub async fn open(self) -> Outcome<Client> {
+        let io = within(PATIENCE, "opening a connection", self.io()).await?;
+        Ok(Client { wire: Wire::new(io), patience: PATIENCE })
+    }
+}
+
+/// `PROXY TCP4 …`, which claims that the connection came from `source`.
+pub fn proxy_v1(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Vec<u8> {
+    format!("PROXY TCP4 {} {} {} {}\r\n", source.0, destination.0, source.1, destination.1)
+        .into_bytes()
+}
+
+/// The same as version 2, in binary.
+pub fn proxy_v2(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Vec<u8> {
+    let mut bytes = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
+    bytes.extend_from_slice(&source.0.octets());
+    bytes.extend_from_slice(&destination.0.octets());
+    bytes.extend_from_slice(&source.1.to_be_bytes());
+    bytes.extend_from_slice(&destination.1.to_be_bytes());
+    bytes
+}
+
+/// One connection. Dropping it closes with FIN.
+pub struct Client {
+    pub wire: Wire,
+    patience: Duration,
+}
+
+impl Client {
+    pub async fn connect(to: SocketAddr) -> Outcome<Self> {
+        Connect::to(to).open().await
+    }
+
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    pub async fn get(&mut self, target: &str) -> Outcome<Response> {
+        self.request(&Request::get(target)).await
+    }
+
+    pub async fn request(&mut self, request: &Request) -> Outcome<Response> {
+        self.send(&request.bytes()).await?;
+        within(
+            self.patience,
+            &format!("{} {}", request.method, request.target),
+            receive(&mut self.wire, &request.method),
+        )
+        .await
+    }
+
+    pub async fn send(&mut self, bytes: &[u8]) -> Outcome {
+        within(self.patience, "sending", self.wire.send(bytes)).await
+    }
+
+    /// The next response, to a request with that method.
+    pub async fn response(&mut self, method: &str) -> Outcome<Response> {
+        within(self.patience, &format!("the response to {method}"), receive(&mut self.wire, method))
+            .await
+    }
+
+    /// Only the head; the body follows through [`Self::piece`] with the framing that comes along.
+    pub async fn response_head(&mut self, method: &str) -> Outcome<(Response, Framing)> {
+        within(self.patience, "a response head", receive_head(&mut self.wire, method)).await
+    }
+
+    pub async fn piece(&mut self, framing: &mut Framing) -> Outcome<Option<Bytes>> {
+        within(self.patience, "more of a body", self.wire.piece(framing)).await
+    }
+
+    /// Reads on until the other side ends the connection.
+    pub async fn ended(&mut self) -> Outcome<Ended> {
+        within(self.patience, "the end of the connection", async {
+            loop {
+                match self.wire.fill().await {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Ended::Fin),
+                    Err(_) => return Ok(Ended::Reset),
+                }
+            }
+        })
+        .await
+    }
+
+    /// FIN for our direction; the other stays open.
+    pub async fn finish(&mut self) -> Outcome {
+        self.wire.io.shutdown().await.context("FIN")
+    }
+
+    /// Leaves with RST.
+    pub fn reset(self) -> Outcome {
+        reset_on_close(self.wire.io.tcp())
+    }
+}
+
+/// From here on, closing means RST.
+pub(crate) fn reset_on_close(tcp: &TcpStream) -> Outcome {
+    tcp.set_zero_linger().context("SO_LINGER 0")
+}
+
+/// One request on a connection of its own.
+pub async fn once(to: SocketAddr, request: &Request) -> Outcome<Response> {
+    Client::connect(to).await?.request(request).await
+}
+
+async fn receive(wire: &mut Wire, method: &str) -> Outcome<Response> {
+    loop {
+        let (mut response, framing) = receive_head(wire, method).await?;
+        if response.status != 100 {
+            response.body = wire.body(framing).await?;
+            return Ok(response);
+        }
+    }
+}
+
+async fn receive_head(wire: &mut Wire, method: &str) -> Outcome<(Response, Framing)> {
+    let Some(head) = wire.head().await? else { bail!("the connection ended without a response") };
+    let status = head
+        .word(1)
+        .parse()
+        .map_err(|_| Error::msg(format!("no status line: {:?}", head.start)))?;
+    let framing = Framing::of_response(&head, method, status);
+    Ok((Response { status, headers: head.headers, ..Response::default() }, framing))
+}

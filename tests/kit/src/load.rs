@@ -1,0 +1,242 @@
+//! A mixed load: every kind of operation that begins, ends or breaks a stream, in an order that the
+//! seed decides.
+//!
+//! ```ignore
+//! let authority = Authority::new()?;
+//! let hcm = |prefix: &str| bed::routes(Hcm::new(prefix).filter(wasm.filter()));
+//! let config = bed::bootstrap(&upstream, hcm("load"), hcm("load3"), &authority)?.build();
+//! let envoy = Envoy::start(binary, config, Options::default()).await?;
+//! let report = load::run(20_000, 32, 7, bed::targets(&envoy, &authority).await?).await;
+//! report.check()?;
+//! ```
+
+mod aborts;
+pub mod bed;
+mod faults;
+mod http1;
+mod http2;
+mod http3;
+mod tunnels;
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::{Error, Outcome, ensure};
+
+/// No operation takes longer, or it has failed.
+const LIMIT: Duration = Duration::from_secs(45);
+/// A report lists no more errors than this.
+const LISTED: usize = 20;
+
+/// Where the operations go.
+pub struct Targets {
+    /// HTTP/1 and HTTP/2.
+    pub tcp: SocketAddr,
+    /// HTTP/3.
+    pub quic: SocketAddr,
+    pub tls: Arc<rustls::ClientConfig>,
+}
+
+/// One operation's own numbers: unique in its run, and the same for the same seed.
+struct Turn {
+    id: String,
+    rng: fastrand::Rng,
+}
+
+impl Turn {
+    /// A short time, so that what follows hits different moments.
+    async fn pause(&mut self) {
+        tokio::time::sleep(Duration::from_millis(self.rng.u64(0..12))).await;
+    }
+}
+
+type Run = for<'a> fn(&'a Targets, Turn) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+
+/// A kind of operation.
+struct Kind {
+    name: &'static str,
+    weight: usize,
+    /// Requests that reach Envoy with complete headers, at least.
+    requests: u64,
+    run: Run,
+}
+
+macro_rules! kinds {
+    ($($weight:literal x $requests:literal $file:ident::$name:ident,)*) => {
+        &[$(Kind {
+            name: concat!(stringify!($file), "::", stringify!($name)),
+            weight: $weight,
+            requests: $requests,
+            run: |targets, turn| Box::pin($file::$name(targets, turn)),
+        }),*]
+    };
+}
+
+/// Weight × requests of each kind.
+const KINDS: &[Kind] = kinds![
+    14 x 3 http1::keep_alive,
+    6 x 3 http1::pipelined,
+    5 x 1 http1::head,
+    5 x 1 http1::chunked_post,
+    3 x 1 http1::expect_continue,
+    3 x 1 http1::direct_response,
+    3 x 1 http1::redirect,
+    3 x 1 http1::internal_redirect,
+    3 x 1 http1::not_found,
+    3 x 1 http1::http_1_0,
+    2 x 0 http1::bad_request,
+    2 x 0 http1::header_too_large,
+    2 x 0 http1::missing_host,
+    2 x 1 http1::answered_before_the_body,
+    2 x 1 aborts::after_continue,
+    2 x 0 aborts::in_head_fin,
+    2 x 0 aborts::in_head_reset,
+    2 x 1 aborts::in_request_body,
+    3 x 0 aborts::waiting_fin,
+    3 x 0 aborts::waiting_reset,
+    3 x 1 aborts::in_body_fin,
+    3 x 1 aborts::in_body_reset,
+    1 x 1 aborts::in_download,
+    2 x 1 faults::upstream_reset,
+    2 x 1 faults::upstream_close,
+    2 x 1 faults::upstream_garbage,
+    2 x 1 faults::upstream_midbody_reset,
+    2 x 1 faults::upstream_refuses,
+    3 x 1 faults::retried,
+    2 x 1 faults::timed_out,
+    1 x 1 faults::http2_upstream_reset,
+    1 x 1 faults::http2_upstream_lost,
+    3 x 1 tunnels::websocket_closed,
+    3 x 1 tunnels::websocket_aborted,
+    1 x 1 tunnels::websocket_over_http2,
+    2 x 1 tunnels::connect_closed,
+    2 x 1 tunnels::connect_aborted,
+    6 x 5 http2::multiplexed_with_resets,
+    2 x 1 http2::go_away_while_running,
+    2 x 2 http2::go_away_when_done,
+    2 x 3 http2::lost_fin,
+    2 x 3 http2::lost_reset,
+    3 x 1 http2::grpc_stream,
+    2 x 0 http2::reset_at_once,
+    3 x 3 http3::streams,
+    1 x 1 http3::stream_reset,
+    1 x 1 http3::connection_closed,
+];
+
+/// How often a kind was run, and how often its outcome was another than expected.
+#[derive(Default)]
+pub struct Tally {
+    pub runs: u64,
+    pub errors: u64,
+    /// The sum of its runs.
+    pub took: Duration,
+}
+
+#[derive(Default)]
+pub struct Report {
+    pub kinds: BTreeMap<&'static str, Tally>,
+    pub operations: u64,
+    /// Requests with complete headers, at least.
+    pub requests: u64,
+    pub errors: Vec<String>,
+    pub took: Duration,
+}
+
+impl Report {
+    /// Fails when any operation ended in another way than expected.
+    pub fn check(&self) -> Outcome {
+        ensure!(self.errors.is_empty(), "{self}");
+        Ok(())
+    }
+
+    fn add(&mut self, kind: &Kind, outcome: Outcome, took: Duration) {
+        let tally = self.kinds.entry(kind.name).or_default();
+        tally.runs += 1;
+        tally.took += took;
+        self.operations += 1;
+        self.requests += kind.requests;
+        if let Err(failure) = outcome {
+            tally.errors += 1;
+            self.errors.push(format!("{}: {failure:#}", kind.name));
+        }
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let (operations, requests, errors) = (self.operations, self.requests, self.errors.len());
+        writeln!(
+            formatter,
+            "{operations} operations, {requests} requests at least, {errors} errors, {:?}",
+            self.took
+        )?;
+        for (name, tally) in &self.kinds {
+            let each = tally.took.as_millis() / u128::from(tally.runs.max(1));
+            writeln!(
+                formatter,
+                "{:>7} {name}, {} errors, {each} ms each",
+                tally.runs, tally.errors
+            )?;
+        }
+        self.errors.iter().take(LISTED).try_for_each(|error| writeln!(formatter, "- {error}"))
+    }
+}
+
+/// Runs so many operations, `parallel` at a time.
+pub async fn run(operations: usize, parallel: usize, seed: u64, targets: Targets) -> Report {
+    let begun = Instant::now();
+    let (plan, next, targets) =
+        (Arc::new(plan(operations, seed)), Arc::new(AtomicUsize::new(0)), Arc::new(targets));
+    let mut workers = JoinSet::new();
+    for _ in 0..parallel {
+        let (plan, next, targets) = (Arc::clone(&plan), Arc::clone(&next), Arc::clone(&targets));
+        workers.spawn(async move {
+            let mut outcomes = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(kind) = plan.get(index) else { return outcomes };
+                let begun = Instant::now();
+                let outcome = one(kind, &targets, index, seed).await;
+                outcomes.push((*kind, outcome, begun.elapsed()));
+            }
+        });
+    }
+    let mut report = Report::default();
+    while let Some(worker) = workers.join_next().await {
+        match worker {
+            Ok(outcomes) => outcomes
+                .into_iter()
+                .for_each(|(kind, outcome, took)| report.add(kind, outcome, took)),
+            Err(error) => report.errors.push(format!("a worker ended early: {error}")),
+        }
+    }
+    report.took = begun.elapsed();
+    report
+}
+
+async fn one(kind: &Kind, targets: &Targets, index: usize, seed: u64) -> Outcome {
+    let rng = fastrand::Rng::with_seed(seed ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let turn = Turn { id: format!("{seed}-{index}"), rng };
+    let late = |_| Err(Error::msg(format!("not done within {LIMIT:?}")));
+    timeout(LIMIT, (kind.run)(targets, turn)).await.unwrap_or_else(late)
+}
+
+/// Each kind once while there is room, the rest by weight; shuffled.
+fn plan(operations: usize, seed: u64) -> Vec<&'static Kind> {
+    let total: usize = KINDS.iter().map(|kind| kind.weight).sum();
+    let spare = operations.saturating_sub(KINDS.len());
+    let by_weight =
+        KINDS.iter().flat_map(|kind| std::iter::repeat_n(kind, kind.weight * spare / total));
+    let mut plan: Vec<&Kind> =
+        KINDS.iter().chain(by_weight).chain(KINDS.iter().cycle()).take(operations).collect();
+    fastrand::Rng::with_seed(seed).shuffle(&mut plan);
+    plan
+}

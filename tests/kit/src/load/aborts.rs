@@ -1,0 +1,99 @@
+//! HTTP/1 clients that leave: at every stage, with FIN and with RST.
+
+use super::{Targets, Turn};
+use crate::h1::{Client, Ended, Request};
+use crate::{Outcome, ensure_eq};
+
+pub(crate) async fn after_continue(targets: &Targets, mut turn: Turn) -> Outcome {
+    let mut client = Client::connect(targets.tcp).await?;
+    client
+        .send(
+            &Request::post("/up/echo-body", "never sent")
+                .header("expect", "100-continue")
+                .head_bytes(),
+        )
+        .await?;
+    ensure_eq!(client.response_head("POST").await?.0.status, 100, "the interim answer");
+    turn.pause().await;
+    client.reset()
+}
+
+pub(crate) async fn in_head_fin(targets: &Targets, turn: Turn) -> Outcome {
+    in_head(targets, turn, Ended::Fin).await
+}
+
+pub(crate) async fn in_head_reset(targets: &Targets, turn: Turn) -> Outcome {
+    in_head(targets, turn, Ended::Reset).await
+}
+
+pub(crate) async fn in_request_body(targets: &Targets, mut turn: Turn) -> Outcome {
+    let mut client = Client::connect(targets.tcp).await?;
+    client
+        .send(&Request::new("POST", "/up/echo-body").header("content-length", "1000").bytes())
+        .await?;
+    client.send(&[b'x'; 400]).await?;
+    turn.pause().await;
+    let how = if turn.rng.bool() { Ended::Fin } else { Ended::Reset };
+    leave(client, how).await
+}
+
+pub(crate) async fn waiting_fin(targets: &Targets, turn: Turn) -> Outcome {
+    waiting(targets, turn, Ended::Fin).await
+}
+
+pub(crate) async fn waiting_reset(targets: &Targets, turn: Turn) -> Outcome {
+    waiting(targets, turn, Ended::Reset).await
+}
+
+pub(crate) async fn in_body_fin(targets: &Targets, turn: Turn) -> Outcome {
+    in_body(targets, turn, Ended::Fin).await
+}
+
+pub(crate) async fn in_body_reset(targets: &Targets, turn: Turn) -> Outcome {
+    in_body(targets, turn, Ended::Reset).await
+}
+
+/// Much of the body is still on its way.
+pub(crate) async fn in_download(targets: &Targets, mut turn: Turn) -> Outcome {
+    let mut client = Client::connect(targets.tcp).await?;
+    client.send(&Request::get("/up/bytes/1500000").bytes()).await?;
+    let (response, mut framing) = client.response_head("GET").await?;
+    response.expect(200)?;
+    client.piece(&mut framing).await?;
+    turn.pause().await;
+    client.reset()
+}
+
+async fn in_head(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
+    let mut client = Client::connect(targets.tcp).await?;
+    let head = Request::get("/up/echo").bytes();
+    client.send(&head[..turn.rng.usize(1..head.len() - 1)]).await?;
+    turn.pause().await;
+    leave(client, how).await
+}
+
+/// The upstream would never answer.
+async fn waiting(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
+    let mut client = Client::connect(targets.tcp).await?;
+    client.send(&Request::get("/up/hold/for-ever").bytes()).await?;
+    turn.pause().await;
+    leave(client, how).await
+}
+
+/// The upstream would never stop.
+async fn in_body(targets: &Targets, mut turn: Turn, how: Ended) -> Outcome {
+    let mut client = Client::connect(targets.tcp).await?;
+    client.send(&Request::get("/up/stream/3/for-ever").bytes()).await?;
+    let (response, mut framing) = client.response_head("GET").await?;
+    response.expect(200)?;
+    client.piece(&mut framing).await?;
+    turn.pause().await;
+    leave(client, how).await
+}
+
+async fn leave(mut client: Client, how: Ended) -> Outcome {
+    match how {
+        Ended::Fin => client.finish().await, // and the rest when it is dropped
+        Ended::Reset => client.reset(),
+    }
+}

@@ -1,0 +1,158 @@
+//! Debian's `docker-registry` on a free port of the loopback interface, and `skopeo`, the other
+//! tool that must find there what was pushed.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::sha256;
+use crate::command::run;
+use crate::process::{Process, guarded};
+use crate::programs::program;
+use crate::wait::wait_for_blocking;
+use crate::{Context as _, Outcome, ensure, ensure_eq};
+
+/// What is special about a registry.
+#[derive(Default)]
+pub struct Settings {
+    /// Where it listens on the loopback interface; 0 is any free port.
+    pub port: u16,
+    /// `auth` in its configuration.
+    pub auth: Option<Value>,
+    /// `http.tls` in its configuration.
+    pub tls: Option<Value>,
+    pub read_only: bool,
+    /// Where it listens; 127.0.0.1 if nothing is said.
+    pub address: Option<&'static str>,
+    /// No file may have more bytes: the same to it as a disk that is full.
+    pub file_limit: Option<u64>,
+}
+
+pub struct Registry {
+    _process: Process,
+    folder: TempDir,
+    port: u16,
+}
+
+impl Registry {
+    pub fn start(settings: &Settings) -> Outcome<Self> {
+        let folder = tempfile::tempdir()?;
+        let address = settings.address.unwrap_or("127.0.0.1");
+        let mut http =
+            json!({ "addr": format!("{address}:{}", settings.port), "secret": "of the test" });
+        if let Some(tls) = &settings.tls {
+            http["tls"] = tls.clone();
+        }
+        let storage = json!({
+            "filesystem": { "rootdirectory": folder.path().join("data") },
+            "maintenance": {
+                "readonly": { "enabled": settings.read_only },
+                "uploadpurging": { "enabled": false },
+            },
+        });
+        let mut config = json!({
+            "version": 0.1, "log": { "accesslog": { "disabled": false } }, "storage": storage,
+            "http": http,
+        });
+        if let Some(auth) = &settings.auth {
+            config["auth"] = auth.clone();
+        }
+        fs::write(folder.path().join("config.yml"), config.to_string())?; // JSON is YAML
+        let log = fs::File::create(folder.path().join("log"))?;
+        let mut command = match settings.file_limit {
+            Some(limit) => {
+                let mut command = guarded("prlimit");
+                command.arg(format!("--fsize={limit}")).arg("--").arg(program("docker-registry")?);
+                command
+            }
+            None => guarded(program("docker-registry")?),
+        };
+        command
+            .arg("serve")
+            .arg(folder.path().join("config.yml"))
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        let mut registry = Self { _process: Process::spawn(command)?, folder, port: 0 };
+        registry.port = registry.wait_for_port(address)?;
+        Ok(registry)
+    }
+
+    fn wait_for_port(&self, address: &str) -> Outcome<u16> {
+        wait_for_blocking("the registry to start", || {
+            let log = self.log();
+            let address = log.split(&format!("listening on {address}:")).nth(1);
+            let port = address.and_then(|rest| rest.split([',', '"', ' ']).next()?.parse().ok());
+            port.with_context(|| log.clone())
+        })
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `localhost:PORT`
+    pub fn name(&self) -> String {
+        format!("localhost:{}", self.port)
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Every request so far, as `METHOD PATH`, without queries.
+    pub fn requests(&self) -> Vec<String> {
+        let log = self.log();
+        let requests = log
+            .lines()
+            .filter_map(|line| line.split(" \"").nth(1).filter(|_| line.contains("HTTP/1.1\" ")));
+        requests
+            .map(|request| request.split([' ', '?']).take(2).collect::<Vec<_>>().join(" "))
+            .collect()
+    }
+
+    /// Whether anything is published under a name: asks the storage, not the protocol.
+    pub fn has_tag(&self, repository: &str, tag: &str) -> bool {
+        let tags = format!(
+            "data/docker/registry/v2/repositories/{repository}/_manifests/tags/{tag}/current/link"
+        );
+        self.folder.path().join(tags).exists()
+    }
+}
+
+/// Fetches an image with skopeo and gives what is in it: the digest of the manifest, and the
+/// module.
+pub fn skopeo_pull(image: &str, options: &[&str]) -> Outcome<(String, Vec<u8>)> {
+    let folder = tempfile::tempdir()?;
+    let to = format!("dir:{}", folder.path().display());
+    let mut command = guarded(program("skopeo")?);
+    command
+        .args(["copy", "--insecure-policy"])
+        .args(options)
+        .args([&format!("docker://{image}"), &to]);
+    run(command.env("HOME", folder.path()))?.expect(0)?;
+    let bytes = fs::read(folder.path().join("manifest.json"))?;
+    let manifest: Value = serde_json::from_slice(&bytes)?;
+    ensure_eq!(manifest["mediaType"], "application/vnd.oci.image.manifest.v1+json", "one manifest");
+    ensure_eq!(manifest["layers"].as_array().map(Vec::len), Some(1), "layers");
+    ensure_eq!(
+        manifest["layers"][0]["mediaType"],
+        "application/vnd.oci.image.layer.v1.tar+gzip",
+        "the layer"
+    );
+    let layer = manifest["layers"][0]["digest"]
+        .as_str()
+        .and_then(|digest| digest.strip_prefix("sha256:"))
+        .context("a digest")?;
+    let tar = Command::new("tar")
+        .arg("--extract")
+        .arg("--gzip")
+        .arg("--to-stdout")
+        .arg("--file")
+        .arg(folder.path().join(layer))
+        .arg("plugin.wasm")
+        .output()?;
+    ensure!(tar.status.success(), "tar: {}", String::from_utf8_lossy(&tar.stderr));
+    Ok((sha256(&bytes), tar.stdout))
+}

@@ -1,0 +1,56 @@
+//! Runs one trial: a runtime of its own, a deadline, and the notes that a failure prints.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::outcome::MissingProgram;
+use crate::{Context as _, Error, Outcome};
+
+tokio::task_local! {
+    static NOTES: Arc<Notes>;
+}
+
+/// Runs one trial. A failure carries what the trial's processes left as notes, such as the end of
+/// Envoy's log.
+pub fn block_on<T>(deadline: Duration, trial: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("starting a runtime")?;
+    let notes = Arc::new(Notes::default());
+    let outcome =
+        runtime.block_on(NOTES.scope(Arc::clone(&notes), async { timeout(deadline, trial).await }));
+    runtime.shutdown_background();
+    match outcome {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) if error.is::<MissingProgram>() => Err(error),
+        Ok(Err(error)) => Err(Error::msg(format!("{error:#}{}", notes.text()))),
+        Err(_) => {
+            let text = notes.text();
+            Err(Error::msg(format!("the trial did not end within {deadline:?}{text}")))
+        }
+    }
+}
+
+/// What a failing trial prints after its reason.
+#[derive(Default)]
+pub struct Notes(Mutex<Vec<String>>);
+
+impl Notes {
+    /// Those of the trial that runs here; a stray set where there is none.
+    pub fn current() -> Arc<Self> {
+        NOTES.try_with(Arc::clone).unwrap_or_default()
+    }
+
+    pub fn add(&self, note: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    fn text(&self) -> String {
+        let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.iter().map(|note| format!("\n\n{note}")).collect()
+    }
+}

@@ -1,0 +1,232 @@
+//! An upstream that misbehaves on demand: HTTP/1 and HTTP/2 (prior knowledge), a TCP echo, and an
+//! address where nobody listens. What a request gets is decided by its path; see [`Behaviour`].
+
+mod behaviour;
+mod h1;
+mod h2;
+mod holds;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+
+pub use self::behaviour::Behaviour;
+use self::holds::Holds;
+use crate::wait::wait_for;
+use crate::wire::{Headers, local};
+use crate::{Context as _, Outcome, ensure_eq};
+
+/// Only the last requests are kept.
+const REMEMBERED: usize = 1_000;
+
+/// A request as the upstream saw it.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// `HTTP/1.1` or `HTTP/2`.
+    pub version: String,
+    pub method: String,
+    pub path: String,
+    /// HTTP/2 only.
+    pub scheme: Option<String>,
+    pub authority: String,
+    pub headers: Headers,
+}
+
+impl Received {
+    pub fn header(&self, name: &str) -> Option<String> {
+        self.headers.get(name)
+    }
+
+    /// What `/echo` answers.
+    fn json(&self) -> Value {
+        let headers: Vec<Value> = self
+            .headers
+            .0
+            .iter()
+            .map(|(name, value)| json!([name, String::from_utf8_lossy(value)]))
+            .collect();
+        json!({
+            "version": self.version, "method": self.method, "path": self.path,
+            "scheme": self.scheme,
+            "authority": self.authority, "headers": headers,
+        })
+    }
+}
+
+pub struct Upstream {
+    h1: SocketAddr,
+    h2: SocketAddr,
+    tcp: SocketAddr,
+    refused: SocketAddr,
+    shared: Arc<Shared>,
+    servers: Vec<AbortHandle>,
+    /// Bound and never listening, so that the port stays refused.
+    _nobody: TcpSocket,
+}
+
+#[derive(Default)]
+struct Shared {
+    holds: Holds,
+    requests: AtomicUsize,
+    received: Mutex<VecDeque<Received>>,
+    attempts: Mutex<HashMap<String, u32>>,
+}
+
+impl Upstream {
+    pub async fn start() -> Outcome<Self> {
+        let shared = Arc::new(Shared::default());
+        let nobody = TcpSocket::new_v4()?;
+        nobody.bind(local(0))?;
+        let mut upstream = Self {
+            h1: local(0),
+            h2: local(0),
+            tcp: local(0),
+            refused: nobody.local_addr()?,
+            shared: Arc::clone(&shared),
+            servers: Vec::new(),
+            _nobody: nobody,
+        };
+        let (one, two) = (Arc::clone(&shared), shared);
+        upstream.h1 = upstream.serve(move |tcp| h1::connection(tcp, Arc::clone(&one))).await?;
+        upstream.h2 = upstream.serve(move |tcp| h2::connection(tcp, Arc::clone(&two))).await?;
+        upstream.tcp = upstream.serve(echo).await?;
+        Ok(upstream)
+    }
+
+    pub fn h1(&self) -> SocketAddr {
+        self.h1
+    }
+
+    pub fn h2(&self) -> SocketAddr {
+        self.h2
+    }
+
+    /// Sends back every byte; the far end of CONNECT tunnels.
+    pub fn tcp(&self) -> SocketAddr {
+        self.tcp
+    }
+
+    /// Connections to it are refused.
+    pub fn refused(&self) -> SocketAddr {
+        self.refused
+    }
+
+    /// Requests ever received.
+    pub fn requests(&self) -> usize {
+        self.shared.requests.load(Ordering::Relaxed)
+    }
+
+    /// The last requests, oldest first.
+    pub fn received(&self) -> Vec<Received> {
+        self.shared.received().iter().cloned().collect()
+    }
+
+    pub fn last(&self) -> Outcome<Received> {
+        self.shared.received().back().cloned().context("the upstream received no request")
+    }
+
+    pub fn forget(&self) {
+        self.shared.received().clear();
+    }
+
+    /// Requests that wait in `/hold` or go on in `/stream`, under that key.
+    pub fn held(&self, key: &str) -> usize {
+        self.shared.holds.held(key)
+    }
+
+    pub async fn wait_held(&self, key: &str, count: usize, limit: Duration) -> Outcome {
+        let look = async || {
+            ensure_eq!(self.held(key), count, "held under {key:?}");
+            Ok(())
+        };
+        wait_for(limit, "requests held at the upstream", look).await
+    }
+
+    /// Lets everything go that is held under that key now.
+    pub fn release(&self, key: &str) {
+        self.shared.holds.release(key);
+    }
+
+    async fn serve<S>(
+        &mut self,
+        server: impl Fn(TcpStream) -> S + Send + 'static,
+    ) -> Outcome<SocketAddr>
+    where
+        S: Future<Output = Outcome> + Send + 'static,
+    {
+        let listener = TcpListener::bind(local(0)).await.context("listening")?;
+        let address = listener.local_addr()?;
+        self.servers.push(tokio::spawn(accept(listener, server)).abort_handle());
+        Ok(address)
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.servers.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Shared {
+    fn received(&self) -> MutexGuard<'_, VecDeque<Received>> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, request: Received) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut received = self.received();
+        if received.len() == REMEMBERED {
+            received.pop_front();
+        }
+        received.push_back(request);
+    }
+
+    /// True for the first, third, … request of that key.
+    fn odd_attempt(&self, key: &str) -> bool {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        let attempt = attempts.entry(key.to_owned()).or_default();
+        *attempt += 1;
+        *attempt % 2 == 1
+    }
+}
+
+/// Connections live in the set: they end with the server. Their failures are what the tests
+/// provoke.
+async fn accept<S>(listener: TcpListener, server: impl Fn(TcpStream) -> S)
+where
+    S: Future<Output = Outcome> + Send + 'static,
+{
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((tcp, _)) => {
+                    tcp.set_nodelay(true).ok();
+                    connections.spawn(server(tcp));
+                }
+                // out of descriptors for a moment
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn echo(mut tcp: TcpStream) -> Outcome {
+    let (mut reader, mut writer) = tcp.split();
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let count = reader.read(&mut buffer).await?;
+        if count == 0 {
+            return Ok(writer.shutdown().await?);
+        }
+        writer.write_all(&buffer[..count]).await?;
+    }
+}

@@ -1,0 +1,44 @@
+//! Requests that wait until the test lets them go.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+#[derive(Default)]
+pub struct Holds {
+    keys: Mutex<HashMap<String, Arc<watch::Sender<()>>>>,
+}
+
+impl Holds {
+    /// Counted as held until the guard is dropped.
+    pub fn hold(&self, key: &str) -> Held {
+        Held(self.key(key).subscribe())
+    }
+
+    pub fn held(&self, key: &str) -> usize {
+        self.key(key).receiver_count()
+    }
+
+    pub fn release(&self, key: &str) {
+        self.key(key).send(()).ok(); // nobody waits
+    }
+
+    fn key(&self, key: &str) -> Arc<watch::Sender<()>> {
+        Arc::clone(
+            self.keys().entry(key.to_owned()).or_insert_with(|| Arc::new(watch::channel(()).0)),
+        )
+    }
+
+    fn keys(&self) -> MutexGuard<'_, HashMap<String, Arc<watch::Sender<()>>>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub struct Held(watch::Receiver<()>);
+
+impl Held {
+    pub async fn released(&mut self) {
+        self.0.changed().await.ok(); // an ended test has released everything
+    }
+}

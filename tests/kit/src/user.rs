@@ -1,0 +1,115 @@
+//! The `laststream` command as a user has it: the program itself, in a home of its own.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::command::{CommandOutput, run, run_with_input};
+use crate::process::guarded;
+use crate::{Context as _, Error, Outcome, workspace};
+
+static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+
+/// The program. Cargo tells only the tests of `companion-cli` where it is, as
+/// `CARGO_BIN_EXE_laststream`; for all others it is asked to build it, with their settings.
+pub fn laststream() -> Outcome<&'static Path> {
+    let built = BINARY.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    built.as_deref().map_err(Error::msg)
+}
+
+fn build() -> Outcome<PathBuf> {
+    let this = std::env::current_exe()?;
+    let profile = this
+        .parent()
+        .and_then(Path::parent)
+        .context("this program is not where cargo puts tests")?;
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace());
+    command.args(["build", "--quiet", "--package", "laststream", "--bin", "laststream"]);
+    command
+        .args(["--message-format", "json-render-diagnostics", "--target-dir"])
+        .arg(profile.parent().context("no target folder")?);
+    // ring looks at what cargo says of the package that it is compiled for, and would be compiled
+    // anew for the test.
+    let of_package = ["OUT_DIR", "CARGO_PKG_", "CARGO_MANIFEST_"];
+    for (name, _) in std::env::vars_os() {
+        if of_package.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    match profile.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => {}
+        Some(name) => drop(command.args(["--profile", name])),
+    }
+    let messages = run(&mut command)?.expect(0)?.stdout;
+    let mut programs = messages.lines().filter_map(|line| {
+        serde_json::from_str::<Value>(line).ok()?["executable"].as_str().map(PathBuf::from)
+    });
+    programs.next_back().context("cargo names no program")
+}
+
+/// A user: a home, and what is set in it.
+pub struct User {
+    home: TempDir,
+    variables: Vec<(String, OsString)>,
+}
+
+impl User {
+    pub fn new() -> Outcome<Self> {
+        let home = tempfile::tempdir()?;
+        fs::create_dir_all(home.path().join("bin"))?;
+        let path = format!("{}:/usr/bin:/bin", home.path().join("bin").display());
+        let variables = vec![("HOME".into(), home.path().into()), ("PATH".into(), path.into())];
+        Ok(Self { home, variables })
+    }
+
+    pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.variables.push((name.to_owned(), value.into()));
+    }
+
+    /// A file in the home.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> Outcome<PathBuf> {
+        let path = self.home.path().join(name);
+        fs::create_dir_all(path.parent().context("a folder")?)?;
+        fs::write(&path, content).with_context(|| path.display().to_string())?;
+        Ok(path)
+    }
+
+    /// A script on the user's PATH.
+    pub fn program(&self, name: &str, script: &str) -> Outcome {
+        write_script(&self.path("bin").join(name), script)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// Runs `laststream` with these arguments.
+    pub fn run(&self, arguments: &[&str], input: &str) -> Outcome<CommandOutput> {
+        let mut command = guarded(laststream()?);
+        command
+            .args(arguments)
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.home.path());
+        run_with_input(&mut command, input)
+    }
+}
+
+/// An executable shell script at this path.
+pub fn write_script(path: &Path, text: &str) -> Outcome {
+    write_executable(path, &format!("#!/bin/sh\n{text}\n"))
+}
+
+/// An executable file, and the folders above it.
+pub fn write_executable(path: &Path, content: &str) -> Outcome {
+    fs::create_dir_all(path.parent().context("a folder")?)?;
+    fs::write(path, content).with_context(|| path.display().to_string())?;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+}

@@ -1,0 +1,157 @@
+//! Configuration that changes at run time: files replaced by rename, and Envoy's verdict on every
+//! new version.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::bootstrap::Listener;
+use crate::envoy::{Envoy, PATIENCE};
+use crate::wait::wait_for;
+use crate::{Context as _, Outcome, bail};
+
+const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+const FILTER: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
+const LISTENERS: &str = "lds";
+const LISTENERS_STATS: &str = "listener_manager.lds";
+
+/// What Envoy made of a new version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Accepted,
+    Rejected,
+}
+
+impl Verdict {
+    pub fn accepted(self) -> Outcome {
+        match self {
+            Self::Accepted => Ok(()),
+            Self::Rejected => bail!("Envoy rejected the new configuration"),
+        }
+    }
+}
+
+/// Files that Envoy watches, each alone in its folder: a rename makes Envoy read again whatever it
+/// watches in that folder. Write the first versions before Envoy starts.
+pub struct Xds {
+    folder: TempDir,
+    version: AtomicU64,
+}
+
+impl Xds {
+    pub fn new() -> Outcome<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("xds-")
+            .tempdir()
+            .context("a folder for dynamic configuration")?;
+        Ok(Self { folder, version: AtomicU64::new(1) })
+    }
+
+    pub(crate) fn listeners_source(&self) -> Value {
+        self.source(LISTENERS)
+    }
+
+    pub fn filter_source(&self, name: &str) -> Value {
+        self.source(&ecds(name))
+    }
+
+    /// The listeners there are from now on; none of the others stays.
+    pub fn write_listeners(&self, listeners: &[Listener]) -> Outcome {
+        let resource = |listener: &Listener| {
+            let mut value = listener.clone().build();
+            value["@type"] = json!(LISTENER);
+            value
+        };
+        self.write(LISTENERS, listeners.iter().map(resource).collect())
+    }
+
+    /// The configuration of one discovered filter, with its `@type`.
+    pub fn write_filter(&self, name: &str, typed_config: &Value) -> Outcome {
+        self.write(
+            &ecds(name),
+            vec![json!({ "@type": FILTER, "name": name, "typed_config": typed_config })],
+        )
+    }
+
+    /// Writes and waits for the verdict.
+    pub async fn replace_listeners(
+        &self,
+        envoy: &Envoy,
+        listeners: &[Listener],
+    ) -> Outcome<Verdict> {
+        let before = Attempts::read(envoy, LISTENERS_STATS).await?;
+        self.write_listeners(listeners)?;
+        before.next(envoy, LISTENERS_STATS).await
+    }
+
+    /// Writes and waits for the verdict.
+    pub async fn replace_filter(
+        &self,
+        envoy: &Envoy,
+        name: &str,
+        typed_config: &Value,
+    ) -> Outcome<Verdict> {
+        let stats = format!("extension_config_discovery.http_filter.{name}");
+        let before = Attempts::read(envoy, &stats).await?;
+        self.write_filter(name, typed_config)?;
+        before.next(envoy, &stats).await
+    }
+
+    fn source(&self, resource: &str) -> Value {
+        let watched = json!({ "path": self.folder.path().join(resource).display().to_string() });
+        let path = json!({
+            "path": self.path(resource).display().to_string(), "watched_directory": watched,
+        });
+        json!({ "path_config_source": path, "resource_api_version": "V3" })
+    }
+
+    fn path(&self, resource: &str) -> PathBuf {
+        self.folder.path().join(resource).join("resources.json")
+    }
+
+    fn write(&self, resource: &str, resources: Vec<Value>) -> Outcome {
+        let version = self.version.fetch_add(1, Ordering::Relaxed).to_string();
+        let fresh = self.folder.path().join(format!("{resource}.{version}"));
+        let content = json!({ "version_info": version, "resources": resources });
+        fs::create_dir_all(self.folder.path().join(resource))
+            .with_context(|| format!("a folder for {resource}"))?;
+        fs::write(&fresh, content.to_string()).with_context(|| format!("writing {resource}"))?;
+        fs::rename(&fresh, self.path(resource)).with_context(|| format!("replacing {resource}"))
+    }
+}
+
+/// How often Envoy took and refused a version so far.
+struct Attempts {
+    accepted: u64,
+    rejected: u64,
+}
+
+impl Attempts {
+    async fn read(envoy: &Envoy, stats: &str) -> Outcome<Self> {
+        let accepted = envoy.stat(&format!("{stats}.update_success")).await?.unwrap_or(0);
+        let rejected = envoy.stat(&format!("{stats}.update_rejected")).await?.unwrap_or(0);
+        Ok(Self { accepted, rejected })
+    }
+
+    async fn next(&self, envoy: &Envoy, stats: &str) -> Outcome<Verdict> {
+        let what = format!("a verdict on a new version of {stats}");
+        let waited = wait_for(PATIENCE, &what, async || {
+            let now = Self::read(envoy, stats).await?;
+            match (now.accepted > self.accepted, now.rejected > self.rejected) {
+                (_, true) => Ok(Verdict::Rejected),
+                (true, false) => Ok(Verdict::Accepted),
+                (false, false) => {
+                    bail!("{} accepted and {} rejected, as before", now.accepted, now.rejected)
+                }
+            }
+        });
+        waited.await.with_context(|| envoy.tail())
+    }
+}
+
+fn ecds(name: &str) -> String {
+    format!("ecds-{name}")
+}
