@@ -5,9 +5,11 @@
 //! |---|---|
 //! | `sources`, `tree`, `given`, `node` | files, read into nodes that know their place; all that rules look at |
 //! | `objects`, `envoy_filter`, `modules`, `listeners`, `pods`, `reach` | what the nodes mean |
+//! | `crds` | what the API server accepts |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
 
+pub mod crds;
 mod envoy_filter;
 mod finding;
 mod given;
@@ -30,6 +32,8 @@ pub use finding::{Finding, Severity};
 pub use given::Assume;
 pub use sources::{LARGEST_FILE, LARGEST_SUM, Source, SourceError, gather};
 
+use std::collections::HashSet;
+
 use given::Given;
 
 /// Everything that is wrong, by file and line.
@@ -42,6 +46,7 @@ pub fn lint(sources: Vec<Source>, assume: Assume) -> Vec<Finding> {
         (rule.check)(&given, &mut found);
         findings.append(&mut found.findings);
     }
+    leave_out_explained(&mut findings);
     ignore::apply(&given, &mut findings);
     findings.sort_by(|one, two| {
         let place = |finding: &Finding| (finding.source, finding.line, finding.column);
@@ -55,6 +60,16 @@ pub fn lint(sources: Vec<Source>, assume: Assume) -> Vec<Finding> {
             == (two.source, two.line, two.column, two.rule.code, &two.message)
     });
     findings
+}
+
+/// Where a rule of our own explains what is wrong, the schema's verdict adds nothing.
+fn leave_out_explained(findings: &mut Vec<Finding>) {
+    let place = |finding: &Finding| (finding.source, finding.line, finding.column);
+    let explained: HashSet<_> =
+        findings.iter().filter(|finding| !rules::is_of_schema(finding.rule)).map(place).collect();
+    findings.retain(|finding| {
+        !rules::is_of_schema(finding.rule) || !explained.contains(&place(finding))
+    });
 }
 
 /// All rules, by code.

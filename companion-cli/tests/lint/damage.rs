@@ -120,8 +120,10 @@ fn damaged_input_is_answered() {
             + bytes.iter().filter(|byte| **byte == b'\r').count()
             + 2;
         let begun = Instant::now();
-        let findings =
-            lint(vec![Source::new("damaged.yaml", bytes.clone())], Assume { istio: Some((1, 29)) });
+        let findings = lint(
+            vec![Source::new("damaged.yaml", bytes.clone())],
+            Assume { istio: Some((1, 29)), ..Assume::default() },
+        );
         let shown =
             [output::text(&findings), output::json(&findings, 1), output::sarif(&findings, None)];
         assert!(begun.elapsed() < HANGS, "input {number} took {:?}", begun.elapsed());
