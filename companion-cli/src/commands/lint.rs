@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use laststream::lint::crds::{Definition, Definitions};
 use laststream::lint::{self, Assume, Rule, Severity, output};
 
 use crate::commands::exit::Exit;
@@ -36,6 +37,10 @@ pub(crate) struct Lint {
     /// The version of Istio, for rules that depend on it.
     #[arg(long, value_name = "VERSION", value_parser = istio_version)]
     istio: Option<(u32, u32)>,
+    /// A file with CRDs, which replace the built-in schemas of their kinds. Separate several files
+    /// by commas, or repeat the option.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    crds: Vec<PathBuf>,
     /// Explains a rule.
     #[arg(long, value_name = "CODE", value_parser = rule, conflicts_with_all = ["files", "list"])]
     explain: Option<&'static Rule>,
@@ -113,8 +118,15 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
             return Exit::Failed;
         }
     };
+    let crds = match read_crds(&lint.crds) {
+        Ok(crds) => crds,
+        Err(message) => {
+            printer.error(&message);
+            return Exit::Failed;
+        }
+    };
     let files = sources.len();
-    let mut findings = lint::lint(sources, Assume { istio: lint.istio });
+    let mut findings = lint::lint(sources, Assume { istio: lint.istio, crds });
     findings.retain(|finding| !lint.ignore.contains(&finding.rule));
     match lint.output {
         Format::Text if findings.is_empty() => {}
@@ -127,4 +139,17 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
     printer.status_line(&output::summary(&findings, files));
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on.severity());
     if counts { Exit::Found } else { Exit::Fine }
+}
+
+fn read_crds(files: &[PathBuf]) -> Result<Definitions, String> {
+    let mut definitions = Vec::new();
+    for file in files {
+        let sources = lint::gather(std::slice::from_ref(file), &mut io::stdin().lock());
+        for source in sources.map_err(|error| error.to_string())? {
+            let text = source.text.unwrap_or_default();
+            let crds = Definition::of_crds(&source.name, &text);
+            definitions.extend(crds.map_err(|error| error.to_string())?);
+        }
+    }
+    Ok(Definitions::from_files(definitions))
 }

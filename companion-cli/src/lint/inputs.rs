@@ -4,7 +4,9 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Deref;
 
+use super::crds::{Definitions, Fault, Validators};
 use super::node::{Node, is_string_value};
+use super::objects::objects;
 use super::reach::Reach;
 use super::sources::SourceFile;
 use super::texts::Texts;
@@ -19,10 +21,12 @@ const ANNOTATIONS: [&str; 2] = ["proxy.istio.io/config", "proxy.istio.io/overrid
 const CONFIG_KEYS: [&str; 4] = ["mesh", "meshNetworks", "values", "config"];
 
 /// What the caller knows about the mesh.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Assume {
     /// Istio's version, as minor and patch do not matter: major and minor.
     pub istio: Option<(u32, u32)>,
+    /// CRDs that replace the built-in ones.
+    pub crds: Definitions,
 }
 
 /// Filters by the name of the configuration that they wait for.
@@ -37,6 +41,8 @@ pub(super) struct Inputs {
     filter_facts: OnceCell<Vec<FilterFacts>>,
     /// The filters that wait for a configuration, by its name.
     waiting: OnceCell<Waiting>,
+    /// The API server's refusals: the fault, the node's tree and number, the message.
+    violations: OnceCell<Vec<(Fault, u32, u32, String)>>,
 }
 
 /// The inputs have all methods of their texts.
@@ -58,11 +64,31 @@ impl Inputs {
             }
             tree += 1;
         }
-        Self { texts, assume, filter_facts: OnceCell::new(), waiting: OnceCell::new() }
+        Self {
+            texts,
+            assume,
+            filter_facts: OnceCell::new(),
+            waiting: OnceCell::new(),
+            violations: OnceCell::new(),
+        }
     }
 
     pub(super) fn filter_facts(&self) -> &[FilterFacts] {
         self.filter_facts.get_or_init(|| FilterFacts::all(self))
+    }
+
+    /// The faults of one kind that the API server refuses objects for.
+    pub(super) fn violations(&self, fault: Fault) -> impl Iterator<Item = (Node<'_>, &str)> {
+        let all = self.violations.get_or_init(|| {
+            let mut validators = Validators::default();
+            let judged = objects(self).flat_map(|object| validators.judge(self, object));
+            judged
+                .map(|found| (found.fault, found.node.tree, found.node.id, found.message))
+                .collect()
+        });
+        all.iter().filter(move |found| found.0 == fault).map(|(_, tree, id, message)| {
+            (Node { texts: self, tree: *tree, id: *id }, message.as_str())
+        })
     }
 
     /// The filters that subscribe to a configuration of this name, and the proxies that they reach.

@@ -5,9 +5,11 @@
 //! |---|---|
 //! | `sources`, `tree`, `inputs`, `node` | files as nodes that know their place |
 //! | `objects`, `envoy_filter`, `modules`, `listeners`, `pods`, `reach` | what the nodes mean |
+//! | `crds` | what the API server accepts |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
 
+pub mod crds;
 mod envoy_filter;
 mod finding;
 mod ignore;
@@ -30,6 +32,8 @@ pub use finding::{Finding, Severity};
 pub use inputs::Assume;
 pub use sources::{LARGEST_FILE, LARGEST_SUM, SourceError, SourceFile, gather};
 
+use std::collections::HashSet;
+
 use inputs::Inputs;
 
 /// All findings, by file and line.
@@ -42,6 +46,7 @@ pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
         (rule.check)(&inputs, &mut found);
         findings.append(&mut found.list);
     }
+    leave_out_explained(&mut findings);
     ignore::apply(&inputs, &mut findings);
     findings.sort_by(|one, two| {
         let place = |finding: &Finding| (finding.source, finding.line, finding.column);
@@ -55,6 +60,16 @@ pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
             == (two.source, two.line, two.column, two.rule.code, &two.message)
     });
     findings
+}
+
+/// Where a rule of our own explains what is wrong, the schema's verdict adds nothing.
+fn leave_out_explained(findings: &mut Vec<Finding>) {
+    let place = |finding: &Finding| (finding.source, finding.line, finding.column);
+    let explained: HashSet<_> =
+        findings.iter().filter(|finding| !rules::is_of_schema(finding.rule)).map(place).collect();
+    findings.retain(|finding| {
+        !rules::is_of_schema(finding.rule) || !explained.contains(&place(finding))
+    });
 }
 
 /// All rules, by code.

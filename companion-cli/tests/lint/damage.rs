@@ -122,7 +122,7 @@ fn damaged_input_is_answered() {
         let begun = Instant::now();
         let findings = lint(
             vec![SourceFile::new("damaged.yaml", bytes.clone())],
-            Assume { istio: Some((1, 29)) },
+            Assume { istio: Some((1, 29)), ..Assume::default() },
         );
         let shown =
             [output::text(&findings), output::json(&findings, 1), output::sarif(&findings, None)];

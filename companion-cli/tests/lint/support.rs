@@ -58,7 +58,7 @@ impl Example {
         let istio = version
             .and_then(|text| text.split_once('.'))
             .map(|(major, minor)| (major.parse().unwrap(), minor.parse().unwrap()));
-        Assume { istio }
+        Assume { istio, ..Assume::default() }
     }
 
     pub(crate) fn findings(&self) -> Vec<Finding> {

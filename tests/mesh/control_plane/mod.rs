@@ -2,6 +2,7 @@
 
 mod busy;
 mod changes;
+mod crds;
 mod delivery;
 mod failures;
 mod identities;
@@ -24,6 +25,7 @@ pub(crate) const LEVEL: Level = Level {
         "pilot-agent",
         "istioctl",
         "envoy_bootstrap.json",
+        "crds",
     ],
     at_a_time: None,
     cases,
@@ -44,6 +46,8 @@ fn cases() -> Vec<Case> {
         case!("m5_trust_by_certificate", identities::by_certificate, 120),
         case!("m4b_on_a_busy_gateway", busy::with_a_witness, 120),
         case!("m4b_on_a_busy_gateway_without_a_witness", busy::without_a_witness, 120),
+        case!("c1_table_of_crds", crds::table, 60),
+        case!("c2_verdicts_of_the_api_server", crds::verdicts, 120),
         case!("m6_what_is_injected", injection::hooks, 120),
     ]
 }

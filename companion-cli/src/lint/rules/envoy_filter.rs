@@ -132,6 +132,15 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Move it to the gateway's own namespace, or name the Gateway in `targetRefs`.",
         check: root_namespace,
     },
+    Rule {
+        code: "LS113",
+        severity: Severity::Error,
+        title: "the EnvoyFilter has no patches",
+        why: "The API server takes an EnvoyFilter without `spec.configPatches`, and istiod does \
+            nothing for it: no counter, no gate, and no message.",
+        fix: "Write the patches under `spec.configPatches`, or render the resource again.",
+        check: no_patches,
+    },
 ];
 
 const KINDS: [(&str, &[&str]); 11] = [
@@ -283,6 +292,21 @@ fn no_selector<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             spec.filter(|_| named && filter.selector().is_none() && filter.targets().is_none())
         {
             findings.at(spec, "there is neither a `workloadSelector` with labels nor `targetRefs`");
+        }
+    }
+}
+
+fn no_patches<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let is_of_old_api = |spec: Node<'_>| spec.get("filters").is_some();
+    for filter in envoy_filters(inputs).filter(|filter| !filter.spec().is_some_and(is_of_old_api)) {
+        let patches = filter.spec().and_then(|spec| spec.get("configPatches"));
+        let is_empty = patches.is_none_or(|patches| {
+            patches.value().is_none()
+                && patches.entries().next().is_none()
+                && patches.items().next().is_none()
+        });
+        if is_empty {
+            findings.at(filter.spec().unwrap_or(filter.node), "there is no patch in it");
         }
     }
 }

@@ -10,6 +10,7 @@ mod hooks;
 mod jobs;
 mod module;
 mod names;
+mod schema;
 mod scheme;
 mod traffic;
 mod trust;
@@ -20,6 +21,7 @@ use super::finding::Rule;
 pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
     [
         files::RULES,
+        schema::RULES,
         envoy_filter::RULES,
         names::RULES,
         delivery::RULES,
@@ -34,4 +36,9 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
     ]
     .into_iter()
     .flatten()
+}
+
+/// Whether a rule only hands on what a CRD's schema says.
+pub(super) fn is_of_schema(rule: &Rule) -> bool {
+    schema::RULES.contains(rule)
 }

@@ -35,7 +35,7 @@ impl Checker {
             ]
         };
         let headers =
-            checked.is_some_and(ForwardedPolicy::looks_only_at_told_headers).then(told_headers);
+            checked.is_some_and(ForwardedPolicy::looks_only_at_peer_info).then(told_headers);
         let peer_info = (!wire.trust.peers.is_empty())
             .then_some(PeerInfo { key: wire.trust.peer_key, headers });
         Some(ForwardedProto { json, saved_in, forgets, peer_info, peers: wire.trust.peers })

@@ -1,0 +1,241 @@
+//! The validation rules of a schema (`x-kubernetes-validations`): CEL expressions over `self`.
+//!
+//! A rule that compares with the object's former state, or that uses a function that this
+//! evaluator lacks, gives no verdict: the API server has the last word.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use cel::extractors::This;
+use cel::{Context, Env, ExecutionError, Program, Value as Cel, extensions};
+use serde_json::Value;
+use url::Url;
+
+/// Words of CEL that cannot be field names there; Kubernetes puts underscores around them.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+thread_local! {
+    /// Compiling takes longer than evaluating, and one run may check thousands of objects.
+    static RULES: RefCell<Rules> = RefCell::default();
+}
+
+/// Whether the rule holds; none where that cannot be said.
+pub(super) fn holds(rule: &str, schema: &Value, value: &Value) -> Option<bool> {
+    RULES.with_borrow_mut(|rules| rules.holds(rule, schema, value))
+}
+
+/// Rules by their text, compiled once.
+struct Rules {
+    environment: Arc<Env>,
+    programs: HashMap<String, Option<Program>>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let mut environment = Env::stdlib();
+        // What Kubernetes declares beyond the standard. A clash of names would leave functions
+        // out, and rules that need them without a verdict.
+        for extension in [extensions::strings, extensions::lists, extensions::math] {
+            let _ = extension(&mut environment);
+        }
+        Self { environment: Arc::new(environment), programs: HashMap::new() }
+    }
+}
+
+impl Rules {
+    fn holds(&mut self, rule: &str, schema: &Value, value: &Value) -> Option<bool> {
+        if rule.contains("oldSelf") {
+            return None;
+        }
+        if !self.programs.contains_key(rule) {
+            self.programs.insert(rule.to_owned(), self.environment.compile(rule).ok());
+        }
+        let program = self.programs.get(rule)?.as_ref()?;
+        let mut context = Context::with_env(Arc::clone(&self.environment));
+        add_functions(&mut context);
+        context.add_variable_from_value("self", to_cel(schema, value));
+        match program.execute(&context) {
+            Ok(Cel::Bool(holds)) => Some(holds),
+            // A field that is not set: the API server refuses the object, too.
+            Err(ExecutionError::NoSuchKey(_)) => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// Kubernetes' own functions that the rules in the table use; a test names the others.
+fn add_functions(context: &mut Context<'_, '_>) {
+    let is_url = |text: Arc<String>| text.starts_with('/') || Url::parse(&text).is_ok();
+    let scheme = |This(url): This<Arc<String>>| {
+        Url::parse(&url).map(|url| url.scheme().to_owned()).unwrap_or_default()
+    };
+    // A name that is taken would be the standard's, which is then right as it is.
+    let _ = context.add_function("isURL", is_url);
+    let _ = context.add_function("url", |text: Arc<String>| text);
+    let _ = context.add_function("getScheme", scheme);
+    let _ = context.add_function("isIP", |text: Arc<String>| text.parse::<IpAddr>().is_ok());
+}
+
+/// As Kubernetes declares it: the type is the schema's, not what the number looks like.
+fn to_cel(schema: &Value, value: &Value) -> Cel {
+    match value {
+        Value::Null => Cel::Null,
+        Value::Bool(value) => Cel::Bool(*value),
+        Value::Number(number) => match number.as_i64().filter(|_| schema["type"] != "number") {
+            Some(whole) => Cel::Int(whole),
+            None => Cel::Float(number.as_f64().unwrap_or_default()),
+        },
+        Value::String(text) => Cel::from(text.as_str()),
+        Value::Array(items) => {
+            Cel::from(items.iter().map(|item| to_cel(&schema["items"], item)).collect::<Vec<_>>())
+        }
+        Value::Object(members) => {
+            let has_fields = schema["properties"].is_object();
+            let member = |(name, value): (&String, &Value)| {
+                let inner = if has_fields {
+                    &schema["properties"][name]
+                } else {
+                    &schema["additionalProperties"]
+                };
+                let name = if has_fields { field_name(name) } else { name.clone() };
+                (name, to_cel(inner, value))
+            };
+            Cel::from(members.iter().map(member).collect::<HashMap<_, _>>())
+        }
+    }
+}
+
+/// The name of a field in an expression.
+fn field_name(name: &str) -> String {
+    if RESERVED.contains(&name) {
+        return format!("__{name}__");
+    }
+    let name = name.replace("__", "__underscores__").replace('.', "__dot__");
+    name.replace('-', "__dash__").replace('/', "__slash__")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rules;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn rules_hold_or_do_not_or_are_left_to_the_api_server() {
+        let object = json!({ "type": "object", "properties": {
+            "namespace": { "type": "string" },
+            "weight": { "type": "number" },
+        } });
+        let value = json!({ "namespace": "n", "weight": 1 });
+        for (rule, verdict) in [
+            ("has(self.weight)", Some(true)),
+            ("self.__namespace__ == 'x'", Some(false)),
+            ("self.weight < 1.5", Some(true)),
+            ("self.weight == oldSelf.weight", None),
+            ("self.nothing == 1", Some(false)),
+            ("quantity(self.namespace).isGreaterThan(quantity('1'))", None),
+            ("not CEL at all (", None),
+        ] {
+            assert_eq!(Rules::default().holds(rule, &object, &value), verdict, "{rule}");
+        }
+        let mut rules = Rules::default();
+        let duration = "duration(self) >= duration('1ms')";
+        assert_eq!(rules.holds(duration, &json!({}), &json!("1.5s")), Some(true));
+        assert_eq!(rules.holds(duration, &json!({}), &json!("0s")), Some(false));
+        let one_of = "(has(self.a) ? 1 : 0) + (has(self.b) ? 1 : 0) <= 1";
+        assert_eq!(rules.holds(one_of, &json!({}), &json!({ "a": 1, "b": 1 })), Some(false));
+        let unique = "self.all(p, self.exists_one(q, p.name == q.name))";
+        let twice = json!([{ "name": "a" }, { "name": "a" }]);
+        assert_eq!(rules.holds(unique, &json!({}), &twice), Some(false));
+        let scheme = "isURL(self) && url(self).getScheme() in ['oci', 'https']";
+        assert_eq!(rules.holds(scheme, &json!({}), &json!("oci://r.test/m:1")), Some(true));
+        assert_eq!(rules.holds(scheme, &json!({}), &json!("ftp://r.test/m")), Some(false));
+        assert_eq!(rules.holds("isIP(self)", &json!({}), &json!("::1")), Some(true));
+        let ascii = "self.upperAscii() in ['POST', 'PUT'] && self.matches('^p')";
+        assert_eq!(rules.holds(ascii, &json!({}), &json!("put")), Some(true));
+    }
+
+    /// A rule with an unknown function gets no verdict, so each such function is named here.
+    #[test]
+    fn every_function_of_the_table_is_known() {
+        let known = [
+            "duration",
+            "exists_one",
+            "filter",
+            "getScheme",
+            "int",
+            "isIP",
+            "isURL",
+            "lowerAscii",
+            "matches",
+            "split",
+            "substring",
+            "upperAscii",
+            "url",
+            "all",
+            "exists",
+            "has",
+            "size",
+            "contains",
+            "endsWith",
+            "startsWith",
+            "string",
+            "map",
+            "dyn",
+            "type",
+            "double",
+        ];
+        let mut unknown = std::collections::BTreeSet::new();
+        for line in super::super::table::table().lines() {
+            let schema: Value = serde_json::from_str(line.rsplit('\t').next().unwrap_or_default())
+                .expect("a schema");
+            for rule in rules_in(&schema) {
+                let program = Rules::default().environment.compile(rule).expect(rule);
+                let functions = program.references();
+                let named = functions.functions().into_iter().filter(|name| {
+                    name.starts_with(|c: char| c.is_ascii_alphabetic()) && !known.contains(name)
+                });
+                unknown.extend(named.map(str::to_owned));
+            }
+        }
+        // One rule of the Gateway API checks names with Kubernetes' `format` library.
+        assert_eq!(unknown, ["dns1123Label", "validate"].map(str::to_owned).into());
+    }
+
+    fn rules_in(schema: &Value) -> Vec<&str> {
+        match schema {
+            Value::Object(members) => members
+                .iter()
+                .flat_map(|(name, value)| match value.as_str() {
+                    Some(rule) if name == "rule" => vec![rule],
+                    _ => rules_in(value),
+                })
+                .collect(),
+            Value::Array(items) => items.iter().flat_map(rules_in).collect(),
+            _ => Vec::new(),
+        }
+    }
+}

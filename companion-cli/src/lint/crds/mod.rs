@@ -1,0 +1,17 @@
+//! What the API server accepts: the schemas of the CRDs that a mesh's resources belong to, and an
+//! object's verdict. The rules that report verdicts are in `rules::schema`.
+//!
+//! | where | what |
+//! |---|---|
+//! | `table` | the schemas of released versions, and those of `--crds` files |
+//! | `structural` | Kubernetes' structural schemas as JSON Schema, with their defaults |
+//! | `cel` | the validation rules in a schema, which are CEL expressions |
+//! | `verdict` | one object against its schema |
+
+mod cel;
+mod structural;
+mod table;
+mod verdict;
+
+pub use table::{CrdError, Definition, Definitions};
+pub(super) use verdict::{Fault, Validators};

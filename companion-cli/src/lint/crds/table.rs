@@ -1,0 +1,341 @@
+//! Schemas by group and kind: the built-in table of released versions, and CRDs from files.
+//!
+//! The table is generated from the CRDs in the projects' Go modules (`cargo mesh crds`), one line
+//! for each schema, so that only the schemas in use are parsed.
+
+use std::io::Read as _;
+use std::sync::LazyLock;
+
+use flate2::read::GzDecoder;
+use serde_json::{Map, Value, json};
+
+/// Group, kind, served versions, releases and schema, separated by tabs.
+const TABLE: &[u8] = include_bytes!("table.tsv.gz");
+
+/// One kind's schema, and where it holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    /// The API group.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// The versions that the API server serves with this schema.
+    pub versions: Vec<String>,
+    /// The releases that have this schema, such as `istio-1.29`; none for a CRD from a file.
+    pub releases: Vec<String>,
+    /// The OpenAPI v3 schema, without descriptions and `status`.
+    pub schema: Value,
+}
+
+/// A file that holds no usable CRD.
+#[derive(Debug, thiserror::Error)]
+pub enum CrdError {
+    /// Not YAML or JSON.
+    #[error("`{file}` is not readable as YAML: {reason}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The parser's message.
+        reason: String,
+    },
+    /// No CustomResourceDefinition with a schema.
+    #[error(
+        "`{0}` holds no CustomResourceDefinition with a schema: name a file such as the output \
+         of `kubectl get crd envoyfilters.networking.istio.io -o yaml`"
+    )]
+    Empty(String),
+}
+
+impl Definition {
+    /// The CRDs of a text, in YAML or JSON; lists are opened.
+    ///
+    /// # Errors
+    /// The text cannot be read, or holds no CRD with a schema.
+    pub fn of_crds(file: &str, text: &str) -> Result<Vec<Self>, CrdError> {
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple(text).map_err(|error| CrdError::Unreadable {
+                file: file.to_owned(),
+                reason: error.without_snippet().to_string(),
+            })?;
+        let mut definitions = Vec::new();
+        for document in documents {
+            let items = document.get("items").and_then(Value::as_array).cloned();
+            for crd in items.unwrap_or_else(|| vec![document]) {
+                definitions.extend(Self::of_crd(&crd));
+            }
+        }
+        if definitions.is_empty() {
+            return Err(CrdError::Empty(file.to_owned()));
+        }
+        Ok(definitions)
+    }
+
+    /// One for each schema: versions that share a schema share a definition.
+    fn of_crd(crd: &Value) -> Vec<Self> {
+        let mut definitions: Vec<Self> = Vec::new();
+        if crd["kind"] != "CustomResourceDefinition" {
+            return definitions;
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (group, kind) = (text(&crd["spec"]["group"]), text(&crd["spec"]["names"]["kind"]));
+        for version in crd["spec"]["versions"].as_array().into_iter().flatten() {
+            let schema = &version["schema"]["openAPIV3Schema"];
+            if version["served"] == false || !schema.is_object() {
+                continue;
+            }
+            let (name, schema) = (text(&version["name"]), compact(schema));
+            match definitions.iter_mut().find(|known| known.schema == schema) {
+                Some(known) => known.versions.push(name),
+                None => definitions.push(Self {
+                    group: group.clone(),
+                    kind: kind.clone(),
+                    versions: vec![name],
+                    releases: Vec::new(),
+                    schema,
+                }),
+            }
+        }
+        definitions
+    }
+
+    /// The table's text of the CRDs of several releases; equal schemas share a line.
+    #[must_use]
+    pub fn table(releases: Vec<(String, Vec<Self>)>) -> String {
+        let mut lines: Vec<Self> = Vec::new();
+        for (release, definitions) in releases {
+            for definition in definitions {
+                let same = |known: &&mut Self| {
+                    (&known.group, &known.kind, &known.versions, &known.schema)
+                        == (
+                            &definition.group,
+                            &definition.kind,
+                            &definition.versions,
+                            &definition.schema,
+                        )
+                };
+                match lines.iter_mut().find(same) {
+                    Some(known) => known.releases.push(release.clone()),
+                    None => lines.push(Self { releases: vec![release.clone()], ..definition }),
+                }
+            }
+        }
+        let mut lines: Vec<String> = lines.iter().map(Self::line).collect();
+        lines.sort();
+        lines.concat()
+    }
+
+    fn line(&self) -> String {
+        let (versions, releases) = (self.versions.join(","), self.releases.join(","));
+        format!("{}\t{}\t{versions}\t{releases}\t{}\n", self.group, self.kind, self.schema)
+    }
+}
+
+/// Without descriptions, and without the schema of `status`, which people do not write.
+fn compact(schema: &Value) -> Value {
+    let mut schema = without_descriptions(schema);
+    if let Some(status) = schema.pointer_mut("/properties/status") {
+        *status = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    }
+    schema
+}
+
+fn without_descriptions(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .filter(|(name, value)| name.as_str() != "description" || !value.is_string())
+            .map(|(name, value)| (name.clone(), without_descriptions(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(items) => items.iter().map(without_descriptions).collect(),
+        other => other.clone(),
+    }
+}
+
+/// The schemas that objects are checked against.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Definitions(Vec<Definition>);
+
+/// What is known of an object's `apiVersion` and `kind`.
+#[derive(Debug, PartialEq)]
+pub(super) enum Lookup {
+    /// Nothing: the group belongs to another project.
+    UnknownGroup,
+    /// The group has no such kind; the kinds that it has.
+    UnknownKind(Vec<String>),
+    /// The kind is not served in this version; the versions that are.
+    UnknownVersion(Vec<String>),
+    Found(Box<Definition>),
+}
+
+impl Definitions {
+    /// CRDs from files: they replace the built-in schemas of their kinds.
+    #[must_use]
+    pub fn from_files(definitions: Vec<Definition>) -> Self {
+        Self(definitions)
+    }
+
+    /// `istio`: the mesh's version. Without one, or with one that is newer than the table, the
+    /// newest schema is meant.
+    pub(super) fn find(
+        &self,
+        (group, version): (&str, &str),
+        kind: &str,
+        istio: Option<(u32, u32)>,
+    ) -> Lookup {
+        let own: Vec<Definition> = self
+            .0
+            .iter()
+            .filter(|own| (&*own.group, &*own.kind) == (group, kind))
+            .cloned()
+            .collect();
+        if !own.is_empty() {
+            return chosen(own, version);
+        }
+        let lines = lines_of(group, istio);
+        if lines.is_empty() {
+            return Lookup::UnknownGroup;
+        }
+        let of_kind: Vec<_> = lines.iter().filter(|line| line[1] == kind).collect();
+        if of_kind.is_empty() {
+            return Lookup::UnknownKind(lines.iter().map(|line| line[1].to_owned()).collect());
+        }
+        let is_served = |line: &&&[&str; 5]| line[2].split(',').any(|served| served == version);
+        match of_kind.iter().find(is_served) {
+            Some(line) => Lookup::Found(Box::new(definition(line))),
+            None => Lookup::UnknownVersion(
+                of_kind.iter().flat_map(|line| line[2].split(',')).map(str::to_owned).collect(),
+            ),
+        }
+    }
+}
+
+fn chosen(definitions: Vec<Definition>, version: &str) -> Lookup {
+    let versions = definitions.iter().flat_map(|known| known.versions.clone()).collect();
+    let found =
+        definitions.into_iter().find(|known| known.versions.iter().any(|served| served == version));
+    found.map_or(Lookup::UnknownVersion(versions), |known| Lookup::Found(Box::new(known)))
+}
+
+/// The lines of a group in one release: of Istio's groups the newest that is not newer than the
+/// mesh, of others the newest.
+fn lines_of(group: &str, istio: Option<(u32, u32)>) -> Vec<[&'static str; 5]> {
+    let lines: Vec<_> =
+        table().lines().filter_map(columns).filter(|line| line[0] == group).collect();
+    let releases = || lines.iter().flat_map(|line| line[3].split(',')).filter_map(release);
+    let istio = istio.filter(|_| group.ends_with("istio.io"));
+    let wanted = match istio {
+        Some(mesh) => releases().filter(|known| *known <= mesh).max().or(releases().min()),
+        None => releases().max(),
+    };
+    let is_wanted = |line: &[&str; 5]| {
+        line[3].split(',').filter_map(release).any(|known| Some(known) == wanted)
+    };
+    lines.iter().copied().filter(is_wanted).collect()
+}
+
+fn definition(&[group, kind, versions, releases, schema]: &[&str; 5]) -> Definition {
+    let names = |list: &str| list.split(',').map(str::to_owned).collect();
+    Definition {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        versions: names(versions),
+        releases: names(releases),
+        schema: serde_json::from_str(schema).unwrap_or_default(),
+    }
+}
+
+fn columns(line: &str) -> Option<[&str; 5]> {
+    line.splitn(5, '\t').collect::<Vec<_>>().try_into().ok()
+}
+
+/// Major and minor of a release such as `istio-1.29`.
+fn release(name: &str) -> Option<(u32, u32)> {
+    let (major, minor) = name.rsplit_once('-')?.1.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The built-in table as text.
+pub(super) fn table() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let mut text = String::new();
+        // What cannot be unpacked is missing, and a test reads the whole table.
+        let _ = GzDecoder::new(TABLE).read_to_string(&mut text);
+        text
+    });
+    &TEXT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Definition, Definitions, Lookup, columns, release, table};
+
+    const CRD: &str = "
+kind: CustomResourceDefinition
+spec:
+  group: g.test
+  names: {kind: Thing}
+  versions:
+  - name: v1
+    served: true
+    schema: &schema
+      openAPIV3Schema:
+        description: words
+        properties: {description: {type: string, description: words}}
+  - {name: v2, served: true, schema: *schema}
+  - {name: v0, served: false, schema: *schema}
+";
+
+    #[test]
+    fn every_line_of_the_table_is_a_definition() {
+        let text = table();
+        assert!(text.lines().count() > 20, "{}", text.len());
+        for line in text.lines() {
+            let [_, kind, versions, releases, schema] = columns(line).expect("five columns");
+            assert!(
+                !versions.is_empty() && releases.split(',').all(|name| release(name).is_some())
+            );
+            let schema: serde_json::Value = serde_json::from_str(schema).expect(kind);
+            assert_eq!(schema["type"], "object", "{kind}");
+        }
+    }
+
+    #[test]
+    fn the_mesh_s_version_selects_the_schema() {
+        let find = |kind, istio| {
+            Definitions::default().find(("networking.istio.io", "v1alpha3"), kind, istio)
+        };
+        let Lookup::Found(newest) = find("EnvoyFilter", None) else { panic!() };
+        let Lookup::Found(old) = find("EnvoyFilter", Some((1, 28))) else { panic!() };
+        assert_ne!(newest.schema, old.schema);
+        let Lookup::Found(oldest) = find("EnvoyFilter", Some((1, 2))) else { panic!() };
+        assert_eq!(oldest, old, "older than the table: the oldest schema");
+        assert!(matches!(find("EnvoyFliter", None), Lookup::UnknownKind(_)));
+        let find = |version| {
+            Definitions::default().find(("networking.istio.io", version), "EnvoyFilter", None)
+        };
+        assert_eq!(find("v1"), Lookup::UnknownVersion(vec!["v1alpha3".into()]));
+        assert_eq!(
+            Definitions::default().find(("apps", "v1"), "Deployment", None),
+            Lookup::UnknownGroup
+        );
+    }
+
+    #[test]
+    fn a_file_s_crds_replace_the_built_in_ones() {
+        let read = Definition::of_crds("f", CRD).expect("a CRD");
+        assert_eq!(read.len(), 1);
+        assert_eq!(read[0].versions, ["v1", "v2"], "without the version that is not served");
+        assert_eq!(
+            read[0].schema.to_string(),
+            r#"{"properties":{"description":{"type":"string"}}}"#,
+            "a field may be called description"
+        );
+        let own = Definitions::from_files(read);
+        assert!(matches!(own.find(("g.test", "v2"), "Thing", None), Lookup::Found(_)));
+        for (text, reason) in [("a: [", "not readable"), ("kind: Pod", "no CustomResource")] {
+            let error = Definition::of_crds("f.yaml", text).expect_err(text).to_string();
+            assert!(error.contains("`f.yaml`") && error.contains(reason), "{error}");
+        }
+    }
+}

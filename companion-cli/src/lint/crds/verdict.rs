@@ -1,0 +1,396 @@
+//! One object against its schema: unknown fields, wrong values, validation rules that do not hold.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{ValidationError, Validator};
+use serde_json::{Number, Value};
+
+use super::cel;
+use super::structural::{fill_defaults, json_schema};
+use super::table::{Definition, Lookup};
+use crate::lint::inputs::Inputs;
+use crate::lint::node::Node;
+use crate::lint::objects::Object;
+use crate::lint::plain::Meaning;
+
+/// Objects that aliases make larger than this are reported by another rule.
+const MOST_VALUES: usize = 400_000;
+/// Deeper than any object; aliases of aliases nest without end.
+const DEEPEST: u16 = 200;
+/// The key whose value is merged into the map around it.
+const MERGE: &str = "<<";
+/// Of one object: more would not be read.
+const MOST_FAULTS: usize = 50;
+
+/// The kind of a fault; each is a rule of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::lint) enum Fault {
+    UnknownKind,
+    UnknownField,
+    WrongValue,
+    Rule,
+}
+
+/// One thing that the API server refuses.
+pub(in crate::lint) struct Violation<'g> {
+    pub(in crate::lint) fault: Fault,
+    pub(in crate::lint) node: Node<'g>,
+    pub(in crate::lint) message: String,
+}
+
+/// A kind's schema, as it is written, in the terms of JSON Schema, and compiled.
+struct Compiled {
+    definition: Definition,
+    schema: Value,
+    validator: Validator,
+}
+
+thread_local! {
+    /// Built-in schemas: compiling takes longer than judging.
+    static BUILT_IN: RefCell<HashMap<[String; 3], Option<Rc<Compiled>>>> = RefCell::default();
+}
+
+impl Compiled {
+    /// A built-in schema is compiled once; a file's may be another one in the next run.
+    fn of(definition: Definition) -> Option<Rc<Self>> {
+        if definition.releases.is_empty() {
+            return Self::new(definition).map(Rc::new);
+        }
+        let key = [
+            definition.group.clone(),
+            definition.kind.clone(),
+            definition.versions.join(",") + &definition.releases.join(","),
+        ];
+        BUILT_IN.with_borrow_mut(|known| {
+            known.entry(key).or_insert_with(|| Self::new(definition).map(Rc::new)).clone()
+        })
+    }
+
+    fn new(definition: Definition) -> Option<Self> {
+        let schema = json_schema(&definition.schema);
+        let validator = jsonschema::draft4::new(&schema).ok()?;
+        Some(Self { definition, schema, validator })
+    }
+}
+
+/// Compiled schemas, for all objects of a run.
+#[derive(Default)]
+pub(in crate::lint) struct Validators {
+    schemas: HashMap<(String, String), Option<Rc<Compiled>>>,
+}
+
+impl Validators {
+    pub(in crate::lint) fn judge<'g>(
+        &mut self,
+        inputs: &'g Inputs,
+        object: Object<'g>,
+    ) -> Vec<Violation<'g>> {
+        let api = object.node.get("apiVersion").and_then(Node::text).unwrap_or_default();
+        let Some((group, version)) = api.split_once('/') else { return Vec::new() };
+        let key = (api.to_owned(), object.kind.to_owned());
+        if !self.schemas.contains_key(&key) {
+            let found = inputs.assume.crds.find((group, version), object.kind, inputs.assume.istio);
+            let compiled = match found {
+                Lookup::UnknownGroup => None,
+                Lookup::Found(known) => Compiled::of(*known),
+                Lookup::UnknownKind(kinds) => return vec![unknown_kind(object, group, &kinds)],
+                Lookup::UnknownVersion(served) => {
+                    return vec![unknown_version(object, version, &served)];
+                }
+            };
+            self.schemas.insert(key.clone(), compiled);
+        }
+        let Some(Some(compiled)) = self.schemas.get(&key) else { return Vec::new() };
+        let Some(mut value) = value_of(object.node) else { return Vec::new() };
+        fill_defaults(&compiled.definition.schema, &mut value);
+        let mut violations: Vec<_> = compiled
+            .validator
+            .iter_errors(&value)
+            .take(MOST_FAULTS)
+            .flat_map(|error| violations(object.node, &error, &compiled.schema))
+            .collect();
+        violations.extend(unnamed(object));
+        if violations.is_empty() {
+            // as in the API server, which evaluates rules on objects of the right shape only
+            let mut walk = Walk { root: object.node, found: Vec::new() };
+            walk.down(&compiled.definition.schema, &value, object.node);
+            violations = walk.found;
+        }
+        violations
+    }
+}
+
+fn unknown_kind<'g>(object: Object<'g>, group: &str, kinds: &[String]) -> Violation<'g> {
+    let near = nearest(object.kind, kinds.iter().map(String::as_str));
+    let message = format!("`{group}` has no kind `{}`{near}", object.kind);
+    Violation { fault: Fault::UnknownKind, node: place(object.node, "kind"), message }
+}
+
+fn unknown_version<'g>(object: Object<'g>, version: &str, served: &[String]) -> Violation<'g> {
+    let message =
+        format!("{} is not served in `{version}`: write `{}`", object.kind, served.join("` or `"));
+    Violation { fault: Fault::UnknownKind, node: place(object.node, "apiVersion"), message }
+}
+
+/// The API server wants a name, or the beginning of one.
+fn unnamed(object: Object<'_>) -> Option<Violation<'_>> {
+    let metadata = object.node.get("metadata");
+    let named = |key| metadata.and_then(|metadata| metadata.get(key)).and_then(Node::value);
+    let node = metadata.unwrap_or(object.node);
+    let name = match (named("name"), named("generateName")) {
+        (None, Some(_)) => return None,
+        (None, None) => {
+            let message = "`metadata.name` is missing".to_owned();
+            return Some(Violation { fault: Fault::WrongValue, node, message });
+        }
+        (Some(name), _) => name,
+    };
+    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_label = |label: &str| {
+        label.starts_with(is_end)
+            && label.ends_with(is_end)
+            && label.chars().all(|c| is_end(c) || c == '-')
+    };
+    let is_name = name.len() <= 253 && name.split('.').all(is_label);
+    let message = format!(
+        "`{name}` is not the name of an object: small letters, digits, `-` and `.` between them"
+    );
+    (!is_name).then(|| Violation { fault: Fault::WrongValue, node: place(node, "name"), message })
+}
+
+/// The child if it is there, else the node around it.
+fn place<'g>(node: Node<'g>, key: &str) -> Node<'g> {
+    node.get(key).unwrap_or(node)
+}
+
+fn nearest<'k>(wrong: &str, known: impl Iterator<Item = &'k str>) -> String {
+    let near = known.map(|name| (strsim::damerau_levenshtein(wrong, name), name)).min();
+    near.filter(|(distance, name)| *distance <= 2.max(name.len() / 4))
+        .map_or_else(String::new, |(_, name)| format!("; did you mean `{name}`?"))
+}
+
+fn violations<'g>(
+    root: Node<'g>,
+    error: &ValidationError<'_>,
+    schema: &Value,
+) -> Vec<Violation<'g>> {
+    let node = at(root, error.instance_path().as_str());
+    let place = match node.path() {
+        path if path.is_empty() => "the object".to_owned(),
+        path => format!("`{path}`"),
+    };
+    let one = |message: String| {
+        vec![Violation { fault: Fault::WrongValue, node, message: format!("{place} {message}") }]
+    };
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } => unexpected
+            .iter()
+            .map(|name| Violation {
+                fault: Fault::UnknownField,
+                node: self::place(node, name),
+                message: format!(
+                    "{place} has no field `{name}`{}",
+                    nearest(name, fields_beside(schema, error.schema_path().as_str()))
+                ),
+            })
+            .collect(),
+        ValidationErrorKind::Required { property } => {
+            one(format!("lacks `{}`", property.as_str().unwrap_or_default()))
+        }
+        ValidationErrorKind::Type { kind } => {
+            one(format!("is {}, not {}", noun(error.instance()), wanted(kind)))
+        }
+        ValidationErrorKind::Enum { options } => {
+            let names: Vec<_> = options
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|option| option.as_str().map_or(option.to_string(), str::to_owned))
+                .collect();
+            one(format!("must be one of `{}`", names.join("`, `")))
+        }
+        ValidationErrorKind::Pattern { pattern } => one(format!("must match `{pattern}`")),
+        ValidationErrorKind::OneOfMultipleValid { .. } => {
+            one("has fields that exclude each other: keep one of them".into())
+        }
+        ValidationErrorKind::OneOfNotValid { .. } | ValidationErrorKind::AnyOf { .. } => {
+            one("fits none of the forms that the schema allows".into())
+        }
+        ValidationErrorKind::UniqueItems => one("names an item twice".into()),
+        _ => one(format!("is out of bounds: {}", error.masked())),
+    }
+}
+
+/// The fields that are known where a pointer leads to `additionalProperties`.
+fn fields_beside<'s>(schema: &'s Value, pointer: &str) -> impl Iterator<Item = &'s str> {
+    let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
+    let fields = schema.pointer(parent).and_then(|parent| parent["properties"].as_object());
+    fields.into_iter().flatten().map(|(name, _)| name.as_str())
+}
+
+fn noun(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "empty",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
+
+fn wanted(kind: &TypeKind) -> String {
+    let names = match kind {
+        TypeKind::Single(kind) => vec![kind.to_string()],
+        TypeKind::Multiple(kinds) => kinds.iter().map(|kind| kind.to_string()).collect(),
+    };
+    let plain = names.iter().map(|name| match name.as_str() {
+        "object" => "a map",
+        "array" => "a list",
+        "string" => "a text",
+        "integer" => "a whole number",
+        "boolean" => "a boolean",
+        "null" => "empty",
+        _ => "a number",
+    });
+    plain.collect::<Vec<_>>().join(" or ")
+}
+
+/// The node that a JSON pointer leads to, or the last one on the way that is there.
+fn at<'g>(root: Node<'g>, pointer: &str) -> Node<'g> {
+    let mut here = root;
+    for step in pointer.split('/').skip(1) {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        let inner = if here.is_list() {
+            step.parse().ok().and_then(|index| here.items().nth(index))
+        } else {
+            here.get(&step)
+        };
+        match inner {
+            Some(inner) => here = inner,
+            None => break,
+        }
+    }
+    here
+}
+
+/// Goes through an object and its schema together.
+struct Walk<'g> {
+    root: Node<'g>,
+    found: Vec<Violation<'g>>,
+}
+
+impl<'g> Walk<'g> {
+    fn down(&mut self, schema: &Value, value: &Value, node: Node<'g>) {
+        if value.is_null() || self.found.len() >= MOST_FAULTS {
+            return;
+        }
+        self.judge(schema, value, node);
+        match value {
+            Value::Object(members) => {
+                for (name, inner) in members {
+                    let field = schema["properties"]
+                        .get(name)
+                        .or_else(|| schema.get("additionalProperties"))
+                        .filter(|field| field.is_object());
+                    if let Some(field) = field {
+                        self.down(field, inner, place(node, name));
+                    }
+                }
+            }
+            Value::Array(items) => {
+                for (index, inner) in items.iter().enumerate() {
+                    let item = node.items().nth(index).unwrap_or(node);
+                    self.down(&schema["items"], inner, item);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn judge(&mut self, schema: &Value, value: &Value, node: Node<'g>) {
+        for validation in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+            let rule = validation["rule"].as_str().unwrap_or_default();
+            if cel::holds(rule, schema, value) == Some(false) {
+                let reason = validation["message"].as_str().map_or_else(
+                    || format!("the rule `{}` does not hold", rule.trim()),
+                    |message| message.trim().to_owned(),
+                );
+                self.add(Fault::Rule, node, &reason);
+            }
+        }
+        if let (Some("map"), Some(items)) =
+            (schema["x-kubernetes-list-type"].as_str(), value.as_array())
+        {
+            let names = schema["x-kubernetes-list-map-keys"].as_array();
+            let keys: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
+            let key_of =
+                |item: &Value| keys.iter().map(|key| item[*key].clone()).collect::<Vec<_>>();
+            for (index, item) in items.iter().enumerate() {
+                if items.iter().take(index).any(|other| key_of(other) == key_of(item)) {
+                    let item = node.items().nth(index).unwrap_or(node);
+                    let reason = format!("another item has the same `{}`", keys.join("`, `"));
+                    self.add(Fault::WrongValue, item, &reason);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, fault: Fault, node: Node<'g>, reason: &str) {
+        let path =
+            if node == self.root { "the object".into() } else { format!("`{}`", node.path()) };
+        self.found.push(Violation { fault, node, message: format!("{path}: {reason}") });
+    }
+}
+
+/// What kubectl makes of a node: aliases and merge keys written out, plain words as YAML 1.1 reads
+/// them. None where aliases make it too large or too deep.
+fn value_of(node: Node<'_>) -> Option<Value> {
+    let mut left = MOST_VALUES;
+    convert(node, &mut left, DEEPEST)
+}
+
+fn convert(node: Node<'_>, left: &mut usize, depth: u16) -> Option<Value> {
+    *left = left.checked_sub(1)?;
+    let depth = depth.checked_sub(1)?;
+    if node.is_list() {
+        let items: Option<Vec<_>> = node.items().map(|item| convert(item, left, depth)).collect();
+        return items.map(Value::Array);
+    }
+    if !node.is_map() {
+        return Some(scalar(node));
+    }
+    let mut members = serde_json::Map::new();
+    for (key, inner) in node.entries().filter(|(key, _)| *key != MERGE) {
+        members.insert(key.to_owned(), convert(inner, left, depth)?);
+    }
+    for (_, merged) in node.entries().filter(|(key, _)| *key == MERGE) {
+        let maps: Vec<_> = if merged.is_list() { merged.items().collect() } else { vec![merged] };
+        for map in maps {
+            if let Value::Object(more) = convert(map, left, depth)? {
+                more.into_iter().for_each(|(key, value)| {
+                    members.entry(key).or_insert(value);
+                });
+            }
+        }
+    }
+    Some(members.into())
+}
+
+fn scalar(node: Node<'_>) -> Value {
+    let text = node.text().unwrap_or_default();
+    match node.meaning() {
+        None | Some(Meaning::Null) => Value::Null,
+        Some(Meaning::Bool(value)) => value.into(),
+        Some(Meaning::Text) => text.into(),
+        Some(Meaning::Number) => {
+            let digits = text.replace('_', "");
+            let whole = digits.parse::<i64>().ok().map(Number::from);
+            let number = whole.or_else(|| digits.parse::<f64>().ok().and_then(Number::from_f64));
+            number.map_or(Value::Null, Value::Number)
+        }
+    }
+}
