@@ -19,8 +19,8 @@
 //!
 //! With a checksum ([`Wanted::sha256`]) the binary must have it, wherever it is.
 //!
-//! A source that fails is reported to [`Progress`]; if nothing is left, [`EnvoyError::Nowhere`] lists
-//! every place with its reason.
+//! A source that fails is reported to [`Progress`]; if nothing is left, the error
+//! [`EnvoyError::Nowhere`] lists every place with its reason.
 //!
 //! Any number of processes may do this at the same time: one fetches, the others wait for it and
 //! use its file. What is fetched is started once before it gets its place, so that a file for
@@ -101,8 +101,8 @@ struct FetchedBinary {
 /// Finds an Envoy of the wanted version, or fetches it.
 ///
 /// # Errors
-/// [`EnvoyError::Named`] if a named binary is not usable, [`EnvoyError::Nowhere`] with all places tried if
-/// there is no other.
+/// [`EnvoyError::Named`] if a named binary is not usable, [`EnvoyError::Nowhere`] with all places
+/// if there is none.
 pub fn find_or_get(wanted: &Wanted, progress: &dyn Progress) -> Result<Envoy, EnvoyError> {
     let envoy = |binary, origin| Envoy { binary, version: wanted.version, origin };
     if let Some(path) = &wanted.path {
