@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
-use super::TextMatch;
+use super::count::TextMatch;
 
 /// The saved header of the rendered configuration.
 pub const ORIGINAL_HEADER: &str = "x-laststream-forwarded-proto";
