@@ -1,6 +1,6 @@
 //! Cloudflare's `CF-Visitor: {"scheme":"https"}`.
 
-use super::Scheme;
+use super::scheme::Scheme;
 use crate::config::tree::{self, Value};
 
 /// The scheme in the header's value; `None` when it is not an object with exactly one `scheme` that

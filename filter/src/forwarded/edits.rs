@@ -1,8 +1,11 @@
 //! The edits of a request's headers. Each edit makes Envoy choose the route again, so a header that
 //! is already right is not written.
 
+use super::decide::{Finding, Verdict};
 use super::known::{FORWARDED_PORT, FORWARDED_PROTO, tells_scheme};
-use super::{Finding, Policy, Ports, Scheme, Verdict};
+use super::policy::Policy;
+use super::scheme::Scheme;
+use super::source::Ports;
 use crate::headers::Headers;
 
 /// A change to the request's headers.

@@ -1,6 +1,7 @@
 //! One header that tells the original scheme.
 
-use super::{Scheme, cf_visitor, rfc7239};
+use super::scheme::Scheme;
+use super::{cf_visitor, rfc7239};
 use crate::config::wire::{Element, Form};
 use crate::headers::Headers;
 use crate::parse::digits;

@@ -1,6 +1,6 @@
 //! The peers whose headers are believed.
 
-use super::Peers;
+use super::peers::Peers;
 use crate::host::Host;
 use crate::text::Text;
 
@@ -23,7 +23,7 @@ impl Trust {
     }
 
     /// The value that the filter in front writes for this request, which
-    /// [`PeerInfo`](super::PeerInfo) parses. Empty if the trust does not depend on it; none if it
+    /// [`PeerInfo`](super::peer_info::PeerInfo) parses. Empty if the trust does not depend on it; none if it
     /// is missing.
     pub(crate) fn read_peer_info(&self, host: &impl Host) -> Option<Vec<u8>> {
         if self.peers.is_empty() {

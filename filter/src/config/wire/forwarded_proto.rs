@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
-use super::TextMatch;
+use super::count::TextMatch;
 
 /// The header in which the early header mutation of the rendered configuration saves
 /// `x-forwarded-proto`.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
-use super::Scope;
+use super::scope::Scope;
 use crate::config::read::whole;
 
 /// The longest drain: thirty days, in milliseconds. A larger number is a mistake.
