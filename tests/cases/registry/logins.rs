@@ -339,10 +339,17 @@ fn written(password: &str) -> Vec<String> {
     ]
 }
 
-/// It must show neither the secret nor what a cut leaves of it.
-fn hides_all(said: CommandOutput, secret: &str) -> Outcome<CommandOutput> {
+/// A push with the odd password. The refusal shows neither the secret nor what a cut leaves of it.
+fn refused_by(faulty: &Faulty, words: &str, secret: &str) -> Outcome<CommandOutput> {
+    let mut user = User::new()?;
+    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
+    user.set("LASTSTREAM_REGISTRY_PASSWORD", ODD_PASSWORD);
     let half: String = secret.chars().take(secret.chars().count() / 2).collect();
-    said.hides(secret)?.hides(&half)
+    push(&user, &[&format!("{}/x:1", faulty.name())])?
+        .expect(2)?
+        .stderr_contains(words)?
+        .hides(secret)?
+        .hides(&half)
 }
 
 fn a_token_server_that_repeats_the_request() -> Outcome {
@@ -376,13 +383,7 @@ fn refused_with(body: String, secret: &str) -> Outcome<CommandOutput> {
             _ => Answer::new(401).with("www-authenticate", realm),
         }))
     })?;
-    let mut user = User::new()?;
-    user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
-    user.set("LASTSTREAM_REGISTRY_PASSWORD", ODD_PASSWORD);
-    let said = push(&user, &[&format!("{}/x:1", faulty.name())])?
-        .expect(2)?
-        .stderr_contains("status 403")?;
-    hides_all(said, secret)
+    refused_by(&faulty, "status 403", secret)
 }
 
 fn a_registry_that_repeats_secrets_in_other_forms() -> Outcome {
@@ -398,13 +399,7 @@ fn a_registry_that_repeats_secrets_in_other_forms() -> Outcome {
                 }
                 _ => None,
             })?;
-        let mut user = User::new()?;
-        user.set("LASTSTREAM_REGISTRY_USERNAME", USERNAME);
-        user.set("LASTSTREAM_REGISTRY_PASSWORD", ODD_PASSWORD);
-        let said = push(&user, &[&format!("{}/x:1", faulty.name())])?
-            .expect(2)?
-            .stderr_contains("status 403 (no, …")?;
-        hides_all(said, &form)?;
+        refused_by(&faulty, "status 403 (no, …", &form)?;
     }
     Ok(())
 }

@@ -110,7 +110,7 @@ pub enum Fault {
     Header(&'static str, String),
     /// So many bytes of this body are sent; after the pause the connection ends.
     Part(Answer, usize, Duration),
-    /// The server ends: nobody listens there any more.
+    /// The server ends: its port is closed.
     End,
 }
 
@@ -217,7 +217,7 @@ pub fn serve(tls: Option<Arc<ServerConfig>>, service: Arc<impl Service>) -> Outc
     Ok(address)
 }
 
-/// `None` at the end of the connection, whoever ended it.
+/// `None` at the end of the connection.
 fn connection_of(
     stream: impl Read + Write,
     service: &impl Service,

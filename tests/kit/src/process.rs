@@ -160,7 +160,7 @@ impl Process {
         })
     }
 
-    /// Only while it runs: nobody else can have its pid before it is reaped.
+    /// Only while it runs: no other process can have its pid before it is reaped.
     pub fn signal(&mut self, signal: Signal) -> Outcome {
         if let Some(status) = self.exited()? {
             bail!("process {} already ended: {status}", self.pid());

@@ -1,5 +1,5 @@
 //! An upstream that misbehaves on demand: HTTP/1 and HTTP/2 (prior knowledge), a TCP echo, and an
-//! address where nobody listens. What a request gets is decided by its path; see [`Behaviour`].
+//! address that refuses connections. What a request gets is decided by its path; see [`Behaviour`].
 
 mod behaviour;
 mod h1;
@@ -68,7 +68,7 @@ pub struct Upstream {
     shared: Arc<Shared>,
     servers: Vec<AbortHandle>,
     /// Bound and never listening, so that the port stays refused.
-    _nobody: TcpSocket,
+    _refusing: TcpSocket,
 }
 
 #[derive(Default)]
@@ -82,16 +82,16 @@ struct Shared {
 impl Upstream {
     pub async fn start() -> Outcome<Self> {
         let shared = Arc::new(Shared::default());
-        let nobody = TcpSocket::new_v4()?;
-        nobody.bind(local(0))?;
+        let refusing = TcpSocket::new_v4()?;
+        refusing.bind(local(0))?;
         let mut upstream = Self {
             h1: local(0),
             h2: local(0),
             tcp: local(0),
-            refused: nobody.local_addr()?,
+            refused: refusing.local_addr()?,
             shared: Arc::clone(&shared),
             servers: Vec::new(),
-            _nobody: nobody,
+            _refusing: refusing,
         };
         let (one, two) = (Arc::clone(&shared), shared);
         upstream.h1 = upstream.serve(move |tcp| h1::connection(tcp, Arc::clone(&one))).await?;

@@ -33,7 +33,7 @@ const REQUIRED: [&str; 10] = [
 const OPTIONAL: [&str; 4] = [":scheme", "x-forwarded-port", "gone", "kept"];
 const VERDICTS: [&str; 5] = ["overridden", "kept", "conflicting", "silent", "untrusted"];
 
-/// What the configuration says in place of a list that nobody wants to read.
+/// Stands in the configuration for a list that is too long to read.
 const MANY: &str = "\"@ten-thousand-ranges\"";
 
 pub struct Table {

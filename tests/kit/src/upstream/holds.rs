@@ -21,7 +21,7 @@ impl Holds {
     }
 
     pub fn release(&self, key: &str) {
-        self.key(key).send(()).ok(); // nobody waits
+        self.key(key).send(()).ok(); // no request waits any more
     }
 
     fn key(&self, key: &str) -> Arc<watch::Sender<()>> {
