@@ -22,9 +22,9 @@ impl Trust {
         Self { peer_property: format!("filter_state\0{peer_key}"), peers, identities, peer_key }
     }
 
-    /// The value that the filter in front writes for this request, which
-    /// [`PeerInfo`](super::peer_info::PeerInfo) parses. Empty if the trust does not depend on it; none if it
-    /// is missing.
+    /// The value that the filter in front writes for this request; see
+    /// [`PeerInfo`](super::peer_info::PeerInfo). Empty if the trust does not depend on it; none if
+    /// it is missing.
     pub(crate) fn read_peer_info(&self, host: &impl Host) -> Option<Vec<u8>> {
         if self.peers.is_empty() {
             return Some(Vec::new());
