@@ -8,6 +8,17 @@ machine() {
 format() {
     cargo fmt --all --check
     cargo fmt --manifest-path filter/fuzz/Cargo.toml --check
+    narrow
+}
+
+# rustfmt leaves comments, strings and macros as wide as they are.
+narrow() {
+    local wide
+    wide=$(git ls-files -z '*.rs' | LC_ALL=C.UTF-8 xargs --null grep --perl-regexp --line-number '^.{101,}$' || true)
+    if [[ -n $wide ]]; then
+        printf 'wider than 100 columns:\n%s\n' "$wide" >&2
+        return 1
+    fi
 }
 
 scripts() {

@@ -20,6 +20,10 @@ const ANNOTATIONS: [&str; 2] = ["proxy.istio.io/config", "proxy.istio.io/overrid
 /// Keys of Istio's own ConfigMaps that have no ending.
 const CONFIG_KEYS: [&str; 4] = ["mesh", "meshNetworks", "values", "config"];
 
+/// Keys of ConfigMaps that Istio merges over what it makes for a Gateway.
+pub(super) const OVERLAY_KEYS: [&str; 5] =
+    ["deployment", "service", "serviceAccount", "horizontalPodAutoscaler", "podDisruptionBudget"];
+
 /// What the caller knows about the mesh.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Assume {
@@ -126,6 +130,7 @@ fn holds_text(node: Node<'_>) -> bool {
         return true;
     }
     let named = CONFIG_KEYS.contains(&key)
+        || OVERLAY_KEYS.contains(&key)
         || [".yaml", ".yml", ".json"].iter().any(|ending| key.ends_with(ending));
     let data =
         named.then(|| node.parent()).flatten().filter(|data| data.key_text() == Some("data"));

@@ -40,7 +40,10 @@ impl Checker {
         let in_istio = is_istio(&placement);
         let has_gate = matches!(
             placement,
-            Placement::Gateway(_) | Placement::Sidecar(_) | Placement::Envoy(_)
+            Placement::Gateway(_)
+                | Placement::GatewayApi(_)
+                | Placement::Sidecar(_)
+                | Placement::Envoy(_)
         );
         let gate_port = self.gate_port(file.gate.enabled, file.gate.port, has_gate, in_istio);
         self.gate_access(&file.gate, has_gate);
@@ -180,7 +183,7 @@ fn usual_failure_policy(module: Option<&str>) -> FailurePolicy {
 }
 
 fn is_istio(placement: &Placement) -> bool {
-    matches!(placement, Placement::Gateway(_) | Placement::Sidecar(_) | Placement::Waypoint(_))
+    !matches!(placement, Placement::EnvoyGateway(_) | Placement::Envoy(_))
 }
 
 fn harmless() -> Sizing {

@@ -59,8 +59,10 @@ pub struct File {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Placement {
-    /// An Istio gateway.
+    /// An Istio gateway with a Deployment of its own, from Istio's chart for example.
     Gateway(Gateways),
+    /// A Gateway of the Gateway API, whose Deployment Istio makes.
+    GatewayApi(GatewayApi),
     /// Istio sidecars.
     Sidecar(Sidecars),
     /// A waypoint of Istio's ambient mode.
@@ -71,16 +73,42 @@ pub enum Placement {
     Envoy(PlainEnvoy),
 }
 
-/// An Istio gateway.
+/// An Istio gateway with a Deployment of its own, from Istio's chart for example.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateways {
-    /// The name of a Gateway of the Gateway API, in the policy's namespace. `targetRefs` hands the
-    /// resources to its proxies only (Istio 1.28 and newer).
+    /// Refused, with the placement that replaces it.
+    #[schemars(skip)]
     pub name: Option<String>,
-    /// Labels of the gateway's pods, by default `istio: ingressgateway` if there is no `name`. In
-    /// Istio's root namespace they select gateways of all namespaces.
+    /// Labels of the gateway's pods, by default `istio: ingressgateway`. In Istio's root namespace
+    /// they select gateways of all namespaces.
     pub selector: BTreeMap<String, String>,
+}
+
+/// A Gateway of the Gateway API, whose Deployment Istio makes (Istio 1.28 and newer). Write either
+/// `gateway` or `class`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatewayApi {
+    /// The name of the Gateway, in the policy's namespace.
+    pub gateway: Option<String>,
+    /// The GatewayClass of all Gateways that are meant, such as `istio`. The resources are then in
+    /// the namespace of istiod.
+    pub class: Option<String>,
+    /// The `spec` of a HorizontalPodAutoscaler that Istio then makes, such as `{minReplicas: 2,
+    /// maxReplicas: 5}`.
+    #[schemars(with = "Option<BTreeMap<String, Value>>")]
+    pub autoscaler: Option<Value>,
+    /// The `spec` of a PodDisruptionBudget that Istio then makes, such as `{minAvailable: 1}`.
+    #[schemars(with = "Option<BTreeMap<String, Value>>")]
+    pub disruption_budget: Option<Value>,
+}
+
+impl GatewayApi {
+    /// Whether the Deployment is all that an overlay could change.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.autoscaler.is_none() && self.disruption_budget.is_none()
+    }
 }
 
 /// Istio sidecars.

@@ -22,9 +22,10 @@ pub(crate) fn scopes(policy: &Policy) -> Vec<(&'static str, bool)> {
             .map(|direction| (scope(*direction), *direction == Direction::Inbound))
             .collect(),
         Placement::Waypoint(_) => vec![("inbound", true)],
-        Placement::Gateway(_) | Placement::EnvoyGateway(_) | Placement::Envoy(_) => {
-            vec![("gateway", true)]
-        }
+        Placement::Gateway(_)
+        | Placement::GatewayApi(_)
+        | Placement::EnvoyGateway(_)
+        | Placement::Envoy(_) => vec![("gateway", true)],
     }
 }
 

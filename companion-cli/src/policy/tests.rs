@@ -102,14 +102,14 @@ fn wide_trust_and_the_root_namespace_are_worth_a_word() {
     let trust =
         |range: &str| format!("forwarded_proto: {{presets: [gcp], trust: {{peers: [{range}]}}}}\n");
     for (text, words) in [
-        (trust("10.0.0.0/16"), &["istio-system", "placement.gateway.name"][..]),
+        (trust("10.0.0.0/16"), &["istio-system", "write the gateway's own"][..]),
         (
             trust("10.0.0.0/8") + "namespace: edge",
             &["10.0.0.0/8", "externalTrafficPolicy: Cluster"],
         ),
         (trust("10.0.0.0/16") + "namespace: edge", &[]),
         (trust("10.0.0.0/16") + "namespace: istio-system", &[]),
-        (trust("10.0.0.0/16") + "namespace: edge\nplacement: {gateway: {name: edge}}", &[]),
+        (trust("10.0.0.0/16") + "namespace: edge\nplacement: {gateway_api: {gateway: edge}}", &[]),
     ] {
         let message = read(&text).expect(&text).warnings.join("\n");
         assert!(
@@ -118,14 +118,29 @@ fn wide_trust_and_the_root_namespace_are_worth_a_word() {
             "{text}\n{message}"
         );
     }
-    let nowhere = read("placement: {gateway: {name: edge}}")
+    let nowhere = read("placement: {gateway_api: {gateway: edge}}")
         .map(|_| ())
         .expect_err("a Gateway without its namespace");
     assert!(nowhere.contains("namespace: is required"), "{nowhere}");
-    let both = read("namespace: a\nplacement: {gateway: {name: edge, selector: {a: b}}}")
-        .map(|_| ())
-        .expect_err("both");
-    assert!(both.contains("keep one"), "{both}");
+}
+
+#[test]
+fn a_gateway_of_the_gateway_api_is_named_or_is_of_a_class() {
+    for (api, words) in [
+        ("gateway: edge, class: istio", "keep one"),
+        ("autoscaler: {minReplicas: 2}", "write one"),
+        ("gateway: Edge", "gateway_api.gateway"),
+        ("gateway: edge, disruption_budget: 1", "disruption_budget: is not a map"),
+    ] {
+        let refused = read(&format!("namespace: a\nplacement: {{gateway_api: {{{api}}}}}"));
+        let message = refused.map(|_| ()).expect_err(api);
+        assert!(message.contains(words), "{message}");
+    }
+    let old = read("namespace: a\nplacement: {gateway: {name: edge}}").map(|_| ());
+    let message = old.expect_err("the placement of former versions");
+    assert!(message.contains("{gateway_api: {gateway: edge}}"), "{message}");
+    let class = read("placement: {gateway_api: {class: istio}}").expect("a class");
+    assert_eq!(class.namespace.as_deref(), Some("istio-system"), "istiod's own namespace");
 }
 
 #[test]

@@ -12,10 +12,7 @@ const NARROWEST_WIDE: [u8; 2] = [15, 47];
 /// `has_namespace`: the policy names one.
 pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Placement::Gateway(gateway) = &policy.placement
-        && !has_namespace
-        && gateway.name.is_none()
-    {
+    if matches!(&policy.placement, Placement::Gateway(_)) && !has_namespace {
         warnings.push(ROOT.into());
     }
     let wide =
@@ -26,7 +23,7 @@ pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
 
 const ROOT: &str = "namespace: is not written, so it is `istio-system`. That is Istio's root \
     namespace, where a selector reaches the gateways of all namespaces: write the gateway's own \
-    namespace, or name a Gateway of the Gateway API in `placement.gateway.name`";
+    namespace";
 
 const WIDE: &str = "is wider than any load balancer's own addresses, so nodes and pods are in it. \
     With `externalTrafficPolicy: Cluster` every stranger comes from a node's address: name the \

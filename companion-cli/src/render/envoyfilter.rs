@@ -11,7 +11,7 @@ use crate::yaml::{List, Map};
 
 pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
     match &policy.placement {
-        Placement::Gateway(_) | Placement::Sidecar(_) => {}
+        Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_) => {}
         Placement::Waypoint(_) => {
             return Err(PolicyProblem::new(
                 "placement",
@@ -52,7 +52,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
                 .into(),
         );
     }
-    if matches!(&policy.placement, Placement::Gateway(gateway) if gateway.name.is_some()) {
+    if matches!(&policy.placement, Placement::GatewayApi(_)) {
         about.push(MADE_BY_ISTIO.into());
     }
     about.extend(scheme.about());
@@ -65,9 +65,8 @@ pub(super) const NO_SECRET: &str = "An EnvoyFilter knows no pull secret: the pro
     docker configuration of their own container (DOCKER_CONFIG). `render wasmplugin` has pull \
     secrets, and no gate.";
 
-const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. The stop hook comes from \
-    `render lifecycle --for helm-values`; the annotations of `render proxy-config` belong under \
-    `spec.infrastructure.annotations` of the Gateway.";
+const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. Its stop hook and its \
+    annotations are in overlay.yaml (`render overlay`).";
 
 /// A patch, and why it is there.
 type Patch = (&'static str, Map);

@@ -8,6 +8,11 @@ use crate::yaml::{List, Map};
 
 /// `lifecycle` of a container.
 pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
+    Map::new().with("preStop", Map::new().with("exec", pre_stop(port, policy)))
+}
+
+/// `exec` of the stop hook.
+pub(super) fn pre_stop(port: u16, policy: &Policy) -> Map {
     let command = List::new()
         .note(
             "In every proxy image, distroless ones too. It asks until the answer is 200, which the \
@@ -26,7 +31,7 @@ pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
         Some(GateSecret::Environment(name)) => with_secret(port, policy, name),
         _ => command,
     };
-    Map::new().with("preStop", Map::new().with("exec", Map::new().with("command", command)))
+    Map::new().with("command", command)
 }
 
 /// `pilot-agent wait` sends no headers, and kubelet puts no variables into a hook's command: a

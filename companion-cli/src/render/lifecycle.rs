@@ -14,12 +14,11 @@ pub(super) fn render(policy: &Policy, home: Home) -> Result<File, PolicyProblem>
             "a gateway has no app, so its proxy is no sidecar: `--for gateway-chart` or `--for \
                 pod`",
         )),
-        (Placement::Gateway(gateway), Home::GatewayChart | Home::Pod) if gateway.name.is_some() => {
-            Err(PolicyProblem::new(
-                "placement.gateway.name",
-                "Istio makes this gateway's Deployment, from no chart: `--for helm-values`",
-            ))
-        }
+        (Placement::GatewayApi(_), Home::HelmValues) => Ok(helm_values(policy, port)),
+        (Placement::GatewayApi(_), _) => Err(PolicyProblem::new(
+            "placement.gateway_api",
+            "Istio makes this gateway's Deployment, from no chart: `render overlay`",
+        )),
         (Placement::Sidecar(_), Home::GatewayChart) => Err(PolicyProblem::new(
             "placement",
             "a sidecar does not come from the gateway chart: `--for pod`, `--for native-sidecar` \

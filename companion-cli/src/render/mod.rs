@@ -15,6 +15,7 @@ mod lifecycle;
 pub(crate) mod local;
 mod native;
 pub mod output;
+mod overlay;
 mod parts;
 mod proxy_config;
 mod scheme;
@@ -23,7 +24,7 @@ mod wasmplugin;
 
 use clap::ValueEnum;
 
-use crate::policy::file::{Engine, GateSecret, Placement};
+use crate::policy::file::{Engine, GateSecret, GatewayApi, Placement};
 use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{self, List, Map};
 
@@ -46,6 +47,8 @@ pub enum Kind {
     /// Pod annotations for Istio's bootstrap: statistics, drain times, and
     /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS if the policy keeps it.
     ProxyConfig,
+    /// The ConfigMap that Istio merges over the Deployment of a Gateway of the Gateway API.
+    Overlay,
     /// A VirtualService with retries, as a second line.
     #[value(name = "virtualservice")]
     VirtualService,
@@ -120,6 +123,7 @@ pub fn render(
         Kind::EnvoyGateway => one(envoy_gateway::render(policy, &policy.source(resolve)?)?),
         Kind::Lifecycle => lifecycle(policy, home_of(&policy.placement).unwrap_or(Home::Pod)),
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
+        Kind::Overlay => Ok(Rendered { files: overlay::render(policy)?, warnings: Vec::new() }),
         Kind::VirtualService => one(virtualservice::render(policy)?),
         Kind::Job => one(job::render(policy)?),
         Kind::All => all(policy, resolve),
@@ -148,6 +152,10 @@ pub(crate) fn every_kind(
 fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem> {
     let mut kinds = match &policy.placement {
         Placement::Gateway(_) | Placement::Sidecar(_) => vec![Kind::EnvoyFilter],
+        Placement::GatewayApi(api) => {
+            let overlay = policy.gate_port.is_some() || policy.exit_on_zero || !api.is_plain();
+            [Kind::EnvoyFilter].into_iter().chain(overlay.then_some(Kind::Overlay)).collect()
+        }
         Placement::Waypoint(_) => vec![Kind::WasmPlugin],
         Placement::EnvoyGateway(_) => vec![Kind::EnvoyGateway],
         Placement::Envoy(_) => vec![Kind::Envoy],
@@ -183,11 +191,9 @@ fn has_hook(policy: &Policy) -> bool {
     !matches!(policy.gate_secret, Some(GateSecret::Sds(_)))
 }
 
-/// Where the hook lives unless the command line says otherwise. Istio makes the Deployment of a
-/// Gateway of the Gateway API itself.
+/// Where the hook lives unless the command line says otherwise.
 fn home_of(placement: &Placement) -> Option<Home> {
     match placement {
-        Placement::Gateway(gateway) if gateway.name.is_some() => None,
         Placement::Gateway(_) => Some(Home::GatewayChart),
         Placement::Sidecar(sidecar) if sidecar.native => Some(Home::NativeSidecar),
         Placement::Sidecar(_) => Some(Home::Pod),
@@ -216,7 +222,13 @@ fn pods(policy: &Policy) -> Option<Map> {
     let selector = match &policy.placement {
         Placement::Gateway(gateway) => &gateway.selector,
         Placement::Sidecar(sidecar) => &sidecar.selector,
-        Placement::Waypoint(_) | Placement::EnvoyGateway(_) | Placement::Envoy(_) => return None,
+        Placement::GatewayApi(GatewayApi { class: Some(class), .. }) => {
+            return Some(Map::new().with("gateway.networking.k8s.io/gateway-class-name", &**class));
+        }
+        Placement::GatewayApi(_)
+        | Placement::Waypoint(_)
+        | Placement::EnvoyGateway(_)
+        | Placement::Envoy(_) => return None,
     };
     (!selector.is_empty())
         .then(|| selector.iter().map(|(key, value)| (key, value.as_str())).collect())
@@ -224,8 +236,8 @@ fn pods(policy: &Policy) -> Option<Map> {
 
 /// The Gateway that is meant by its name.
 fn target_refs(policy: &Policy) -> Option<List> {
-    let Placement::Gateway(gateway) = &policy.placement else { return None };
-    gateway.name.as_deref().map(|name| List::new().item(gateway_ref(name)))
+    let Placement::GatewayApi(api) = &policy.placement else { return None };
+    api.gateway.as_deref().map(|name| List::new().item(gateway_ref(name)))
 }
 
 fn gateway_ref(name: &str) -> Map {

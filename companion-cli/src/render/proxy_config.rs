@@ -26,12 +26,24 @@ pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
             let template = Map::new().with("metadata", Map::new().with("annotations", annotations));
             Ok(other("proxy-config.yaml", &about, lifecycle::patch(policy, template)))
         }
+        Placement::GatewayApi(_) => Err(PolicyProblem::new(
+            "placement",
+            "is a Gateway of the Gateway API: `render overlay` writes its annotations",
+        )),
         _ => Err(PolicyProblem::new(
             "placement",
             "has no ProxyConfig that pods could bring along: Istio's gateways and sidecars have \
                 one",
         )),
     }
+}
+
+/// The annotations of a gateway whose Deployment Istio makes; none where Istio's defaults will do.
+pub(super) fn gateway_annotations(policy: &Policy) -> Option<Map> {
+    // Its agent takes no environment from the annotation: the overlay has that.
+    let mut policy = policy.clone();
+    policy.exit_on_zero = false;
+    annotations(&policy).ok()
 }
 
 /// The annotations of a pod. Without a gate the statistics are not needed.

@@ -116,7 +116,9 @@ fn listeners(placement: &Placement) -> Result<Listeners, &'static str> {
     match placement {
         Placement::Envoy(_) => Ok(Listeners::Edge),
         Placement::EnvoyGateway(_) => Ok(Listeners::Plaintext),
-        Placement::Gateway(_) | Placement::Sidecar(_) => Ok(Listeners::Any),
+        Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_) => {
+            Ok(Listeners::Any)
+        }
         Placement::Waypoint(_) => Err("a waypoint takes no filters of Envoy's from an EnvoyFilter"),
     }
 }
@@ -125,7 +127,8 @@ fn listeners(placement: &Placement) -> Result<Listeners, &'static str> {
 fn unsure(placement: &Placement) -> Option<&'static str> {
     const ISTIO: &str = "Istio builds its own Envoy, and its list of extensions does not name \
         match_delegate; where yours has it, write `engine: native`";
-    matches!(placement, Placement::Gateway(_) | Placement::Sidecar(_)).then_some(ISTIO)
+    matches!(placement, Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_))
+        .then_some(ISTIO)
 }
 
 /// What must be true of Istio's proxies.

@@ -87,7 +87,8 @@ fn names_are_there_once_and_what_is_discovered_is_there() {
 fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
     for (placement, chooses) in [
         ("{gateway: {}}", "workloadSelector"),
-        ("{gateway: {name: edge}}", "targetRefs"),
+        ("{gateway_api: {gateway: edge}}", "targetRefs"),
+        ("{gateway_api: {class: istio}}", "workloadSelector"),
         ("{sidecar: {selector: {app: a}}}", "workloadSelector"),
     ] {
         let policy = format!(
@@ -108,6 +109,55 @@ fn every_envoyfilter_has_a_priority_and_one_way_to_choose_proxies() {
             }
         }
     }
+}
+
+/// The text of a key in the overlay's ConfigMap, as Istio reads it.
+fn overlay(policy: &str, key: &str) -> Value {
+    let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
+    let rendered = render(Kind::Overlay, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
+    let map: Value = serde_saphyr::from_str(&rendered.files[0].text).expect("YAML");
+    let text = map["data"][key].as_str().unwrap_or_else(|| panic!("no {key} in {map:#}"));
+    serde_saphyr::from_str(text).expect("YAML in YAML")
+}
+
+#[test]
+fn the_overlay_holds_what_other_gateways_get_from_the_chart() {
+    const POLICY: &str = "module: oci://h/r:t\nnamespace: edge\nplacement: {gateway_api: {gateway: \
+        edge, autoscaler: {minReplicas: 2}}}\ndrain: {longest_request: 60s, exit_on_zero: true}";
+    let deployment = overlay(POLICY, "deployment");
+    let template = &deployment["spec"]["template"];
+    let container = &template["spec"]["containers"][0];
+    assert_eq!(container["name"], "istio-proxy", "the merge key");
+    let hook = &container["lifecycle"]["preStop"];
+    assert!(
+        ["httpGet", "sleep", "tcpSocket"].iter().all(|kind| hook.get(kind) == Some(&Value::Null))
+    );
+    assert_eq!(hook["exec"]["command"][2], "--url=http://127.0.0.1:15091/prestop");
+    assert_eq!(template["spec"]["terminationGracePeriodSeconds"], 70);
+    assert_eq!(container["env"][0]["name"], "EXIT_ON_ZERO_ACTIVE_CONNECTIONS");
+    let annotations = &template["metadata"]["annotations"];
+    let config = annotations["proxy.istio.io/config"].as_str().expect("a text");
+    assert!(config.contains("drainDuration") && !config.contains("proxyMetadata"), "{config}");
+    assert!(annotations["sidecar.istio.io/statsInclusionSuffixes"].is_string());
+    assert_eq!(overlay(POLICY, "horizontalPodAutoscaler")["spec"]["minReplicas"], 2);
+}
+
+#[test]
+fn an_overlay_for_a_class_is_found_by_its_label() {
+    let policy = "module: oci://h/r:t\nlabels: {team: edge}\nplacement: {gateway_api: {class: \
+        istio, disruption_budget: {minAvailable: 1}}}\ngate: {enabled: false}";
+    let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect("a policy");
+    let rendered = render(Kind::All, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
+    let names: Vec<&str> = rendered.files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(names, ["envoyfilter.yaml", "overlay.yaml", "kustomization.yaml"]);
+    let map: Value = serde_saphyr::from_str(&rendered.files[1].text).expect("YAML");
+    let labels = &map["metadata"]["labels"];
+    assert_eq!(labels["gateway.istio.io/defaults-for-class"], "istio");
+    assert_eq!(
+        (&labels["team"], &map["metadata"]["namespace"]),
+        (&json!("edge"), &json!("istio-system"))
+    );
+    assert!(!rendered.files[1].text.contains("preStop"), "there is no gate");
 }
 
 #[test]
@@ -277,7 +327,8 @@ fn sensible() -> impl Strategy<Value = String> {
     let placement = proptest::sample::select(vec![
         json!({ "gateway": {} }),
         json!({ "gateway": { "selector": { "app": "yes" } } }),
-        json!({ "gateway": { "name": "edge" } }),
+        json!({ "gateway_api": { "gateway": "edge", "autoscaler": { "maxReplicas": 3 } } }),
+        json!({ "gateway_api": { "class": "istio" } }),
         json!({ "sidecar": {} }),
         json!({ "sidecar": { "directions": ["inbound"], "native": true, "workload": "on" } }),
         json!({ "waypoint": { "gateway": "w" } }),

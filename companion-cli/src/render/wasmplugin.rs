@@ -11,7 +11,7 @@ use crate::yaml::{List, Map, Node};
 
 pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
     let context = match &policy.placement {
-        Placement::Gateway(_) => "GATEWAY",
+        Placement::Gateway(_) | Placement::GatewayApi(_) => "GATEWAY",
         Placement::Sidecar(_) => "SIDECAR_INBOUND",
         Placement::Waypoint(_) => "",
         Placement::EnvoyGateway(_) => {

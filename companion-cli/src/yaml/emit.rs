@@ -88,6 +88,7 @@ fn list(out: &mut String, list: &List, indent: usize) {
 
 fn leaf(out: &mut String, value: &Node, indent: usize) {
     match value {
+        Node::Null => out.push_str("null"),
         Node::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
         Node::Number(number) => out.push_str(&number.to_string()),
         Node::Text(text) => out.push_str(&scalar(text)),

@@ -11,6 +11,8 @@ pub(crate) mod tree;
 /// What a value is.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
+    /// `null`.
+    Null,
     /// `true` or `false`.
     Bool(bool),
     /// A whole number.
@@ -163,7 +165,7 @@ impl From<List> for Node {
 impl From<&serde_json::Value> for Node {
     fn from(value: &serde_json::Value) -> Self {
         match value {
-            serde_json::Value::Null => Self::Text(String::new()),
+            serde_json::Value::Null => Self::Null,
             serde_json::Value::Bool(value) => Self::Bool(*value),
             serde_json::Value::Number(number) => {
                 number.as_i64().map_or_else(|| Self::Text(number.to_string()), Self::Number)

@@ -47,13 +47,11 @@ fn a_named_envoy_that_does_not_do_is_an_error_of_its_own() {
     fs::write(home.path("text"), "text").unwrap();
     assert!(matches!(named_problem(&home, &home.path("text")), EnvoySourceError::NotAProgram));
     let lost = home.program("lost", "#!/no/such/interpreter\n");
-    assert!(
-        matches!(named_problem(&home, &lost), EnvoySourceError::Start(reason) if reason.contains("musl"))
-    );
+    let problem = named_problem(&home, &lost);
+    assert!(matches!(problem, EnvoySourceError::Start(reason) if reason.contains("musl")));
     let other = home.program("other", "#!/bin/sh\necho nginx version: 1/1\n");
-    assert!(
-        matches!(named_problem(&home, &other), EnvoySourceError::NotEnvoy(said) if said.contains("nginx"))
-    );
+    let problem = named_problem(&home, &other);
+    assert!(matches!(problem, EnvoySourceError::NotEnvoy(said) if said.contains("nginx")));
     let odd = home.program("odd", &script("1.40.0", "echo no memory >&2; exit 1"));
     assert!(
         matches!(named_problem(&home, &odd), EnvoySourceError::Unclear(said) if said == "no memory")

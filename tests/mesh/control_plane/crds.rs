@@ -61,17 +61,23 @@ pub(super) async fn table() -> Outcome {
     Ok(())
 }
 
+/// Gives the cluster the CRDs of a release.
+pub(super) async fn apply(release: &str) -> Outcome {
+    let cluster = &World::get().await?.cluster;
+    let file = part("crds")?.with_file_name(format!("{release}.yaml"));
+    let file = file.to_str().context("a path")?;
+    cluster.kubectl(&["apply", "--server-side", "--filename", file]).await?.expect(0)?;
+    let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"];
+    cluster.kubectl(&wait).await?.expect(0).map(drop)
+}
+
 /// Each object gets the API server's verdict and lint's: with the built-in table, and with the
 /// cluster's own CRDs.
 pub(super) async fn verdicts() -> Outcome {
     let cluster = &World::get().await?.cluster;
     for release in OTHERS {
-        let file = part("crds")?.with_file_name(format!("{release}.yaml"));
-        let file = file.to_str().context("a path")?;
-        cluster.kubectl(&["apply", "--server-side", "--filename", file]).await?.expect(0)?;
+        apply(release).await?;
     }
-    let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"];
-    cluster.kubectl(&wait).await?.expect(0)?;
     let text = include_str!("crds/objects.yaml");
     let create = ["create", "--dry-run=server", "--validate=strict", "--filename=-"];
     let said = cluster.kubectl_with(&create, text).await?;

@@ -5,6 +5,7 @@ mod changes;
 mod crds;
 mod delivery;
 mod failures;
+mod gateway_api;
 mod identities;
 mod injection;
 mod scheme;
@@ -48,6 +49,7 @@ fn cases() -> Vec<Case> {
         case!("m4b_on_a_busy_gateway_without_a_witness", busy::without_a_witness, 120),
         case!("c1_table_of_crds", crds::table, 60),
         case!("c2_verdicts_of_the_api_server", crds::verdicts, 120),
+        case!("m7_gateway_api", gateway_api::overlay, 180),
         case!("m6_what_is_injected", injection::hooks, 120),
     ]
 }

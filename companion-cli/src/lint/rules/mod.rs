@@ -10,6 +10,7 @@ mod hooks;
 mod jobs;
 mod module;
 mod names;
+mod overlay;
 mod schema;
 mod scheme;
 mod traffic;
@@ -31,6 +32,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         gate::RULES,
         hooks::RULES,
         grace::RULES,
+        overlay::RULES,
         jobs::RULES,
         traffic::RULES,
     ]

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use crate::policy::file::{Direction, EnvoyGateway, Gateways, Placement};
+use crate::policy::file::{Direction, EnvoyGateway, GatewayApi, Gateways, Placement};
 
 impl Checker {
     pub(super) fn placement(&mut self, placement: Option<Placement>, name: &str) -> Placement {
         let mut placement = placement.unwrap_or_else(|| Placement::Gateway(Gateways::default()));
         match &mut placement {
             Placement::Gateway(gateway) => self.gateway(gateway),
+            Placement::GatewayApi(api) => self.gateway_api(api),
             Placement::Sidecar(sidecar) => {
                 self.labels("placement.sidecar.selector", &sidecar.selector);
                 self.directions(&mut sidecar.directions);
@@ -43,12 +44,38 @@ impl Checker {
     fn gateway(&mut self, gateway: &mut Gateways) {
         self.labels("placement.gateway.selector", &gateway.selector);
         if let Some(name) = &gateway.name {
-            self.dns_label("placement.gateway.name", name);
-            if !gateway.selector.is_empty() {
-                self.problem("placement.gateway", "has both `name` and `selector`: keep one");
-            }
-        } else if gateway.selector.is_empty() {
+            self.problem(
+                "placement.gateway.name",
+                format!(
+                    "Istio makes the Deployment of a Gateway of the Gateway API: write `placement: \
+                        {{gateway_api: {{gateway: {name}}}}}`"
+                ),
+            );
+        }
+        if gateway.selector.is_empty() {
             gateway.selector = BTreeMap::from([("istio".into(), "ingressgateway".into())]);
+        }
+    }
+
+    fn gateway_api(&mut self, api: &GatewayApi) {
+        const PATH: &str = "placement.gateway_api";
+        for (field, name) in [("gateway", &api.gateway), ("class", &api.class)] {
+            if let Some(name) = name {
+                self.dns_label(&format!("{PATH}.{field}"), name);
+            }
+        }
+        match (&api.gateway, &api.class) {
+            (None, None) => self.problem(PATH, "has neither `gateway` nor `class`: write one"),
+            (Some(_), Some(_)) => self.problem(PATH, "has both `gateway` and `class`: keep one"),
+            _ => {}
+        }
+        for (field, spec) in
+            [("autoscaler", &api.autoscaler), ("disruption_budget", &api.disruption_budget)]
+        {
+            if spec.as_ref().is_some_and(|spec| !spec.is_object()) {
+                let message = "is not a map, such as `{minAvailable: 1}`";
+                self.problem(&format!("{PATH}.{field}"), message);
+            }
         }
     }
 
@@ -83,12 +110,13 @@ impl Checker {
         placement: &Placement,
     ) -> Option<String> {
         let namespace = match (namespace, placement) {
-            (None, Placement::Gateway(gateway)) if gateway.name.is_none() => {
+            (None, Placement::Gateway(_)) => Some("istio-system".into()),
+            (None, Placement::GatewayApi(api)) if api.class.is_some() => {
                 Some("istio-system".into())
             }
             (
                 None,
-                Placement::Gateway(_)
+                Placement::GatewayApi(_)
                 | Placement::Sidecar(_)
                 | Placement::Waypoint(_)
                 | Placement::EnvoyGateway(_),

@@ -1,0 +1,132 @@
+//! M7: a Gateway of the Gateway API. Istio makes its Deployment, and merges the rendered overlay
+//! over it. No container runs here: the Deployment is what is compared.
+
+use serde_json::{Value, json};
+
+use super::crds;
+use super::stage::{SOON, Stage};
+use crate::seen::row;
+use kit::prelude::*;
+
+const GATEWAY: &str = "gateway.networking.k8s.io/v1";
+
+pub(super) async fn overlay() -> Outcome {
+    crds::apply("gateway-api-1.6").await?;
+    let stage = Stage::new("m7").await?;
+    gateway(&stage, "edge").await?;
+    let plain = template(&stage, "edge-istio", |_| true).await?;
+    ensure_eq!(hook(&plain), &Value::Null, "Istio's own Deployment has no hook");
+    let policy = format!(
+        "namespace: m7\nmodule: {}\nplacement: {{gateway_api: {{gateway: edge, autoscaler: \
+         {{minReplicas: 2, maxReplicas: 5}}, disruption_budget: {{minAvailable: 1}}}}}}\n\
+         drain: {{longest_request: 60s, exit_on_zero: true}}\n",
+        stage.world.module
+    );
+    let folder = render(&stage, &policy)?;
+    let apply = ["apply", "--validate=strict", "--kustomize", &folder.display().to_string()];
+    stage.world.cluster.kubectl(&apply).await?.expect(0)?;
+    let file = folder.join("gateway.patch.yaml").display().to_string();
+    let gateway = ["patch", "gateway", "edge", "--namespace", "m7"];
+    let patch = [&gateway[..], &["--type", "merge", "--patch-file", &file]].concat();
+    stage.world.cluster.kubectl(&patch).await?.expect(0)?;
+    let merged = template(&stage, "edge-istio", |template| hook(template) != &Value::Null).await?;
+    ensure_eq!(hook(&merged)["exec"]["command"][0], "pilot-agent", "the hook");
+    ensure_eq!(merged["spec"]["terminationGracePeriodSeconds"], 70, "the grace period");
+    let environment = merged["spec"]["containers"][0]["env"].as_array().context("env")?;
+    ensure!(
+        environment.iter().any(|each| each["name"] == "EXIT_ON_ZERO_ACTIVE_CONNECTIONS"),
+        "{environment:?}"
+    );
+    let annotations = &merged["metadata"]["annotations"];
+    ensure!(
+        annotations["sidecar.istio.io/statsInclusionSuffixes"].is_string()
+            && annotations["proxy.istio.io/config"].to_string().contains("drainDuration: 95s"),
+        "{annotations}"
+    );
+    let cluster = &stage.world.cluster;
+    wait_for(SOON, "Istio to make the autoscaler and the budget", async || {
+        let scaler = cluster.get("m7", "horizontalpodautoscaler/edge-istio").await?;
+        let budget = cluster.get("m7", "poddisruptionbudget/edge-istio").await?;
+        ensure_eq!(scaler["spec"]["minReplicas"], 2, "the autoscaler");
+        ensure_eq!(budget["spec"]["minAvailable"], 1, "the budget");
+        Ok(())
+    })
+    .await?;
+    row(
+        "M7",
+        "a Gateway of the Gateway API, `render all`, applied as its files say",
+        "Istio's Deployment has the hook, 70 s of grace, the annotations and the environment; \
+            an autoscaler (2 to 5) and a budget (1) are there",
+    );
+    refused_by_istio_alone(&stage, &merged).await?;
+    class_default(&stage).await
+}
+
+/// An overlay that Istio cannot merge: nothing but `lint` says so where an operator looks.
+async fn refused_by_istio_alone(stage: &Stage, before: &Value) -> Outcome {
+    let wrong = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "laststream-overlay", "namespace": "m7" },
+        "data": { "deployment": "spec: {template: {spec: {containers: [{name: envoy, tty: true}]}}}" },
+    });
+    let said = stage.laststream(&["lint", "-"], &wrong.to_string())?.expect(1)?;
+    said.stdout_contains("LS562")?;
+    stage.apply(&[wrong]).await?;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let after = template(stage, "edge-istio", |_| true).await?;
+    ensure_eq!(hook(&after), hook(before), "the Deployment stays as it was");
+    row("M7", "an overlay for a container of another name", "`lint`: LS562; Istio changes nothing");
+    Ok(())
+}
+
+/// The default of a class: Gateways that name no ConfigMap have it, too.
+async fn class_default(stage: &Stage) -> Outcome {
+    let policy = format!(
+        "module: {}\nname: m7-class\nplacement: {{gateway_api: {{class: istio}}}}\n\
+         drain: {{longest_request: 30s}}\n",
+        stage.world.module
+    );
+    let overlay = stage.render(&["overlay"], &policy)?;
+    stage.world.cluster.apply(&overlay).await?;
+    gateway(stage, "other").await?;
+    let made = template(stage, "other-istio", |template| hook(template) != &Value::Null).await?;
+    ensure_eq!(made["spec"]["terminationGracePeriodSeconds"], 40, "the grace period");
+    row("M7", "the overlay as the default of a class", "a Gateway that names none has the hook");
+    Ok(())
+}
+
+async fn gateway(stage: &Stage, name: &str) -> Outcome {
+    let listeners = json!([{ "name": "main", "port": 80, "protocol": "HTTP" }]);
+    stage
+        .apply(&[json!({
+            "apiVersion": GATEWAY, "kind": "Gateway",
+            "metadata": { "name": name, "namespace": stage.name },
+            "spec": { "gatewayClassName": "istio", "listeners": listeners },
+        })])
+        .await
+}
+
+fn render(stage: &Stage, policy: &str) -> Outcome<std::path::PathBuf> {
+    let file = stage.user.file("policy.yaml", policy)?.display().to_string();
+    let folder = stage.user.path("rendered");
+    let output = folder.display().to_string();
+    stage.laststream(&["render", "all", "--policy", &file, "--output", &output], "")?.expect(0)?;
+    Ok(folder)
+}
+
+/// The template of a Deployment's pods, once Istio has made it so.
+async fn template(stage: &Stage, name: &str, is_so: impl Fn(&Value) -> bool) -> Outcome<Value> {
+    wait_for(SOON, "Istio's Deployment", async || {
+        let object = format!("deployment/{name}");
+        let deployment = stage.world.cluster.get(stage.name, &object).await;
+        let deployment = deployment.with_context(|| stage.world.istio.log())?;
+        let template = deployment["spec"]["template"].clone();
+        ensure!(is_so(&template), "{template}\n{}", stage.world.istio.log());
+        Ok(template)
+    })
+    .await
+}
+
+fn hook(template: &Value) -> &Value {
+    &template["spec"]["containers"][0]["lifecycle"]["preStop"]
+}
