@@ -1,5 +1,5 @@
-//! M1: the commands of README.md's installation, word for word and in their order. Only the names
-//! of the registry and of the gateway's image differ.
+//! M1: the commands of README.md's installation, word for word and in their order. Only the name
+//! of the registry differs.
 
 use serde_json::{Value, json};
 
@@ -115,7 +115,7 @@ async fn works(stage: &Stage) -> Outcome {
     let documented = documented_status()?;
     let exact = async || {
         let said = stage.laststream(&["status"], "")?.expect(0)?;
-        ensure_eq!(said.stdout, documented, "`laststream status`");
+        ensure!(said.stdout.starts_with(&documented), "{}, not {documented}", said.stdout);
         Ok(())
     };
     wait_for(SOON, "the status that README.md shows", exact).await
