@@ -75,13 +75,23 @@ impl Level {
     }
 }
 
+/// The command line. The alias `mesh` ends in `--`, so the one in `cargo mesh -- --list` would be
+/// the second: everything after it would be a name.
+fn arguments() -> Arguments {
+    Arguments::from_iter(std::env::args_os().filter(|argument| argument != "--"))
+}
+
 /// From outside: lists the cases, or runs each level that is asked for. The first failure is what
 /// the process ends with.
 pub(crate) fn run_all(levels: &[Level]) -> ExitCode {
-    let arguments = Arguments::from_args();
+    let arguments = arguments();
     if arguments.list {
         let trials = levels.iter().flat_map(|level| level.trials(false)).collect();
         return libtest_mimic::run(&arguments, trials).exit_code();
+    }
+    if !levels.iter().any(|level| level.is_wanted(&arguments)) {
+        seen::say("no case has such a name; `cargo mesh --list` lists them");
+        return ExitCode::FAILURE;
     }
     let mut code = ExitCode::SUCCESS;
     if let Err(failure) = seen::begin_table() {
@@ -105,7 +115,7 @@ pub(crate) fn run_inside(levels: &[Level], name: &str) -> ExitCode {
     let Some(level) = levels.iter().find(|level| level.name == name) else {
         return ExitCode::FAILURE;
     };
-    let arguments = Arguments::from_args();
+    let arguments = arguments();
     let arguments =
         Arguments { test_threads: arguments.test_threads.or(level.at_a_time), ..arguments };
     let conclusion: Conclusion = libtest_mimic::run(&arguments, level.trials(false));

@@ -32,6 +32,8 @@ pub(crate) struct Stage {
     pub(crate) world: &'static World,
     /// The case's namespace, and what its objects are called.
     pub(crate) name: &'static str,
+    /// The value of the label that its proxy is found by.
+    pub(crate) selector: &'static str,
     pub(crate) upstream: Upstream,
     pub(crate) user: User,
     /// The service account's, whose name is the case's, too.
@@ -60,6 +62,7 @@ impl Stage {
         Ok(Self {
             world,
             name,
+            selector: name,
             upstream: Upstream::start().await?,
             user: User::new()?,
             token,
@@ -84,8 +87,7 @@ impl Stage {
     /// The pod that the case's proxy would be in: istiod takes the labels from there. Nobody runs
     /// it.
     pub(crate) fn pod(&self, label: &str) -> Value {
-        let metadata =
-            json!({ "name": self.name, "namespace": self.name, "labels": { label: self.name } });
+        let metadata = json!({ "name": self.name, "namespace": self.name, "labels": { label: self.selector } });
         let spec = json!({
             "serviceAccountName": self.name,
             "containers": [{ "name": "app", "image": "example.com/none" }],
@@ -104,7 +106,7 @@ impl Stage {
             one.extend(more.clone());
         }
         let host = format!("app.{}.test", self.name);
-        let selector = json!({ "istio": self.name });
+        let selector = json!({ "istio": self.selector });
         let route = json!({ "destination": { "host": host, "port": { "number": 80 } } });
         let entry = json!({
             "hosts": [host], "location": "MESH_INTERNAL", "resolution": "STATIC",
