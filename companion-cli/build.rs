@@ -34,10 +34,6 @@ fn embed() -> Result<(), String> {
         }
         Err(reason) => format!("Err({reason:?})"),
     };
-    if let Ok(wasm) = &module {
-        let size = fs::metadata(wasm).map_err(|error| error.to_string())?.len();
-        println!("cargo::warning=module: {size} bytes");
-    }
     let file = Path::new(&nested::variable("OUT_DIR")?).join("builtin.rs");
     fs::write(&file, value).map_err(|error| format!("cannot write `{}`: {error}", file.display()))
 }
