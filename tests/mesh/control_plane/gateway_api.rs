@@ -64,10 +64,11 @@ pub(super) async fn overlay() -> Outcome {
 
 /// An overlay that Istio cannot merge: nothing but `lint` says so where an operator looks.
 async fn refused_by_istio_alone(stage: &Stage, before: &Value) -> Outcome {
+    let deployment = "spec: {template: {spec: {containers: [{name: envoy, tty: true}]}}}";
     let wrong = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": "laststream-overlay", "namespace": "m7" },
-        "data": { "deployment": "spec: {template: {spec: {containers: [{name: envoy, tty: true}]}}}" },
+        "data": { "deployment": deployment },
     });
     let said = stage.laststream(&["lint", "-"], &wrong.to_string())?.expect(1)?;
     said.stdout_contains("LS562")?;

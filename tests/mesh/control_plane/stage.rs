@@ -87,7 +87,9 @@ impl Stage {
     /// The pod that the case's proxy would be in: istiod takes the labels from there. Nobody runs
     /// it.
     pub(crate) fn pod(&self, label: &str) -> Value {
-        let metadata = json!({ "name": self.name, "namespace": self.name, "labels": { label: self.selector } });
+        let metadata = json!({
+            "name": self.name, "namespace": self.name, "labels": { label: self.selector },
+        });
         let spec = json!({
             "serviceAccountName": self.name,
             "containers": [{ "name": "app", "image": "example.com/none" }],

@@ -14,9 +14,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "Istio cannot merge the overlay of a Gateway",
         why: "istiod merges each key of the ConfigMap over an object that it makes, as a strategic \
-            merge patch. With an unknown key, a text that is not YAML, or an item without its merge \
-            key it changes nothing, and only its log says so (`error rendering templates`): the \
-            Gateway stays Programmed, and the former Deployment runs on, without the hook.",
+            merge patch. With an unknown key, a text that is not YAML, or an item without its \
+            merge key it changes nothing, and only its log says so (`error rendering templates`): \
+            the Gateway stays Programmed, and the former Deployment runs on, without the hook.",
         fix: "Use the keys deployment, service, serviceAccount, horizontalPodAutoscaler, \
             podDisruptionBudget; or render the ConfigMap: `laststream render overlay`.",
         check: not_merged,
