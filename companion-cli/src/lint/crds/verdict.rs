@@ -1,7 +1,7 @@
 //! One object against its schema: unknown fields, wrong values, validation rules that do not hold.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -114,7 +114,7 @@ impl Validators {
             .collect();
         violations.extend(unnamed(object));
         if violations.is_empty() {
-            // as in the API server, which evaluates rules on objects of the right shape only
+            // As in the API server, which evaluates rules only on objects of the right shape.
             let mut walk = Walk { root: object.node, found: Vec::new() };
             walk.down(&compiled.definition.schema, &value, object.node);
             violations = walk.found;
@@ -302,8 +302,9 @@ impl<'g> Walk<'g> {
                 }
             }
             Value::Array(items) => {
-                for (index, inner) in items.iter().enumerate() {
-                    let item = node.items().nth(index).unwrap_or(node);
+                // A default has values without nodes.
+                let nodes = node.items().chain(std::iter::repeat(node));
+                for (inner, item) in items.iter().zip(nodes) {
                     self.down(&schema["items"], inner, item);
                 }
             }
@@ -329,11 +330,12 @@ impl<'g> Walk<'g> {
             let keys: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
             let key_of =
                 |item: &Value| keys.iter().map(|key| item[*key].clone()).collect::<Vec<_>>();
-            for (index, item) in items.iter().enumerate() {
-                if items.iter().take(index).any(|other| key_of(other) == key_of(item)) {
-                    let item = node.items().nth(index).unwrap_or(node);
+            let mut known = HashSet::new();
+            let nodes = node.items().chain(std::iter::repeat(node));
+            for (item, node) in items.iter().zip(nodes) {
+                if !known.insert(key_of(item)) {
                     let reason = format!("another item has the same `{}`", keys.join("`, `"));
-                    self.add(Fault::WrongValue, item, &reason);
+                    self.add(Fault::WrongValue, node, &reason);
                 }
             }
         }
