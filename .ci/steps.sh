@@ -13,12 +13,13 @@ format() {
 
 # rustfmt leaves comments, strings and macros as wide as they are.
 narrow() {
-    local wide
-    wide=$(git ls-files -z '*.rs' | LC_ALL=C.UTF-8 xargs --null grep --perl-regexp --line-number '^.{101,}$' || true)
-    if [[ -n $wide ]]; then
-        printf 'wider than 100 columns:\n%s\n' "$wide" >&2
-        return 1
-    fi
+    local status=0
+    LC_ALL=C.UTF-8 git grep --perl-regexp --line-number '^.{101,}$' -- '*.rs' >&2 || status=$?
+    case $status in
+        1) ;; # no such line; any other status is an error of git
+        0) echo 'these lines are wider than 100 columns' >&2; return 1 ;;
+        *) return "$status" ;;
+    esac
 }
 
 scripts() {
@@ -45,7 +46,7 @@ licences() {
     "$programs/cargo-deny" --offline --locked --manifest-path filter/fuzz/Cargo.toml check sources
 }
 
-# For whoever works on the project, so private items are in, and may be linked to.
+# For developers of the project, so private items are in, and may be linked to.
 docs() {
     RUSTDOCFLAGS='--deny warnings --allow rustdoc::private_intra_doc_links' cargo doc --workspace --no-deps --all-features --document-private-items --locked
 }

@@ -178,7 +178,7 @@ struct Spoken;
 
 impl Spoken {
     fn say(what: &str) {
-        // nobody to tell when standard error is closed
+        // A closed standard error is no failure.
         let _ = writeln!(std::io::stderr(), "{what}");
     }
 }

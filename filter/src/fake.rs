@@ -15,6 +15,14 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
+    /// One root with this configuration, which must be valid.
+    pub(crate) fn configured(root: u32, host: &Fake, text: &str) -> Self {
+        let mut contexts = Self::default();
+        contexts.create(root, 0);
+        assert!(contexts.configure(root, host, text.as_bytes()), "{:?}", host.lines);
+        contexts
+    }
+
     /// A context without parent is a root context.
     pub(crate) fn create(&mut self, context: u32, parent: u32) {
         match self.roots.get(&parent) {

@@ -231,17 +231,10 @@ mod tests {
 
     const ROOT: u32 = 1;
 
-    fn configured(host: &Fake, text: &str) -> Contexts {
-        let mut contexts = Contexts::default();
-        contexts.create(ROOT, 0);
-        assert!(contexts.configure(ROOT, host, text.as_bytes()), "{:?}", host.lines);
-        contexts
-    }
-
     #[wasm_bindgen_test(unsupported = test)]
     fn counts_a_stream_once_however_it_ends() {
         let host = Fake::default();
-        let mut contexts = configured(&host, "");
+        let mut contexts = Contexts::configured(ROOT, &host, "");
         contexts.create(2, ROOT);
         contexts.on_request_headers(2, &host);
         contexts.on_request_headers(2, &host);
@@ -259,7 +252,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn no_stream_reads_the_clock_unless_a_gate_asks_for_it() {
         let host = Fake::default();
-        let mut contexts = configured(&host, "");
+        let mut contexts = Contexts::configured(ROOT, &host, "");
         for (stream, time, looks) in
             [(2, 1_000, 4), (3, 3_999, 1), (4, 4_000, 1), (5, 4_001, 0), (6, 9_000, 0)]
         {
@@ -274,7 +267,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn a_stream_without_request_headers_is_not_taken_off() {
         let host = Fake::default();
-        let mut contexts = configured(&host, "");
+        let mut contexts = Contexts::configured(ROOT, &host, "");
         contexts.create(2, ROOT);
         contexts.on_done(2, &host);
         contexts.on_request_headers(3, &host);
@@ -285,7 +278,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn a_refused_configuration_leaves_the_old_one() {
         let host = Fake::default();
-        let mut contexts = configured(&host, "");
+        let mut contexts = Contexts::configured(ROOT, &host, "");
         contexts.create(2, ROOT);
         contexts.on_request_headers(2, &host);
         contexts.create(5, 0);
@@ -309,7 +302,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn streams_keep_the_configuration_they_began_with() {
         let host = Fake::default();
-        let mut contexts = configured(&host, r#"{"scope": "inbound"}"#);
+        let mut contexts = Contexts::configured(ROOT, &host, r#"{"scope": "inbound"}"#);
         contexts.create(2, ROOT);
         contexts.on_request_headers(2, &host);
         contexts.create(3, 0);
@@ -331,7 +324,7 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn the_probe_of_a_gauge_leaves_no_trace() {
         let host = Fake::default();
-        let mut contexts = configured(&host, "");
+        let mut contexts = Contexts::configured(ROOT, &host, "");
         assert_eq!(host.metric_of("streams"), 0);
         assert_eq!(host.shown.borrow().len(), 2, "counters are made visible");
         contexts.create(2, ROOT);
@@ -359,7 +352,7 @@ mod tests {
         for (rejected, known) in [(None, false), (Some("begun"), true), (Some("excluded"), true)] {
             let host = Fake::default();
             *host.rejects.borrow_mut() = rejected;
-            let mut contexts = configured(&host, rules);
+            let mut contexts = Contexts::configured(ROOT, &host, rules);
             for (stream, path) in [(2, "/"), (3, "/probe"), (4, "/"), (5, "/probe")] {
                 host.request(&[(":path", path)]);
                 contexts.create(stream, ROOT);

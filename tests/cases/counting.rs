@@ -190,7 +190,7 @@ async fn scopes_have_metrics_of_their_own(lab: &Lab) -> Outcome {
             "{scope}"
         );
     }
-    ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, None, "a scope that nobody uses");
+    ensure_eq!(stage.envoy.stat(IN_FLIGHT).await?, None, "a scope without counters");
     drop(client);
     stage
         .envoy

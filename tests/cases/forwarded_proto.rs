@@ -14,7 +14,7 @@ use kit::{Outcome, ensure};
 use self::run::{Engine, Shown};
 use kit::forwarded_proto::table::{Kind, Table};
 
-/// No row may be lost without somebody noticing.
+/// No row may be lost unnoticed.
 const LEAST_ROWS: usize = 300;
 const LEAST_ATTACKS: usize = 150;
 const LEAST_NATIVE_ROWS: usize = 200;
@@ -41,7 +41,7 @@ async fn rows_are_many_and_sound(_: &Lab) -> Outcome {
     let believed = table.untrusted_that_become_https();
     ensure!(
         believed.is_empty(),
-        "nobody untrusted may become https on a plaintext connection, but these rows ask for it: \
+        "no untrusted peer may become https on a plaintext connection, but these rows ask for it: \
             {believed:?}"
     );
     Ok(())

@@ -35,7 +35,7 @@ pub(crate) fn cases() -> Vec<EnvoylessCase> {
     .collect()
 }
 
-/// Nobody may ever see these.
+/// These may never be shown.
 const PASSWORD: &str = "pass-phrase-of-the-test";
 const USERNAME: &str = "tester";
 /// The line of an htpasswd file for them.

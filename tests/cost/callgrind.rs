@@ -75,7 +75,7 @@ impl Counted {
         Ok(Count { busiest, all: threads.iter().sum(), took })
     }
 
-    /// What Envoy executes while nobody asks anything.
+    /// What Envoy executes without requests.
     pub(crate) async fn count_idle(&self, time: Duration) -> Outcome<Count> {
         self.count(async {
             sleep(time).await;

@@ -108,7 +108,7 @@ pub(crate) fn paced(
     Ok(times)
 }
 
-/// How long each answer took, in microseconds and sorted, when somebody asks every now and then.
+/// How long each answer took, in microseconds and sorted, of requests every now and then.
 pub(crate) fn now_and_then(ask: &Ask, pause: Duration, time: Duration) -> Outcome<Vec<f64>> {
     let mut line = Line::connect(ask)?;
     let end = Instant::now() + time;

@@ -91,9 +91,9 @@ fn measure(site: &Site, arguments: &Arguments) -> Outcome<Results> {
     Ok(results.judged())
 }
 
-/// What is under way, for whoever waits.
+/// Shows progress.
 fn say(what: &str) {
-    let _ = writeln!(std::io::stderr(), "{what}"); // nobody to tell when standard error is closed
+    let _ = writeln!(std::io::stderr(), "{what}"); // a closed standard error is no failure
 }
 
 /// What was asked for.

@@ -96,7 +96,7 @@ impl Results {
         if !self.ticks.is_empty() {
             part(
                 "Ticks",
-                "What Envoy does while nobody asks anything, all threads together.",
+                "What Envoy does without requests, all threads together.",
                 ticks::table(&self.ticks),
             );
         }

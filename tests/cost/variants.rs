@@ -25,7 +25,7 @@ enum Chain {
 pub(crate) enum Around {
     /// Other variants' listeners.
     Nothing,
-    /// A gate that nobody asks.
+    /// A gate without requests.
     Gate,
     /// A gate that drains.
     Drain,

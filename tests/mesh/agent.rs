@@ -37,7 +37,7 @@ pub(crate) struct Proxy<'a> {
     pub(crate) variables: &'a [(&'a str, &'a str)],
 }
 
-/// Whoever drops it ends it.
+/// Ends when it is dropped.
 pub(crate) struct Agent {
     program: Program,
     /// The pod's address.

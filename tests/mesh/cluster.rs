@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) api_server: Vec<String>,
 }
 
-/// Whoever drops it ends it.
+/// Ends when it is dropped.
 pub(crate) struct Cluster {
     folder: PathBuf,
     programs: Vec<Program>,

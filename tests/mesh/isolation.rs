@@ -97,12 +97,12 @@ fn ensure_visible(parts: &Parts) -> Outcome {
     Ok(())
 }
 
-/// The first process: sets the namespaces up, then collects whoever ends, until the one that runs
-/// the cases does.
+/// The first process: sets the namespaces up, then collects processes that end, until the one that
+/// runs the cases does.
 pub(crate) fn init() -> ExitCode {
     thread::spawn(|| {
         io::stdin().read_to_end(&mut Vec::new()).ok();
-        std::process::exit(1); // whoever started it all has gone
+        std::process::exit(1); // the outermost process has gone
     });
     match set_up().and_then(|()| runner()) {
         Ok(runner) => wait_for(&runner),

@@ -20,7 +20,7 @@ const START: Duration = Duration::from_secs(60);
 /// The namespace of the control plane.
 pub(crate) const ROOT: &str = "istio-system";
 
-/// Whoever drops it ends istiod.
+/// istiod ends when this is dropped.
 pub(crate) struct Istio {
     istiod: Program,
     address: String,

@@ -12,7 +12,7 @@ use kit::prelude::*;
 use kit::process::{Process, read_log, tail};
 use kit::trial::Notes;
 
-/// One that runs. Whoever drops it ends it; a failing case prints the end of its log.
+/// One that runs. It ends when it is dropped; a failing case prints the end of its log.
 pub(crate) struct Program {
     name: String,
     process: Process,

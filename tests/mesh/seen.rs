@@ -19,7 +19,7 @@ static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
 
 /// On standard error: what people must know.
 pub(crate) fn say(what: &str) {
-    let _ = writeln!(std::io::stderr(), "{what}"); // nobody to tell when standard error is closed
+    let _ = writeln!(std::io::stderr(), "{what}"); // a closed standard error is no failure
 }
 
 /// A row of the table: the case's number, what was done, what was seen.

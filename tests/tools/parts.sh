@@ -29,7 +29,7 @@ compile_part() (
         exit 0
     fi
     echo "compiling $name into $folder: takes up to ten minutes, once"
-    rm -rf "$folder".?????? # of runs that were killed: nobody else compiles it now
+    rm -rf "$folder".?????? # of runs that were killed: no other run compiles it now
     unfinished=$(mktemp -d "$folder.XXXXXX")
     trap 'rm -rf "$unfinished"' EXIT
     if ! CGO_ENABLED=0 GOFLAGS=-buildvcs=false nice "tests/mesh/parts/$name/build" "$unfinished"; then

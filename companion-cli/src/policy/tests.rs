@@ -130,6 +130,7 @@ fn a_gateway_of_the_gateway_api_is_named_or_is_of_a_class() {
         ("gateway: edge, class: istio", "keep one"),
         ("autoscaler: {minReplicas: 2}", "write one"),
         ("gateway: Edge", "gateway_api.gateway"),
+        ("class: istio-waypoint", "a hook without a gate"),
         ("gateway: edge, disruption_budget: 1", "disruption_budget: is not a map"),
     ] {
         let refused = read(&format!("namespace: a\nplacement: {{gateway_api: {{{api}}}}}"));

@@ -127,7 +127,7 @@ fn helm_values(policy: &Policy, port: u16) -> File {
         "Values for Istio's istiod chart. They replace Istio's own hooks in every proxy that it \
             injects or makes for a Gateway: the native sidecar's preStop (`pilot-agent request \
             POST drain`) and the postStart `pilot-agent wait` of holdApplicationUntilProxyStarts. \
-            Waypoints have no hook at all.".to_owned(),
+            Waypoints do not get them.".to_owned(),
         "Every proxy gets it, those without a gate, too; there it waits for its time-out. So apply \
             the EnvoyFilter to the whole mesh first.".to_owned(),
         format!("Grace periods are the Deployments' own: terminationGracePeriodSeconds: {} or \

@@ -1,5 +1,5 @@
-//! As the first process of a container: whoever ends is reaped, and signals work although nothing
-//! has a default for PID 1.
+//! As the first process of a container: processes that end are reaped, and signals work although
+//! nothing has a default for PID 1.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -38,7 +38,7 @@ fn reaps_orphans_and_keeps_the_exit_code() -> Outcome {
         return Ok(());
     }
     let proxy = Proxy::start()?;
-    // Fifty orphans that end; then nobody but PID 1, the shell, ps and its reader are there.
+    // Fifty orphans that end; then only PID 1, the shell, ps and its reader are there.
     let script = "for i in $(seq 50); do (sh -c 'sleep 0.1; exit 1' &) ; done; sleep 1; \
         cat /proc/[0-9]*/stat | grep -c ' Z '; echo \"pid $PPID\"; exit 42";
     let output =

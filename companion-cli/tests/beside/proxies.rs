@@ -13,7 +13,7 @@ use crate::support::Proxy;
 
 const RAN: [&str; 3] = ["sh", "-c", "echo ran; exit 4"];
 
-fn nobody() -> String {
+fn unused_address() -> String {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     format!("http://{address}")
 }
@@ -49,17 +49,17 @@ fn a_proxy_that_is_never_ready_is_told_and_ended() -> Outcome {
 #[test]
 fn no_proxy_is_fine_only_where_that_is_said() -> Outcome {
     let proxy = Proxy::start()?;
-    let nobody = nobody();
+    let unused = unused_address();
     let elsewhere = |options: &[&str]| {
         let mut command = std::process::Command::new(crate::support::PROGRAM);
-        command.args(["exec", "--ready-timeout", "700ms", "--gate", &nobody]);
+        command.args(["exec", "--ready-timeout", "700ms", "--gate", &unused]);
         run(command.args(options).arg("--").args(RAN))
     };
-    elsewhere(&["--ready-url", &nobody, "--end-proxy", "never"])?
+    elsewhere(&["--ready-url", &unused, "--end-proxy", "never"])?
         .expect(2)?
         .stderr_contains("no program listens there")?
         .hides("ran\n")?;
-    elsewhere(&["--ready-url", &nobody, "--no-proxy-ok=200ms"])?
+    elsewhere(&["--ready-url", &unused, "--no-proxy-ok=200ms"])?
         .expect(4)?
         .stdout_contains("ran\n")?
         .stderr_contains("there is no proxy")?;
@@ -138,12 +138,12 @@ fn a_count_that_is_not_exact_is_no_zero() -> Outcome {
 fn without_a_gate_or_its_scope_it_says_so_and_goes_on() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.ends_at("POST /end");
-    let (end, nobody) = (proxy.url("/end"), nobody());
+    let (end, unused) = (proxy.url("/end"), unused_address());
     let options = ["--quit-url", &end, "--gate-timeout", "300ms"];
     let mut command = std::process::Command::new(crate::support::PROGRAM);
-    command.args(["exec", "--gate", &nobody, "--ready-url", &proxy.url("/ready")]);
+    command.args(["exec", "--gate", &unused, "--ready-url", &proxy.url("/ready")]);
     command.args(options).arg("--").args(RAN);
-    run(&mut command)?.expect(4)?.stderr_contains(&format!("there is no gate at {nobody}"))?;
+    run(&mut command)?.expect(4)?.stderr_contains(&format!("there is no gate at {unused}"))?;
     assert_eq!(proxy.received("POST /end"), 1);
 
     let proxy = Proxy::start()?;

@@ -1,4 +1,4 @@
-//! Signals reach the command, and whoever waits ends by them.
+//! Signals reach the command, and all waits end by them.
 
 use std::thread::sleep;
 use std::time::Duration;

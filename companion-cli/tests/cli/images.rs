@@ -46,7 +46,7 @@ fn taken(layers: &[(&str, Vec<u8>)], manifest: &str) -> Outcome {
     Ok(())
 }
 
-/// Nobody finds the module, for this reason; but it is found here.
+/// No proxy finds the module, for this reason; but it is found here.
 #[track_caller]
 fn misplaced(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
     let told = because(layers, words)?;
@@ -55,7 +55,7 @@ fn misplaced(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
     Ok(())
 }
 
-/// Nobody finds the module, for this reason, and neither does this program.
+/// No proxy finds the module, for this reason, and neither does this program.
 #[track_caller]
 fn missing(layers: &[(&str, Vec<u8>)], words: &str) -> Outcome {
     let told = because(layers, words)?;

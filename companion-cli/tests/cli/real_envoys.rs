@@ -167,7 +167,7 @@ fn agree_on_single_modules() {
             )),
             false,
         ),
-        ("nobody to ask for memory", wasm(&format!("(module {memory} {abi})")), false),
+        ("no function that allocates memory", wasm(&format!("(module {memory} {abi})")), false),
         ("an unknown import", loadable(r#"(import "env" "proxy_surprise" (func))"#), false),
         (
             "an import from nowhere",

@@ -280,8 +280,8 @@ fn a_release_without_v8_is_downloaded_once() {
 
 #[test]
 fn a_closed_network_costs_little_time() {
-    // No such name; a port where nobody listens; a server that accepts and says nothing, with TLS
-    // and without.
+    // No such name; a port where no program listens; a server that accepts and says nothing, with
+    // TLS and without.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_address = silent.local_addr().unwrap();
     let https = format!("https://{silent_address}");

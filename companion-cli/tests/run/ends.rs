@@ -1,4 +1,4 @@
-//! The end: asked for once, twice, or by nobody.
+//! The end: asked for once, twice, or not at all.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -30,7 +30,7 @@ fn the_built_in_app_shows_the_request() -> Outcome {
             (&shown["method"], &shown["path"], &shown["headers"]["x-mine"]),
             (&"GET".into(), &"/a?b=c".into(), &"1".into())
         );
-        assert_eq!(shown["x_forwarded_proto"], "http", "nobody untrusted can claim https");
+        assert_eq!(shown["x_forwarded_proto"], "http", "no untrusted client can claim https");
         assert_eq!(run.get("/status/418")?.status, 418);
         let info = run.admin("/server_info")?;
         assert_eq!(info["command_line_options"]["concurrency"], 1, "{info}");

@@ -77,13 +77,6 @@ mod tests {
 
     const ROOT: u32 = 1;
 
-    fn configured(host: &Fake, text: &str) -> Contexts {
-        let mut contexts = Contexts::default();
-        contexts.create(ROOT, 0);
-        assert!(contexts.configure(ROOT, host, text.as_bytes()), "{:?}", host.lines);
-        contexts
-    }
-
     #[wasm_bindgen_test(unsupported = test)]
     fn excluded_streams_are_counted_apart() {
         let rules = r#"{"count": {"exclude": {
@@ -109,7 +102,7 @@ mod tests {
             (vec![(":path", "/"), ("user-agent", "curl (like kube-probe/1.34)")], true),
         ] {
             let host = Fake::with_headers(&headers);
-            let mut contexts = configured(&host, rules);
+            let mut contexts = Contexts::configured(ROOT, &host, rules);
             contexts.create(2, ROOT);
             contexts.on_request_headers(2, &host);
             assert_eq!(host.metric_of("in_flight"), i64::from(counted), "{headers:?}");
@@ -140,7 +133,7 @@ mod tests {
         ] {
             let host = Fake::with_headers(&headers);
             host.properties.borrow_mut().insert("xds/route_name", route);
-            let mut contexts = configured(&host, rules);
+            let mut contexts = Contexts::configured(ROOT, &host, rules);
             contexts.create(2, ROOT);
             contexts.on_request_headers(2, &host);
             assert_eq!(

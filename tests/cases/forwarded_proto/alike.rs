@@ -1,5 +1,5 @@
 //! The module's own decision, in plain Rust, against Envoy's matchers as they are rendered: many
-//! policies, each with a listener in one Envoy, and many requests that nobody would write by hand.
+//! policies, each with a listener in one Envoy, and many generated requests.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -92,7 +92,7 @@ fn changed(text: &str, from: &str, to: &str) -> Outcome<String> {
 
 fn refused(listeners: &str, files: &[(&str, &str)], said: &str) -> Outcome {
     match Table::of(listeners, files) {
-        Ok(_) => bail!("nobody said {said:?}"),
+        Ok(_) => bail!("no log has {said:?}"),
         Err(failure) => {
             ensure!(
                 format!("{failure:#}").contains(said),

@@ -1,5 +1,5 @@
-//! Waiting for the app to go: what it may do and still be there, when it is gone, and when nobody
-//! can say.
+//! Waiting for the app to go: what it may do and still be there, when it is gone, and when that
+//! is not known.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};

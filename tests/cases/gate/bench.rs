@@ -1,4 +1,4 @@
-//! An Envoy with the module and a gate, and somebody who asks it.
+//! An Envoy with the module and a gate, and a client of the gate.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -143,7 +143,7 @@ pub(crate) fn gate_filter(lab: &Lab, gate: &str) -> Value {
 
 /// Figures for who reads the run's output.
 pub(crate) fn say(what: &str) {
-    let _ = writeln!(std::io::stderr(), "{what}"); // nobody to tell when standard error is closed
+    let _ = writeln!(std::io::stderr(), "{what}"); // a closed standard error is no failure
 }
 
 pub(crate) fn same(status: &Value, field: &str, expected: impl Into<Value>) -> Outcome {

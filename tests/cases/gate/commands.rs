@@ -18,7 +18,7 @@ pub(crate) fn cases() -> Vec<Case> {
     [asking::cases(), jobs::cases(), waiting::cases()].into_iter().flatten().collect()
 }
 
-/// Somebody who types commands beside this gate.
+/// An operator who types commands beside this gate.
 struct Operator(Arc<User>);
 
 impl Operator {

@@ -1,5 +1,5 @@
 //! gRPC: Envoy answers a gRPC request with HTTP 200 and a status of gRPC's own, whatever a filter
-//! says. Right for the data path, wrong for whoever asks the gate.
+//! says. Right for the data path, wrong for clients of the gate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Whoever stops a pod: pollers and single calls that hold, the last call to the agent or to Envoy,
-//! and how much anybody may ask.
+//! Stop hooks of every kind: pollers and single calls that hold, the last call to the agent or to
+//! Envoy, and how much anybody may ask.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ async fn tells_the_agent_once_and_before_anybody_goes(lab: &Lab) -> Outcome {
     bench.get("/ready").await?.expect(503)?;
     ensure!(
         !late.is_finished() && hooks.iter().all(|hook| !hook.is_finished()),
-        "nobody goes before the agent knows"
+        "no hook returns before the agent knows"
     );
     agent.answers.notify_one();
     for hook in hooks.into_iter().chain([late]) {

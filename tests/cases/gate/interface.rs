@@ -128,7 +128,7 @@ async fn passes_on_what_comes(asking: &Asking, lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Somebody who refuses everything.
+/// A server that refuses everything.
 async fn sulks() -> Outcome<SocketAddr> {
     let listener = TcpListener::bind(local(0)).await?;
     let address = listener.local_addr()?;

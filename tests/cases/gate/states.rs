@@ -25,7 +25,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Somebody who waits at the gate.
+/// A client that waits at the gate.
 fn waits(bench: &Bench) -> JoinHandle<Outcome<Response>> {
     let gate = bench.gate;
     tokio::spawn(async move {

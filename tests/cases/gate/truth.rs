@@ -1,5 +1,5 @@
-//! Zero is believed only when it is known that somebody counts, and that nobody was there before:
-//! filters that come, go, and never were; an Envoy that does not say what it counts.
+//! Zero is believed only when streams are known to be counted, and none to be older than the
+//! counters: filters that come, go, and never were; an Envoy that does not say what it counts.
 
 use std::time::Duration;
 
@@ -139,7 +139,7 @@ async fn a_filter_that_comes_and_goes_by_discovery_leaves_nothing_out(lab: &Lab)
         xds.replace_filter(&bench.envoy, "laststream", &next).await?.accepted()?;
     }
     bench.post("/drain").await?.expect(202)?;
-    // The one that was counted goes first: from here on nobody counts those that are left.
+    // The one that was counted goes first: from here on those that are left are not counted.
     let (key, counted) = held.remove(1);
     release(&bench, key, counted).await?;
     for (key, client) in held {
@@ -185,7 +185,7 @@ async fn without_any_source_the_deadline_decides(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Nothing is in flight, and nobody knows it.
+/// Nothing is in flight, and no counter shows it.
 async fn expires(bench: &Bench, counts: &[&str]) -> Outcome {
     bench.post("/drain").await?.expect(202)?;
     let waiter = bench.get("/prestop?wait").await?.expect(200)?;
@@ -265,7 +265,7 @@ async fn a_rejected_counter_is_no_quiet(lab: &Lab) -> Outcome {
     Ok(())
 }
 
-/// Both roles get another configuration while the drain goes on, and somebody waits.
+/// Both roles get another configuration while the drain goes on, and a client waits.
 async fn a_drain_goes_on_through_other_configurations(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     let gate = |gate: &str| gate_filter(lab, gate)["typed_config"].take();

@@ -20,7 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Not how fast it is, which is printed, but that nobody is forgotten for a while.
+/// Not how fast it is, which is printed, but that no waiter is forgotten for a while.
 const AT_LATEST: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(300);
 const STREAMS_ON_A_CONNECTION: usize = 50;

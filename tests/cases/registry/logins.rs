@@ -1,4 +1,4 @@
-//! Being somebody: basic and token authentication of the real registry, from every place where
+//! Logins: basic and token authentication of the real registry, from every place where
 //! credentials can be.
 
 use base64::Engine as _;
@@ -112,7 +112,7 @@ fn a_wrong_password_or_none() -> Outcome {
         .expect(2)?
         .stderr_contains("wants credentials: status 401")?
         .stderr_contains("none were found: `docker login localhost:")?;
-    ensure_eq!(registry.requests().len(), 1, "requests as nobody in {:#?}", registry.requests());
+    ensure_eq!(registry.requests().len(), 1, "anonymous requests in {:#?}", registry.requests());
     let wrong = BASE64_STANDARD.encode(format!("{USERNAME}:not-{PASSWORD}"));
     user.file(
         ".docker/config.json",
@@ -280,7 +280,7 @@ fn one_login_is_for_one_registry() -> Outcome {
     push(&user, &[&format!("{}/x:1", one.name()), &format!("{}/x:1", other.name())])?
         .expect(64)?
         .stderr_contains("are for one registry")?;
-    ensure!(one.asked().is_empty() && other.asked().is_empty(), "somebody was asked");
+    ensure!(one.asked().is_empty() && other.asked().is_empty(), "a helper was asked");
     Ok(())
 }
 

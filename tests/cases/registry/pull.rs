@@ -88,8 +88,8 @@ fn what_was_pushed_is_found_and_fetched() -> Outcome {
             .is_err_and(|error| error.contains("status 404") && error.contains("MANIFEST_UNKNOWN")),
         "{error:?}"
     );
-    let nobody = Sources::none();
-    let error = Registry::new(&real.name(), &options, &nobody, &Silent)?.resolve(&tagged);
+    let anonymous = Sources::none();
+    let error = Registry::new(&real.name(), &options, &anonymous, &Silent)?.resolve(&tagged);
     ensure!(matches!(error, Err(RegistryError::Unauthorized { .. })), "{error:?}");
     Ok(())
 }

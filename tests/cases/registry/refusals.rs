@@ -34,7 +34,7 @@ fn user() -> Outcome<User> {
     Ok(user)
 }
 
-/// 401 for whoever shows nothing.
+/// 401 without credentials.
 fn wants_password(asked: &Asked) -> Option<Fault> {
     let refusal = || Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\""));
     asked.header("authorization").is_none().then(refusal)

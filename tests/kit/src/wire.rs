@@ -266,7 +266,7 @@ pub fn local(port: u16) -> SocketAddr {
 /// A port that nothing listens on, and that the kernel gives to no listener on any port: Envoy's
 /// listeners share their ports with others of the same user. A listener that keeps its address
 /// hands its socket on when it is replaced; one that changes it, and be it from any port to this
-/// very one, loses whoever connects in between.
+/// very one, loses connections in between.
 pub fn free_port() -> Outcome<u16> {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
         .context("the kernel's range of ports")?;

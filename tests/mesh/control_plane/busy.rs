@@ -46,7 +46,7 @@ pub(super) async fn with_a_witness() -> Outcome {
     stage.nothing_refused()
 }
 
-/// Without it: nobody knows of those requests, so it holds until the deadline.
+/// Without it: those requests are not known, so it holds until the deadline.
 pub(super) async fn without_a_witness() -> Outcome {
     let stage = Stage::new("m4b-blind").await?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;

@@ -73,7 +73,12 @@ async fn refused_by_istio_alone(stage: &Stage, before: &Value) -> Outcome {
     let said = stage.laststream(&["lint", "-"], &wrong.to_string())?.expect(1)?;
     said.stdout_contains("LS562")?;
     stage.apply(&[wrong]).await?;
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    wait_for(SOON, "istiod to fail with the overlay", async || {
+        let log = stage.world.istio.log();
+        ensure!(log.contains("containers[0].image: Required value"), "{log}");
+        Ok(())
+    })
+    .await?;
     let after = template(stage, "edge-istio", |_| true).await?;
     ensure_eq!(hook(&after), hook(before), "the Deployment stays as it was");
     row("M7", "an overlay for a container of another name", "`lint`: LS562; Istio changes nothing");

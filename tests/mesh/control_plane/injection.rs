@@ -1,5 +1,5 @@
 //! M6: what is rendered for pods, through Istio's real webhook and the template of its own charts.
-//! Nobody runs these pods: the API server is asked what it would make of them.
+//! These pods do not run: the API server is asked what it would make of them.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 //! Constant load through gateways, as a layer 4 balancer spreads it: new connections go to an
-//! endpoint that is ready, and old ones stay until somebody closes them. Clients do what HTTP asks
+//! endpoint that is ready, and old ones stay until a side closes them. Clients do what HTTP asks
 //! of them: one that is told to leave leaves.
 
 use std::net::{IpAddr, SocketAddr};
@@ -59,7 +59,7 @@ impl Tally {
     }
 }
 
-/// Whoever drops it ends it at once; [`Load::finish`] lets requests end first.
+/// Dropping it ends it at once; [`Load::finish`] lets requests end first.
 pub(crate) struct Load {
     clients: JoinSet<()>,
     shared: Arc<Shared>,

@@ -27,7 +27,7 @@ const SOCKET: &str = "/run/containerd/containerd.sock";
 const CGROUPS: &str = "/sys/fs/cgroup";
 const START: Duration = Duration::from_secs(60);
 
-/// Whoever drops it ends it.
+/// Ends when it is dropped.
 pub(crate) struct Machine {
     folder: PathBuf,
     kubeconfig: PathBuf,

@@ -1,5 +1,5 @@
 //! What all cases of this level share: the cluster with its controllers, istiod, the node, a
-//! registry with the module in it, and a gateway that nobody stops.
+//! registry with the module in it, and a gateway that is never stopped.
 
 use std::time::{Duration, Instant};
 

@@ -88,22 +88,11 @@ impl Validators {
         inputs: &'g Inputs,
         object: Object<'g>,
     ) -> Vec<Violation<'g>> {
-        let api = object.node.get("apiVersion").and_then(Node::text).unwrap_or_default();
-        let Some((group, version)) = api.split_once('/') else { return Vec::new() };
-        let key = (api.to_owned(), object.kind.to_owned());
-        if !self.schemas.contains_key(&key) {
-            let found = inputs.assume.crds.find((group, version), object.kind, inputs.assume.istio);
-            let compiled = match found {
-                Lookup::UnknownGroup => None,
-                Lookup::Found(known) => Compiled::of(*known),
-                Lookup::UnknownKind(kinds) => return vec![unknown_kind(object, group, &kinds)],
-                Lookup::UnknownVersion(served) => {
-                    return vec![unknown_version(object, version, &served)];
-                }
-            };
-            self.schemas.insert(key.clone(), compiled);
-        }
-        let Some(Some(compiled)) = self.schemas.get(&key) else { return Vec::new() };
+        let compiled = match self.compiled(inputs, object) {
+            Ok(Some(compiled)) => compiled,
+            Ok(None) => return Vec::new(),
+            Err(violation) => return vec![violation],
+        };
         let Some(mut value) = value_of(object.node) else { return Vec::new() };
         fill_defaults(&compiled.definition.schema, &mut value);
         let mut violations: Vec<_> = compiled
@@ -120,6 +109,31 @@ impl Validators {
             violations = walk.found;
         }
         violations
+    }
+
+    /// The schema of an object; none if its group belongs to another project.
+    fn compiled<'g>(
+        &mut self,
+        inputs: &'g Inputs,
+        object: Object<'g>,
+    ) -> Result<Option<Rc<Compiled>>, Violation<'g>> {
+        let api = object.node.get("apiVersion").and_then(Node::text).unwrap_or_default();
+        let Some((group, version)) = api.split_once('/') else { return Ok(None) };
+        let key = (api.to_owned(), object.kind.to_owned());
+        if let Some(known) = self.schemas.get(&key) {
+            return Ok(known.clone());
+        }
+        let found = inputs.assume.crds.find((group, version), object.kind, inputs.assume.istio);
+        let compiled = match found {
+            Lookup::UnknownGroup => None,
+            Lookup::Found(known) => Compiled::of(*known),
+            Lookup::UnknownKind(kinds) => return Err(unknown_kind(object, group, &kinds)),
+            Lookup::UnknownVersion(served) => {
+                return Err(unknown_version(object, version, &served));
+            }
+        };
+        self.schemas.insert(key, compiled.clone());
+        Ok(compiled)
     }
 }
 

@@ -64,6 +64,13 @@ impl Checker {
                 self.dns_label(&format!("{PATH}.{field}"), name);
             }
         }
+        if api.class.as_deref() == Some("istio-waypoint") {
+            self.problem(
+                &format!("{PATH}.class"),
+                "waypoints take no EnvoyFilter, so they would get a hook without a gate: write \
+                    `placement: {waypoint: {gateway: NAME}}`",
+            );
+        }
         match (&api.gateway, &api.class) {
             (None, None) => self.problem(PATH, "has neither `gateway` nor `class`: write one"),
             (Some(_), Some(_)) => self.problem(PATH, "has both `gateway` and `class`: keep one"),

@@ -38,7 +38,7 @@ impl Job {
     }
 
     fn arguments<'a>(&'a self, options: &[&'a str], script: &'a str) -> Vec<&'a str> {
-        // Nobody's agent is told to end by a test.
+        // A test ends no real agent.
         [
             &["exec", "--ready-url", &self.ready, "--quit-url", "http://127.0.0.1:1/quit"],
             options,
@@ -123,7 +123,7 @@ async fn ends_a_proxy_with_a_secret(lab: &Lab) -> Outcome {
         .expect(3)?;
     said.stderr_contains("was not ended")?
         .stderr_contains("x-laststream-secret is missing or wrong")?;
-    ensure!(job.bench.envoy.is_alive(), "nobody may end it without the secret");
+    ensure!(job.bench.envoy.is_alive(), "it may not be ended without the secret");
     let file = job.operator.0.file("secret", SECRET)?;
     let options = ["--secret-file", file.to_str().unwrap_or_default()];
     job.operator.runs(&job.arguments(&options, "exit 3")).await?.expect(3)?.hides(SECRET)?;

@@ -70,8 +70,8 @@ async fn gives_up_in_time(lab: &Lab) -> Outcome {
     ensure!(began.elapsed() >= Duration::from_millis(1_400), "too early: {:?}", began.elapsed());
     shows(&said, "1 stream is in flight")?;
     said.stderr_contains("the gate is not open after 1500ms")?;
-    let nobody = Operator::at(&format!("http://{}", bench.upstream.refused()))?;
-    nobody
+    let unused = Operator::at(&format!("http://{}", bench.upstream.refused()))?;
+    unused
         .runs(&["wait", "--timeout", "800ms"])
         .await?
         .expect(2)?
@@ -91,7 +91,7 @@ async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
     let operator = Operator::at(&format!("http://127.0.0.1:{port}"))?;
     let waits = operator.starts(&["wait", "--timeout", "90s", "--interval", "100ms"]);
     sleep(Duration::from_millis(1_000)).await;
-    ensure!(!waits.is_finished(), "nobody is there yet");
+    ensure!(!waits.is_finished(), "no gate is there yet");
     let upstream = Upstream::start().await?;
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
     let gate = gate_listener(lab, r#"{"quiet_ms": 300}"#)
