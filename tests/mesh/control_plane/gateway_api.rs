@@ -1,10 +1,12 @@
 //! M7: a Gateway of the Gateway API. Istio makes its Deployment, and merges the rendered overlay
-//! over it. No container runs here: the Deployment is what is compared.
+//! over it. No container runs here: the Deployment is compared, and an agent with the labels of its
+//! pods gets the rendered EnvoyFilter.
 
 use serde_json::{Value, json};
 
 use super::crds;
 use super::stage::{SOON, Stage};
+use crate::agent::Proxy;
 use crate::seen::row;
 use kit::prelude::*;
 
@@ -19,8 +21,8 @@ pub(super) async fn overlay() -> Outcome {
     let policy = format!(
         "namespace: m7\nmodule: {}\nplacement: {{gateway_api: {{gateway: edge, autoscaler: \
          {{minReplicas: 2, maxReplicas: 5}}, disruption_budget: {{minAvailable: 1}}}}}}\n\
-         drain: {{longest_request: 60s, exit_on_zero: true}}\n",
-        stage.world.module
+         drain: {{longest_request: 60s, exit_on_zero: true}}\ngate: {{port: {}}}\n",
+        stage.world.module, stage.gate
     );
     let folder = render(&stage, &policy)?;
     let apply = ["apply", "--validate=strict", "--kustomize", &folder.display().to_string()];
@@ -58,6 +60,8 @@ pub(super) async fn overlay() -> Outcome {
         "Istio's Deployment has the hook, 70 s of grace, the annotations and the environment; \
             an autoscaler (2 to 5) and a budget (1) are there",
     );
+    answers(&stage, "edge").await?;
+    row("M7", "a proxy of that Gateway, by `targetRefs`", "its gate answers: serving");
     refused_by_istio_alone(&stage, &merged).await?;
     class_default(&stage).await
 }
@@ -87,18 +91,36 @@ async fn refused_by_istio_alone(stage: &Stage, before: &Value) -> Outcome {
 
 /// The default of a class: Gateways that name no ConfigMap have it, too.
 async fn class_default(stage: &Stage) -> Outcome {
+    let own = Stage::new("m7-class").await?;
     let policy = format!(
         "module: {}\nname: m7-class\nplacement: {{gateway_api: {{class: istio}}}}\n\
-         drain: {{longest_request: 30s}}\n",
-        stage.world.module
+         drain: {{longest_request: 30s}}\ngate: {{port: {}}}\n",
+        own.world.module, own.gate
     );
-    let overlay = stage.render(&["overlay"], &policy)?;
-    stage.world.cluster.apply(&overlay).await?;
+    own.put(&policy).await?;
+    let overlay = own.render(&["overlay"], &policy)?;
+    own.world.cluster.apply(&overlay).await?;
+    answers(&own, "any").await?;
+    row("M7", "a proxy of that class, by its label", "its gate answers: serving");
     gateway(stage, "other").await?;
     let made = template(stage, "other-istio", |template| hook(template) != &Value::Null).await?;
     ensure_eq!(made["spec"]["terminationGracePeriodSeconds"], 40, "the grace period");
     row("M7", "the overlay as the default of a class", "a Gateway that names none has the hook");
     Ok(())
+}
+
+/// An agent as in a pod of this Gateway gets the gate.
+async fn answers(stage: &Stage, gateway: &str) -> Outcome {
+    let labels = [
+        ("gateway.networking.k8s.io/gateway-name", gateway),
+        ("gateway.networking.k8s.io/gateway-class-name", "istio"),
+    ];
+    let mut pod = stage.pod("app");
+    pod["metadata"]["labels"] = labels.into_iter().collect::<Value>();
+    stage.apply(&[pod]).await?;
+    let _agent = stage.proxy(&Proxy { labels: &labels, ..Proxy::default() }).await?;
+    stage.status_with("state", "serving").await?;
+    stage.nothing_refused()
 }
 
 async fn gateway(stage: &Stage, name: &str) -> Outcome {
