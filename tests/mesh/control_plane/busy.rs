@@ -26,11 +26,14 @@ pub(super) async fn with_a_witness() -> Outcome {
     // Once more over requests that nobody has counted, and then a drain.
     let held = hold(&stage).await?;
     stage.put(&policy).await?;
-    let status = stage.status_with("count", "partial").await?;
-    ensure!(
-        status["envoy_active"].as_u64().is_some_and(|active| active >= HELD as u64),
-        "Envoy's own count: {status}"
-    );
+    // The gate is there before Envoy has answered its first query.
+    wait_for(SOON, "Envoy's own count", async || {
+        let status = stage.status().await?;
+        let is_known = status["envoy_active"].as_u64().is_some_and(|active| active >= HELD as u64);
+        ensure!(status["count"] == "partial" && is_known, "{status}");
+        Ok(())
+    })
+    .await?;
     stage.drain().await?;
     sleep(LONGER_THAN_QUIET).await;
     let status = stage.status().await?;
