@@ -54,9 +54,9 @@ struct Ports {
 }
 
 impl Ports {
-    /// Below the ports that the kernel gives away.
+    /// Below the ports that [`free_port`](kit::wire::free_port) gives away.
     fn next() -> Self {
-        static NEXT: AtomicU16 = AtomicU16::new(20_000);
+        static NEXT: AtomicU16 = AtomicU16::new(12_000);
         let first = NEXT.fetch_add(4, Ordering::Relaxed);
         Self { admin: first, agent: first + 1, health: first + 2, prometheus: first + 3 }
     }
@@ -82,6 +82,18 @@ impl Agent {
         let mut command = command(istio, proxy, ports, &address)?;
         command.current_dir(&folder).env("HOME", &folder);
         Ok(Self { program: Program::start(proxy.name, command, &folder)?, address, ports })
+    }
+
+    /// Ends it, and waits for its Envoy, which outlives the agent for a moment.
+    pub(crate) async fn stop(self) -> Outcome {
+        let admin = local(self.ports.admin);
+        drop(self);
+        wait_for(START, "the former Envoy to end", async || {
+            let is_there = tokio::net::TcpStream::connect(admin).await.is_ok();
+            ensure!(!is_there, "{admin} accepts connections");
+            Ok(())
+        })
+        .await
     }
 
     pub(crate) async fn admin_get(&self, path: &str) -> Outcome<Response> {

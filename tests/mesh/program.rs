@@ -30,7 +30,7 @@ impl Program {
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         Ok(Self {
             name: name.into(),
-            process: Process::spawn(command)?,
+            process: Process::spawn_group(command)?,
             log,
             notes: Notes::current(),
         })

@@ -30,13 +30,23 @@ pub fn read_log(file: &Path) -> String {
     fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// The end of a log, for people.
+/// The end of a log, after the errors and warnings that came before it.
 pub fn tail<'l>(lines: impl DoubleEndedIterator<Item = &'l str>) -> String {
-    const LONGEST_LINE: usize = 600;
-    let mut last: Vec<String> =
-        lines.rev().take(40).map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
+    const LAST: usize = 40;
+    const LEVELS: [&str; 5] = ["error", "critical", "warn", "warning", "fatal"];
+    let is_trouble =
+        |line: &&String| line.split(['\t', '[', ']']).any(|word| LEVELS.contains(&word));
+    let cut = |line: &str| line.chars().take(600).collect::<String>();
+    let mut lines = lines.rev().map(cut);
+    let mut last: Vec<String> = lines.by_ref().take(LAST).collect();
+    let mut trouble: Vec<String> = lines.filter(|line| is_trouble(&line)).take(LAST).collect();
     last.reverse();
-    format!("the end of its log:\n{}", last.join("\n"))
+    trouble.reverse();
+    if !trouble.is_empty() {
+        trouble.insert(0, "its errors and warnings before that:".into());
+        trouble.push(String::new());
+    }
+    format!("{}the end of its log:\n{}", trouble.join("\n"), last.join("\n"))
 }
 
 /// A command whose process dies with this one: `setpriv` of util-linux arms the signal and becomes
@@ -92,14 +102,20 @@ impl Process {
         Ok(Self { child, stdout, stderr, lines_read: 0, leads_group: false })
     }
 
+    /// Starts what [`guarded`] made, in a process group of its own: what it starts ends with it.
+    pub fn spawn_group(mut command: Command) -> Outcome<Self> {
+        command.process_group(0);
+        let mut process = Self::spawn(command)?;
+        process.leads_group = true;
+        Ok(process)
+    }
+
     /// Starts a command like this one, in a process group of its own as a shell does, without input
     /// and with both outputs captured.
     pub fn capture(command: &Command) -> Outcome<Self> {
         let mut command = guard(command);
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = Self::spawn(command)?;
-        process.leads_group = true;
-        Ok(process)
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::spawn_group(command)
     }
 
     pub fn pid(&self) -> u32 {

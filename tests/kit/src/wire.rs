@@ -1,7 +1,9 @@
 //! HTTP/1 as bytes: reading heads and bodies, for the raw client and the raw upstream.
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context as Poller, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -263,11 +265,12 @@ pub fn local(port: u16) -> SocketAddr {
     SocketAddr::V4(SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port))
 }
 
-/// A port that nothing listens on, and that the kernel gives to no listener on any port: Envoy's
-/// listeners share their ports with others of the same user. A listener that keeps its address
-/// hands its socket on when it is replaced; one that changes it, and be it from any port to this
-/// very one, loses connections in between.
+/// A port that nothing listens on, that no other case of this process was given, and that the kernel
+/// gives to no listener on any port: Envoy's listeners share their ports with others of the same
+/// user. A listener that keeps its address hands its socket on when it is replaced; one that changes
+/// it, and be it from any port to this very one, loses connections in between.
 pub fn free_port() -> Outcome<u16> {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
         .context("the kernel's range of ports")?;
     let lowest: u16 = range
@@ -276,9 +279,14 @@ pub fn free_port() -> Outcome<u16> {
         .unwrap_or_default()
         .parse()
         .with_context(|| format!("the range {range:?}"))?;
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if given.len() > usize::from(lowest / 4) {
+        given.clear();
+    }
     for _ in 0..100 {
         let port = fastrand::u16(lowest / 2..lowest);
-        if std::net::TcpListener::bind(local(port)).is_ok() {
+        if !given.contains(&port) && std::net::TcpListener::bind(local(port)).is_ok() {
+            given.insert(port);
             return Ok(port);
         }
     }
