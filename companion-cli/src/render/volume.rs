@@ -13,7 +13,7 @@ pub(super) struct Volume {
     pub(super) name: &'static str,
     /// The volume's kind, such as `image`, and its settings.
     source: (&'static str, Map),
-    path: &'static str,
+    pub(super) path: &'static str,
 }
 
 impl Volume {
