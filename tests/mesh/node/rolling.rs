@@ -20,7 +20,7 @@ pub(super) struct Run {
     pub(super) lost: usize,
     pub(super) first_lost: String,
     /// For the table.
-    seen: String,
+    pub(super) seen: String,
 }
 
 pub(crate) async fn case() -> Outcome {
@@ -105,7 +105,7 @@ pub(super) async fn under_load(
         world.kubectl(&["rollout", "restart", "--namespace", namespace, app, front]).await?;
         for deployment in &deployments {
             let status = ["rollout", "status", "--namespace", namespace, deployment];
-            world.kubectl(&[status.as_slice(), &["--timeout=60s"]].concat()).await?;
+            world.kubectl(&[status.as_slice(), &["--timeout=180s"]].concat()).await?;
         }
     }
     let enough = async || {
