@@ -61,6 +61,15 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Gives it the CRDs of a release, such as `gateway-api-1.6`.
+    pub(crate) async fn definitions(&self, release: &str) -> Outcome {
+        let file = part("crds")?.with_file_name(format!("{release}.yaml"));
+        let file = file.to_str().context("a path")?;
+        self.kubectl(&["apply", "--server-side", "--filename", file]).await?.expect(0)?;
+        let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"];
+        self.kubectl(&wait).await?.expect(0).map(drop)
+    }
+
     /// For an administrator.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")

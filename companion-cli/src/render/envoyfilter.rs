@@ -4,7 +4,7 @@ use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
 use super::{File, metadata, objects, pods, target_refs};
-use crate::policy::file::Placement;
+use crate::policy::file::{Delivery, Placement};
 use crate::policy::module_json::{self, scopes};
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
 use crate::yaml::{List, Map};
@@ -35,29 +35,56 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     let scheme = Scheme::of(policy, |part| name_of(policy, part))?;
     let patches = [
         configurations(policy, source, &scheme),
-        filters(policy, &scheme),
-        gate(policy),
+        filters(policy, source, &scheme),
+        gate(policy, source),
         around_requests(policy, &scheme),
     ];
-    let mut about =
-        vec![
+    let mut about = about(is_inline(source), &scheme);
+    if matches!(&policy.placement, Placement::GatewayApi(_)) {
+        about.push(MADE_BY_ISTIO.into());
+    }
+    about.extend(scheme.about());
+    about.extend(lacks_secret(policy).then(|| NO_SECRET.to_owned()));
+    let object = object(policy, Some(source), patches.into_iter().flatten());
+    Ok(objects("envoyfilter.yaml", &about, &[object]))
+}
+
+/// The comment at the head of the file, as far as it is the same for all placements.
+fn about(is_inline: bool, scheme: &Scheme<'_>) -> Vec<String> {
+    const FETCHED: [&str; 2] = [
         "Apply it before the proxies start, or restart them after it: on a busy proxy Istio \
-            replaces the listeners, and requests that began before are not counted.".to_owned(),
+            replaces the listeners, and requests that began before are not counted.",
         "Later changes of the module or of its configuration replace no listener. Delete it only \
-            together with the hook that asks the gate.".to_owned(),
+            together with the hook that asks the gate.",
     ];
-    if !scheme.filters().is_empty() {
+    const MOUNTED: [&str; 3] = [
+        "Apply it together with the volume of the pods. A proxy without the file refuses these \
+            listeners: one that runs keeps its former ones, one that starts never becomes ready.",
+        "The module stands in the listeners, so no registry and no extension discovery can be in \
+            its way. A change of its configuration replaces the listeners: streams that are older \
+            than the drain time are cut. Another module is another volume, and replaces the pods.",
+        "Delete it only together with the hook that asks the gate.",
+    ];
+    let (fetched, mounted) = (FETCHED.map(String::from), MOUNTED.map(String::from));
+    let mut about: Vec<String> = if is_inline { mounted.into() } else { fetched.into() };
+    if !scheme.filters().is_empty() && !is_inline {
         about.push(
             "Changes of `forwarded_proto` do replace listeners: Envoy's own filters stand in them."
                 .into(),
         );
     }
-    if matches!(&policy.placement, Placement::GatewayApi(_)) {
-        about.push(MADE_BY_ISTIO.into());
-    }
-    about.extend(scheme.about());
-    about.extend(policy.pull_secret.as_ref().map(|_| NO_SECRET.to_owned()));
-    Ok(objects("envoyfilter.yaml", &about, &[object(policy, patches.into_iter().flatten())]))
+    about
+}
+
+/// Whether the module stands in the listener itself. Kubelet has mounted it before Envoy starts, so
+/// there is nothing to discover.
+fn is_inline(source: &ModuleLocation) -> bool {
+    matches!(source, ModuleLocation::Mounted { .. })
+}
+
+/// Whether the policy has a pull secret that the proxy itself would have to use.
+pub(super) fn lacks_secret(policy: &Policy) -> bool {
+    policy.pull_secret.is_some() && policy.delivery == Delivery::Proxy
 }
 
 /// A secret's content in the resource would be readable for all users of the resource.
@@ -71,15 +98,30 @@ const MADE_BY_ISTIO: &str = "Istio makes this Gateway's Deployment. Its stop hoo
 /// A patch, and why it is there.
 type Patch = (&'static str, Map);
 
-fn object(policy: &Policy, patches: impl IntoIterator<Item = Patch>) -> Map {
+/// The annotation with the image that the volume must have; for `laststream lint`.
+pub(crate) const IMAGE_ANNOTATION: &str = "laststream.dev/image";
+
+fn object(
+    policy: &Policy,
+    source: Option<&ModuleLocation>,
+    patches: impl IntoIterator<Item = Patch>,
+) -> Map {
     let patches =
         patches.into_iter().fold(List::new(), |list, (why, patch)| list.note(why).item(patch));
     let selector = pods(policy).map(|labels| Map::new().with("labels", labels));
     let targets = target_refs(policy);
+    let image = match source {
+        Some(ModuleLocation::Mounted { reference, .. }) => Some(
+            Map::new()
+                .note("The image of the volume; `laststream lint` compares both.")
+                .with(IMAGE_ANNOTATION, reference.as_str()),
+        ),
+        _ => None,
+    };
     Map::new()
         .with("apiVersion", "networking.istio.io/v1alpha3")
         .with("kind", "EnvoyFilter")
-        .with("metadata", metadata(policy, &policy.name))
+        .with("metadata", metadata(policy, &policy.name).with_some("annotations", image))
         .with("spec", spec(selector, targets).with("configPatches", patches))
 }
 
@@ -121,34 +163,49 @@ fn configurations(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>)
     const COUNTER: &str = "The module for the requests. As an extension configuration: only there \
         does Istio's agent fetch oci://.";
     const GATE: &str = "The module for the gate.";
-    let of_role = |role: &Role<'_>| {
-        Map::new().with("name", role.name).with("typed_config", parts::wasm(role, policy, source))
-    };
+    if is_inline(source) {
+        return Vec::new();
+    }
     let mut patches: Vec<Patch> = Vec::new();
     for (scope, with_proto) in scopes(policy) {
-        let name = name_of(policy, scope);
-        let role = Role {
-            name: &name,
-            configuration: module_json::stream(
-                policy,
-                scope,
-                with_proto && scheme.is_restored_by_module(),
-            ),
-            is_gate: false,
-        };
-        patches.push((COUNTER, patch("EXTENSION_CONFIG", None, "ADD", of_role(&role))));
+        let counter = counter(policy, source, scheme, scope, with_proto);
+        patches.push((COUNTER, patch("EXTENSION_CONFIG", None, "ADD", counter)));
     }
     if policy.gate_port.is_some() {
-        let name = name_of(policy, "gate");
-        let role = Role { name: &name, configuration: module_json::gate(policy), is_gate: true };
-        patches.push((GATE, patch("EXTENSION_CONFIG", None, "ADD", of_role(&role))));
+        let gate = gate_filter(policy, source);
+        patches.push((GATE, patch("EXTENSION_CONFIG", None, "ADD", gate)));
     }
     patches
 }
 
+/// The module as it counts a scope's streams.
+fn counter(
+    policy: &Policy,
+    source: &ModuleLocation,
+    scheme: &Scheme<'_>,
+    scope: &str,
+    with_proto: bool,
+) -> Map {
+    let restores = with_proto && scheme.is_restored_by_module();
+    let name = name_of(policy, scope);
+    let configuration = module_json::stream(policy, scope, restores);
+    named(&Role { name: &name, configuration, is_gate: false }, policy, source)
+}
+
+/// The module as the gate.
+fn gate_filter(policy: &Policy, source: &ModuleLocation) -> Map {
+    let name = name_of(policy, "gate");
+    let configuration = module_json::gate(policy);
+    named(&Role { name: &name, configuration, is_gate: true }, policy, source)
+}
+
+fn named(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) -> Map {
+    Map::new().with("name", role.name).with("typed_config", parts::wasm(role, policy, source))
+}
+
 /// Later patches end up in front: the peer information comes after the module here, and before it
 /// in the chain; Envoy's own filters the other way.
-fn filters(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
+fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec<Patch> {
     const COUNTER: &str = "First in the chain, so that whatever other filters do is counted. It \
         names none of them: one that is not there would silently leave it out.";
     const RESTORED: &str = "Behind the module, which counts what came: of two that are inserted \
@@ -162,15 +219,12 @@ fn filters(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
         patches.extend(restoring.map(|filter| {
             (RESTORED, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter.clone()))
         }));
-        patches.push((
-            COUNTER,
-            patch(
-                "HTTP_FILTER",
-                context.clone(),
-                "INSERT_FIRST",
-                parts::discovered(&name_of(policy, scope)),
-            ),
-        ));
+        let filter = if is_inline(source) {
+            counter(policy, source, scheme, scope, with_proto)
+        } else {
+            parts::discovered(&name_of(policy, scope))
+        };
+        patches.push((COUNTER, patch("HTTP_FILTER", context.clone(), "INSERT_FIRST", filter)));
         if let Some(peer_info) = scheme.peer_info().filter(|_| with_proto) {
             patches.push((
                 PEER,
@@ -181,7 +235,7 @@ fn filters(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     patches
 }
 
-fn gate(policy: &Policy) -> Vec<Patch> {
+fn gate(policy: &Policy, source: &ModuleLocation) -> Vec<Patch> {
     const GATE: &str =
         "The gate. The listener needs its name: Istio drops one without, and says nothing.";
     let Some(port) = policy.gate_port else { return Vec::new() };
@@ -191,7 +245,9 @@ fn gate(policy: &Policy) -> Vec<Patch> {
         "GATEWAY"
     };
     let name = name_of(policy, "gate");
-    let listener = gate::listener(&name, port, policy, parts::discovered(&name));
+    let filter =
+        if is_inline(source) { gate_filter(policy, source) } else { parts::discovered(&name) };
+    let listener = gate::listener(&name, port, policy, filter);
     vec![(GATE, patch("LISTENER", Some(Map::new().with("context", context)), "ADD", listener))]
 }
 
@@ -257,5 +313,5 @@ pub(super) fn around_the_module(
     if patches.is_empty() {
         return None;
     }
-    Some(object(policy, patches))
+    Some(object(policy, None, patches))
 }

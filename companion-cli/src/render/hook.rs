@@ -1,6 +1,7 @@
 //! The stop hook: `pilot-agent wait`, which every Istio proxy image has, asks the gate until it is
 //! open.
 
+use super::volume::Program;
 use crate::policy::file::GateSecret;
 use crate::policy::{KUBELET, Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
@@ -9,6 +10,18 @@ use crate::yaml::{List, Map};
 /// `lifecycle` of a container.
 pub(super) fn lifecycle(port: u16, policy: &Policy) -> Map {
     Map::new().with("preStop", Map::new().with("exec", pre_stop(port, policy)))
+}
+
+/// `lifecycle` of a container with laststream's own program.
+pub(super) fn by_program(port: u16, policy: &Policy) -> Map {
+    let command = List::new()
+        .item(Program::path())
+        .item("wait")
+        .item(format!("--gate=http://127.0.0.1:{port}"))
+        .note("One second above the gate's deadline.")
+        .item(format!("--timeout={}s", timeout(policy)));
+    let exec = Map::new().with("exec", Map::new().with("command", command));
+    Map::new().with("preStop", exec)
 }
 
 /// `exec` of the stop hook.

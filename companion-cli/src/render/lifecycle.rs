@@ -1,6 +1,7 @@
 //! The stop hook in each of its places, and which of Istio's own hooks it replaces there.
 
 use super::hook::{self, lifecycle, why_grace};
+use super::volume::Program;
 use super::{File, Home, other};
 use crate::policy::file::Placement;
 use crate::policy::{Policy, PolicyProblem};
@@ -30,6 +31,14 @@ pub(super) fn render(policy: &Policy, home: Home) -> Result<File, PolicyProblem>
             Home::HelmValues => helm_values(policy, port),
             Home::GatewayChart => gateway_chart(policy, port),
         }),
+        (Placement::Envoy(_), Home::Pod) if policy.program_image.is_some() => {
+            Ok(plain(policy, port))
+        }
+        (Placement::Envoy(_), _) => Err(PolicyProblem::new(
+            "program_image",
+            "is required for the hook of an Envoy without a mesh, whose image has no program that \
+                could ask the gate; it has one home, `--for pod`",
+        )),
         _ => Err(PolicyProblem::new(
             "placement",
             "has no pilot-agent that could ask the gate in a stop hook: Istio's gateways and \
@@ -72,6 +81,31 @@ fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
     ));
     let about: Vec<String> = about.chain(replaces(policy, is_native).map(String::from)).collect();
     other(file, &about, patch(policy, Map::new().with("spec", pod)))
+}
+
+/// A patch for the Deployment of an Envoy without a mesh.
+fn plain(policy: &Policy, port: u16) -> File {
+    let program = Program::of(policy);
+    let volume = program.as_ref().map(Program::volume);
+    let container = Map::new()
+        .note("The name of Envoy's container.")
+        .with("name", "envoy")
+        .with_some("volumeMounts", volume.as_ref().map(|volume| List::new().item(volume.mount())))
+        .with("lifecycle", hook::by_program(port, policy));
+    let init = program.as_ref().and_then(Program::init_container);
+    let pod = Map::new()
+        .note(why_grace(policy))
+        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
+        .with_some("volumes", volume.as_ref().map(|volume| List::new().item(volume.item())))
+        .with_some("initContainers", init.map(|container| List::new().item(container)))
+        .with("containers", List::new().item(container));
+    let about = [format!(
+        "A patch for the Deployment `{0}`: kubectl patch deployment {0} --patch-file \
+            lifecycle.pod.yaml. Envoy's own image has no program that could ask the gate, so \
+            laststream's comes with it.",
+        workload(policy)
+    )];
+    other("lifecycle.pod.yaml", &about, patch(policy, Map::new().with("spec", pod)))
 }
 
 /// What of Istio's own it replaces, and what it does not do.
@@ -118,6 +152,7 @@ pub(super) fn patch(policy: &Policy, template: Map) -> Map {
 pub(super) fn workload(policy: &Policy) -> &str {
     match &policy.placement {
         Placement::Sidecar(sidecar) => sidecar.workload.as_deref().unwrap_or(&policy.name),
+        Placement::Envoy(_) => &policy.name,
         _ => "istio-ingressgateway",
     }
 }

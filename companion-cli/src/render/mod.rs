@@ -9,6 +9,7 @@ mod envoy_gateway;
 mod envoyfilter;
 mod gate;
 mod hook;
+mod image_volume;
 mod job;
 mod kustomization;
 mod lifecycle;
@@ -20,12 +21,13 @@ mod parts;
 mod proxy_config;
 mod scheme;
 mod virtualservice;
+mod volume;
 mod wasmplugin;
 
 use clap::ValueEnum;
 
-use crate::policy::file::{Engine, GateSecret, GatewayApi, Placement};
-use crate::policy::{Policy, PolicyProblem, Resolve};
+use crate::policy::file::{Delivery, Engine, GateSecret, GatewayApi, Placement};
+use crate::policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
 use crate::yaml::{self, List, Map};
 
 /// What can be rendered.
@@ -47,6 +49,8 @@ pub enum Kind {
     /// Pod annotations for Istio's bootstrap: statistics, drain times, and
     /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS if the policy keeps it.
     ProxyConfig,
+    /// The pod's volume with the module's image, for `delivery: image_volume`.
+    ImageVolume,
     /// The ConfigMap that Istio merges over the Deployment of a Gateway of the Gateway API.
     Overlay,
     /// A VirtualService with retries, as a second line.
@@ -109,8 +113,10 @@ pub fn render(
         Kind::EnvoyFilter => {
             let file = envoyfilter::render(policy, &policy.source(resolve)?)?;
             let native = policy.engine == Engine::Native && policy.forwarded_proto.is_some();
-            let warnings =
-                [(policy.pull_secret.is_some(), envoyfilter::NO_SECRET), (native, scheme::NEEDS)];
+            let warnings = [
+                (envoyfilter::lacks_secret(policy), envoyfilter::NO_SECRET),
+                (native, scheme::NEEDS),
+            ];
             let warnings = warnings
                 .into_iter()
                 .filter(|(is_so, _)| *is_so)
@@ -121,13 +127,23 @@ pub fn render(
         Kind::WasmPlugin => one(wasmplugin::render(policy, &policy.source(resolve)?)?),
         Kind::Envoy => one(envoy::render(policy, &policy.source(resolve)?)?),
         Kind::EnvoyGateway => one(envoy_gateway::render(policy, &policy.source(resolve)?)?),
-        Kind::Lifecycle => lifecycle(policy, home_of(&policy.placement).unwrap_or(Home::Pod)),
+        Kind::Lifecycle => lifecycle(policy, home_of(policy).unwrap_or(Home::Pod)),
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
-        Kind::Overlay => Ok(Rendered { files: overlay::render(policy)?, warnings: Vec::new() }),
+        Kind::ImageVolume => one(image_volume::render(policy, &policy.source(resolve)?)?),
+        Kind::Overlay => {
+            let files = overlay::render(policy, mounted(policy, resolve)?.as_ref())?;
+            Ok(Rendered { files, warnings: Vec::new() })
+        }
         Kind::VirtualService => one(virtualservice::render(policy)?),
         Kind::Job => one(job::render(policy)?),
         Kind::All => all(policy, resolve),
     }
+}
+
+/// The module that kubelet mounts; no registry is asked where it does not.
+fn mounted(policy: &Policy, resolve: Resolve<'_>) -> Result<Option<ModuleLocation>, PolicyProblem> {
+    let is_mounted = policy.delivery == Delivery::ImageVolume;
+    is_mounted.then(|| policy.source(resolve)).transpose()
 }
 
 /// Renders the stop hook for this home.
@@ -153,17 +169,25 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem>
     let mut kinds = match &policy.placement {
         Placement::Gateway(_) | Placement::Sidecar(_) => vec![Kind::EnvoyFilter],
         Placement::GatewayApi(api) => {
-            let overlay = policy.gate_port.is_some() || policy.exit_on_zero || !api.is_plain();
+            let overlay = policy.gate_port.is_some()
+                || policy.exit_on_zero
+                || !api.is_plain()
+                || policy.delivery == Delivery::ImageVolume;
             [Kind::EnvoyFilter].into_iter().chain(overlay.then_some(Kind::Overlay)).collect()
         }
         Placement::Waypoint(_) => vec![Kind::WasmPlugin],
         Placement::EnvoyGateway(_) => vec![Kind::EnvoyGateway],
         Placement::Envoy(_) => vec![Kind::Envoy],
     };
+    if policy.delivery == Delivery::ImageVolume && has_pod_of_its_own(&policy.placement) {
+        kinds.push(Kind::ImageVolume);
+    }
     // A Job has no Deployment to patch, and no stop hook: its own command asks the gate.
-    if policy.gate_port.is_some() && policy.job.is_none() && home_of(&policy.placement).is_some() {
+    if policy.gate_port.is_some() && policy.job.is_none() && home_of(policy).is_some() {
         kinds.extend(has_hook(policy).then_some(Kind::Lifecycle));
-        kinds.push(Kind::ProxyConfig);
+        kinds.extend(
+            (!matches!(policy.placement, Placement::Envoy(_))).then_some(Kind::ProxyConfig),
+        );
     }
     if policy.retries.is_some() {
         kinds.push(Kind::VirtualService);
@@ -192,13 +216,19 @@ fn has_hook(policy: &Policy) -> bool {
 }
 
 /// Where the hook lives unless the command line says otherwise.
-fn home_of(placement: &Placement) -> Option<Home> {
-    match placement {
+fn home_of(policy: &Policy) -> Option<Home> {
+    match &policy.placement {
         Placement::Gateway(_) => Some(Home::GatewayChart),
         Placement::Sidecar(sidecar) if sidecar.native => Some(Home::NativeSidecar),
         Placement::Sidecar(_) => Some(Home::Pod),
+        Placement::Envoy(_) if policy.program_image.is_some() => Some(Home::Pod),
         _ => None,
     }
+}
+
+/// Whether the user, not a controller, writes the proxy's pod.
+fn has_pod_of_its_own(placement: &Placement) -> bool {
+    matches!(placement, Placement::Gateway(_) | Placement::Sidecar(_) | Placement::Envoy(_))
 }
 
 /// An object, or several, for `kubectl apply`.

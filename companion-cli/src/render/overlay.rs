@@ -3,9 +3,11 @@
 //! has them.
 
 use super::hook::{pre_stop, why_grace};
+use super::image_volume::pull_secrets;
+use super::volume::Volume;
 use super::{File, has_hook, metadata, objects, other, proxy_config};
 use crate::policy::file::{GatewayApi, Placement};
-use crate::policy::{Policy, PolicyProblem};
+use crate::policy::{ModuleLocation, Policy, PolicyProblem};
 use crate::yaml::{self, List, Map, Node};
 
 /// The label that makes a ConfigMap in istiod's namespace the default of a class.
@@ -22,7 +24,13 @@ const ERRORS: &str = "Istio reports a wrong overlay only in istiod's log (`error
     templates`, `apply failed`): the Gateway stays Programmed, and the former Deployment runs on. \
     `laststream lint` checks this file before.";
 
-pub(super) fn render(policy: &Policy) -> Result<Vec<File>, PolicyProblem> {
+const WHY_VOLUME: &str = "The module. An API server below 1.35 without the feature gate `ImageVolume` \
+    drops the volume and its mount, and istiod says nothing; the new pods then never become ready.";
+
+pub(super) fn render(
+    policy: &Policy,
+    source: Option<&ModuleLocation>,
+) -> Result<Vec<File>, PolicyProblem> {
     let Placement::GatewayApi(api) = &policy.placement else {
         return Err(PolicyProblem::new(
             "placement",
@@ -31,7 +39,7 @@ pub(super) fn render(policy: &Policy) -> Result<Vec<File>, PolicyProblem> {
         ));
     };
     let name = format!("{}-overlay", policy.name);
-    let mut data = Map::new().with("deployment", block(&deployment(policy, api)?));
+    let mut data = Map::new().with("deployment", block(&deployment(policy, api, source)?));
     for (key, spec) in [
         ("horizontalPodAutoscaler", &api.autoscaler),
         ("podDisruptionBudget", &api.disruption_budget),
@@ -85,7 +93,12 @@ fn labelled(policy: &Policy, api: &GatewayApi, name: &str) -> Map {
     }
 }
 
-fn deployment(policy: &Policy, api: &GatewayApi) -> Result<Map, PolicyProblem> {
+fn deployment(
+    policy: &Policy,
+    api: &GatewayApi,
+    source: Option<&ModuleLocation>,
+) -> Result<Map, PolicyProblem> {
+    let volume = source.and_then(Volume::of_module);
     let mut container = Map::new().with("name", "istio-proxy");
     if policy.exit_on_zero {
         container = container
@@ -102,11 +115,22 @@ fn deployment(policy: &Policy, api: &GatewayApi) -> Result<Map, PolicyProblem> {
         pod = pod
             .note(why_grace(policy))
             .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
-    } else if policy.gate_port.is_none() && !policy.exit_on_zero && api.is_plain() {
+    } else if policy.gate_port.is_none()
+        && !policy.exit_on_zero
+        && api.is_plain()
+        && volume.is_none()
+    {
         return Err(PolicyProblem::new(
             "gate",
             "there is none, and nothing else is to be merged over the Deployment",
         ));
+    }
+    if let Some(volume) = &volume {
+        container = container.with("volumeMounts", List::new().item(volume.mount()));
+        pod = pod
+            .note(WHY_VOLUME)
+            .with("volumes", List::new().item(volume.item()))
+            .with_some("imagePullSecrets", pull_secrets(policy));
     }
     let pod = pod
         .note("The name of the proxy's container in what Istio makes.")

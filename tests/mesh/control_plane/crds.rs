@@ -63,12 +63,7 @@ pub(super) async fn table() -> Outcome {
 
 /// Gives the cluster the CRDs of a release.
 pub(super) async fn apply(release: &str) -> Outcome {
-    let cluster = &World::get().await?.cluster;
-    let file = part("crds")?.with_file_name(format!("{release}.yaml"));
-    let file = file.to_str().context("a path")?;
-    cluster.kubectl(&["apply", "--server-side", "--filename", file]).await?.expect(0)?;
-    let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"];
-    cluster.kubectl(&wait).await?.expect(0).map(drop)
+    World::get().await?.cluster.definitions(release).await
 }
 
 /// Each object gets the API server's verdict and lint's: with the built-in table, and with the

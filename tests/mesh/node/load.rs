@@ -68,16 +68,23 @@ pub(crate) struct Load {
 struct Shared {
     world: &'static World,
     namespace: &'static str,
+    /// The gateway's Service.
+    service: &'static str,
     begun: Instant,
     ending: AtomicBool,
     tally: Tally,
 }
 
 impl Load {
-    pub(crate) fn start(world: &'static World, namespace: &'static str) -> Self {
+    pub(crate) fn start(
+        world: &'static World,
+        namespace: &'static str,
+        service: &'static str,
+    ) -> Self {
         let shared = Shared {
             world,
             namespace,
+            service,
             begun: Instant::now(),
             ending: AtomicBool::new(false),
             tally: Tally::default(),
@@ -120,7 +127,7 @@ impl Shared {
     async fn gateway(&self) -> SocketAddr {
         loop {
             let ready = self.world.slices.find(self.namespace, |slice| {
-                if slice["metadata"]["labels"]["kubernetes.io/service-name"] != "gateway" {
+                if slice["metadata"]["labels"]["kubernetes.io/service-name"] != self.service {
                     return None;
                 }
                 let endpoints = slice["endpoints"]

@@ -108,6 +108,17 @@ impl Machine {
         Ok(())
     }
 
+    /// Lets kubelet pull from this registry without TLS.
+    pub(crate) fn pull_from(&self, registry: &str) -> Outcome {
+        let hosts = registries(&self.folder).join(registry);
+        fs::create_dir_all(&hosts)?;
+        let text = format!(
+            "server = \"http://{registry}\"\n[host.\"http://{registry}\"]\n  \
+                capabilities = [\"pull\", \"resolve\"]\n"
+        );
+        Ok(fs::write(hosts.join("hosts.toml"), text)?)
+    }
+
     /// SIGKILL; the containers go on.
     pub(crate) async fn kill_kubelet(&self) {
         drop(self.kubelet.lock().await.take());
@@ -126,6 +137,7 @@ impl Machine {
             "authorization": { "mode": "AlwaysAllow" },
             "podLogsDir": folder("pod-logs")?, "volumePluginDir": folder("volume-plugins")?,
             "containerRuntimeEndpoint": format!("unix://{SOCKET}"), "resolvConf": "",
+            "featureGates": { "ImageVolume": true },
             "clusterDNS": [ADDRESS], "clusterDomain": "cluster.local",
             "cgroupDriver": "cgroupfs", "cgroupRoot": format!("/{}", cgroup()?),
             "enforceNodeAllocatable": [],
@@ -242,6 +254,8 @@ disabled_plugins = [
   disable_apparmor = true
   restrict_oom_score_adj = true
   stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = {registries:?}
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
@@ -253,9 +267,15 @@ disabled_plugins = [
 "#,
         root = folder.join("containerd"),
         pause = image::PAUSE,
+        registries = registries(folder),
         runc = part("runc")?,
         plugins = part("cni-plugins")?,
     ))
+}
+
+/// Where containerd looks for what it must know of a registry, at each pull.
+fn registries(folder: &Path) -> PathBuf {
+    folder.join("registries")
 }
 
 /// containerd looks for its shim, and kubelet for mount and its like.

@@ -2,6 +2,7 @@
 //! stops them. It needs root.
 
 mod experiment;
+mod gateway_api;
 mod hooks;
 mod image;
 pub(crate) mod inside;
@@ -11,6 +12,7 @@ mod load;
 mod machine;
 mod plain;
 mod rolling;
+mod volumes;
 mod watch;
 mod workload;
 mod world;
@@ -32,6 +34,7 @@ pub(crate) const LEVEL: Level = Level {
         "ctr",
         "runc",
         "cni-plugins",
+        "crds",
         "pilot-discovery",
         "pilot-agent",
         "istioctl",
@@ -48,5 +51,8 @@ fn cases() -> Vec<Case> {
         case!("n3_hooks", hooks::case, 400),
         case!("n3_kubelet_restarts_in_a_hook", hooks::restart, 400),
         case!("n4_jobs", jobs::case, 400),
+        case!("n5_gateway_api", gateway_api::case, 400),
+        case!("n6_gateway_api_rolling_restarts", gateway_api::rolling, 600),
+        case!("v1_image_volumes_without_a_registry", volumes::case, 400),
     ]
 }

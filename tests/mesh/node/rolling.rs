@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::load::{HOST, Load};
 use super::workload::{GATEWAY, Proxy, Workload, routes, sidecars};
@@ -15,11 +15,12 @@ use kit::prelude::*;
 const ROUNDS: usize = 3;
 const ENOUGH: usize = 10_000;
 
-/// What one of the two runs gave.
-struct Run {
-    requests: usize,
-    lost: usize,
-    first_lost: String,
+/// What a run gave.
+pub(super) struct Run {
+    pub(super) lost: usize,
+    pub(super) first_lost: String,
+    /// For the table.
+    pub(super) seen: String,
 }
 
 pub(crate) async fn case() -> Outcome {
@@ -39,7 +40,7 @@ pub(crate) async fn case() -> Outcome {
 }
 
 /// Gateways learn where the app is a little after both are ready.
-async fn know_the_way(gateway: &Workload<'_>, world: &World) -> Outcome {
+pub(super) async fn know_the_way(gateway: &Workload<'_>, world: &World) -> Outcome {
     for pod in gateway.ready(world).await? {
         let to = SocketAddr::new(pod.address, GATEWAY);
         let look = async || once(to, &Request::get("/").host(HOST)).await?.expect(200).map(drop);
@@ -48,19 +49,23 @@ async fn know_the_way(gateway: &Workload<'_>, world: &World) -> Outcome {
     Ok(())
 }
 
-async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outcome<Run> {
-    let drain = || kept.then(|| json!({ "longest_request": "8s" }));
-    // While everybody learns that it goes, the app takes requests; both runs have that.
-    let sleep = json!({ "preStop": { "sleep": { "seconds": 3 } } });
-    let app = Workload {
+/// The app behind the gateway. While everybody learns that it goes, it takes requests; all runs
+/// have that.
+pub(super) fn app(namespace: &'static str, drain: Option<Value>) -> Workload<'static> {
+    Workload {
         namespace,
         name: "app",
         proxy: Proxy::Classic,
         replicas: 3,
-        app_hook: Some(sleep),
-        drain: drain(),
+        app_hook: Some(json!({ "preStop": { "sleep": { "seconds": 3 } } })),
+        drain,
         ..Workload::default()
-    };
+    }
+}
+
+async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outcome<Run> {
+    let drain = || kept.then(|| json!({ "longest_request": "8s" }));
+    let app = app(namespace, drain());
     let gateway = Workload {
         namespace,
         name: "gateway",
@@ -79,29 +84,28 @@ async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outc
     gateway.create(world).await?;
     app.ready(world).await?;
     know_the_way(&gateway, world).await?;
+    let run = under_load(world, namespace, "gateway").await?;
+    let what = if kept { "with laststream" } else { "without" };
+    row("N2", format!("{ROUNDS} rolling restarts of app and gateway, {what}"), &run.seen);
+    world.kubectl(&["delete", "namespace", namespace, "--wait=false"]).await?;
+    Ok(run)
+}
+
+/// Rolling restarts of the app and of a gateway, whose Service has the same name, under load.
+pub(super) async fn under_load(
+    world: &'static World,
+    namespace: &'static str,
+    gateway: &'static str,
+) -> Outcome<Run> {
     let begun = Instant::now();
-    let load = Load::start(world, namespace);
+    let load = Load::start(world, namespace, gateway);
+    let deployments = ["deployment/app".to_owned(), format!("deployment/{gateway}")];
     for _ in 0..ROUNDS {
-        let restart = [
-            "rollout",
-            "restart",
-            "--namespace",
-            namespace,
-            "deployment/app",
-            "deployment/gateway",
-        ];
-        world.kubectl(&restart).await?;
-        for deployment in ["deployment/app", "deployment/gateway"] {
-            world
-                .kubectl(&[
-                    "rollout",
-                    "status",
-                    "--namespace",
-                    namespace,
-                    deployment,
-                    "--timeout=60s",
-                ])
-                .await?;
+        let [app, front] = &deployments;
+        world.kubectl(&["rollout", "restart", "--namespace", namespace, app, front]).await?;
+        for deployment in &deployments {
+            let status = ["rollout", "status", "--namespace", namespace, deployment];
+            world.kubectl(&[status.as_slice(), &["--timeout=180s"]].concat()).await?;
         }
     }
     let enough = async || {
@@ -110,21 +114,14 @@ async fn run(world: &'static World, namespace: &'static str, kept: bool) -> Outc
     };
     wait_for(Duration::from_secs(120), "enough requests", enough).await?;
     let tally = load.finish().await?;
-    let run = Run {
-        requests: tally.requests.load(Ordering::Relaxed),
-        lost: tally.failures(),
-        first_lost: tally.first_failures(20),
-    };
-    let websockets = tally.websockets.load(Ordering::Relaxed);
-    let what = if kept { "with laststream" } else { "without" };
     let seen = format!(
-        "{} requests, {websockets} of them WebSockets, in {:.0} s: {} lost",
-        run.requests,
+        "{} requests, {} of them WebSockets, in {:.0} s: {} lost",
+        tally.requests.load(Ordering::Relaxed),
+        tally.websockets.load(Ordering::Relaxed),
         begun.elapsed().as_secs_f64(),
-        run.lost
+        tally.failures()
     );
-    row("N2", format!("{ROUNDS} rolling restarts of app and gateway, {what}"), seen);
+    let run = Run { lost: tally.failures(), first_lost: tally.first_failures(20), seen };
     say(&run.first_lost);
-    world.kubectl(&["delete", "namespace", namespace, "--wait=false"]).await?;
     Ok(run)
 }

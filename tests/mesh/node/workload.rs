@@ -50,6 +50,10 @@ pub(crate) struct Workload<'a> {
     pub(crate) grace_afterwards: Option<u32>,
     /// The policy's `drain`; without one there is no laststream.
     pub(crate) drain: Option<Value>,
+    /// The module, if it is not the world's.
+    pub(crate) module: Option<String>,
+    /// Kubelet mounts the module.
+    pub(crate) mounted: bool,
 }
 
 impl Default for Workload<'_> {
@@ -66,6 +70,8 @@ impl Default for Workload<'_> {
             proxy_hook: None,
             grace_afterwards: None,
             drain: None,
+            module: None,
+            mounted: false,
         }
     }
 }
@@ -147,8 +153,10 @@ impl Workload<'_> {
                 })
             }
         };
+        let delivery = if self.mounted { "image_volume" } else { "proxy" };
         json!({
             "name": self.name, "namespace": self.namespace, "placement": placement, "drain": drain,
+            "delivery": delivery, "module": self.module,
         })
     }
 
@@ -191,15 +199,16 @@ impl Workload<'_> {
         let home = if self.proxy == Proxy::Native { "native-sidecar" } else { "pod" };
         let mut patches = vec![world.render(&["lifecycle", "--for", home], policy)?];
         let bootstrap = world.render(&["proxy-config"], policy)?;
-        if self.proxy == Proxy::Gateway {
-            // Values of the gateway chart, which puts them there.
-            let values: Value = serde_saphyr::from_str(&bootstrap)?;
-            let annotations = values["podAnnotations"].as_object().context("podAnnotations")?;
-            for (name, value) in annotations {
-                deployment["spec"]["template"]["metadata"]["annotations"][name] = value.clone();
+        let mut rendered = vec![bootstrap];
+        if self.mounted {
+            rendered.push(world.render(&["image-volume"], policy)?);
+        }
+        for text in rendered {
+            if self.proxy == Proxy::Gateway {
+                fill_chart(&mut deployment, &serde_saphyr::from_str(&text)?)?;
+            } else {
+                patches.push(text);
             }
-        } else {
-            patches.push(bootstrap);
         }
         kustomize(world, &format!("{}-{}", self.namespace, self.name), &deployment, &patches).await
     }
@@ -247,6 +256,19 @@ impl Workload<'_> {
     pub(crate) async fn pod(&self, world: &World) -> Outcome<Pod> {
         self.ready(world).await?.into_iter().next().context("no pod")
     }
+}
+
+/// Values of the gateway chart, where the chart puts them.
+fn fill_chart(deployment: &mut Value, values: &Value) -> Outcome {
+    let template = &mut deployment["spec"]["template"];
+    for (name, value) in values["podAnnotations"].as_object().into_iter().flatten() {
+        template["metadata"]["annotations"][name] = value.clone();
+    }
+    if let Some(volumes) = values.get("volumes") {
+        template["spec"]["volumes"] = volumes.clone();
+        template["spec"]["containers"][0]["volumeMounts"] = values["volumeMounts"].clone();
+    }
+    Ok(())
 }
 
 /// An object with patches over it.

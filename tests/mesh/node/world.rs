@@ -18,6 +18,8 @@ use kit::registry::real::{self, Registry};
 use kit::user::User;
 
 const START: Duration = Duration::from_secs(60);
+/// The release of the Gateway API whose CRDs the cluster has.
+const GATEWAY_API: &str = "gateway-api-1.6";
 
 pub(crate) struct World {
     pub(crate) cluster: Cluster,
@@ -50,13 +52,15 @@ impl World {
             ..real::Settings::default()
         })?;
         let name = format!("{ADDRESS}:{}", registry.port());
-        let (containerd, control) = tokio::join!(Machine::containers(), control_plane(&name));
+        let (containerd, control) = tokio::join!(Machine::containers(), control_plane());
         let (cluster, istio) = control?;
         say(&format!(
             "node: control plane and containers after {:.1} s",
             begun.elapsed().as_secs_f64()
         ));
         let machine = Machine::start(&cluster, containerd?).await?;
+        machine.pull_from(&name)?;
+        cluster.apply_all(&[class_default()]).await?;
         let user = User::new()?;
         let image = format!("{name}/mesh/laststream:1");
         user.run(&["push", "--plain-http", &image], "")?.expect(0)?;
@@ -89,9 +93,9 @@ impl World {
         wait_for(START, "the node to be ready", ready).await
     }
 
-    /// What `laststream render` writes of a policy, with the module from the registry.
+    /// What `laststream render` writes of a policy; without a `module` with the world's.
     pub(crate) fn render(&self, arguments: &[&str], policy: &Value) -> Outcome<String> {
-        self.render_with(arguments, policy, &self.module)
+        self.render_with(arguments, policy, policy["module"].as_str().unwrap_or(&self.module))
     }
 
     pub(crate) fn render_with(
@@ -119,21 +123,35 @@ impl World {
     }
 }
 
-async fn control_plane(registry: &str) -> Outcome<(Cluster, Istio)> {
-    let kubelet = vec!["--kubelet-preferred-address-types=InternalIP".to_owned()];
+async fn control_plane() -> Outcome<(Cluster, Istio)> {
+    let flags =
+        ["--kubelet-preferred-address-types=InternalIP", "--feature-gates=ImageVolume=true"];
     let cluster = Cluster::start(&Settings {
         controllers: true,
         service_accounts: true,
-        api_server: kubelet,
+        api_server: flags.map(String::from).to_vec(),
     })
     .await?;
-    let istio = Istio::start(&cluster, ADDRESS, &values(registry)).await?;
+    cluster.definitions(GATEWAY_API).await?;
+    let istio = Istio::start(&cluster, ADDRESS, &values()).await?;
     Ok((cluster, istio))
+}
+
+/// There is no scheduler, so Istio's own Deployments name the node.
+fn class_default() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "node", "namespace": ROOT,
+            "labels": { "gateway.istio.io/defaults-for-class": "istio" },
+        },
+        "data": { "deployment": format!("spec: {{template: {{spec: {{nodeName: {NAME}}}}}}}") },
+    })
 }
 
 /// Proxies without iptables; the one image; probes each second. istiod is known by its address, and
 /// has the name in its certificate.
-fn values(registry: &str) -> Value {
+fn values() -> Value {
     json!({
         "global": {
             "imagePullPolicy": "Never", "caAddress": format!("{ADDRESS}:15012"),
@@ -150,7 +168,7 @@ fn values(registry: &str) -> Value {
                 "interceptionMode": "NONE", "concurrency": 1,
                 "proxyMetadata": {
                     "ISTIOD_SAN": format!("istiod.{ROOT}.svc"),
-                    "WASM_INSECURE_REGISTRIES": registry,
+                    "WASM_INSECURE_REGISTRIES": "*",
                 },
             },
         },

@@ -1,0 +1,151 @@
+//! N5 and N6: a Gateway of the Gateway API. Istio makes the Deployment, with the rendered overlay
+//! merged over it; kubelet runs its pods. Besides N1 and N2, whose gateways the user writes.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::lane::{Lane, Meanwhile, side_by_side};
+use super::load::HOST;
+use super::rolling::{app, know_the_way, under_load};
+use super::workload::{GATEWAY, Proxy, Workload, sidecars};
+use super::world::World;
+use crate::seen::row;
+use kit::prelude::*;
+
+const GROUP: &str = "gateway.networking.k8s.io";
+const API: &str = "gateway.networking.k8s.io/v1";
+const NAMESPACE: &str = "api";
+const ROLLING: &str = "api-rolling";
+const GRACE: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
+
+/// N5: a request of 10 s, its pod deleted after 1 s; with nothing, and with the overlay.
+pub(crate) async fn case() -> Outcome {
+    let world = World::get().await?;
+    let _turn = world.turns.read().await;
+    world.cluster.namespace(NAMESPACE).await?;
+    let backend = Workload { namespace: NAMESPACE, name: "backend", ..Workload::default() };
+    backend.create(world).await?;
+    for gateway in ["bare", "kept"] {
+        world.cluster.apply_all(&objects(NAMESPACE, gateway, "kept.test", "backend")).await?;
+    }
+    overlay(world, NAMESPACE, "kept", &json!({})).await?;
+    let lanes = [
+        lane("a Gateway of the Gateway API, nothing", "bare"),
+        lane("a Gateway of the Gateway API, the rendered overlay with an image volume", "kept"),
+    ];
+    let tasks = lanes.into_iter().map(|lane| -> super::lane::Task<_> { Box::pin(lane.run(world)) });
+    let seen = side_by_side(tasks.collect()).await?;
+    seen.iter().for_each(|seen| row("N5", seen.what, seen.words()));
+    let [bare, kept] = seen.as_slice() else { bail!("{} lanes", seen.len()) };
+    bare.expect_lost()?;
+    kept.expect_kept(GRACE)
+}
+
+/// N6: rolling restarts of such a gateway and of the app under load.
+pub(crate) async fn rolling() -> Outcome {
+    let world = World::get().await?;
+    tokio::time::sleep(Duration::from_millis(500)).await; // the others go first
+    let _turn = world.turns.write().await;
+    let drain = json!({ "longest_request": "8s" });
+    world.cluster.injected_namespace(ROLLING).await?;
+    world.cluster.apply_all(&[sidecars(ROLLING)]).await?;
+    let app = app(ROLLING, Some(drain.clone()));
+    app.create(world).await?;
+    world.cluster.apply_all(&objects(ROLLING, "gateway", HOST, "app")).await?;
+    overlay(world, ROLLING, "gateway", &drain).await?;
+    let scale = ["scale", "--namespace", ROLLING, "deployment/gateway-istio", "--replicas=2"];
+    world.kubectl(&scale).await?;
+    let gateway = pods("gateway", ROLLING, 2);
+    app.ready(world).await?;
+    know_the_way(&gateway, world).await?;
+    let run = under_load(world, ROLLING, "gateway-istio").await?;
+    row("N6", "3 rolling restarts of app and of a Gateway of the Gateway API", &run.seen);
+    world.kubectl(&["delete", "namespace", ROLLING, "--wait=false"]).await?;
+    ensure_eq!(run.lost, 0, "requests lost, the first of them:\n{}\n", run.first_lost);
+    Ok(())
+}
+
+/// The pods that Istio's Deployment has.
+fn pods(gateway: &'static str, namespace: &'static str, replicas: u8) -> Workload<'static> {
+    let drain = (gateway != "bare").then(|| json!({}));
+    Workload {
+        namespace,
+        name: gateway,
+        proxy: Proxy::Gateway,
+        replicas,
+        drain,
+        ..Workload::default()
+    }
+}
+
+fn lane(what: &'static str, gateway: &'static str) -> Lane {
+    Lane {
+        what,
+        workload: pods(gateway, NAMESPACE, 1),
+        request: Duration::from_secs(10),
+        idle_connection: true,
+        through: None,
+        meanwhile: Meanwhile::Nothing,
+    }
+}
+
+/// A Gateway, whose pods have the label of a [`Workload`], and its route.
+fn objects(namespace: &str, gateway: &str, host: &str, service: &str) -> [Value; 2] {
+    let listener = json!({ "name": "http", "port": GATEWAY, "protocol": "HTTP" });
+    let own = json!({
+        "apiVersion": API, "kind": "Gateway",
+        "metadata": { "name": gateway, "namespace": namespace },
+        "spec": {
+            "gatewayClassName": "istio", "listeners": [listener],
+            "infrastructure": { "labels": { "app": gateway } },
+        },
+    });
+    let route = json!({
+        "apiVersion": API, "kind": "HTTPRoute",
+        "metadata": { "name": gateway, "namespace": namespace },
+        "spec": {
+            "hostnames": [host],
+            "parentRefs": [{ "group": GROUP, "kind": "Gateway", "name": gateway }],
+            "rules": [{ "backendRefs": [{ "name": service, "port": 80 }] }],
+        },
+    });
+    [own, route]
+}
+
+/// What `render all` writes of the policy, applied as its files say; until Istio's Deployment has
+/// it and its pods are replaced.
+async fn overlay(world: &World, namespace: &str, gateway: &str, drain: &Value) -> Outcome {
+    let policy = json!({
+        "namespace": namespace, "module": world.module, "delivery": "image_volume",
+        "placement": { "gateway_api": { "gateway": gateway } }, "drain": drain,
+    });
+    let name = format!("{namespace}-{gateway}");
+    let file = world.user.file(&format!("{name}.yaml"), policy.to_string())?;
+    let folder = world.user.path(&name);
+    let [file, folder] = [&file, &folder].map(|path| path.display().to_string());
+    let render = ["render", "all", "--plain-http", "--policy", &file, "--output", &folder];
+    world.user.run(&render, "")?.expect(0)?;
+    world.kubectl(&["apply", "--validate=strict", "--kustomize", &folder]).await?;
+    let patch = format!("{folder}/gateway.patch.yaml");
+    let of = ["patch", "gateway", gateway, "--namespace", namespace, "--type", "merge"];
+    world.kubectl(&[of.as_slice(), &["--patch-file", &patch]].concat()).await?;
+    let deployment = format!("deployment/{gateway}-istio");
+    let merged = async || {
+        let made = world.cluster.get(namespace, &deployment).await?;
+        let pod = &made["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        ensure_eq!(
+            container["lifecycle"]["preStop"]["exec"]["command"][0],
+            "pilot-agent",
+            "the hook"
+        );
+        ensure!(pod["volumes"].to_string().contains("laststream-module"), "{pod}");
+        ensure!(container["volumeMounts"].to_string().contains("/opt/laststream"), "{pod}");
+        Ok(())
+    };
+    wait_for(SOON, "Istio's Deployment with hook and volume", merged).await?;
+    let status = ["rollout", "status", "--namespace", namespace, &deployment, "--timeout=90s"];
+    world.kubectl(&status).await.map(drop)
+}

@@ -1,0 +1,223 @@
+//! V1: the registry is gone, and pods start anew. A module that kubelet has mounted counts and
+//! gates; one that Istio's agent would fetch does not. One of the images says that it is for
+//! another architecture, as the module's own image does on such a node.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use super::image::LASTSTREAM;
+use super::lane::{Lane, Meanwhile, Seen, Task, side_by_side};
+use super::machine::ADDRESS;
+use super::workload::{GATEWAY, Pod, Proxy, Workload, routes, sidecars};
+use super::world::World;
+use crate::seen::row;
+use kit::command::{self, CommandOutput};
+use kit::prelude::*;
+use kit::programs::program;
+use kit::registry::real::{Registry, Settings};
+use kit::registry::sha256;
+
+const NAMESPACE: &str = "volumes";
+const GRACE: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
+/// A hook that no gate answers runs for a second longer than the gate's deadline.
+const HOOK: Duration = Duration::from_secs(20);
+const ROLLED: &str = "--timeout=120s";
+
+pub(crate) async fn case() -> Outcome {
+    let world = World::get().await?;
+    let _turn = world.turns.read().await;
+    let registry = Registry::start(&Settings { address: Some(ADDRESS), ..Settings::default() })?;
+    let [module, other] = block_in_place(|| images(world, &registry))?;
+    world.machine.pull_from(&host(&registry))?;
+    let front = prepare(world).await?;
+    let lanes = lanes(&module, &other, front);
+    for lane in &lanes {
+        lane.workload.create(world).await.with_context(|| lane.what.to_owned())?;
+    }
+    for lane in &lanes {
+        counts(world, lane).await?;
+    }
+    drop(registry);
+    restart(world, &lanes).await?;
+    let [.., fetched] = lanes.as_slice() else { bail!("no lane") };
+    for lane in lanes.iter().filter(|lane| lane.workload.mounted) {
+        counts(world, lane).await?;
+    }
+    refuses(world, fetched).await?;
+    let tasks: Vec<Task<Seen>> =
+        lanes.into_iter().map(|lane| -> Task<Seen> { Box::pin(lane.run(world)) }).collect();
+    let seen = side_by_side(tasks).await?;
+    seen.iter().for_each(|seen| row("V1", seen.what, seen.words()));
+    judge(&seen)
+}
+
+fn host(registry: &Registry) -> String {
+    format!("{ADDRESS}:{}", registry.port())
+}
+
+/// The module's image as `laststream push` makes it, and the same for another architecture: on this
+/// node it is what the first one is on a node with arm64.
+fn images(world: &World, registry: &Registry) -> Outcome<[String; 2]> {
+    let own = format!("{}/mesh/laststream:own", host(registry));
+    let other = format!("{}/mesh/laststream:other", host(registry));
+    world.user.run(&["push", "--plain-http", &own], "")?.expect(0)?;
+    let folder = tempfile::tempdir()?;
+    let files = format!("dir:{}", folder.path().display());
+    skopeo(&["--src-tls-verify=false", &format!("docker://{own}"), &files])?;
+    change_architecture(folder.path())?;
+    skopeo(&["--dest-tls-verify=false", &files, &format!("docker://{other}")])?;
+    Ok([own, other].map(|image| format!("oci://{image}")))
+}
+
+fn skopeo(arguments: &[&str]) -> Outcome {
+    let mut command = Command::new(program("skopeo")?);
+    command.args(["--insecure-policy", "copy"]).args(arguments);
+    command::run(&mut command)?.expect(0).map(drop)
+}
+
+/// Writes another architecture into the configuration of an image that is a folder.
+fn change_architecture(folder: &Path) -> Outcome {
+    let manifest_file = folder.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&manifest_file)?)?;
+    let digest = manifest["config"]["digest"].as_str().context("a configuration")?;
+    let file = folder.join(digest.trim_start_matches("sha256:"));
+    let mut config: Value = serde_json::from_slice(&fs::read(file)?)?;
+    let architecture = if cfg!(target_arch = "x86_64") { "arm64" } else { "amd64" };
+    config["architecture"] = json!(architecture);
+    let bytes = config.to_string();
+    let digest = sha256(bytes.as_bytes());
+    fs::write(folder.join(digest.trim_start_matches("sha256:")), &bytes)?;
+    manifest["config"]["digest"] = json!(digest);
+    manifest["config"]["size"] = json!(bytes.len());
+    Ok(fs::write(manifest_file, manifest.to_string())?)
+}
+
+/// The namespace, the ways, and a gateway in front of the sidecars.
+async fn prepare(world: &World) -> Outcome<SocketAddr> {
+    world.cluster.injected_namespace(NAMESPACE).await?;
+    world.cluster.apply_all(&[sidecars(NAMESPACE)]).await?;
+    let front = Workload {
+        namespace: NAMESPACE,
+        name: "front",
+        proxy: Proxy::Gateway,
+        ..Workload::default()
+    };
+    front.create(world).await?;
+    let hosts = [("classic.test", "classic.volumes"), ("native.test", "native.volumes")];
+    let mut objects = routes(NAMESPACE, "front", &hosts);
+    for gateway in ["mounted", "fetched"] {
+        objects.extend(routes(NAMESPACE, gateway, &[("kept.test", "backend.default")]));
+    }
+    world.cluster.apply_all(&objects).await?;
+    Ok(SocketAddr::new(front.pod(world).await?.address, GATEWAY))
+}
+
+fn lanes(module: &str, other: &str, front: SocketAddr) -> Vec<Lane> {
+    let lane = |what, name, proxy, host: Option<&'static str>, module: &str| Lane {
+        what,
+        workload: Workload {
+            namespace: NAMESPACE,
+            name,
+            proxy,
+            drain: Some(json!({})),
+            module: Some(module.to_owned()),
+            mounted: name != "fetched",
+            ..Workload::default()
+        },
+        request: Duration::from_secs(10),
+        idle_connection: proxy == Proxy::Gateway,
+        through: host.map(|host| (front, host)),
+        meanwhile: Meanwhile::Nothing,
+    };
+    vec![
+        lane("image volume, a gateway", "mounted", Proxy::Gateway, None, module),
+        lane(
+            "image volume, a classic sidecar",
+            "classic",
+            Proxy::Classic,
+            Some("classic.test"),
+            module,
+        ),
+        lane(
+            "image volume, a native sidecar, an image for another architecture",
+            "native",
+            Proxy::Native,
+            Some("native.test"),
+            other,
+        ),
+        lane("fetched by Istio's agent, a gateway", "fetched", Proxy::Gateway, None, module),
+    ]
+}
+
+/// Each Deployment gets new pods, as after the failure of a node.
+async fn restart(world: &World, lanes: &[Lane]) -> Outcome {
+    for arguments in [["rollout", "restart"], ["rollout", "status"]] {
+        for lane in lanes {
+            let deployment = format!("deployment/{}", lane.workload.name);
+            let mut command =
+                vec!["--namespace", NAMESPACE, arguments[0], arguments[1], &deployment];
+            command.extend((arguments[1] == "status").then_some(ROLLED));
+            world.kubectl(&command).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A command in the proxy's container.
+async fn exec(world: &World, pod: &Pod, command: &[&str]) -> Outcome<CommandOutput> {
+    let container = ["exec", "--namespace", NAMESPACE, &pod.name, "--container=istio-proxy", "--"];
+    world.cluster.kubectl(&[container.as_slice(), command].concat()).await
+}
+
+async fn status(world: &World, pod: &Pod) -> Outcome<CommandOutput> {
+    exec(world, pod, &[LASTSTREAM, "status", "-o", "json"]).await
+}
+
+/// Whether any filter of this proxy counts.
+async fn has_counter(world: &World, pod: &Pod) -> Outcome<bool> {
+    let asked = ["pilot-agent", "request", "GET", "stats?filter=laststream_streams_begun"];
+    Ok(exec(world, pod, &asked).await?.expect(0)?.stdout.contains("laststream_streams_begun"))
+}
+
+async fn counts(world: &World, lane: &Lane) -> Outcome {
+    let pod = lane.workload.pod(world).await?;
+    let exact = async || {
+        let said = status(world, &pod).await?.expect(0)?;
+        let status: Value = serde_json::from_str(&said.stdout)?;
+        ensure_eq!(status["count"], "exact", "{}: {status}", lane.what);
+        ensure!(has_counter(world, &pod).await?, "{}: no counter", lane.what);
+        Ok(())
+    };
+    wait_for(SOON, &format!("{}: an exact count", lane.what), exact).await
+}
+
+/// The module did not come, so the gate refuses.
+async fn refuses(world: &World, lane: &Lane) -> Outcome {
+    let pod = lane.workload.pod(world).await?;
+    let said = status(world, &pod).await?;
+    ensure!(said.stderr.contains("403"), "{}: {said:?}", lane.what);
+    ensure!(!has_counter(world, &pod).await?, "{}: streams are counted", lane.what);
+    let said = "the gate answers 403, requests pass uncounted";
+    row("V1", "registry away, pods new: fetched by Istio's agent", said);
+    row("V1", "registry away, pods new: image volumes", "`laststream status`: count exact");
+    Ok(())
+}
+
+fn judge(seen: &[Seen]) -> Outcome {
+    let [mounted @ .., fetched] = seen else { bail!("no lane") };
+    mounted.iter().try_for_each(|seen| seen.expect_kept(GRACE))?;
+    ensure!(
+        fetched.gone > HOOK,
+        "the hook ended although no gate answered: {}\n{}",
+        fetched.words(),
+        fetched.log
+    );
+    Ok(())
+}
