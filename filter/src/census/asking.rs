@@ -230,16 +230,16 @@ impl Census {
             || !fresh.is_empty() && !fresh.iter().any(|entry| is_alike(&entry))
     }
 
-    /// Passes each listing of this round or a later one to `take`. Returns whether every counter of
-    /// the scopes has listed all of its streams.
-    pub(crate) fn for_each_listing<'c>(
-        &'c self,
+    /// The listings of this round or a later one, and whether every counter of the scopes has listed
+    /// all of its streams.
+    pub(crate) fn listings(
+        &self,
         host: &impl Control,
         scopes: &[Scope],
         round: u64,
         plain_only: bool,
-        take: &mut dyn FnMut(Scope, &'c str),
-    ) -> bool {
+    ) -> (Vec<(Scope, &str)>, bool) {
+        let mut listings = Vec::new();
         let mut is_complete = true;
         for entry in entries(host).iter().filter(|entry| scopes.contains(&entry.scope)) {
             match self.find(entry.queue) {
@@ -247,15 +247,15 @@ impl Census {
                     if *listed_in >= round =>
                 {
                     let long_lived = if plain_only { last_reply.long_lived } else { 0 };
-                    let expected = last_reply.in_flight - long_lived;
-                    let lines = listing.bytes().filter(|byte| *byte == b'\n').count() as u64;
-                    is_complete &= lines == expected;
-                    take(entry.scope, listing);
+                    let expected = last_reply.in_flight.saturating_sub(long_lived);
+                    is_complete &=
+                        listing.bytes().filter(|byte| *byte == b'\n').count() as u64 == expected;
+                    listings.push((entry.scope, listing.as_str()));
                 }
                 _ => is_complete = false,
             }
         }
-        is_complete
+        (listings, is_complete)
     }
 
     /// The streams of the lost counters were subtracted from the count. Counters that are replaced

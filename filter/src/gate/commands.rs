@@ -3,12 +3,16 @@
 //! The SDK passes the answer of a call to the context in whose callback the call was made, and
 //! drops it if that context has gone. Only the root context outlives the calls of a command.
 
+use super::calls::Call;
 use super::gate::Gate;
 use super::http::Command;
 use super::phase::Phase;
+use super::policy::Policy;
 use super::query_pacing::QueryPacing;
 use super::signals::{IN_FLIGHT, signal_refusal};
+use super::step::{CallOutcome, Step};
 use super::waiting::{Needs, Waiter, WaitsFor};
+use crate::config::wire::BeginCall;
 use crate::host::{Control, Level};
 
 /// The message that the gate sends to its own queue. No reply of a counter has this text.
@@ -25,12 +29,17 @@ const SIGNAL_WAIT: u64 = 1_000;
 const READY_WAIT: u64 = 400;
 const ALREADY_OPEN: &str =
     "no drain begins: the one before opened the gate; DELETE /drain closes it";
+const NOT_UNDONE: &str =
+    "; Envoy's admin interface did not answer, so health checks may go on failing";
+const STAYS_DRAINED: &str = "; Envoy cannot undrain its listeners: it goes on telling clients to \
+    leave until it is restarted (`fail_health_checks` can be undone)";
 
 impl Gate {
     /// If the message cannot be sent, the next tick runs the command.
     pub(super) fn enqueue_command(&mut self, host: &impl Control, stream: u32, command: Command) {
         self.commands.push_back((stream, command));
-        if !self.census.queue_or_register(host).is_some_and(|queue| host.enqueue(queue, COMMAND)) {
+        let queue = self.sources.census.queue_or_register(host);
+        if !queue.is_some_and(|queue| host.enqueue(queue, COMMAND)) {
             self.set_tick_period(host);
         }
     }
@@ -43,11 +52,6 @@ impl Gate {
         // The VM of the worker that ticked for the drain may have died.
         self.set_tick_period(host);
         true
-    }
-
-    /// The client has gone before its command was run.
-    pub(super) fn forget_command(&mut self, stream: u32) {
-        self.commands.retain(|(other, _)| *other != stream);
     }
 
     fn run_command(&mut self, host: &impl Control, stream: u32, command: Command) {
@@ -74,6 +78,55 @@ impl Gate {
         }
     }
 
+    fn begin_drain(&mut self, host: &impl Control) {
+        let (now, begun) = (host.monotonic_time(), self.sources.counted_streams_begun(host));
+        let mut began = false;
+        self.record.update(host, &mut |record| began = record.drain(&self.policy, now, begun));
+        if began {
+            let Policy { deadline, quiet, .. } = &self.policy;
+            host.log(
+                Level::Warning,
+                &format!("the drain begins: deadline in {deadline} ms, quiet for {quiet} ms"),
+            );
+            host.record_metric(self.sources.metrics.state, Phase::Draining as u64);
+            // The quiet period begins now, not with the first tick.
+            self.ask_counters(host);
+            self.evaluate_and_answer(host);
+        }
+    }
+
+    /// Cancels the drain: always the gate's, Envoy's if that is possible.
+    fn cancel_drain(&mut self, host: &impl Control, stream: u32) {
+        let record = self.record.read(host);
+        if record.phase == Phase::Serving {
+            return self.respond_plainly(host, stream, 200, "there is no drain");
+        }
+        let has_begun = self.policy.begins() && record.began > 0 && record.begin != Step::Due;
+        match self.policy.undo_path().filter(|_| has_begun) {
+            Some(path) => {
+                let target = self.policy.admin_call("POST", path);
+                if !self.calls.send(host, Call::Cancel(stream), target) {
+                    self.serve_again(host, stream, NOT_UNDONE);
+                }
+            }
+            None if has_begun && self.policy.begin == BeginCall::DrainListeners => {
+                self.serve_again(host, stream, STAYS_DRAINED)
+            }
+            None => self.serve_again(host, stream, ""),
+        }
+    }
+
+    /// Envoy has answered the call that undoes the begin call.
+    pub(super) fn on_cancel_response(
+        &mut self,
+        host: &impl Control,
+        stream: u32,
+        outcome: CallOutcome,
+    ) {
+        let but = if outcome == CallOutcome::Success { "" } else { NOT_UNDONE };
+        self.serve_again(host, stream, but);
+    }
+
     fn hold_hook(&mut self, host: &impl Control, stream: u32, wait: u64) {
         let now = host.monotonic_time();
         self.begin_drain(host);
@@ -89,10 +142,10 @@ impl Gate {
 
     fn force_open(&mut self, host: &impl Control, stream: u32, why: &str) {
         let now = host.monotonic_time();
-        let begun = self.counted_streams_begun(host);
+        let begun = self.sources.counted_streams_begun(host);
         self.record.update(host, &mut |record| record.force(now, begun, why));
-        host.increment_metric(self.metrics.forced, 1);
-        host.record_metric(self.metrics.state, Phase::Forced as u64);
+        host.increment_metric(self.sources.metrics.forced, 1);
+        host.record_metric(self.sources.metrics.state, Phase::Forced as u64);
         host.log(Level::Critical, &format!("the gate was forced open: {why}"));
         self.respond_plainly(host, stream, 200, "the gate is open");
     }
@@ -112,7 +165,7 @@ impl Gate {
             self.refuse_signal(host, &snapshot, stream, IN_FLIGHT);
         } else {
             // Envoy is queried again once the latch is closed, so a valid count is enough to try.
-            let needs = Needs { query: 0, ..self.next_answers() };
+            let needs = Needs { query: 0, ..self.sources.next_answers() };
             let until = now
                 .saturating_add(SIGNAL_WAIT)
                 .saturating_add(QueryPacing::read(host).longest_wait());
@@ -141,18 +194,19 @@ impl Gate {
     /// Recent replies are good enough for a status, unless the count is zero.
     fn hold_for_counts(&mut self, host: &impl Control, stream: u32, waits_for: WaitsFor) {
         let now = host.monotonic_time();
-        let joins_round = waits_for == WaitsFor::Counts && self.census.has_just_asked(now);
-        let needs_envoy = self.envoy_samples.is_new() || self.holding(host) == 0;
+        let joins_round = waits_for == WaitsFor::Counts && self.sources.census.has_just_asked(now);
+        let needs_envoy =
+            self.sources.samples.is_new() || self.sources.holding(host, &self.policy) == 0;
         let needs = Needs {
-            round: self.census.round() + u64::from(!joins_round),
-            query: if needs_envoy { self.envoy_samples.next_query() } else { 0 },
+            round: self.sources.census.round() + u64::from(!joins_round),
+            query: if needs_envoy { self.sources.samples.next_query() } else { 0 },
         };
         let until = now.saturating_add(if needs_envoy { READY_WAIT } else { STATUS_WAIT });
         self.waiting.hold(Waiter { stream, waits_for, until, needs, path: String::new() });
         if !joins_round {
             self.ask_counters(host);
         }
-        let survey = self.survey(host);
+        let survey = self.sources.survey(host, &self.policy);
         let record = self.record.read(host);
         self.query_envoy_stats(host, now, &record, &survey);
     }
@@ -160,7 +214,7 @@ impl Gate {
     /// An answer that opens the gate must be true when it is given, so it needs answers to later
     /// requests.
     fn hold_for_opening(&mut self, stream: u32, waits_for: WaitsFor, until: u64) {
-        let needs = self.next_answers();
+        let needs = self.sources.next_answers();
         self.waiting.hold(Waiter { stream, waits_for, until, needs, path: String::new() });
     }
 }

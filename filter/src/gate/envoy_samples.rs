@@ -82,9 +82,10 @@ impl EnvoySamples {
         self.queries >= query
     }
 
-    /// Whether that query or a later one was answered, or no answer is to be expected.
-    pub(crate) fn has_answer(&self, query: u64) -> bool {
-        self.is_missing() || self.last.as_ref().is_some_and(|last| last.query >= query)
+    /// The last query that was answered. If no answer is to be expected, all queries count as
+    /// answered.
+    pub(crate) fn answered_query(&self) -> u64 {
+        if self.is_missing() { u64::MAX } else { self.last.as_ref().map_or(0, |last| last.query) }
     }
 
     /// When the last query began.
@@ -332,7 +333,7 @@ mod tests {
             query(&mut samples, 100, 0, 0);
             samples.end_query(200, 1, None);
         }
-        assert!(samples.is_missing() && samples.has_answer(99));
+        assert!(samples.is_missing() && samples.answered_query() == u64::MAX);
         assert_eq!(samples.count(300, ignorable(0, 0), false), EnvoyCount::Absent);
     }
 }

@@ -1,53 +1,47 @@
-//! The gate of one worker: what it owns, and when it evaluates. The record is shared with the gates
-//! of the other workers.
+//! The gate of one worker: its state, and its calls and answers. The record is shared with the
+//! gates of the other workers.
 //!
-//! Requests are in `requests`, commands in `commands`, the evaluation in `drain`.
+//! What follows from a snapshot is in `evaluation`, above this.
 
 use std::collections::VecDeque;
 
-use super::calls::Calls;
-use super::envoy_samples::EnvoySamples;
+use super::calls::{Call, CallKind, Calls, Target};
+use super::healing::Healing;
 use super::http::Command;
-use super::latched_signal::LatchedSignal;
 use super::machine::Record;
 use super::metrics::Metrics;
-use super::observation::App;
 use super::phase::Phase;
 use super::policy::Policy;
+use super::query_pacing::QueryPacing;
 use super::record::SharedRecord;
-use super::waiting::{Needs, Waiting, WaitsFor};
+use super::replies::{Outcome, json};
+use super::schedule::Schedule;
+use super::signals::{ASKING, BUSY, LatchedSignal, QUIT, SignalKind, UNSEEN, may_have_arrived};
+use super::snapshot::Snapshot;
+use super::sources::{Sources, envoy_busy};
+use super::step::CallOutcome;
+use super::waiting::Waiting;
 use crate::census::latch::{self, Latch};
-use crate::census::{Census, CountState, LatchCheck, RequestOptions};
-use crate::config::Fault;
-use crate::host::{Control, Kind};
+use crate::census::{CountState, RequestOptions};
+use crate::config::{Fault, wire::Finish};
+use crate::host::{Control, Kind, Level};
 use crate::metrics::{self, define};
 
-/// Between two evaluations; milliseconds.
-const TICK: u32 = 100;
-/// The same while a request waits for fresh counts.
-const SHORT_TICK: u32 = 10;
-/// The same while the drain is over, and Envoy may outlive it.
-const TICK_WHEN_OVER: u32 = 1_000;
+/// The latch stays closed for so many times what a call may take, so that Envoy's statistics can be
+/// queried in that time.
+const LATCHED_FOR: u64 = 12;
 
 /// The gate of one worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     pub(super) policy: Policy,
-    pub(super) metrics: Metrics,
     pub(super) record: SharedRecord,
-    pub(super) census: Census,
+    pub(super) sources: Sources,
     pub(super) waiting: Waiting,
     pub(super) latch: Latch,
     pub(super) latched_signal: Option<LatchedSignal>,
     pub(super) calls: Calls,
-    pub(super) envoy_samples: EnvoySamples,
-    /// What the app's last answer says, and when the app was asked.
-    pub(super) app_reply: Option<(u64, App)>,
-    pub(super) app_asked_at: u64,
-    /// Requests to the gate that are in flight on this worker.
-    pub(super) requests_in_flight: u64,
-    /// For how many evaluations in a row a leaked count could be healed.
-    pub(super) healing_evaluations: u32,
+    pub(super) healing: Healing,
     /// What the metrics and the log last showed.
     pub(super) reported_count_state: Option<CountState>,
     pub(super) period: u32,
@@ -64,129 +58,236 @@ impl Gate {
         let metrics = Metrics::define(host, &policy.scopes)?;
         let latch = Latch::new(define(host, Kind::Gauge, metrics::CLOSING.into())?);
         let mut gate = Self {
-            metrics,
             record: SharedRecord::of_this_filter(host, &policy.scopes),
             policy,
-            census: Census::default(),
+            sources: Sources::new(metrics),
             waiting: Waiting::default(),
             latch,
             latched_signal: None,
             calls: Calls::new(root),
-            envoy_samples: EnvoySamples::default(),
-            app_reply: None,
-            app_asked_at: 0,
-            requests_in_flight: 0,
-            healing_evaluations: 0,
+            healing: Healing::default(),
             reported_count_state: None,
             period: 0,
             has_reset_grpc: false,
             commands: VecDeque::new(),
         };
         // A drain that began before this configuration goes on under it.
-        host.record_metric(gate.metrics.state, gate.record.read(host).phase as u64);
+        host.record_metric(gate.sources.metrics.state, gate.record.read(host).phase as u64);
         gate.set_tick_period(host);
         Ok(gate)
     }
 
-    pub(crate) fn on_tick(&mut self, host: &impl Control) {
-        self.run_next_command(host);
-        if self.period > 0 {
-            self.ask_counters(host);
-        }
-        self.evaluate_and_answer(host);
-    }
-
-    /// A message has arrived: for a command, or a counter's reply. Envoy calls this once for each,
-    /// so a call that runs a command leaves the evaluation to the others.
-    pub(crate) fn on_queue_ready(&mut self, host: &impl Control, queue: u32) {
-        if !self.census.owns_queue(queue) {
-            return;
-        }
-        let has_run = self.run_next_command(host);
-        let has_reply = self.census.receive_replies(host);
-        if self.period > 0 && (has_reply || !has_run) {
-            self.evaluate_and_answer(host);
+    pub(super) fn schedule<'g>(&'g self, record: &'g Record) -> Schedule<'g> {
+        Schedule {
+            policy: &self.policy,
+            record,
+            samples: &self.sources.samples,
+            waiting: &self.waiting,
+            latched: self.latched_signal.as_ref().map(|signal| signal.needs),
+            is_latch_held: self.latch.is_held(),
+            is_healing: self.healing.is_going_on(),
+            has_commands: !self.commands.is_empty(),
         }
     }
 
-    /// Called when something new is known, so that its consequences need not wait for the tick.
-    pub(super) fn evaluate_and_answer(&mut self, host: &impl Control) {
-        let snapshot = self.evaluate(host);
-        self.confirm_latched_signal(host, &snapshot);
-        self.answer_ready_waiters(host, &snapshot);
-        self.set_tick_period(host);
-    }
-
-    pub(super) fn ask_counters(&mut self, host: &impl Control) {
-        let record = self.record.read(host);
-        let is_draining = record.phase.is_draining();
-        let long_lived_before = self
-            .policy
-            .long_lived_after
-            .filter(|_| is_draining)
-            .map_or(0, |age| record.began.saturating_sub(age));
-        let options = RequestOptions {
-            latch_check: self.latch_check(host, &record),
-            long_lived_before,
-            list_limit: self.waiting.list_limit(),
-            plain_only: self.policy.exempts_long_lived,
-            busy: self.envoy_busy(host),
-        };
-        self.census.ask(host, options);
-        self.census.receive_replies(host);
-    }
-
-    /// Streams check the latch only when it may be closed, because each check costs a read.
-    fn latch_check(&self, host: &impl Control, record: &Record) -> LatchCheck {
-        if latch::is_sealed(host) {
-            LatchCheck::Always
-        } else if self.waiting.any(WaitsFor::Signal)
-            || self.latched_signal.is_some()
-            || self.latch.is_held()
-            || record.phase != Phase::Serving
-        {
-            LatchCheck::ForAWhile
-        } else {
-            LatchCheck::Off
-        }
-    }
-
-    /// The answers to the next requests.
-    pub(super) fn next_answers(&self) -> Needs {
-        Needs { round: self.census.round() + 1, query: self.envoy_samples.next_query() }
-    }
-
-    /// When the quiet period ends, if no stream begins.
-    pub(super) fn quiet_period_end(&self, record: &Record) -> Option<u64> {
-        (record.phase == Phase::Draining && record.quiet_since > 0)
-            .then_some(record.quiet_since + self.policy.quiet)
-    }
-
-    /// The gate ticks only while there is something to do. The last tick of the quiet period is
-    /// shorter, so that its end is not missed by a tick.
     pub(super) fn set_tick_period(&mut self, host: &impl Control) {
         let record = self.record.read(host);
-        let is_working = !self.waiting.is_empty() || self.latch.is_held() || self.is_healing();
-        let period = if !self.commands.is_empty()
-            || self.waiting.needs_fresh_counts()
-            || self.latched_signal.is_some()
-            || self.awaits_finish_call(&record)
-        {
-            SHORT_TICK
-        } else if let Some(end) = self.quiet_period_end(&record) {
-            u32::try_from(end.saturating_sub(host.monotonic_time()))
-                .unwrap_or(TICK)
-                .clamp(SHORT_TICK, TICK)
-        } else if record.phase == Phase::Draining || is_working {
-            TICK
-        } else if record.phase != Phase::Serving {
-            TICK_WHEN_OVER
-        } else {
-            0
-        };
+        let period = self.schedule(&record).tick_period(|| host.monotonic_time());
         if period != self.period {
             self.period = period;
             host.set_tick_period(period);
         }
     }
+
+    pub(super) fn ask_counters(&mut self, host: &impl Control) {
+        let record = self.record.read(host);
+        let schedule = self.schedule(&record);
+        let options = RequestOptions {
+            latch_check: schedule.latch_check(latch::is_sealed(host)),
+            long_lived_before: schedule.long_lived_before(),
+            list_limit: self.waiting.list_limit(),
+            plain_only: self.policy.exempts_long_lived,
+            busy: envoy_busy(host),
+        };
+        self.sources.census.ask(host, options);
+        self.sources.census.receive_replies(host);
+    }
+
+    pub(super) fn record_call_result(
+        &self,
+        host: &impl Control,
+        kind: CallKind,
+        outcome: CallOutcome,
+    ) {
+        self.record.update(host, &mut |record| {
+            match kind {
+                CallKind::Begin => &mut record.begin,
+                CallKind::Finish => &mut record.finish,
+            }
+            .record(outcome);
+        });
+        if outcome == CallOutcome::Failure {
+            let failed = match kind {
+                CallKind::Begin => "the call that makes traffic leave failed",
+                CallKind::Finish => "the last call failed",
+            };
+            host.log(Level::Warning, failed);
+        }
+    }
+
+    pub(super) fn send_begin_call(&mut self, host: &impl Control) {
+        let target = self.policy.admin_call("POST", self.policy.begin_path());
+        if !self.calls.send(host, Call::Begin, target) {
+            self.record_call_result(host, CallKind::Begin, CallOutcome::Failure);
+        }
+    }
+
+    /// Makes the last call of the drain.
+    pub(super) fn send_finish_call(&mut self, host: &impl Control) {
+        let target = match self.policy.finish {
+            Finish::DrainAgent => {
+                Target { cluster: &self.policy.agent, ..self.policy.admin_call("POST", "/drain") }
+            }
+            _ => self.policy.admin_call("POST", QUIT),
+        };
+        if !self.calls.send(host, Call::Finish, target) {
+            self.on_finish_response(host, Some(503));
+        }
+    }
+
+    pub(super) fn on_finish_response(&mut self, host: &impl Control, status: Option<u16>) {
+        self.record_call_result(host, CallKind::Finish, CallOutcome::from_status(status));
+        if may_have_arrived(status) { self.seal(host) } else { self.open_latch(host) }
+    }
+
+    /// The last call is not made now.
+    pub(super) fn postpone_finish(&self, host: &impl Control) {
+        self.record.update(host, &mut |record| record.finish.postpone());
+    }
+
+    /// Sends a signal at once; the stream gets Envoy's answer.
+    pub(super) fn send_signal(
+        &mut self,
+        host: &impl Control,
+        stream: u32,
+        path: &str,
+        is_latched: bool,
+    ) {
+        let call = Call::Signal { stream, is_latched, ends_envoy: path.starts_with(QUIT) };
+        if !self.calls.send(host, call, self.policy.admin_call("POST", path)) {
+            self.on_signal_response(host, stream, is_latched, false, None, "");
+        }
+    }
+
+    /// Envoy has answered a signal, or failed to.
+    pub(super) fn on_signal_response(
+        &mut self,
+        host: &impl Control,
+        stream: u32,
+        is_latched: bool,
+        ends_envoy: bool,
+        status: Option<u16>,
+        body: &str,
+    ) {
+        if ends_envoy && may_have_arrived(status) {
+            self.seal(host);
+        } else if is_latched {
+            self.open_latch(host);
+        }
+        match status {
+            Some(status) => {
+                host.send_http_response(stream, status, &[("content-type", "text/plain")], body)
+            }
+            None => {
+                self.respond_plainly(host, stream, 502, "Envoy's admin interface did not answer")
+            }
+        }
+    }
+
+    /// Closes the gate to new streams, and asks for both counts again. A stream counts itself
+    /// before it checks the latch, and the gate closes the latch before it reads the count: one of
+    /// the two sees the other.
+    pub(super) fn close_latch(
+        &mut self,
+        host: &impl Control,
+        kind: SignalKind,
+    ) -> Result<(), &'static str> {
+        if self.latched_signal.is_some() {
+            return Err(BUSY);
+        }
+        let Some(gate) = self.sources.census.queue() else { return Err(ASKING) };
+        // New streams are refused from here on until Envoy has answered, so the query must be
+        // allowed at once.
+        if !QueryPacing::read(host).is_allowed(host.monotonic_time()) {
+            return Err(BUSY);
+        }
+        let patience = self.policy.patience.saturating_mul(LATCHED_FOR);
+        if !latch::is_sealed(host) && !self.latch.close(host, gate, patience) {
+            return Err(if self.latch.is_rejected() { UNSEEN } else { BUSY });
+        }
+        let until = host.monotonic_time().saturating_add(patience);
+        let needs = self.sources.next_answers();
+        self.latched_signal = Some(LatchedSignal { kind, needs, until });
+        self.ask_counters(host);
+        Ok(())
+    }
+
+    pub(super) fn open_latch(&mut self, host: &impl Control) {
+        if let Some(gate) = self.sources.census.queue() {
+            self.latch.open(host, gate);
+        }
+    }
+
+    fn seal(&mut self, host: &impl Control) {
+        if !latch::is_sealed(host) {
+            self.latch.seal(host);
+            host.log(
+                Level::Warning,
+                "new streams are refused from now on: the signal to end was sent",
+            );
+        }
+        self.ask_counters(host);
+    }
+
+    /// Ends the drain, whatever became of Envoy's: `but` says what remains of it.
+    pub(super) fn serve_again(&mut self, host: &impl Control, stream: u32, but: &str) {
+        self.record.update(host, &mut |record| *record = Record::default());
+        host.record_metric(self.sources.metrics.state, Phase::Serving as u64);
+        host.log(Level::Warning, &format!("the drain was taken back{but}"));
+        self.ask_counters(host);
+        let sealed = if latch::is_sealed(host) { STAYS_SEALED } else { "" };
+        self.respond_plainly(host, stream, 200, &format!("the drain was taken back{but}{sealed}"));
+    }
+
+    pub(super) fn refuse_signal(
+        &self,
+        host: &impl Control,
+        snapshot: &Snapshot,
+        stream: u32,
+        why: &str,
+    ) {
+        host.increment_metric(self.sources.metrics.refused, 1);
+        respond_json(host, stream, 503, &json(&Outcome::new(snapshot, why)));
+    }
+
+    /// Responds without a snapshot, where no evaluation is needed.
+    pub(super) fn respond_plainly(&self, host: &impl Control, stream: u32, status: u16, why: &str) {
+        let outcome = Outcome {
+            state: self.record.read(host).phase,
+            reason: why.into(),
+            holding: Some(self.sources.holding(host, &self.policy)),
+        };
+        respond_json(host, stream, status, &json(&outcome));
+    }
 }
+
+pub(super) fn respond_json(host: &impl Control, stream: u32, status: u16, body: &str) {
+    let json = ("content-type", "application/json");
+    match status {
+        503 => host.send_http_response(stream, status, &[json, ("retry-after", "1")], body),
+        _ => host.send_http_response(stream, status, &[json], body),
+    }
+}
+
+const STAYS_SEALED: &str = "; the signal to end was sent and cannot be taken back: new streams are \
+    refused until the process ends";

@@ -1,67 +1,63 @@
 //! Subtracts leaked streams from the count, once both Envoy and the live counters say zero.
 
-use super::gate::Gate;
-use super::observation::EnvoyCount;
-use super::snapshot::Snapshot;
-use crate::census::{CountState, Survey};
+use super::metrics::Metrics;
+use super::observation::{EnvoyCount, Observation};
+use crate::census::CountState;
 use crate::host::{Control, Level, compare_and_set_shared};
 use crate::parse::digits;
 
 /// The shared data key of how often a leaked count was healed. Only one gate may heal each leak.
 const HEALS: &str = "laststream.heals";
 /// For how many evaluations the gate keeps ticking to heal a leak.
-const MOST_HEALING_EVALUATIONS: u32 = 200;
+const MOST_EVALUATIONS: u32 = 200;
 
-impl Gate {
-    pub(super) fn is_healing(&self) -> bool {
-        (1..MOST_HEALING_EVALUATIONS).contains(&self.healing_evaluations)
+/// For how many evaluations in a row a leaked count could be healed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Healing(u32);
+
+impl Healing {
+    pub(super) fn is_going_on(&self) -> bool {
+        (1..MOST_EVALUATIONS).contains(&self.0)
     }
 
-    pub(super) fn count_healing(&mut self, snapshot: &Snapshot) {
-        let observed = &snapshot.observed;
+    pub(super) fn count(&mut self, observed: &Observation) {
         let is_healing =
             observed.count == CountState::Leaking && observed.envoy == EnvoyCount::Holds(0);
-        self.healing_evaluations =
-            if is_healing { self.healing_evaluations.saturating_add(1) } else { 0 };
+        self.0 = if is_healing { self.0.saturating_add(1) } else { 0 };
     }
+}
 
-    /// How often a leaked count was healed.
-    pub(super) fn heals(&self, host: &impl Control) -> u64 {
-        host.get_shared_data(HEALS).and_then(|(text, _)| digits(&text)).unwrap_or_default()
-    }
+/// How often a leaked count was healed.
+pub(super) fn heals(host: &impl Control) -> u64 {
+    host.get_shared_data(HEALS).and_then(|(text, _)| digits(&text)).unwrap_or_default()
+}
 
-    /// No live counter has a stream, and Envoy has no request: the gauges at that moment were
-    /// streams of dead VMs. Exactly those values are subtracted, not the current ones, because a
-    /// stream that has begun since is not leaked; and by one gate only.
-    pub(super) fn heal(&mut self, host: &impl Control, survey: &Survey) {
-        let Some((leaked, heals)) = self.envoy_samples.leaked(host.monotonic_time()) else {
-            return;
-        };
-        let gauges = || self.metrics.gauges.iter().zip(leaked);
-        let is_covered = gauges()
-            .all(|(gauge, leaked)| host.get_metric(*gauge).is_some_and(|value| value >= *leaked));
-        let streams: u64 = leaked.iter().step_by(2).sum();
-        if streams > 0 {
-            if !is_covered || !claim_heal(host, heals) {
-                return;
-            }
-            for (gauge, leaked) in gauges() {
-                host.increment_metric(
-                    *gauge,
-                    i64::try_from(*leaked).unwrap_or_default().wrapping_neg(),
-                );
-            }
-            host.increment_metric(self.metrics.heals, 1);
-            host.log(
-                Level::Warning,
-                &format!(
-                    "healed: {streams} streams were counted by workers' VMs that have died; Envoy \
-                     has none"
-                ),
-            );
-        }
-        self.census.write_off(host, &survey.lost, &survey.replaced);
+/// No live counter has a stream, and Envoy has no request: the gauges at that moment were streams
+/// of dead VMs. Exactly those values are subtracted, not the current ones, because a stream that
+/// has begun since is not leaked; and by one gate only. Returns whether the counters that leaked
+/// them are to be written off.
+pub(super) fn subtract(host: &impl Control, metrics: &Metrics, leaked: &[u64], heals: u64) -> bool {
+    let gauges = || metrics.gauges.iter().zip(leaked);
+    let is_covered =
+        gauges().all(|(gauge, leaked)| host.get_metric(*gauge).is_some_and(|now| now >= *leaked));
+    let streams: u64 = leaked.iter().step_by(2).sum();
+    if streams == 0 {
+        return true;
     }
+    if !is_covered || !claim_heal(host, heals) {
+        return false;
+    }
+    for (gauge, leaked) in gauges() {
+        host.increment_metric(*gauge, i64::try_from(*leaked).unwrap_or_default().wrapping_neg());
+    }
+    host.increment_metric(metrics.heals, 1);
+    host.log(
+        Level::Warning,
+        &format!(
+            "healed: {streams} streams were counted by workers' VMs that have died; Envoy has none"
+        ),
+    );
+    true
 }
 
 /// False: another gate has healed this leak.

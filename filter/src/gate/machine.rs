@@ -12,6 +12,9 @@ use super::step::Step;
 use crate::census::CountState;
 use crate::config::wire::Finish;
 
+/// Milliseconds.
+const LOG_INTERVAL: u64 = 1_000;
+
 /// The state of a drain, which all workers share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Record {
@@ -70,6 +73,16 @@ pub enum Action {
 }
 
 impl Record {
+    /// Whether the log is to show again why the gate waits. Only one worker shows it.
+    pub(super) fn claim_log(&mut self, now: u64) -> bool {
+        let is_due =
+            self.phase == Phase::Draining && now.saturating_sub(self.logged_at) >= LOG_INTERVAL;
+        if is_due {
+            self.logged_at = now;
+        }
+        is_due
+    }
+
     /// Begins a drain. A second call changes nothing.
     pub fn drain(&mut self, policy: &Policy, now: u64, begun: u64) -> bool {
         self.reset_when_over(policy, now);
@@ -143,8 +156,7 @@ impl Record {
             return (reason, begin.or(heal));
         }
         let finish = self.finish_once(policy, now);
-        let is_agent_told =
-            policy.finish != Finish::DrainAgent || matches!(self.finish, Step::Done | Step::Failed);
+        let is_agent_told = policy.finish != Finish::DrainAgent || self.finish.has_ended();
         (if is_agent_told { reason } else { Reason::Finishing }, finish.or(heal))
     }
 
@@ -174,7 +186,7 @@ impl Record {
         if self.quiet_since == 0 || begun != observed.begun {
             self.quiet_since = now;
         }
-        if !matches!(self.begin, Step::Done | Step::Failed) {
+        if !self.begin.has_ended() {
             return Reason::Beginning;
         }
         let needed = policy.quiet.max(if observed.lingers { policy.linger } else { 0 });

@@ -1,16 +1,16 @@
 //! The gate: holds stop hooks and signals until the last stream has ended, begins the drain, and
 //! always shows why it waits.
 //!
-//! | file | holds |
+//! A layer uses only those above it:
+//!
+//! | layer | files |
 //! |---|---|
-//! | [`machine`], [`observation`], [`phase`], [`step`] | the drain as a state machine, pure |
-//! | [`http`], [`access`] | which requests the gate takes, and from which clients, pure |
-//! | `gate` | the gate of one worker; its callbacks are in the next three rows |
-//! | `requests`, `commands`, `respond`, `streams` | requests, commands and answers |
-//! | `snapshot`, `queries`, `drain`, `healing` | what is observed, asked for, and done |
-//! | `calls`, `call_responses`, `signals`, `latched_signal` | calls to Envoy, agent and app |
-//! | `policy`, [`replies`], `record`, `metrics`, `waiting` | configuration, bodies, shared record |
-//! | `stats`, `envoy_samples`, `query_pacing`, `app` | Envoy's own count, and the app's state |
+//! | configuration, requests and calls | `calls`, `policy`, [`http`], [`access`] |
+//! | the drain as a state machine, pure | [`phase`], [`step`], [`observation`], [`machine`] |
+//! | what is known at one moment, pure | `stats`, `envoy_samples`, `app`, `waiting`, `snapshot` |
+//! | what follows from it, pure | [`replies`], `streams`, `schedule`, `signals` |
+//! | what is read and shared | `record`, `query_pacing`, `metrics`, `healing`, `sources` |
+//! | the gate of one worker | `gate` (its state), `evaluation`, `commands`, `callbacks` |
 
 /// The gate's HTTP interface, as OpenAPI.
 #[cfg(feature = "schema")]
@@ -18,16 +18,17 @@ pub const OPENAPI: &str = include_str!("../../gate.openapi.yaml");
 
 pub mod access;
 mod app;
-mod call_responses;
+mod callbacks;
 mod calls;
 mod commands;
-mod drain;
+#[cfg(test)]
+mod decisions;
 mod envoy_samples;
+mod evaluation;
 #[allow(clippy::module_inception, reason = "the owner of everything else here")]
 mod gate;
 mod healing;
 pub mod http;
-mod latched_signal;
 pub mod machine;
 mod metrics;
 #[cfg(test)]
@@ -36,14 +37,13 @@ mod model;
 pub mod observation;
 pub mod phase;
 pub(crate) mod policy;
-mod queries;
 mod query_pacing;
 mod record;
 pub mod replies;
-mod requests;
-mod respond;
+mod schedule;
 mod signals;
 mod snapshot;
+mod sources;
 mod stats;
 pub mod step;
 mod streams;

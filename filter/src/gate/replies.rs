@@ -4,9 +4,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::machine::Record;
-use super::observation::{App, Reason};
+use super::observation::{App, EnvoyCount, Reason};
 use super::phase::Phase;
+use super::policy::Policy;
+use super::snapshot::Snapshot;
 use super::step::Step;
 use crate::census::CountState;
 use crate::config::wire::Scope;
@@ -170,6 +171,56 @@ impl From<Step> for Progress {
     }
 }
 
+/// What only a status shows. It is read when the status is sent.
+#[derive(Debug, Default)]
+pub(super) struct Details {
+    pub(super) scopes: Vec<ScopeStatus>,
+    pub(super) begun: u64,
+    pub(super) is_sealed: bool,
+    pub(super) refused: u64,
+    pub(super) heals: u64,
+}
+
+impl Status {
+    pub(super) fn new(policy: &Policy, snapshot: &Snapshot, details: Details) -> Self {
+        let Snapshot { now, survey, stats, observed, record, .. } = snapshot;
+        let is_draining = record.phase != Phase::Serving;
+        let quiet_since = Some(record.quiet_since).filter(|since| *since > 0);
+        let deadline = Some(record.deadline).filter(|_| record.phase.is_draining());
+        Self {
+            state: record.phase,
+            reason: sentence(snapshot, policy.quiet),
+            count: observed.count,
+            advice: (observed.envoy == EnvoyCount::Absent).then(|| ADVICE.into()),
+            holding: observed.holding,
+            scopes: details.scopes,
+            counters: survey.counters,
+            lost_counters: survey.lost.len() as u64,
+            envoy_active: stats.and_then(|stats| stats.active),
+            buffered_bytes: observed.buffered,
+            quiet_ms: quiet_since.map_or(0, |since| now.saturating_sub(since)),
+            quiet_needed_ms: policy.quiet,
+            draining_ms: record.duration(*now),
+            deadline_in_ms: deadline.map(|deadline| deadline.saturating_sub(*now)),
+            late: record.late_streams(details.begun),
+            begin: is_draining.then(|| record.begin.into()),
+            finish: (is_draining && policy.finishes()).then(|| record.finish.into()),
+            sealed: details.is_sealed.then_some(true),
+            refused: details.refused,
+            heals: details.heals,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+impl Outcome {
+    /// With the state and the counts of a snapshot.
+    pub(super) fn new(snapshot: &Snapshot, reason: &str) -> Self {
+        let holding = Some(snapshot.observed.holding);
+        Self { state: snapshot.record.phase, reason: reason.into(), holding }
+    }
+}
+
 /// The text of a body.
 pub(super) fn json(body: &impl Serialize) -> String {
     // It can only fail for maps whose keys are not strings.
@@ -184,8 +235,9 @@ pub(crate) const ADVICE: &str = "Envoy does not export its own count of requests
     downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered` makes the count \
     exact";
 
-/// One sentence on why the gate is open or closed.
-pub(crate) fn sentence(reason: &Reason, record: &Record, now: u64, needed: u64) -> String {
+/// One sentence on why the gate is open or closed. `needed` is the quiet period.
+pub(super) fn sentence(snapshot: &Snapshot, needed: u64) -> String {
+    let Snapshot { now, record, reason, .. } = snapshot;
     match reason {
         Reason::NotDraining => "no drain was asked for".into(),
         Reason::Streams(1) => "1 stream is in flight".into(),

@@ -30,7 +30,18 @@ pub enum CallOutcome {
     Failure,
 }
 
+impl CallOutcome {
+    pub(super) fn from_status(status: Option<u16>) -> Self {
+        if status == Some(200) { Self::Success } else { Self::Failure }
+    }
+}
+
 impl Step {
+    /// Whether the call is not to be tried again.
+    pub(super) fn has_ended(self) -> bool {
+        matches!(self, Self::Done | Self::Failed)
+    }
+
     /// Claims the call, if it is due or its worker has not come back. A try may take twice as long
     /// as a call may, before another worker tries.
     pub fn claim(&mut self, patience: u64, now: u64) -> bool {

@@ -1,42 +1,34 @@
-//! The oldest streams that hold the drain, from the listings of all counters.
+//! The oldest streams that hold the drain, from the listings of all counters. Pure.
 
-use super::gate::Gate;
 use super::replies::{StreamStatus, Streams};
 use super::snapshot::Snapshot;
 use crate::census::{CountState, ListingLine, insert_lowest};
 use crate::config::wire::Scope;
-use crate::host::Control;
 
-impl Gate {
-    pub(super) fn oldest_streams(
-        &self,
-        host: &impl Control,
+impl Streams {
+    /// At most `limit` streams. `is_complete`: every counter has listed all of its streams.
+    pub(super) fn oldest(
         snapshot: &Snapshot,
-        round: u64,
+        listings: &[(Scope, &str)],
+        is_complete: bool,
         limit: usize,
-    ) -> Streams {
+    ) -> Self {
         let observed = &snapshot.observed;
-        let mut lines = Vec::new();
+        let lines: Vec<(Scope, ListingLine<'_>)> = listings
+            .iter()
+            .flat_map(|(scope, listing)| listing.lines().map(move |line| (*scope, line)))
+            .filter_map(|(scope, line)| Some((scope, ListingLine::parse(line)?)))
+            .collect();
         let mut oldest = Vec::new();
-        let is_complete = self.census.for_each_listing(
-            host,
-            &self.policy.scopes,
-            round,
-            self.policy.exempts_long_lived,
-            &mut |scope, listing| {
-                for line in listing.lines() {
-                    if let Some(line) = ListingLine::parse(line) {
-                        insert_lowest(&mut oldest, limit, line.began, lines.len());
-                        lines.push((scope, line));
-                    }
-                }
-            },
-        );
-        let mut streams = Vec::new();
-        for (scope, line) in oldest.into_iter().filter_map(|(_, index)| lines.get(index)) {
-            streams.push(status(*scope, line, snapshot.now));
+        for (index, (_, line)) in lines.iter().enumerate() {
+            insert_lowest(&mut oldest, limit, line.began, index);
         }
-        Streams {
+        let streams: Vec<StreamStatus> = oldest
+            .into_iter()
+            .filter_map(|(_, index)| lines.get(index))
+            .map(|(scope, line)| status(*scope, line, snapshot.now))
+            .collect();
+        Self {
             state: snapshot.record.phase,
             holding: observed.holding,
             complete: is_complete

@@ -75,16 +75,16 @@ impl Hash for GateRoot {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let gate = &self.gate;
         (
-            &gate.census,
+            &gate.sources.census,
             &gate.waiting,
             &gate.latch,
             &gate.latched_signal,
             &gate.calls,
-            &gate.envoy_samples,
+            &gate.sources.samples,
         )
             .hash(state);
-        (&gate.commands, gate.requests_in_flight, gate.is_healing(), self.period, self.due)
-            .hash(state);
+        (&gate.commands, gate.sources.requests_in_flight, gate.healing.is_going_on()).hash(state);
+        (self.period, self.due).hash(state);
     }
 }
 

@@ -1,0 +1,277 @@
+//! Tests: what is answered, queried and signalled follows from one snapshot, without a host.
+
+use wasm_bindgen_test::wasm_bindgen_test;
+
+use super::envoy_samples::{BeforeQuery, EnvoySamples};
+use super::machine::Record;
+use super::observation::{App, EnvoyCount, Observation, Reason};
+use super::phase::Phase;
+use super::policy::Policy;
+use super::replies::{Details, Outcome, Status, Streams, json};
+use super::schedule::{Schedule, StatsQuery};
+use super::signals::{ASKING, IN_FLIGHT, LatchedSignal, SignalKind, SignalStep, step_of_waiter};
+use super::snapshot::Snapshot;
+use super::stats::Stats;
+use super::step::Step;
+use super::waiting::{Needs, Waiter, Waiting, WaitsFor};
+use crate::census::{CountState, LatchCheck, Survey};
+use crate::config;
+use crate::config::wire::Scope;
+
+const NOW: u64 = 10_000;
+const FIRST: Needs = Needs { round: 1, query: 1 };
+const NEXT: Needs = Needs { round: 2, query: 1 };
+
+/// Envoy and every counter have answered the first requests.
+fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) -> Snapshot {
+    let survey = Survey {
+        count_state: count,
+        in_flight: 0,
+        counters: 3,
+        lost: vec![7],
+        replaced: Vec::new(),
+        counting_since: 0,
+        alive_until: NOW,
+        completed_round: 1,
+        ignorable_in_flight: [0; 2],
+    };
+    let observed = Observation {
+        count,
+        known_until: NOW,
+        holding: 0,
+        in_flight: 0,
+        begun: 5,
+        envoy,
+        buffered: None,
+        lingers: false,
+        app: App::Asking,
+    };
+    let record = Record { phase, began: 9_000, deadline: 12_000, ..Record::default() };
+    Snapshot { now: NOW, survey, stats: None, answered_query: 1, observed, record, reason }
+}
+
+/// Nothing is in flight, by both counts.
+fn zero(phase: Phase, reason: Reason) -> Snapshot {
+    snapshot(phase, reason, CountState::Exact, EnvoyCount::Holds(0))
+}
+
+fn waiter(waits_for: WaitsFor, needs: Needs, until: u64) -> Waiter {
+    Waiter { stream: 4, waits_for, until, needs, path: "/quitquitquit".into() }
+}
+
+fn policy(gate: &str) -> Policy {
+    let text = format!(r#"{{"role": "gate", "gate": {{{gate}}}}}"#);
+    config::parse(text.as_bytes()).expect("a configuration").gate.expect("a gate")
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn a_held_request_is_answered_from_new_enough_answers() {
+    use Phase::{Drained, Draining, Forced, Serving};
+    const LATER: u64 = NOW + 1;
+    for (phase, reason, waits_for, needs, until, expected) in [
+        (Serving, Reason::NotDraining, WaitsFor::Counts, FIRST, LATER, true),
+        (Serving, Reason::NotDraining, WaitsFor::Counts, NEXT, LATER, false),
+        (Serving, Reason::NotDraining, WaitsFor::Counts, NEXT, NOW, true),
+        (Serving, Reason::NotDraining, WaitsFor::Ready, NEXT, LATER, true),
+        (Draining, Reason::Asking, WaitsFor::Ready, NEXT, LATER, false),
+        (Drained, Reason::Open(Drained), WaitsFor::Opening, NEXT, LATER, false),
+        (Drained, Reason::Open(Drained), WaitsFor::Opening, FIRST, LATER, true),
+        (Draining, Reason::Asking, WaitsFor::Opening, FIRST, LATER, false),
+        (Forced, Reason::Open(Forced), WaitsFor::Opening, NEXT, LATER, true),
+        (Forced, Reason::Open(Forced), WaitsFor::Signal, NEXT, LATER, true),
+        (Serving, Reason::NotDraining, WaitsFor::Signal, NEXT, LATER, false),
+    ] {
+        let is_answered = zero(phase, reason).answers(&waiter(waits_for, needs, until));
+        assert_eq!(is_answered, expected, "{phase} {waits_for:?} {needs:?} {until}");
+    }
+    let asks = snapshot(Serving, Reason::Asking, CountState::Exact, EnvoyCount::Asking);
+    assert!(!asks.has_answers(FIRST), "the counters have not told which requests hold the drain");
+    assert!(asks.has_answers(Needs { query: 0, ..FIRST }), "no query is needed");
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn a_signal_passes_at_zero_only() {
+    let step = |snapshot: &Snapshot, needs, until, is_busy| {
+        step_of_waiter(snapshot, &waiter(WaitsFor::Signal, needs, until), is_busy)
+    };
+    let serving = zero(Phase::Serving, Reason::NotDraining);
+    assert_eq!(step(&serving, FIRST, NOW + 1, false), SignalStep::CloseLatch);
+    assert_eq!(step(&serving, FIRST, NOW + 1, true), SignalStep::Hold);
+    assert_eq!(step(&serving, NEXT, NOW, false), SignalStep::Refuse(ASKING));
+    let forced = zero(Phase::Forced, Reason::Open(Phase::Forced));
+    assert_eq!(step(&forced, NEXT, NOW, true), SignalStep::Send);
+    let mut busy = zero(Phase::Drained, Reason::Open(Phase::Drained));
+    busy.observed.holding = 1;
+    assert_eq!(step(&busy, FIRST, NOW + 1, false), SignalStep::Refuse(IN_FLIGHT));
+    for (count, when_drained) in [
+        (CountState::Leaking, SignalStep::CloseLatch),
+        (CountState::Unknown, SignalStep::CloseLatch),
+        (CountState::Rejected, SignalStep::CloseLatch),
+        (CountState::Asking, SignalStep::AwaitNext),
+    ] {
+        let at = |phase| {
+            step(
+                &snapshot(phase, Reason::Asking, count, EnvoyCount::Holds(0)),
+                FIRST,
+                NOW + 1,
+                false,
+            )
+        };
+        assert_eq!(at(Phase::Drained), when_drained, "{count}");
+        assert_ne!(at(Phase::Serving), SignalStep::CloseLatch, "{count}: one zero is not enough");
+    }
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn behind_the_latch_the_counts_are_confirmed() {
+    let operator = SignalKind::Operator { stream: 4, path: String::new(), until: NOW + 1 };
+    let latched = |kind: &SignalKind| LatchedSignal { kind: kind.clone(), needs: FIRST, until: 0 };
+    let drained = zero(Phase::Drained, Reason::Open(Phase::Drained));
+    for kind in [&operator, &SignalKind::Finish] {
+        assert_eq!(latched(kind).step(&drained, true), SignalStep::Send);
+        assert_ne!(latched(kind).step(&drained, false), SignalStep::Send, "the latch is open");
+        let late = LatchedSignal { needs: NEXT, ..latched(kind) };
+        assert!(late.is_ready(&drained));
+        assert_ne!(late.step(&drained, true), SignalStep::Send, "the answers are too old");
+    }
+    let serving = zero(Phase::Serving, Reason::NotDraining);
+    assert_eq!(latched(&operator).step(&serving, true), SignalStep::Send);
+    assert_eq!(latched(&SignalKind::Finish).step(&serving, true), SignalStep::Hold);
+    let counts = |envoy| snapshot(Phase::Serving, Reason::Asking, CountState::Exact, envoy);
+    let older = counts(EnvoyCount::Holds(1));
+    assert_eq!(latched(&operator).step(&older, true), SignalStep::AwaitNext);
+    let gone = SignalKind::Operator { stream: 4, path: String::new(), until: NOW };
+    assert!(matches!(latched(&gone).step(&older, true), SignalStep::Refuse(_)), "its time is over");
+    assert!(latched(&operator).is_of_stream(4) && !latched(&operator).is_of_stream(5));
+}
+
+/// A schedule with nothing to do in `phase`.
+fn idle<'g>(
+    (policy, samples, waiting): &'g (Policy, EnvoySamples, Waiting),
+    record: &'g Record,
+) -> Schedule<'g> {
+    Schedule {
+        policy,
+        record,
+        samples,
+        waiting,
+        latched: None,
+        is_latch_held: false,
+        is_healing: false,
+        has_commands: false,
+    }
+}
+
+fn record(phase: Phase, quiet_since: u64) -> Record {
+    Record { phase, began: 9_000, quiet_since, ..Record::default() }
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn the_gate_ticks_while_there_is_something_to_do() {
+    let parts = (policy(r#""quiet_ms": 500"#), EnvoySamples::default(), Waiting::default());
+    for (phase, quiet_since, expected) in [
+        (Phase::Serving, 0, 0),
+        (Phase::Draining, 0, 100),
+        (Phase::Draining, NOW - 100, 100),
+        (Phase::Draining, NOW - 460, 40),
+        (Phase::Draining, NOW - 600, 10),
+        (Phase::Drained, 0, 1_000),
+        (Phase::Expired, 0, 1_000),
+    ] {
+        let record = record(phase, quiet_since);
+        let schedule = idle(&parts, &record);
+        assert_eq!(schedule.tick_period(|| NOW), expected, "{phase} {quiet_since}");
+        assert_eq!(Schedule { has_commands: true, ..schedule }.tick_period(|| NOW), 10);
+        assert_eq!(Schedule { latched: Some(FIRST), ..schedule }.tick_period(|| NOW), 10);
+        let is_serving = phase == Phase::Serving;
+        let check = if is_serving { LatchCheck::Off } else { LatchCheck::ForAWhile };
+        assert_eq!(schedule.latch_check(false), check, "{phase}");
+        assert_eq!(schedule.latch_check(true), LatchCheck::Always);
+    }
+    let serving = record(Phase::Serving, 0);
+    for schedule in [
+        Schedule { is_latch_held: true, ..idle(&parts, &serving) },
+        Schedule { is_healing: true, ..idle(&parts, &serving) },
+    ] {
+        assert_eq!(schedule.tick_period(|| NOW), 100);
+    }
+    let finishes = (policy(r#""finish": "drain_agent""#), EnvoySamples::default(), parts.2);
+    let drained = record(Phase::Drained, 0);
+    assert_eq!(idle(&finishes, &drained).tick_period(|| NOW), 10, "the last call is due");
+    let done = Record { finish: Step::Done, ..drained };
+    assert_eq!(idle(&finishes, &done).tick_period(|| NOW), 1_000);
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn envoy_is_queried_when_its_count_can_open_the_gate() {
+    use StatsQuery::{Due, DueIfNothingHolds, NotDue};
+    let query = |(waits_for, needs), record: &Record, is_fresh: bool, needs_totals| {
+        let mut samples = EnvoySamples::default();
+        let at = if is_fresh { NOW - 60 } else { NOW - 5_000 };
+        samples.begin_query(BeforeQuery { at, ..BeforeQuery::default() });
+        samples.end_query(at, 1, Some(Stats { active: Some(0), ..Stats::default() }));
+        let mut waiting = Waiting::default();
+        waiting.hold(waiter(waits_for, needs, NOW + 1));
+        idle(&(policy(r#""quiet_ms": 500"#), samples, waiting), record)
+            .stats_query(NOW, needs_totals)
+    };
+    let hook = (WaitsFor::Opening, FIRST);
+    for (phase, quiet_since, needs_totals, expected) in [
+        (Phase::Serving, 0, true, NotDue),
+        (Phase::Draining, 0, false, NotDue),
+        (Phase::Draining, 0, true, Due),
+        (Phase::Draining, NOW - 499, false, NotDue),
+        (Phase::Draining, NOW - 500, false, DueIfNothingHolds),
+        (Phase::Drained, 0, false, DueIfNothingHolds),
+        (Phase::Expired, 0, true, NotDue),
+    ] {
+        let seen = query(hook, &record(phase, quiet_since), false, needs_totals);
+        assert_eq!(seen, expected, "{phase} {quiet_since} {needs_totals}");
+    }
+    let serving = record(Phase::Serving, 0);
+    let status = |query| (WaitsFor::Counts, Needs { round: 1, query });
+    assert_eq!(query(status(2), &serving, true, false), Due, "it has not begun");
+    assert_eq!(query(status(1), &serving, true, false), DueIfNothingHolds, "it was answered");
+    assert_eq!(query(status(1), &serving, false, false), Due, "its answer is too old");
+    assert_eq!(query((WaitsFor::Signal, Needs::default()), &serving, true, false), NotDue);
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn the_app_is_asked_at_intervals_and_when_the_quiet_period_ends() {
+    let parts = (policy(r#""quiet_ms": 500"#), EnvoySamples::default(), Waiting::default());
+    for (phase, quiet_since, asked_at, expected) in [
+        (Phase::Serving, 0, 0, false),
+        (Phase::Draining, 0, NOW - 50, true),
+        (Phase::Draining, 0, NOW - 49, false),
+        (Phase::Draining, NOW - 500, NOW - 1, true),
+        (Phase::Draining, NOW - 500, NOW, false),
+    ] {
+        let record = record(phase, quiet_since);
+        let is_due = idle(&parts, &record).is_app_query_due(NOW, asked_at);
+        assert_eq!(is_due, expected, "{phase} {quiet_since} {asked_at}");
+    }
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn replies_show_the_snapshot() {
+    let mut draining =
+        snapshot(Phase::Draining, Reason::Streams(2), CountState::Exact, EnvoyCount::Absent);
+    draining.observed.holding = 2;
+    draining.record.begun_before = 3;
+    let details = Details { begun: 5, is_sealed: true, ..Details::default() };
+    let status = Status::new(&policy(""), &draining, details);
+    assert_eq!(status.reason, "2 streams are in flight");
+    assert_eq!((status.holding, status.counters, status.lost_counters), (2, 3, 1));
+    assert_eq!((status.draining_ms, status.deadline_in_ms, status.late), (1_000, Some(2_000), 2));
+    assert!(status.advice.is_some() && status.begin.is_some() && status.finish.is_none());
+    let serving = zero(Phase::Serving, Reason::NotDraining);
+    let status = Status::new(&policy(""), &serving, Details::default());
+    assert_eq!((status.deadline_in_ms, status.begin, status.sealed), (None, None, None));
+    assert_eq!(status.advice, None);
+    assert_eq!(
+        json(&Outcome::new(&draining, "no")),
+        r#"{"state":"draining","reason":"no","holding":2}"#
+    );
+    let streams = Streams::oldest(&draining, &[(Scope::Gateway, "no line")], true, 20);
+    assert!(streams.streams.is_empty() && !streams.complete, "two hold the drain, none is listed");
+}

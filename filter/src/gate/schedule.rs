@@ -1,0 +1,152 @@
+//! When Envoy and the app are queried, what the counters are asked for, and when the gate ticks.
+//! Pure.
+
+use super::envoy_samples::EnvoySamples;
+use super::machine::Record;
+use super::phase::Phase;
+use super::policy::Policy;
+use super::waiting::{Needs, Waiting, WaitsFor};
+use crate::census::LatchCheck;
+
+/// Between two evaluations; milliseconds.
+const TICK: u32 = 100;
+/// The same while a request waits for fresh counts.
+const SHORT_TICK: u32 = 10;
+/// The same while the drain is over, and Envoy may outlive it.
+const TICK_WHEN_OVER: u32 = 1_000;
+/// Between two queries to Envoy or to the app; milliseconds. Less than a tick, because a tick can
+/// come a little early.
+const QUERY_INTERVAL: u64 = 50;
+
+/// The state of one worker's gate that decides what is due.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Schedule<'g> {
+    pub(super) policy: &'g Policy,
+    pub(super) record: &'g Record,
+    pub(super) samples: &'g EnvoySamples,
+    pub(super) waiting: &'g Waiting,
+    /// The answers that a signal behind the latch waits for.
+    pub(super) latched: Option<Needs>,
+    pub(super) is_latch_held: bool,
+    pub(super) is_healing: bool,
+    pub(super) has_commands: bool,
+}
+
+/// Whether Envoy's own count is queried now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StatsQuery {
+    Due,
+    /// While the filter's own count is above zero, Envoy's cannot open the gate.
+    DueIfNothingHolds,
+    NotDue,
+}
+
+impl Schedule<'_> {
+    /// With `needs_totals`, the filter's count cannot be believed: Envoy's also tells what began,
+    /// and is needed all the time.
+    pub(super) fn stats_query(&self, now: u64, needs_totals: bool) -> StatsQuery {
+        let is_fresh = self.samples.stats(now).is_some();
+        // An answer that became too old before the counters' replies came is queried again.
+        let is_due = |query: u64| !self.samples.has_begun(query) || !is_fresh;
+        if self.latched.is_some_and(|needs| is_due(needs.query)) {
+            return StatsQuery::Due;
+        }
+        // A signal needs the next query for itself, once the latch is closed. A count that is still
+        // valid is enough to try.
+        let is_reserved = self.awaits_finish_call() || self.waiting.has_untried_signal();
+        if is_reserved && is_fresh {
+            return StatsQuery::NotDue;
+        }
+        if self.waiting.wanted_query().is_some_and(|query| query > 0 && is_due(query)) {
+            return StatsQuery::Due;
+        }
+        if now.saturating_sub(self.samples.queried_at()) < QUERY_INTERVAL {
+            return StatsQuery::NotDue;
+        }
+        let needs_fresh_counts = self.waiting.needs_fresh_counts() || self.is_healing;
+        if !needs_fresh_counts && !self.may_open_next(now, needs_totals) {
+            StatsQuery::NotDue
+        } else if needs_totals || needs_fresh_counts && self.samples.is_new() {
+            StatsQuery::Due
+        } else {
+            StatsQuery::DueIfNothingHolds
+        }
+    }
+
+    /// Whether Envoy's count can open the gate now. It cannot before the quiet period ends.
+    fn may_open_next(&self, now: u64, needs_totals: bool) -> bool {
+        match self.record.phase {
+            Phase::Draining => {
+                needs_totals || self.quiet_period_end().is_some_and(|end| end <= now)
+            }
+            Phase::Drained => self.waiting.any(WaitsFor::Opening) || self.awaits_finish_call(),
+            Phase::Serving | Phase::Expired | Phase::Forced => false,
+        }
+    }
+
+    /// Whether the app is asked now: at intervals, and once more when the quiet period ends.
+    pub(super) fn is_app_query_due(&self, now: u64, asked_at: u64) -> bool {
+        let decides = || self.quiet_period_end().is_some_and(|end| asked_at < end && end <= now);
+        self.record.phase.is_draining()
+            && (now.saturating_sub(asked_at) >= QUERY_INTERVAL || decides())
+    }
+
+    /// Streams check the latch only when it may be closed, because each check costs a read.
+    pub(super) fn latch_check(&self, is_sealed: bool) -> LatchCheck {
+        if is_sealed {
+            LatchCheck::Always
+        } else if self.waiting.any(WaitsFor::Signal)
+            || self.latched.is_some()
+            || self.is_latch_held
+            || self.record.phase != Phase::Serving
+        {
+            LatchCheck::ForAWhile
+        } else {
+            LatchCheck::Off
+        }
+    }
+
+    /// Streams that are older than this are long-lived, by `long_lived_after_ms`.
+    pub(super) fn long_lived_before(&self) -> u64 {
+        let age = self.policy.long_lived_after.filter(|_| self.record.phase.is_draining());
+        age.map_or(0, |age| self.record.began.saturating_sub(age))
+    }
+
+    /// The gate ticks only while there is something to do. The last tick of the quiet period is
+    /// shorter, so that its end is not missed by a tick.
+    pub(super) fn tick_period(&self, now: impl FnOnce() -> u64) -> u32 {
+        if self.has_commands
+            || self.waiting.needs_fresh_counts()
+            || self.latched.is_some()
+            || self.awaits_finish_call()
+        {
+            SHORT_TICK
+        } else if let Some(end) = self.quiet_period_end() {
+            let left = u32::try_from(end.saturating_sub(now())).unwrap_or(TICK);
+            left.clamp(SHORT_TICK, TICK)
+        } else if self.record.phase == Phase::Draining
+            || !self.waiting.is_empty()
+            || self.is_latch_held
+            || self.is_healing
+        {
+            TICK
+        } else if self.record.phase != Phase::Serving {
+            TICK_WHEN_OVER
+        } else {
+            0
+        }
+    }
+
+    /// When the quiet period ends, if no stream begins.
+    fn quiet_period_end(&self) -> Option<u64> {
+        (self.record.phase == Phase::Draining && self.record.quiet_since > 0)
+            .then_some(self.record.quiet_since + self.policy.quiet)
+    }
+
+    /// Whether the last call of the drain is yet to be made.
+    fn awaits_finish_call(&self) -> bool {
+        self.record.phase == Phase::Drained
+            && self.policy.finishes()
+            && !self.record.finish.has_ended()
+    }
+}

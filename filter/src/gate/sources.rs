@@ -1,0 +1,231 @@
+//! What one worker's gate reads: the counters' metrics, their replies, Envoy's own count, and the
+//! app's answer.
+
+use strum::VariantArray as _;
+
+use super::envoy_samples::{BeforeQuery, EnvoySamples, Ignorable};
+use super::healing;
+use super::machine::Record;
+use super::metrics::Metrics;
+use super::observation::{App, Observation, combine_counts};
+use super::policy::Policy;
+use super::query_pacing::QueryPacing;
+use super::replies::{Details, ScopeStatus};
+use super::stats::Stats;
+use super::waiting::Needs;
+use crate::census::{Census, CountState, Sides, Survey, SurveyOptions, is_rejected, latch};
+use crate::config::wire::Scope;
+use crate::host::{Control, Metric};
+
+/// How often `in_flight` and `long_lived` are read before all long-lived streams count as holding.
+const READS: usize = 4;
+
+#[derive(Debug, Clone)]
+pub(super) struct Sources {
+    pub(super) metrics: Metrics,
+    pub(super) census: Census,
+    pub(super) samples: EnvoySamples,
+    /// What the app's last answer says, and when the app was asked.
+    pub(super) app_reply: Option<(u64, App)>,
+    pub(super) app_asked_at: u64,
+    /// Requests to the gate that are in flight on this worker.
+    pub(super) requests_in_flight: u64,
+}
+
+impl Sources {
+    pub(super) fn new(metrics: Metrics) -> Self {
+        Self {
+            metrics,
+            census: Census::default(),
+            samples: EnvoySamples::default(),
+            app_reply: None,
+            app_asked_at: 0,
+            requests_in_flight: 0,
+        }
+    }
+
+    /// The answers to the next requests.
+    pub(super) fn next_answers(&self) -> Needs {
+        Needs { round: self.census.round() + 1, query: self.samples.next_query() }
+    }
+
+    /// Streams ever begun that the counters of this gate's scopes have counted.
+    pub(super) fn counted_streams_begun(&self, host: &impl Control) -> u64 {
+        let begun =
+            |(_, [_, _, begun]): &(Scope, [Metric; 3])| host.get_metric(*begun).unwrap_or_default();
+        self.metrics.scopes.iter().map(begun).fold(0, u64::saturating_add)
+    }
+
+    /// Streams that hold the drain. An impossibly large number is an error of accounting, and is
+    /// not taken for zero.
+    ///
+    /// `in_flight` and `long_lived` cannot be read at once. If no stream began between the reads,
+    /// `in_flight`, which is read first, is never too low and `long_lived` never too high; see
+    /// `Stream::count`. If one began, long-lived streams hold the drain, too.
+    pub(super) fn holding(&self, host: &impl Control, policy: &Policy) -> u64 {
+        let sum = |which: usize| {
+            let scopes = self.metrics.scopes.iter();
+            let values = scopes.map(|(_, metrics)| host.get_metric(metrics[which]));
+            values.fold(0, |sum: u64, value| sum.saturating_add(value.unwrap_or(u64::MAX)))
+        };
+        let [in_flight, long_lived] = [0, 1];
+        for _ in 0..READS {
+            let begun = self.counted_streams_begun(host);
+            let all = sum(in_flight);
+            if all == 0 || !policy.exempts_long_lived {
+                return all;
+            }
+            let long_lived = sum(long_lived);
+            if self.counted_streams_begun(host) == begun {
+                return all.saturating_sub(long_lived);
+            }
+        }
+        sum(in_flight)
+    }
+
+    /// Streams ever begun, counted or excluded.
+    fn total_streams_begun(&self, host: &impl Control, policy: &Policy) -> Sides {
+        let mut begun = [0_u64; 2];
+        for (scope, counter) in &self.metrics.all_begun {
+            let side = usize::from(!policy.scopes.contains(scope));
+            begun[side] = begun[side].saturating_add(host.get_metric(*counter).unwrap_or_default());
+        }
+        begun
+    }
+
+    pub(super) fn survey(&self, host: &impl Control, policy: &Policy) -> Survey {
+        let options = SurveyOptions {
+            scopes: &policy.scopes,
+            exempts_long_lived: policy.exempts_long_lived,
+            ignorable_since: self.samples.round(),
+            busy: envoy_busy(host),
+        };
+        self.census.survey(host, options)
+    }
+
+    /// Reads the counts first and the streams ever begun last: if none is in flight and none began
+    /// since, none existed in between.
+    pub(super) fn observe(
+        &self,
+        host: &impl Control,
+        policy: &Policy,
+        (now, survey, record): (u64, &Survey, &Record),
+    ) -> Observation {
+        let holding = self.holding(host, policy);
+        let begun = self.counted_streams_begun(host);
+        let stats = self.samples.stats(now);
+        let ignorable = self.ignorable_in_flight(host, policy, survey);
+        let needs_totals = needs_totals(survey.count_state);
+        let envoy = self.samples.count(now, ignorable, needs_totals);
+        let totals = if needs_totals { self.samples.total() } else { 0 };
+        let may_have_uncounted = self.may_have_uncounted_streams(policy, now, survey, stats);
+        // An answer from before this drain says nothing about it.
+        let app = self.app_reply.filter(|(asked_at, _)| *asked_at >= record.began);
+        let app_known_until = app.map_or(u64::MAX, |(asked_at, _)| asked_at);
+        Observation {
+            count: combine_counts(survey.count_state, holding, envoy, may_have_uncounted),
+            known_until: survey.alive_until.min(self.samples.known_until()).min(app_known_until),
+            holding,
+            in_flight: survey.in_flight,
+            begun: begun.saturating_add(totals),
+            envoy,
+            buffered: stats.and_then(|stats| stats.buffered),
+            lingers: !self.samples.has_buffered_bytes(),
+            app: app.map_or(App::Asking, |(_, app)| app),
+        }
+    }
+
+    /// The streams in flight that Envoy counts, too, and that do not hold the drain. If Envoy
+    /// rejects a counter, a stream that is in flight now cannot be told from an earlier one.
+    fn ignorable_in_flight(
+        &self,
+        host: &impl Control,
+        policy: &Policy,
+        survey: &Survey,
+    ) -> Ignorable {
+        let is_complete = survey.completed_round >= self.samples.round();
+        let is_known = !Scope::VARIANTS.iter().any(|scope| is_rejected(host, *scope));
+        Ignorable {
+            in_flight: if is_known { survey.ignorable_in_flight } else { [0; 2] },
+            begun: self.total_streams_begun(host, policy),
+            is_complete,
+        }
+    }
+
+    /// Whether there may be streams that no counter knows, as far as that can be told without
+    /// Envoy's own count.
+    fn may_have_uncounted_streams(
+        &self,
+        policy: &Policy,
+        now: u64,
+        survey: &Survey,
+        stats: Option<Stats>,
+    ) -> bool {
+        let is_young = now.saturating_sub(survey.counting_since) < policy.assumed_after;
+        let Some(stats) = stats else { return is_young };
+        // A request to the gate has a connection; if there is no other, there is no stream.
+        let gate_connections = self.requests_in_flight.min(1);
+        if stats.connections.is_some_and(|connections| connections <= gate_connections) {
+            return false;
+        }
+        // One for each worker and the main thread. A VM that has never entered the index may be
+        // dead.
+        let each = stats.workers.unwrap_or(0) + 1;
+        let is_missing = survey.counters < each.saturating_mul(policy.scopes.len() as u64);
+        is_young || is_missing || stats.draining.unwrap_or(0) > 0
+    }
+
+    /// What the gate knows when it queries Envoy.
+    pub(super) fn before_query(
+        &self,
+        host: &impl Control,
+        policy: &Policy,
+        at: u64,
+        with_totals: bool,
+    ) -> BeforeQuery {
+        let gauges = self.metrics.gauges.iter();
+        BeforeQuery {
+            at,
+            gauges: gauges.map(|gauge| host.get_metric(*gauge).unwrap_or_default()).collect(),
+            begun: self.total_streams_begun(host, policy),
+            heals: healing::heals(host),
+            with_totals,
+        }
+    }
+
+    /// Subtracts leaked streams from the count, and writes off the counters that leaked them.
+    pub(super) fn heal(&mut self, host: &impl Control, survey: &Survey) {
+        let leaked = self.samples.leaked(host.monotonic_time());
+        if leaked
+            .is_some_and(|(leaked, heals)| healing::subtract(host, &self.metrics, leaked, heals))
+        {
+            self.census.write_off(host, &survey.lost, &survey.replaced);
+        }
+    }
+
+    pub(super) fn details(&self, host: &impl Control) -> Details {
+        let status = |(scope, metrics): &(Scope, [Metric; 3])| {
+            let [in_flight, long_lived, begun] =
+                metrics.map(|metric| host.get_metric(metric).unwrap_or_default());
+            ScopeStatus { scope: *scope, in_flight, long_lived, begun }
+        };
+        Details {
+            scopes: self.metrics.scopes.iter().map(status).collect(),
+            begun: self.counted_streams_begun(host),
+            is_sealed: latch::is_sealed(host),
+            refused: host.get_metric(self.metrics.refused).unwrap_or_default(),
+            heals: healing::heals(host),
+        }
+    }
+}
+
+/// How long Envoy's main thread has been busy with the gates' queries.
+pub(super) fn envoy_busy(host: &impl Control) -> u64 {
+    QueryPacing::read(host).busy(host.monotonic_time())
+}
+
+/// Whether the counters cannot tell what began in between, so that Envoy's totals must. Counters
+/// that are merely being asked can.
+pub(super) fn needs_totals(counters: CountState) -> bool {
+    !matches!(counters, CountState::Exact | CountState::Asking)
+}
