@@ -3,7 +3,7 @@
 use super::app;
 use super::calls::{Call, CallKind};
 use super::gate::Gate;
-use super::stats::{ConnectionManagers, Stats};
+use super::stats::Stats;
 use super::step::CallOutcome;
 use crate::host::Control;
 
@@ -29,8 +29,7 @@ impl Gate {
                 self.on_signal_response(host, stream, is_latched, ends_envoy, status, &body())
             }
             Call::Stats => {
-                let managers =
-                    ConnectionManagers { scopes: &self.policy.scopes, ignore: &self.policy.ignore };
+                let managers = self.policy.connection_managers();
                 let is_read = outcome == CallOutcome::Success;
                 let stats = is_read.then(|| Stats::parse(&body(), managers));
                 self.on_envoy_stats(host, stats);
