@@ -4,6 +4,7 @@
 //! Rendering is pure: the same policy gives the same bytes. Only the digest of an image may have to
 //! be asked for.
 
+mod bootstrap;
 mod envoy;
 mod envoy_gateway;
 mod envoyfilter;
@@ -25,7 +26,7 @@ mod wasmplugin;
 
 use clap::ValueEnum;
 
-use crate::policy::file::{Engine, GateSecret, GatewayApi, Placement};
+use crate::policy::file::{Delivery, Engine, GateSecret, GatewayApi, Placement, Waypoint};
 use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{self, List, Map};
 
@@ -36,7 +37,7 @@ pub enum Kind {
     /// sidecars.
     #[value(name = "envoyfilter")]
     EnvoyFilter,
-    /// WasmPlugins. They support pull secrets and waypoints, but not the gate.
+    /// WasmPlugins. They support pull secrets and waypoints; they have no gate.
     #[value(name = "wasmplugin")]
     WasmPlugin,
     /// A complete bootstrap for an Envoy without a mesh.
@@ -48,7 +49,8 @@ pub enum Kind {
     /// Pod annotations for Istio's bootstrap: statistics, drain times, and
     /// EXIT_ON_ZERO_ACTIVE_CONNECTIONS if the policy keeps it.
     ProxyConfig,
-    /// The ConfigMap that Istio merges over the Deployment of a Gateway of the Gateway API.
+    /// The ConfigMap that Istio merges over the Deployment of a Gateway of the Gateway API, or of
+    /// a waypoint, whose gate is in it.
     Overlay,
     /// A VirtualService with retries, as a second line.
     #[value(name = "virtualservice")]
@@ -124,7 +126,9 @@ pub fn render(
         Kind::EnvoyGateway => one(envoy_gateway::render(policy, &policy.source(resolve)?)?),
         Kind::Lifecycle => lifecycle(policy, home_of(&policy.placement).unwrap_or(Home::Pod)),
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
-        Kind::Overlay => Ok(Rendered { files: overlay::render(policy)?, warnings: Vec::new() }),
+        Kind::Overlay => {
+            Ok(Rendered { files: overlay::render(policy, resolve)?, warnings: Vec::new() })
+        }
         Kind::VirtualService => one(virtualservice::render(policy)?),
         Kind::Job => one(job::render(policy)?),
         Kind::All => all(policy, resolve),
@@ -157,7 +161,12 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem>
             let overlay = policy.gate_port.is_some() || policy.exit_on_zero || !api.is_plain();
             [Kind::EnvoyFilter].into_iter().chain(overlay.then_some(Kind::Overlay)).collect()
         }
-        Placement::Waypoint(_) => vec![Kind::WasmPlugin],
+        Placement::Waypoint(_) => {
+            let overlay = policy.gate_port.is_some()
+                || policy.exit_on_zero
+                || policy.delivery == Delivery::ImageVolume;
+            [Kind::WasmPlugin].into_iter().chain(overlay.then_some(Kind::Overlay)).collect()
+        }
         Placement::EnvoyGateway(_) => vec![Kind::EnvoyGateway],
         Placement::Envoy(_) => vec![Kind::Envoy],
     };
@@ -235,14 +244,23 @@ fn pods(policy: &Policy) -> Option<Map> {
         .then(|| selector.iter().map(|(key, value)| (key, value.as_str())).collect())
 }
 
-/// The Gateway that is meant by its name.
+/// The Gateway that is meant by its name, or the class of waypoints.
 fn target_refs(policy: &Policy) -> Option<List> {
-    let Placement::GatewayApi(api) = &policy.placement else { return None };
-    api.gateway.as_deref().map(|name| List::new().item(gateway_ref(name)))
+    let (kind, name) = match &policy.placement {
+        Placement::GatewayApi(api) => ("Gateway", api.gateway.as_deref()?),
+        Placement::Waypoint(Waypoint { gateway: Some(name), .. }) => ("Gateway", &**name),
+        Placement::Waypoint(Waypoint { class, .. }) => ("GatewayClass", class.as_deref()?),
+        _ => return None,
+    };
+    Some(List::new().item(reference(kind, name)))
 }
 
 fn gateway_ref(name: &str) -> Map {
-    Map::new().with("group", "gateway.networking.k8s.io").with("kind", "Gateway").with("name", name)
+    reference("Gateway", name)
+}
+
+fn reference(kind: &str, name: &str) -> Map {
+    Map::new().with("group", "gateway.networking.k8s.io").with("kind", kind).with("name", name)
 }
 
 /// `metadata` of an object.

@@ -1,11 +1,12 @@
 //! The ConfigMap that istiod merges over the Deployment that it makes for a Gateway of the Gateway
-//! API: stop hook, grace period, annotations; an autoscaler and a disruption budget if the policy
-//! has them.
+//! API, or for a waypoint: stop hook, grace period, annotations; an autoscaler and a disruption
+//! budget if the policy has them. A waypoint's gate is in it, too.
 
 use super::hook::{pre_stop, why_grace};
-use super::{File, has_hook, metadata, objects, other, proxy_config};
-use crate::policy::file::{GatewayApi, Placement};
-use crate::policy::{Policy, PolicyProblem};
+use super::volume::Volume;
+use super::{File, bootstrap, has_hook, metadata, objects, other, proxy_config};
+use crate::policy::file::{Delivery, GatewayApi, Placement, Waypoint};
+use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{self, List, Map, Node};
 
 /// The label that makes a ConfigMap in istiod's namespace the default of a class.
@@ -22,16 +23,23 @@ const ERRORS: &str = "Istio reports a wrong overlay only in istiod's log (`error
     templates`, `apply failed`): the Gateway stays Programmed, and the former Deployment runs on. \
     `laststream lint` checks this file before.";
 
-pub(super) fn render(policy: &Policy) -> Result<Vec<File>, PolicyProblem> {
-    let Placement::GatewayApi(api) = &policy.placement else {
-        return Err(PolicyProblem::new(
-            "placement",
-            "is not a Gateway of the Gateway API, whose Deployment Istio makes: write `placement: \
-                {gateway_api: {gateway: NAME}}`",
-        ));
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>, PolicyProblem> {
+    let api = match &policy.placement {
+        Placement::GatewayApi(api) => api.clone(),
+        Placement::Waypoint(Waypoint { gateway, class }) => {
+            GatewayApi { gateway: gateway.clone(), class: class.clone(), ..GatewayApi::default() }
+        }
+        _ => {
+            return Err(PolicyProblem::new(
+                "placement",
+                "is neither a waypoint nor a Gateway of the Gateway API, whose Deployments Istio \
+                    makes: write `placement: {gateway_api: {gateway: NAME}}`",
+            ));
+        }
     };
+    let api = &api;
     let name = format!("{}-overlay", policy.name);
-    let mut data = Map::new().with("deployment", block(&deployment(policy, api)?));
+    let mut data = Map::new().with("deployment", block(&deployment(policy, api, resolve)?));
     for (key, spec) in [
         ("horizontalPodAutoscaler", &api.autoscaler),
         ("podDisruptionBudget", &api.disruption_budget),
@@ -85,12 +93,67 @@ fn labelled(policy: &Policy, api: &GatewayApi, name: &str) -> Map {
     }
 }
 
-fn deployment(policy: &Policy, api: &GatewayApi) -> Result<Map, PolicyProblem> {
-    let mut container = Map::new().with("name", "istio-proxy");
+fn deployment(
+    policy: &Policy,
+    api: &GatewayApi,
+    resolve: Resolve<'_>,
+) -> Result<Map, PolicyProblem> {
+    let is_mounted = policy.delivery == Delivery::ImageVolume;
+    if policy.gate_port.is_none() && !policy.exit_on_zero && api.is_plain() && !is_mounted {
+        return Err(PolicyProblem::new(
+            "gate",
+            "there is none, and nothing else is to be merged over the Deployment",
+        ));
+    }
+    let mut parts = Parts::default();
     if policy.exit_on_zero {
+        parts.env = exit_on_zero(policy);
+    }
+    let mut annotations = proxy_config::gateway_annotations(policy);
+    if let (Placement::Waypoint(_), Some(port)) = (&policy.placement, policy.gate_port) {
+        let source = policy.source(resolve)?;
+        let gate = bootstrap::annotation(policy, port, &source)?;
+        annotations = Some(
+            annotations
+                .unwrap_or_default()
+                .note(
+                    "The gate, for Envoy's bootstrap. Here, so that a changed gate replaces the \
+                        pods.",
+                )
+                .with(bootstrap::ANNOTATION, gate),
+        );
+        parts.env.push(bootstrap::variable());
+        parts.volumes.push((bootstrap::volume(), bootstrap::mount()));
+    }
+    if is_mounted && let Some(module) = Volume::of_module(&policy.source(resolve)?) {
+        parts.volumes.push((module.item(), module.mount()));
+        parts.pull_secret.clone_from(&policy.pull_secret);
+    }
+    let template = match annotations {
+        Some(annotations) => {
+            Map::new().with("metadata", Map::new().with("annotations", annotations))
+        }
+        None => Map::new(),
+    };
+    let pod = pod(policy, parts);
+    Ok(Map::new().with("spec", Map::new().with("template", template.with("spec", pod))))
+}
+
+/// What the pod gets beside hook and grace period.
+#[derive(Default)]
+struct Parts {
+    env: Vec<Map>,
+    /// With their mounts.
+    volumes: Vec<(Map, Map)>,
+    pull_secret: Option<String>,
+}
+
+fn pod(policy: &Policy, parts: Parts) -> Map {
+    let mut container = Map::new().with("name", "istio-proxy");
+    if !parts.env.is_empty() {
         container = container
             .note("Here, because the agent of a gateway takes no environment from its annotation.")
-            .with("env", exit_on_zero(policy));
+            .with("env", parts.env.into_iter().collect::<List>());
     }
     let mut pod = Map::new();
     if let Some(port) = policy.gate_port.filter(|_| has_hook(policy)) {
@@ -102,29 +165,30 @@ fn deployment(policy: &Policy, api: &GatewayApi) -> Result<Map, PolicyProblem> {
         pod = pod
             .note(why_grace(policy))
             .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
-    } else if policy.gate_port.is_none() && !policy.exit_on_zero && api.is_plain() {
-        return Err(PolicyProblem::new(
-            "gate",
-            "there is none, and nothing else is to be merged over the Deployment",
-        ));
     }
+    let (volumes, mounts): (Vec<Map>, Vec<Map>) = parts.volumes.into_iter().unzip();
+    if !mounts.is_empty() {
+        container = container.with("volumeMounts", mounts.into_iter().collect::<List>());
+    }
+    let secret = parts.pull_secret.map(|name| List::new().item(Map::new().with("name", name)));
     let pod = pod
+        .note("kubelet pulls the module's image with it.")
+        .with_some("imagePullSecrets", secret)
         .note("The name of the proxy's container in what Istio makes.")
         .with("containers", List::new().item(container));
-    let template = match proxy_config::gateway_annotations(policy) {
-        Some(annotations) => {
-            Map::new().with("metadata", Map::new().with("annotations", annotations))
-        }
-        None => Map::new(),
-    };
-    Ok(Map::new().with("spec", Map::new().with("template", template.with("spec", pod))))
+    if volumes.is_empty() {
+        return pod;
+    }
+    pod.with("volumes", volumes.into_iter().collect::<List>())
 }
 
-fn exit_on_zero(policy: &Policy) -> List {
+fn exit_on_zero(policy: &Policy) -> Vec<Map> {
     let variable = |name: &str, value: String| Map::new().with("name", name).with("value", value);
-    List::new()
-        .item(variable("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true".into()))
-        .item(variable("MINIMUM_DRAIN_DURATION", policy.sizing.agent.rounded_up().to_string()))
+    let minimum = policy.sizing.agent.rounded_up().to_string();
+    vec![
+        variable("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true".into()),
+        variable("MINIMUM_DRAIN_DURATION", minimum),
+    ]
 }
 
 /// The patch that makes a Gateway name the ConfigMap.
