@@ -37,16 +37,10 @@ impl Checker {
             self.dns_label("pull_secret", secret);
         }
         let in_istio = is_istio(&placement);
-        let has_gate = matches!(
-            placement,
-            Placement::Gateway(_)
-                | Placement::GatewayApi(_)
-                | Placement::Sidecar(_)
-                | Placement::Envoy(_)
-        );
-        let gate_port = self.gate_port(file.gate.enabled, file.gate.port, has_gate, in_istio);
-        self.gate_access(&file.gate, has_gate);
         let delivery = self.delivery(file.delivery, file.module.as_deref());
+        let why_no_gate = gate::why_none(&placement, delivery, file.module.as_deref());
+        let gate_port = self.gate_port(file.gate.enabled, file.gate.port, why_no_gate, in_istio);
+        self.gate_access(&file.gate, why_no_gate.is_none());
         self.program_image(file.program_image.as_deref(), &placement);
         let sizing = self.drain(&file.drain, gate_port.is_some(), in_istio);
         let forwarded_proto = self.forwarded_proto(file.forwarded_proto, &placement);

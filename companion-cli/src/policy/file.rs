@@ -142,12 +142,15 @@ pub enum Direction {
     Outbound,
 }
 
-/// A waypoint of Istio's ambient mode.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+/// A waypoint of Istio's ambient mode. It has a gate if the module is a file in it: with `delivery:
+/// image_volume`, for example. Write either `gateway` or `class`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Waypoint {
-    /// The name of the waypoint's Gateway.
-    pub gateway: String,
+    /// The name of the waypoint's Gateway, in the policy's namespace.
+    pub gateway: Option<String>,
+    /// `istio-waypoint`: all waypoints. The resources are then in Istio's root namespace.
+    pub class: Option<String>,
 }
 
 /// A Gateway that Envoy Gateway runs.

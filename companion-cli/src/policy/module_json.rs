@@ -10,6 +10,9 @@ use super::file::{Begin, Direction, Finish, LongLived, Placement};
 /// The cluster of the admin interface in a bootstrap of ours.
 pub(crate) const ADMIN_CLUSTER: &str = "admin";
 
+/// The stat prefix of the connection manager that ends the HBONE tunnels of a waypoint.
+pub(crate) const TUNNELS: &str = "connect_terminate";
+
 /// The filter state key under which the gate finds its secret.
 pub(crate) const SECRET_KEY: &str = "laststream.gate_secret";
 
@@ -73,8 +76,10 @@ pub(crate) fn gate(policy: &Policy) -> Value {
         Finish::DrainAgent => gate["finish"] = "drain_agent".into(),
         Finish::Quit => gate["finish"] = "quit".into(),
     }
-    if matches!(policy.placement, Placement::Envoy(_)) {
-        gate["admin"] = json!({ "cluster": ADMIN_CLUSTER });
+    match &policy.placement {
+        Placement::Envoy(_) => gate["admin"] = json!({ "cluster": ADMIN_CLUSTER }),
+        Placement::Waypoint(_) => gate["admin"] = json!({ "tunnels": [TUNNELS] }),
+        _ => {}
     }
     if policy.gate_secret.is_some() {
         gate["secret_key"] = SECRET_KEY.into();

@@ -130,7 +130,7 @@ fn a_gateway_of_the_gateway_api_is_named_or_is_of_a_class() {
         ("gateway: edge, class: istio", "keep one"),
         ("autoscaler: {minReplicas: 2}", "write one"),
         ("gateway: Edge", "gateway_api.gateway"),
-        ("class: istio-waypoint", "a hook without a gate"),
+        ("class: istio-waypoint", "{waypoint: {class: istio-waypoint}}"),
         ("gateway: edge, disruption_budget: 1", "disruption_budget: is not a map"),
     ] {
         let refused = read(&format!("namespace: a\nplacement: {{gateway_api: {{{api}}}}}"));
@@ -209,7 +209,7 @@ fn errors_name_the_place_and_the_way_out() {
         ),
         (
             "namespace: a\nplacement: {waypoint: {gateway: w}}\ngate: {port: 1}".into(),
-            &["gate: can be had"],
+            &["gate: a waypoint's gate", "`delivery: image_volume`"],
         ),
         (
             "placement: {envoy: {listen: localhost}}".into(),

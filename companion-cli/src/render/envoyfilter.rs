@@ -15,8 +15,8 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
         Placement::Waypoint(_) => {
             return Err(PolicyProblem::new(
                 "placement",
-                "a waypoint takes no listener from an EnvoyFilter, so there can be no gate: \
-                    `render wasmplugin` counts there",
+                "a waypoint takes no EnvoyFilter: `render wasmplugin` has the counter, `render \
+                    overlay` the gate",
             ));
         }
         Placement::EnvoyGateway(_) => {

@@ -46,7 +46,8 @@ pub(super) fn pull_secrets(policy: &Policy) -> Option<List> {
     Some(List::new().item(Map::new().with("name", secret)))
 }
 
-const WHY_SECRET: &str = "Kubelet pulls the image of a volume with the pod's own secrets.";
+pub(super) const WHY_SECRET: &str =
+    "Kubelet pulls the image of a volume with the pod's own secrets.";
 
 fn gateway_chart(policy: &Policy, volume: &Volume) -> File {
     let about = [

@@ -4,6 +4,7 @@
 //! Rendering is pure: the same policy gives the same bytes. Only the digest of an image may have to
 //! be asked for.
 
+mod bootstrap;
 mod envoy;
 mod envoy_gateway;
 mod envoyfilter;
@@ -26,8 +27,8 @@ mod wasmplugin;
 
 use clap::ValueEnum;
 
-use crate::policy::file::{Delivery, Engine, GateSecret, GatewayApi, Placement};
-use crate::policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
+use crate::policy::file::{Delivery, Engine, GateSecret, GatewayApi, Placement, Waypoint};
+use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{self, List, Map};
 
 /// What can be rendered.
@@ -37,7 +38,7 @@ pub enum Kind {
     /// sidecars.
     #[value(name = "envoyfilter")]
     EnvoyFilter,
-    /// WasmPlugins. They support pull secrets and waypoints, but not the gate.
+    /// WasmPlugins. They support pull secrets and waypoints; they have no gate.
     #[value(name = "wasmplugin")]
     WasmPlugin,
     /// A complete bootstrap for an Envoy without a mesh.
@@ -51,7 +52,8 @@ pub enum Kind {
     ProxyConfig,
     /// The pod's volume with the module's image, for `delivery: image_volume`.
     ImageVolume,
-    /// The ConfigMap that Istio merges over the Deployment of a Gateway of the Gateway API.
+    /// The ConfigMap that Istio merges over the Deployment of a Gateway of the Gateway API, or of
+    /// a waypoint, whose gate is in it.
     Overlay,
     /// A VirtualService with retries, as a second line.
     #[value(name = "virtualservice")]
@@ -131,19 +133,12 @@ pub fn render(
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
         Kind::ImageVolume => one(image_volume::render(policy, &policy.source(resolve)?)?),
         Kind::Overlay => {
-            let files = overlay::render(policy, mounted(policy, resolve)?.as_ref())?;
-            Ok(Rendered { files, warnings: Vec::new() })
+            Ok(Rendered { files: overlay::render(policy, resolve)?, warnings: Vec::new() })
         }
         Kind::VirtualService => one(virtualservice::render(policy)?),
         Kind::Job => one(job::render(policy)?),
         Kind::All => all(policy, resolve),
     }
-}
-
-/// The module that kubelet mounts; no registry is asked where it does not.
-fn mounted(policy: &Policy, resolve: Resolve<'_>) -> Result<Option<ModuleLocation>, PolicyProblem> {
-    let is_mounted = policy.delivery == Delivery::ImageVolume;
-    is_mounted.then(|| policy.source(resolve)).transpose()
 }
 
 /// Renders the stop hook for this home.
@@ -175,7 +170,12 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem>
                 || policy.delivery == Delivery::ImageVolume;
             [Kind::EnvoyFilter].into_iter().chain(overlay.then_some(Kind::Overlay)).collect()
         }
-        Placement::Waypoint(_) => vec![Kind::WasmPlugin],
+        Placement::Waypoint(_) => {
+            let overlay = policy.gate_port.is_some()
+                || policy.exit_on_zero
+                || policy.delivery == Delivery::ImageVolume;
+            [Kind::WasmPlugin].into_iter().chain(overlay.then_some(Kind::Overlay)).collect()
+        }
         Placement::EnvoyGateway(_) => vec![Kind::EnvoyGateway],
         Placement::Envoy(_) => vec![Kind::Envoy],
     };
@@ -264,14 +264,23 @@ fn pods(policy: &Policy) -> Option<Map> {
         .then(|| selector.iter().map(|(key, value)| (key, value.as_str())).collect())
 }
 
-/// The Gateway that is meant by its name.
+/// The Gateway that is meant by its name, or the class of waypoints.
 fn target_refs(policy: &Policy) -> Option<List> {
-    let Placement::GatewayApi(api) = &policy.placement else { return None };
-    api.gateway.as_deref().map(|name| List::new().item(gateway_ref(name)))
+    let (kind, name) = match &policy.placement {
+        Placement::GatewayApi(api) => ("Gateway", api.gateway.as_deref()?),
+        Placement::Waypoint(Waypoint { gateway: Some(name), .. }) => ("Gateway", &**name),
+        Placement::Waypoint(Waypoint { class, .. }) => ("GatewayClass", class.as_deref()?),
+        _ => return None,
+    };
+    Some(List::new().item(reference(kind, name)))
 }
 
 fn gateway_ref(name: &str) -> Map {
-    Map::new().with("group", "gateway.networking.k8s.io").with("kind", "Gateway").with("name", name)
+    reference("Gateway", name)
+}
+
+fn reference(kind: &str, name: &str) -> Map {
+    Map::new().with("group", "gateway.networking.k8s.io").with("kind", kind).with("name", name)
 }
 
 /// `metadata` of an object.

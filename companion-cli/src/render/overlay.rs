@@ -1,13 +1,13 @@
 //! The ConfigMap that istiod merges over the Deployment that it makes for a Gateway of the Gateway
-//! API: stop hook, grace period, annotations; an autoscaler and a disruption budget if the policy
-//! has them.
+//! API, or for a waypoint: stop hook, grace period, annotations; an autoscaler and a disruption
+//! budget if the policy has them. A waypoint's gate is in it, too.
 
 use super::hook::{pre_stop, why_grace};
-use super::image_volume::pull_secrets;
+use super::image_volume::{WHY_SECRET, pull_secrets};
 use super::volume::Volume;
-use super::{File, has_hook, metadata, objects, other, proxy_config};
-use crate::policy::file::{GatewayApi, Placement};
-use crate::policy::{ModuleLocation, Policy, PolicyProblem};
+use super::{File, bootstrap, has_hook, metadata, objects, other, proxy_config};
+use crate::policy::file::{Delivery, GatewayApi, Placement, Waypoint};
+use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{self, List, Map, Node};
 
 /// The label that makes a ConfigMap in istiod's namespace the default of a class.
@@ -27,19 +27,23 @@ const ERRORS: &str = "Istio reports a wrong overlay only in istiod's log (`error
 const WHY_VOLUME: &str = "The module. An API server below 1.35 without the feature gate `ImageVolume` \
     drops the volume and its mount, and istiod says nothing; the new pods then never become ready.";
 
-pub(super) fn render(
-    policy: &Policy,
-    source: Option<&ModuleLocation>,
-) -> Result<Vec<File>, PolicyProblem> {
-    let Placement::GatewayApi(api) = &policy.placement else {
-        return Err(PolicyProblem::new(
-            "placement",
-            "is not a Gateway of the Gateway API, whose Deployment Istio makes: write `placement: \
-                {gateway_api: {gateway: NAME}}`",
-        ));
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>, PolicyProblem> {
+    let api = match &policy.placement {
+        Placement::GatewayApi(api) => api.clone(),
+        Placement::Waypoint(Waypoint { gateway, class }) => {
+            GatewayApi { gateway: gateway.clone(), class: class.clone(), ..GatewayApi::default() }
+        }
+        _ => {
+            return Err(PolicyProblem::new(
+                "placement",
+                "is neither a waypoint nor a Gateway of the Gateway API, whose Deployments Istio \
+                    makes: write `placement: {gateway_api: {gateway: NAME}}`",
+            ));
+        }
     };
+    let api = &api;
     let name = format!("{}-overlay", policy.name);
-    let mut data = Map::new().with("deployment", block(&deployment(policy, api, source)?));
+    let mut data = Map::new().with("deployment", block(&deployment(policy, api, resolve)?));
     for (key, spec) in [
         ("horizontalPodAutoscaler", &api.autoscaler),
         ("podDisruptionBudget", &api.disruption_budget),
@@ -96,14 +100,64 @@ fn labelled(policy: &Policy, api: &GatewayApi, name: &str) -> Map {
 fn deployment(
     policy: &Policy,
     api: &GatewayApi,
-    source: Option<&ModuleLocation>,
+    resolve: Resolve<'_>,
 ) -> Result<Map, PolicyProblem> {
-    let volume = source.and_then(Volume::of_module);
-    let mut container = Map::new().with("name", "istio-proxy");
+    let is_mounted = policy.delivery == Delivery::ImageVolume;
+    if policy.gate_port.is_none() && !policy.exit_on_zero && api.is_plain() && !is_mounted {
+        return Err(PolicyProblem::new(
+            "gate",
+            "there is none, and nothing else is to be merged over the Deployment",
+        ));
+    }
+    let mut parts = Parts::default();
     if policy.exit_on_zero {
+        parts.env = exit_on_zero(policy);
+    }
+    let mut annotations = proxy_config::gateway_annotations(policy);
+    if let (Placement::Waypoint(_), Some(port)) = (&policy.placement, policy.gate_port) {
+        let source = policy.source(resolve)?;
+        let gate = bootstrap::annotation(policy, port, &source)?;
+        annotations = Some(
+            annotations
+                .unwrap_or_default()
+                .note(
+                    "The gate, for Envoy's bootstrap. Here, so that a changed gate replaces the \
+                        pods.",
+                )
+                .with(bootstrap::ANNOTATION, gate),
+        );
+        parts.env.push(bootstrap::variable());
+        parts.volumes.push((bootstrap::volume(), bootstrap::mount()));
+    }
+    if is_mounted && let Some(module) = Volume::of_module(&policy.source(resolve)?) {
+        parts.volumes.push((module.item(), module.mount()));
+        parts.pull_secrets = pull_secrets(policy);
+    }
+    let template = match annotations {
+        Some(annotations) => {
+            Map::new().with("metadata", Map::new().with("annotations", annotations))
+        }
+        None => Map::new(),
+    };
+    let pod = pod(policy, parts);
+    Ok(Map::new().with("spec", Map::new().with("template", template.with("spec", pod))))
+}
+
+/// What the pod gets beside hook and grace period.
+#[derive(Default)]
+struct Parts {
+    env: Vec<Map>,
+    /// With their mounts.
+    volumes: Vec<(Map, Map)>,
+    pull_secrets: Option<List>,
+}
+
+fn pod(policy: &Policy, parts: Parts) -> Map {
+    let mut container = Map::new().with("name", "istio-proxy");
+    if !parts.env.is_empty() {
         container = container
             .note("Here, because the agent of a gateway takes no environment from its annotation.")
-            .with("env", exit_on_zero(policy));
+            .with("env", parts.env.into_iter().collect::<List>());
     }
     let mut pod = Map::new();
     if let Some(port) = policy.gate_port.filter(|_| has_hook(policy)) {
@@ -115,40 +169,31 @@ fn deployment(
         pod = pod
             .note(why_grace(policy))
             .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
-    } else if policy.gate_port.is_none()
-        && !policy.exit_on_zero
-        && api.is_plain()
-        && volume.is_none()
-    {
-        return Err(PolicyProblem::new(
-            "gate",
-            "there is none, and nothing else is to be merged over the Deployment",
-        ));
     }
-    if let Some(volume) = &volume {
-        container = container.with("volumeMounts", List::new().item(volume.mount()));
-        pod = pod
-            .note(WHY_VOLUME)
-            .with("volumes", List::new().item(volume.item()))
-            .with_some("imagePullSecrets", pull_secrets(policy));
+    let (volumes, mounts): (Vec<Map>, Vec<Map>) = parts.volumes.into_iter().unzip();
+    if !mounts.is_empty() {
+        container = container.with("volumeMounts", mounts.into_iter().collect::<List>());
     }
     let pod = pod
+        .note(WHY_SECRET)
+        .with_some("imagePullSecrets", parts.pull_secrets)
         .note("The name of the proxy's container in what Istio makes.")
         .with("containers", List::new().item(container));
-    let template = match proxy_config::gateway_annotations(policy) {
-        Some(annotations) => {
-            Map::new().with("metadata", Map::new().with("annotations", annotations))
-        }
-        None => Map::new(),
-    };
-    Ok(Map::new().with("spec", Map::new().with("template", template.with("spec", pod))))
+    if volumes.is_empty() {
+        return pod;
+    }
+    let is_mounted = policy.delivery == Delivery::ImageVolume;
+    let pod = if is_mounted { pod.note(WHY_VOLUME) } else { pod };
+    pod.with("volumes", volumes.into_iter().collect::<List>())
 }
 
-fn exit_on_zero(policy: &Policy) -> List {
+fn exit_on_zero(policy: &Policy) -> Vec<Map> {
     let variable = |name: &str, value: String| Map::new().with("name", name).with("value", value);
-    List::new()
-        .item(variable("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true".into()))
-        .item(variable("MINIMUM_DRAIN_DURATION", policy.sizing.agent.rounded_up().to_string()))
+    let minimum = policy.sizing.agent.rounded_up().to_string();
+    vec![
+        variable("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", "true".into()),
+        variable("MINIMUM_DRAIN_DURATION", minimum),
+    ]
 }
 
 /// The patch that makes a Gateway name the ConfigMap.

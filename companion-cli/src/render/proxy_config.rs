@@ -12,6 +12,13 @@ const DRAIN: TimeSpan = TimeSpan::seconds(45);
 /// Istio's default.
 const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);
 
+/// What the gate reads.
+const STATISTICS: &str = "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered";
+const WHY_STATISTICS: &str = "Istio leaves these out of Envoy's statistics. With the first two the \
+    gate has a second witness for its count, with the third it waits for bytes that are not \
+    written yet; without them the count is only `assumed`, and zero must last longer.";
+const WHY_PENDING: &str = " The last one has the bytes of ended responses that wait in a tunnel.";
+
 pub(super) fn render(policy: &Policy) -> Result<File, PolicyProblem> {
     let annotations = annotations(policy)?;
     let about = ["Part of the bootstrap: it counts from the pod's next start on.".to_owned()];
@@ -57,15 +64,15 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
                 else to tell it",
         ));
     }
-    let statistics = policy
-        .gate_port
-        .map(|_| "downstream_rq_active,downstream_rq_total,downstream_cx_tx_bytes_buffered");
+    let has_tunnels = matches!(policy.placement, Placement::Waypoint(_));
+    let (statistics, why) = if has_tunnels {
+        (STATISTICS.to_owned() + ",pending_send_bytes", WHY_STATISTICS.to_owned() + WHY_PENDING)
+    } else {
+        (STATISTICS.to_owned(), WHY_STATISTICS.to_owned())
+    };
+    let statistics = policy.gate_port.map(|_| statistics);
     let annotations = Map::new()
-        .note(
-            "Istio leaves these out of Envoy's statistics. With the first two the gate has a \
-            second witness for its count, with the third it waits for bytes that are not written \
-            yet; without them the count is only `assumed`, and zero must last longer.",
-        )
+        .note(why)
         .with_some("sidecar.istio.io/statsInclusionSuffixes", statistics)
         .with_some("proxy.istio.io/config", config);
     Ok(annotations)

@@ -332,6 +332,7 @@ fn sensible() -> impl Strategy<Value = String> {
         json!({ "sidecar": {} }),
         json!({ "sidecar": { "directions": ["inbound"], "native": true, "workload": "on" } }),
         json!({ "waypoint": { "gateway": "w" } }),
+        json!({ "waypoint": { "class": "istio-waypoint" } }),
         json!({ "envoy_gateway": { "gateway": "g", "listeners": ["a", "b"] } }),
         json!({ "envoy": { "listen": "[::1]:1", "app": "10.0.0.1:80" } }),
     ]);
@@ -347,7 +348,8 @@ fn sensible() -> impl Strategy<Value = String> {
             let headers: Vec<Value> =
                 headers.into_iter().map(|text| json!({ "name": "x", "prefix": text })).collect();
             let (has_gate, in_istio) = (
-                placement.get("waypoint").or(placement.get("envoy_gateway")).is_none(),
+                placement.get("envoy_gateway").is_none()
+                    && (placement.get("waypoint").is_none() || !module.contains("://")),
                 placement.get("envoy").or(placement.get("envoy_gateway")).is_none(),
             );
             let mut policy = json!({

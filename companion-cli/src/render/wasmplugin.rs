@@ -3,7 +3,7 @@
 
 use super::envoyfilter::around_the_module;
 use super::scheme::Scheme;
-use super::{File, gateway_ref, metadata, objects, pods, target_refs};
+use super::{File, metadata, objects, pods, target_refs};
 use crate::policy::file::{FailurePolicy, Placement};
 use crate::policy::module_json::{self, scopes};
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
@@ -38,13 +38,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
         .into_iter()
         .map(|(scope, with_proto)| plugin(policy, source, scope, with_proto, several))
         .collect();
-    let mut about = vec![
-        "A WasmPlugin has no listener, so there is no gate here: streams are counted, and nothing \
-            holds a drain. `render envoyfilter` has one; it pulls with the proxy's own \
-            credentials.".to_owned(),
-        "It has no place of its own either: filters that EnvoyFilters insert first come before it, \
-            and what those answer is not counted.".to_owned(),
-    ];
+    let mut about = vec![about_the_gate(policy).to_owned(), PLACE.to_owned()];
     if let Some(filter) =
         around_the_module(policy, &scheme, context).filter(|_| !context.is_empty())
     {
@@ -58,6 +52,28 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     Ok(objects("wasmplugin.yaml", &about, &documents))
 }
 
+const PLACE: &str = "It has no place of its own either: filters that EnvoyFilters insert first come \
+    before it, and what those answer is not counted.";
+
+fn about_the_gate(policy: &Policy) -> &'static str {
+    match (&policy.placement, policy.gate_port) {
+        (Placement::Waypoint(_), Some(_)) => {
+            "The counter. The gate and the stop hook are in overlay.yaml: a WasmPlugin has no \
+                listener. Apply that first, and wait until the pods are replaced: a waypoint \
+                without the module's file takes no new listeners."
+        }
+        (Placement::Waypoint(_), None) => {
+            "A WasmPlugin has no listener, so there is no gate here: streams are counted, and \
+                nothing holds a drain. With `delivery: image_volume` a waypoint can have one."
+        }
+        _ => {
+            "A WasmPlugin has no listener, so there is no gate here: streams are counted, and \
+                nothing holds a drain. `render envoyfilter` has one; it pulls with the proxy's own \
+                credentials."
+        }
+    }
+}
+
 fn plugin(
     policy: &Policy,
     source: &ModuleLocation,
@@ -67,6 +83,7 @@ fn plugin(
 ) -> Map {
     let name = if several { format!("{}-{scope}", policy.name) } else { policy.name.clone() };
     let url = source.path().map_or_else(|| source.url(), |path| format!("file://{path}"));
+    let fetched = source.path().is_none();
     let (strategy, why) = strategy(policy.failure_policy);
     let matching = mode(policy, scope).map(|mode| List::new().item(Map::new().with("mode", mode)));
     let spec = target(policy)
@@ -74,7 +91,7 @@ fn plugin(
         .note("For an image the digest of its manifest, not the checksum of the module in it.")
         .with_some("sha256", source.sha256())
         .note("A secret of the type kubernetes.io/dockerconfigjson, in this namespace.")
-        .with_some("imagePullSecret", policy.pull_secret.as_deref())
+        .with_some("imagePullSecret", policy.pull_secret.as_deref().filter(|_| fetched))
         .note(why)
         .with("failStrategy", strategy)
         .note(
@@ -121,13 +138,12 @@ fn mode(policy: &Policy, scope: &str) -> Option<&'static str> {
     }
 }
 
+const BY_REFERENCE: &str = "Selectors do not reach a waypoint.";
+
 fn target(policy: &Policy) -> Map {
-    if let Placement::Waypoint(waypoint) = &policy.placement {
-        return Map::new()
-            .note("A waypoint is chosen by its Gateway: selectors do not reach it.")
-            .with("targetRefs", List::new().item(gateway_ref(&waypoint.gateway)));
-    }
-    Map::new()
+    let waypoint = matches!(policy.placement, Placement::Waypoint(_));
+    let target = if waypoint { Map::new().note(BY_REFERENCE) } else { Map::new() };
+    target
         .with_some("selector", pods(policy).map(|labels| Map::new().with("matchLabels", labels)))
         .with_some("targetRefs", target_refs(policy))
 }

@@ -7,7 +7,7 @@ use super::gate::{Gate, respond_json};
 use super::http::{RequestError, parse_command};
 use super::replies::{Outcome, json};
 use super::signals::LatchedSignal;
-use super::stats::{ConnectionManagers, Stats};
+use super::stats::Stats;
 use super::step::CallOutcome;
 use crate::headers::Headers;
 use crate::host::{Control, Level};
@@ -123,8 +123,7 @@ impl Gate {
                 self.on_signal_response(host, stream, is_latched, ends_envoy, status, &body())
             }
             Call::Stats => {
-                let managers =
-                    ConnectionManagers { scopes: &self.policy.scopes, ignore: &self.policy.ignore };
+                let managers = self.policy.connection_managers();
                 let is_read = outcome == CallOutcome::Success;
                 let stats = is_read.then(|| Stats::parse(&body(), managers));
                 self.on_envoy_stats(host, stats);

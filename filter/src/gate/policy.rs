@@ -1,6 +1,7 @@
 //! The checked configuration of a gate. Times are in milliseconds.
 
 use super::calls::Target;
+use super::stats::ConnectionManagers;
 use crate::config::wire::{App, BeginCall, Finish, Gate, LongLivedPolicy, Scope};
 
 /// The fields are described in [`crate::config::wire`].
@@ -22,6 +23,7 @@ pub struct Policy {
     pub(crate) admin: String,
     pub(crate) agent: String,
     pub(crate) ignore: Vec<String>,
+    pub(crate) tunnels: Vec<String>,
     pub(crate) app: Option<App>,
     pub(crate) secret: Option<String>,
     pub(crate) secret_key: Option<String>,
@@ -47,6 +49,7 @@ impl Policy {
             admin: wire.admin.cluster,
             agent: wire.admin.agent_cluster,
             ignore: wire.admin.ignore,
+            tunnels: wire.admin.tunnels,
             app: wire.app,
             secret: wire.secret,
             secret_key: wire.secret_key,
@@ -57,6 +60,11 @@ impl Policy {
     /// A call to Envoy's admin interface.
     pub(super) fn admin_call<'t>(&'t self, method: &'t str, path: &'t str) -> Target<'t> {
         Target { cluster: &self.admin, method, path, patience: self.patience }
+    }
+
+    /// Which of Envoy's connection managers matter.
+    pub(super) fn connection_managers(&self) -> ConnectionManagers<'_> {
+        ConnectionManagers { scopes: &self.scopes, ignore: &self.ignore, tunnels: &self.tunnels }
     }
 
     pub(crate) fn begins(&self) -> bool {

@@ -7,6 +7,7 @@ use crate::config::wire::Scope;
 pub(crate) const GAUGES: &str = concat!(
     "/stats?type=Gauges&filter=",
     "%5E%28http%5C..*%5C.downstream_%28rq_active%7Ccx_tx_bytes_buffered%29",
+    "%7Chttp2%5C.pending_send_bytes",
     "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.%28concurrency%7Ctotal_connections%29%29$"
 );
 
@@ -14,6 +15,7 @@ pub(crate) const GAUGES: &str = concat!(
 pub(crate) const ALL: &str = concat!(
     "/stats?filter=",
     "%5E%28http%5C..*%5C.downstream_%28rq_active%7Crq_total%7Ccx_tx_bytes_buffered%29",
+    "%7Chttp2%5C.pending_send_bytes",
     "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.%28concurrency%7Ctotal_connections%29%29$"
 );
 
@@ -26,6 +28,8 @@ pub(crate) struct ConnectionManagers<'p> {
     pub(crate) scopes: &'p [Scope],
     /// Stat prefixes of connection managers whose requests do not hold the drain.
     pub(crate) ignore: &'p [String],
+    /// Stat prefixes of connection managers that carry nothing but tunnels.
+    pub(crate) tunnels: &'p [String],
 }
 
 enum Place {
@@ -33,6 +37,9 @@ enum Place {
     Here,
     /// They do not, by configuration; streams of the gate's scopes may be counted there.
     Ignored,
+    /// They are tunnels around requests of other connection managers. Only bytes that are not
+    /// written yet hold the drain.
+    Tunnels,
     /// They do not, because they are of the other direction.
     OtherDirection,
     /// They do not, and the filter counts none of them.
@@ -43,6 +50,9 @@ impl ConnectionManagers<'_> {
     fn place(&self, prefix: &str) -> Place {
         if self.ignore.iter().any(|ignored| ignored == prefix) {
             return if OWN.contains(&prefix) { Place::Own } else { Place::Ignored };
+        }
+        if self.tunnels.iter().any(|tunnels| tunnels == prefix) {
+            return Place::Tunnels;
         }
         let only = |scope| self.scopes.iter().all(|other| *other == scope);
         let is_other_direction = only(Scope::Inbound) && prefix.starts_with("outbound_")
@@ -59,6 +69,10 @@ pub(crate) struct Stats {
     pub(crate) buffered: Option<u64>,
     /// Requests in flight in connection managers that the operator ignores.
     pub(crate) ignored: u64,
+    /// Tunnels.
+    pub(crate) tunnels: u64,
+    /// Bytes that wait in HTTP/2 streams of clients for their windows.
+    pub(crate) pending: Option<u64>,
     /// Whether there are connection managers that are known to be of the other direction.
     pub(crate) splits_directions: bool,
     /// Listeners and filter chains that were replaced and still have connections; the filter may
@@ -79,12 +93,27 @@ impl Stats {
                 stats.add(name, value, managers);
             }
         }
+        if !managers.tunnels.is_empty() {
+            stats.add_bytes_in_tunnels();
+        }
         stats
+    }
+
+    /// A response that has ended may still wait in the tunnel around its connection, where only the
+    /// HTTP/2 codec knows its bytes. That statistic exists from the first HTTP/2 connection on: if
+    /// there are tunnels, and it is missing, the number of bytes is unknown.
+    fn add_bytes_in_tunnels(&mut self) {
+        match self.pending {
+            Some(bytes) => add_to(&mut self.buffered, bytes),
+            None if self.tunnels > 0 => self.buffered = None,
+            None => {}
+        }
     }
 
     fn add(&mut self, name: &str, value: u64, managers: ConnectionManagers<'_>) {
         match name {
             "server.concurrency" => self.workers = Some(value),
+            "http2.pending_send_bytes" => self.pending = Some(value),
             "server.total_connections" => self.connections = Some(value),
             _ if name.starts_with("listener_manager.total_") && name.ends_with("_draining") => {
                 add_to(&mut self.draining, value)
@@ -103,7 +132,12 @@ impl Stats {
         match (place, what) {
             (Place::Here, "downstream_rq_active") => add_to(&mut self.active, value),
             (Place::Here, "downstream_rq_total") => add_to(&mut self.total, value),
-            (Place::Here, "downstream_cx_tx_bytes_buffered") => add_to(&mut self.buffered, value),
+            (Place::Here | Place::Tunnels, "downstream_cx_tx_bytes_buffered") => {
+                add_to(&mut self.buffered, value)
+            }
+            (Place::Tunnels, "downstream_rq_active") => {
+                self.tunnels = self.tunnels.saturating_add(value)
+            }
             (Place::Ignored, "downstream_rq_active") => {
                 self.ignored = self.ignored.saturating_add(value)
             }
@@ -140,7 +174,8 @@ http.a.downstream_rq_time: P0(1,2)
 
     fn read(scopes: &[Scope], ignore: &[&str]) -> (Option<u64>, u64, bool) {
         let ignore: Vec<String> = ignore.iter().map(|prefix| (*prefix).into()).collect();
-        let stats = Stats::parse(TEXT, ConnectionManagers { scopes, ignore: &ignore });
+        let managers = ConnectionManagers { scopes, ignore: &ignore, tunnels: &[] };
+        let stats = Stats::parse(TEXT, managers);
         assert_eq!(
             (stats.draining, stats.workers, stats.connections, stats.buffered),
             (Some(3), Some(4), Some(6), None)
@@ -167,7 +202,40 @@ http.a.downstream_rq_time: P0(1,2)
 
     #[wasm_bindgen_test(unsupported = test)]
     fn a_statistic_that_is_missing_is_not_zero() {
-        let managers = ConnectionManagers { scopes: &[Scope::Gateway], ignore: &["admin".into()] };
+        let managers = ConnectionManagers {
+            scopes: &[Scope::Gateway],
+            ignore: &["admin".into()],
+            tunnels: &[],
+        };
         assert_eq!(Stats::parse("http.admin.downstream_rq_active: 1", managers), Stats::default());
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_tunnel_holds_by_its_bytes_alone() {
+        let read = |text: &str, tunnels: &[String]| {
+            let managers = ConnectionManagers { scopes: &[Scope::Inbound], ignore: &[], tunnels };
+            let stats = Stats::parse(text, managers);
+            (stats.active, stats.ignored, stats.buffered)
+        };
+        let tunnels = ["connect_terminate".into()];
+        let requests = "http.inbound_80.downstream_rq_active: 1\n\
+                        http.inbound_80.downstream_cx_tx_bytes_buffered: 0\n\
+                        http.connect_terminate.downstream_rq_active: 9\n";
+        let written = "http.connect_terminate.downstream_cx_tx_bytes_buffered: 20\n";
+        let pending = "http2.pending_send_bytes: 300\n";
+        let all = [requests, written, pending].concat();
+        assert_eq!(read(&all, &tunnels), (Some(1), 0, Some(320)));
+        assert_eq!(
+            read(&all, &[]),
+            (Some(10), 0, Some(20)),
+            "elsewhere a stream is in flight until its bytes are written"
+        );
+        assert_eq!(
+            read(&[requests, written].concat(), &tunnels),
+            (Some(1), 0, None),
+            "tunnels whose bytes Envoy does not export"
+        );
+        let idle = "http.connect_terminate.downstream_cx_tx_bytes_buffered: 0\n";
+        assert_eq!(read(idle, &tunnels), (None, 0, Some(0)), "there was no tunnel yet");
     }
 }

@@ -1,27 +1,47 @@
 //! Checks the gate's port, its secret and its host names.
 
 use super::{Checker, OF_THE_GATE};
-use crate::policy::file::{Gate, GateSecret};
+use crate::policy::file::{Delivery, Gate, GateSecret, Placement};
 
 /// Ports of a pod that Istio's own listeners have.
 const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
 const GATE_PORT: u16 = 15091;
+
+/// Why this proxy has no gate.
+pub(super) fn why_none(
+    placement: &Placement,
+    delivery: Delivery,
+    module: Option<&str>,
+) -> Option<&'static str> {
+    let is_file =
+        delivery == Delivery::ImageVolume || module.is_some_and(|module| !module.contains("://"));
+    match placement {
+        Placement::Waypoint(_) => (!is_file).then_some(
+            "a waypoint's gate stands in Envoy's bootstrap, where no agent fetches a module: write \
+                `delivery: image_volume`, or the path of a file in the waypoint as `module`",
+        ),
+        Placement::EnvoyGateway(_) => Some(
+            "can be had in Istio and on a plain Envoy only: elsewhere no listener can be added for \
+                it",
+        ),
+        Placement::Gateway(_)
+        | Placement::GatewayApi(_)
+        | Placement::Sidecar(_)
+        | Placement::Envoy(_) => None,
+    }
+}
 
 impl Checker {
     pub(super) fn gate_port(
         &mut self,
         enabled: Option<bool>,
         port: Option<u16>,
-        has_gate: bool,
+        why_none: Option<&'static str>,
         in_istio: bool,
     ) -> Option<u16> {
-        if !has_gate {
+        if let Some(why) = why_none {
             if enabled == Some(true) || port.is_some() {
-                self.problem(
-                    "gate",
-                    "can be had on Istio's gateways and sidecars and on a plain Envoy only: \
-                        elsewhere no listener can be added for it",
-                );
+                self.problem("gate", why);
             }
             return None;
         }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use crate::policy::file::{Direction, EnvoyGateway, GatewayApi, Gateways, Placement};
+use crate::policy::file::{Direction, EnvoyGateway, GatewayApi, Gateways, Placement, Waypoint};
+
+/// Istio's class of waypoints.
+const WAYPOINTS: &str = "istio-waypoint";
 
 impl Checker {
     pub(super) fn placement(&mut self, placement: Option<Placement>, name: &str) -> Placement {
@@ -19,9 +22,7 @@ impl Checker {
                     sidecar.workload.get_or_insert_with(|| name.to_owned()),
                 );
             }
-            Placement::Waypoint(waypoint) => {
-                self.dns_label("placement.waypoint.gateway", &waypoint.gateway)
-            }
+            Placement::Waypoint(waypoint) => self.waypoint(waypoint),
             Placement::EnvoyGateway(gateway) => self.envoy_gateway(gateway),
             Placement::Envoy(envoy) => {
                 self.address(
@@ -59,22 +60,15 @@ impl Checker {
 
     fn gateway_api(&mut self, api: &GatewayApi) {
         const PATH: &str = "placement.gateway_api";
-        for (field, name) in [("gateway", &api.gateway), ("class", &api.class)] {
-            if let Some(name) = name {
-                self.dns_label(&format!("{PATH}.{field}"), name);
-            }
-        }
-        if api.class.as_deref() == Some("istio-waypoint") {
+        self.gateway_or_class(PATH, api.gateway.as_deref(), api.class.as_deref());
+        if api.class.as_deref() == Some(WAYPOINTS) {
             self.problem(
                 &format!("{PATH}.class"),
-                "waypoints take no EnvoyFilter, so they would get a hook without a gate: write \
-                    `placement: {waypoint: {gateway: NAME}}`",
+                format!(
+                    "waypoints take no EnvoyFilter: write `placement: {{waypoint: {{class: \
+                        {WAYPOINTS}}}}}`"
+                ),
             );
-        }
-        match (&api.gateway, &api.class) {
-            (None, None) => self.problem(PATH, "has neither `gateway` nor `class`: write one"),
-            (Some(_), Some(_)) => self.problem(PATH, "has both `gateway` and `class`: keep one"),
-            _ => {}
         }
         for (field, spec) in
             [("autoscaler", &api.autoscaler), ("disruption_budget", &api.disruption_budget)]
@@ -83,6 +77,31 @@ impl Checker {
                 let message = "is not a map, such as `{minAvailable: 1}`";
                 self.problem(&format!("{PATH}.{field}"), message);
             }
+        }
+    }
+
+    fn waypoint(&mut self, waypoint: &Waypoint) {
+        const PATH: &str = "placement.waypoint";
+        self.gateway_or_class(PATH, waypoint.gateway.as_deref(), waypoint.class.as_deref());
+        if waypoint.class.as_deref().is_some_and(|class| class != WAYPOINTS) {
+            self.problem(
+                &format!("{PATH}.class"),
+                format!("Istio has one class of waypoints: write `{WAYPOINTS}`"),
+            );
+        }
+    }
+
+    /// A Gateway by its name, or all Gateways of a class.
+    fn gateway_or_class(&mut self, path: &str, gateway: Option<&str>, class: Option<&str>) {
+        for (field, name) in [("gateway", gateway), ("class", class)] {
+            if let Some(name) = name {
+                self.dns_label(&format!("{path}.{field}"), name);
+            }
+        }
+        match (gateway, class) {
+            (None, None) => self.problem(path, "has neither `gateway` nor `class`: write one"),
+            (Some(_), Some(_)) => self.problem(path, "has both `gateway` and `class`: keep one"),
+            _ => {}
         }
     }
 
@@ -118,7 +137,8 @@ impl Checker {
     ) -> Option<String> {
         let namespace = match (namespace, placement) {
             (None, Placement::Gateway(_)) => Some("istio-system".into()),
-            (None, Placement::GatewayApi(api)) if api.class.is_some() => {
+            (None, Placement::GatewayApi(GatewayApi { class: Some(_), .. }))
+            | (None, Placement::Waypoint(Waypoint { class: Some(_), .. })) => {
                 Some("istio-system".into())
             }
             (

@@ -155,6 +155,10 @@ pub struct Admin {
     /// Stat prefixes of connection managers whose requests do not hold the drain.
     #[default(vec!["admin".into(), "stats".into(), "agent".into(), "laststream".into()])]
     pub ignore: Vec<String>,
+    /// Stat prefixes of connection managers that carry nothing but tunnels, such as
+    /// `connect_terminate` of a waypoint. A tunnel does not hold the drain. Bytes that wait to be
+    /// written into one do.
+    pub tunnels: Vec<String>,
 }
 
 /// The app beside the proxy.
