@@ -33,6 +33,7 @@ pub(crate) fn versions() -> Outcome<Vec<Version>> {
 
 /// What a case is run with.
 pub(crate) struct Lab {
+    pub(crate) version: Version,
     pub(crate) envoy: PathBuf,
     pub(crate) module: PathBuf,
 }
@@ -108,7 +109,7 @@ impl Envoys {
             let envoys = self.clone();
             let name = case.name.rsplit("cases::").next().unwrap_or(case.name);
             Trial::ignorable_test(format!("{name}::{version}"), move || {
-                let lab = || Ok(Lab { envoy: envoys.get(version)?, module: module()? });
+                let lab = || Ok(Lab { version, envoy: envoys.get(version)?, module: module()? });
                 completion(lab().and_then(|lab| (case.run)(&lab)))
             })
         };

@@ -15,9 +15,11 @@ use self::run::{Engine, Shown};
 use kit::forwarded_proto::table::{Kind, Table};
 
 /// No row may be lost unnoticed.
-const LEAST_ROWS: usize = 300;
-const LEAST_ATTACKS: usize = 150;
+const LEAST_ROWS: usize = 500;
+const LEAST_ATTACKS: usize = 250;
 const LEAST_NATIVE_ROWS: usize = 200;
+/// With `forward_proto_config`.
+const LEAST_NATIVE_ROWS_OF_DESTINATIONS: usize = 50;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -62,10 +64,18 @@ async fn every_row_holds_where_headers_are_told(lab: &Lab) -> Outcome {
 }
 
 async fn every_row_holds_by_envoys_own_matchers(lab: &Lab) -> Outcome {
-    holds(run::all(lab, &Table::read()?, Engine::Envoy).await?, LEAST_NATIVE_ROWS)
+    let shown = run::all(lab, &Table::read()?, Engine::Envoy).await?;
+    let least = if lab.version < run::FIRST_WITH_DESTINATIONS {
+        0
+    } else {
+        LEAST_NATIVE_ROWS_OF_DESTINATIONS
+    };
+    let rows = shown.rows_of_destinations;
+    ensure!(rows >= least, "{rows} rows of destination ports, {least} are the least");
+    holds(shown, LEAST_NATIVE_ROWS)
 }
 
-fn holds(Shown { mismatches, rows }: Shown, least: usize) -> Outcome {
+fn holds(Shown { mismatches, rows, .. }: Shown, least: usize) -> Outcome {
     ensure!(mismatches.is_empty(), "{} mismatches:\n{}", mismatches.len(), mismatches.join("\n"));
     ensure!(rows >= least, "{rows} rows, {least} are the least");
     Ok(())

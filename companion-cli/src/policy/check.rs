@@ -1,6 +1,7 @@
 //! Checks a policy file and fills in defaults. All problems are reported together.
 
 mod delivery;
+mod forwarded_for;
 mod gate;
 mod module;
 mod placement;
@@ -44,6 +45,9 @@ impl Checker {
         self.program_image(file.program_image.as_deref(), &placement);
         let sizing = self.drain(&file.drain, gate_port.is_some(), in_istio);
         let forwarded_proto = self.forwarded_proto(file.forwarded_proto, &placement);
+        if let Some(from) = &file.forwarded_for {
+            self.forwarded_for(from, forwarded_proto.as_ref(), &placement);
+        }
         let retries = file.retries.map(|retries| self.retries(retries, sizing.longest_request));
         if let Some(job) = &file.job {
             self.job(job);
@@ -62,6 +66,7 @@ impl Checker {
             count: file.count,
             forwarded_proto,
             engine: file.engine.unwrap_or(Engine::Auto),
+            forwarded_for: file.forwarded_for,
             gate_port,
             gate_secret: file.gate.secret,
             gate_hosts: file.gate.hosts,

@@ -49,6 +49,10 @@ pub struct File {
     /// The part of Envoy that restores `x-forwarded-proto`, by default `auto`. The module counts
     /// streams in any case.
     pub engine: Option<Engine>,
+    /// The header from which Envoy takes the client's address, if one of
+    /// `forwarded_proto.trust.peers` sends it. Without this field the rendered resources do not
+    /// change how Envoy finds that address.
+    pub forwarded_for: Option<ForwardedFor>,
     /// The gate's listener.
     pub gate: Gate,
     /// How a drain goes, and how long it may take. Times that are not given are computed from the
@@ -214,6 +218,17 @@ pub enum Engine {
     Native,
     /// The module.
     Wasm,
+}
+
+/// The header from which Envoy takes the client's address. For an Envoy without a mesh; Envoy
+/// Gateway takes `xff` only.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum ForwardedFor {
+    /// `x-forwarded-for`: the last address in it that is not a trusted peer.
+    Xff,
+    /// A header of one address, which a CDN overwrites, such as `cf-connecting-ip`.
+    Header(String),
 }
 
 /// The gate's listener.

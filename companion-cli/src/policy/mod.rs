@@ -22,8 +22,8 @@ use crate::time_span::TimeSpan;
 use crate::yaml::tree::{MOST_NODES, Tree};
 pub use error::{PolicyError, PolicyProblem};
 use file::{
-    App, Begin, Delivery, Engine, FailurePolicy, File, Finish, GateSecret, LongLived, Placement,
-    Retries,
+    App, Begin, Delivery, Engine, FailurePolicy, File, Finish, ForwardedFor, GateSecret, LongLived,
+    Placement, Retries,
 };
 pub use sizing::{KUBELET, LATE, Sizing};
 pub use source::{MODULE_FOLDER, ModuleLocation, Resolve};
@@ -53,6 +53,8 @@ pub struct Policy {
     pub forwarded_proto: Option<ForwardedProto>,
     /// The engine that restores it.
     pub engine: Engine,
+    /// The header from which Envoy takes the client's address.
+    pub forwarded_for: Option<ForwardedFor>,
     /// The gate's port, if there is a gate.
     pub gate_port: Option<u16>,
     /// Where the proxy has the gate's secret from.
@@ -99,6 +101,17 @@ pub struct ForwardedProto {
     pub peer_info: Option<PeerInfo>,
     /// The address ranges that are trusted.
     pub peers: Vec<String>,
+    /// The ports that tell the scheme, where the PROXY protocol header does and no other header.
+    pub destination_ports: Option<DestinationPorts>,
+}
+
+/// Destination ports in PROXY protocol headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestinationPorts {
+    /// Those of https.
+    pub https: Vec<u16>,
+    /// Those of http.
+    pub http: Vec<u16>,
 }
 
 /// A value of filter state: the direct peer's address, and what else saves the module a look at the
@@ -107,6 +120,8 @@ pub struct ForwardedProto {
 pub struct PeerInfo {
     /// Its key.
     pub key: String,
+    /// Whether the local addresses of the connection stand behind the peer's.
+    pub addresses: bool,
     /// Headers, in the order that the module expects; an empty name for what it does not look at.
     /// Nothing where it must look at others.
     pub headers: Option<[String; 3]>,

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use super::file::{Engine, FailurePolicy, Placement};
 use super::{Overrides, PeerInfo, Policy};
 
+mod clients;
+
 const SHORT: &str = "\
 module: oci://ghcr.io/example/laststream:0.1.0
 forwarded_proto:
@@ -36,7 +38,11 @@ fn five_lines_are_enough_for_a_gateway() {
         ["x-forwarded-proto", "x-laststream-forwarded-proto", "x-forwarded-port"].map(String::from);
     assert_eq!(
         proto.peer_info,
-        Some(PeerInfo { key: "laststream.direct_peer".into(), headers: Some(headers) })
+        Some(PeerInfo {
+            key: "laststream.direct_peer".into(),
+            addresses: false,
+            headers: Some(headers)
+        })
     );
 }
 

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use super::entry::{self, Chain};
 use super::gate;
-use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
+use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
 use super::{File, other};
 use crate::policy::file::{Placement, PlainEnvoy};
@@ -34,7 +35,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     let role = stream_role(policy, &scheme);
     let module =
         Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
-    let mut listeners = List::new().item(main(&scheme, module, listen));
+    let mut listeners = List::new().item(main(policy, &scheme, module, listen));
     if let Some(port) = policy.gate_port {
         let role = gate_role(policy);
         let filter = Map::new()
@@ -102,7 +103,35 @@ pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
 }
 
 /// The listener in front of the app, with this filter in its place.
-pub(super) fn main(scheme: &Scheme<'_>, module: Map, listen: SocketAddr) -> Map {
+pub(super) fn main(policy: &Policy, scheme: &Scheme<'_>, module: Map, listen: SocketAddr) -> Map {
+    let mut limited = Vec::new();
+    let mut others = Map::new();
+    for Chain { matches, manager } in entry::chains(policy, scheme) {
+        let manager = connection_manager(manager, scheme, module.clone());
+        let filters = List::new().item(Map::new().with("name", HCM).with("typed_config", manager));
+        match matches {
+            Some(matches) => {
+                let chain = Map::new().with("filter_chain_match", matches);
+                limited.push(chain.with("filters", filters));
+            }
+            None => others = Map::new().with("filters", filters),
+        }
+    }
+    let listener = Map::new().with("name", "main").with("address", address(listen));
+    let proxied = entry::takes_proxy_protocol(policy)
+        .then(|| List::new().item(entry::proxy_protocol_filter()));
+    let listener = listener.note(entry::WHY_PROXY_PROTOCOL).with_some("listener_filters", proxied);
+    if limited.is_empty() {
+        return listener.with("filter_chains", List::new().item(others));
+    }
+    listener
+        .with("filter_chains", limited.into_iter().collect::<List>())
+        .note("All other peers.")
+        .with("default_filter_chain", others)
+}
+
+/// The rest of a connection manager.
+fn connection_manager(manager: Map, scheme: &Scheme<'_>, module: Map) -> Map {
     let teller = scheme.peer_info().map(parts::peer_info_filter);
     let filters = teller
         .into_iter()
@@ -119,10 +148,7 @@ pub(super) fn main(scheme: &Scheme<'_>, module: Map, listen: SocketAddr) -> Map 
         .note(WHY_REMOVED)
         .with_some("request_headers_to_remove", removed)
         .with("routes", List::new().item(route));
-    let manager = Map::new()
-        .with("@type", HCM_TYPE)
-        .with("stat_prefix", "main")
-        .with("use_remote_address", true)
+    manager
         .note(WHY_EARLY)
         .with_some("early_header_mutation_extensions", scheme.early().map(parts::early_mutation))
         .note(
@@ -134,15 +160,7 @@ pub(super) fn main(scheme: &Scheme<'_>, module: Map, listen: SocketAddr) -> Map 
         .with(
             "route_config",
             Map::new().with("name", "main").with("virtual_hosts", List::new().item(host)),
-        );
-    let chain = Map::new().with(
-        "filters",
-        List::new().item(Map::new().with("name", HCM).with("typed_config", manager)),
-    );
-    Map::new()
-        .with("name", "main")
-        .with("address", address(listen))
-        .with("filter_chains", List::new().item(chain))
+        )
 }
 
 pub(super) fn cluster(name: &str, at: SocketAddr) -> Map {

@@ -1,5 +1,8 @@
 //! Envoy Gateway's policies: its own for the module, patches for what it has no word for.
 
+use laststream_filter::forwarded::FORWARDED_PROTO;
+
+use super::entry;
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
 use super::{File, metadata, objects};
@@ -27,6 +30,14 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     let scheme = Scheme::of(policy, |part| format!("{}.{part}", policy.name))?;
     about.extend(scheme.about());
     let mut documents = vec![extension(policy, source, gateway, &scheme)?];
+    if let Some(spec) = clients(policy, gateway) {
+        about.push(
+            "A Gateway has one ClientTrafficPolicy: if yours has one already, add these fields to \
+                it instead."
+                .into(),
+        );
+        documents.push(object("ClientTrafficPolicy", policy, spec));
+    }
     let patches = patches(policy, gateway, &scheme);
     if !patches.is_empty() {
         about.push(
@@ -42,6 +53,34 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
         documents.push(patch_policy(policy, gateway, patches));
     }
     Ok(objects("envoy-gateway.yaml", &about, &documents))
+}
+
+/// What Envoy Gateway does with connections of clients.
+fn clients(policy: &Policy, gateway: &EnvoyGateway) -> Option<Map> {
+    const WHY_REMOVED_EARLY: &str = "With clientIPDetection Envoy keeps the peer's own \
+        x-forwarded-proto. The patches below replace this; it is for a cluster where \
+        EnvoyPatchPolicy is off.";
+    let spec = Map::new().with("targetRefs", List::new().item(target(gateway)));
+    if entry::takes_proxy_protocol(policy) {
+        let proxied = Map::new()
+            .note("Health checks of the load balancer send no header.")
+            .with("optional", true);
+        return Some(spec.note(entry::WHY_PROXY_PROTOCOL).with("proxyProtocol", proxied));
+    }
+    policy.forwarded_for.as_ref()?;
+    let peers = &policy.forwarded_proto.as_ref()?.peers;
+    let ranges = super::native::ranges(peers)
+        .into_iter()
+        .map(|(address, length)| format!("{address}/{length}"))
+        .collect::<List>();
+    let trusted = Map::new().with("trustedCIDRs", ranges);
+    let removed = Map::new().with("remove", List::new().item(FORWARDED_PROTO));
+    Some(
+        spec.note("The same peers as those whose x-forwarded-proto is believed.")
+            .with("clientIPDetection", Map::new().with("xForwardedFor", trusted))
+            .note(WHY_REMOVED_EARLY)
+            .with("headers", Map::new().with("earlyRequestHeaders", removed)),
+    )
 }
 
 fn extension(

@@ -1,5 +1,6 @@
 //! One EnvoyFilter with all parts: the counters, the gate, and what restores the scheme.
 
+use super::entry;
 use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
@@ -258,6 +259,14 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     } else {
         "GATEWAY"
     };
+    let proxied = entry::takes_proxy_protocol(policy).then(|| {
+        let matching = Map::new().with("context", context);
+        let filter = entry::proxy_protocol_filter();
+        (
+            entry::WHY_PROXY_PROTOCOL,
+            patch("LISTENER_FILTER", Some(matching), "INSERT_FIRST", filter),
+        )
+    });
     let manager = scheme.early().map(|early| {
         let manager = Map::new()
             .with("@type", HCM_TYPE)
@@ -277,7 +286,7 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
             ),
         )
     });
-    manager.into_iter().chain(routes).collect()
+    proxied.into_iter().chain(manager).chain(routes).collect()
 }
 
 fn in_managers(context: &str) -> Map {

@@ -5,6 +5,7 @@
 //! be asked for.
 
 mod bootstrap;
+mod entry;
 mod envoy;
 mod envoy_gateway;
 mod envoyfilter;

@@ -181,12 +181,12 @@ pub(super) fn discovered(name: &str) -> Map {
 
 /// The filter that writes the direct peer into filter state for the module.
 pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
-    const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
+    let addresses = if peer_info.addresses { format!("{PEER} {LOCAL}") } else { PEER.into() };
     let line = |header: &String| {
         if header.is_empty() { "\n".to_owned() } else { format!("\n%REQ({header})%") }
     };
     let format = match &peer_info.headers {
-        None => Map::new().with("text_format_source", Map::new().with("inline_string", PEER)),
+        None => Map::new().with("text_format_source", Map::new().with("inline_string", addresses)),
         Some(headers) => {
             let lines: String = headers.iter().map(line).collect();
             Map::new()
@@ -196,17 +196,14 @@ pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
                 )
                 .with(
                     "text_format_source",
-                    Map::new().with("inline_string", Node::Block(format!("{PEER}{lines}"))),
+                    Map::new().with("inline_string", Node::Block(format!("{addresses}{lines}"))),
                 )
                 .note("A header that is not there is an empty line: each line has its place.")
                 .with("omit_empty_values", true)
         }
     };
     let state = Map::new()
-        .note(
-            "The direct peer of the connection, from Envoy itself. source.address would \
-            be what x-forwarded-for claims.",
-        )
+        .note(if peer_info.addresses { WHY_ADDRESSES } else { WHY_PEER })
         .with("object_key", peer_info.key.as_str())
         .with("factory_key", "envoy.string")
         .with("format_string", format);
@@ -215,6 +212,14 @@ pub(super) fn peer_info_filter(peer_info: &PeerInfo) -> Map {
         .with("on_request_headers", List::new().item(state));
     Map::new().with("name", "envoy.filters.http.set_filter_state").with("typed_config", config)
 }
+
+const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
+const LOCAL: &str = "%DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%";
+const WHY_PEER: &str = "The direct peer of the connection, from Envoy itself. source.address would \
+    be what x-forwarded-for claims.";
+const WHY_ADDRESSES: &str = "From Envoy itself: the direct peer of the connection, the address \
+    that the PROXY protocol header names as its destination, and the socket's own. Where the last \
+    two are equal, there was no such header.";
 
 /// `early_header_mutation_extensions`: saves what the peer sent, and lets it go if Envoy is to
 /// write its own everywhere.

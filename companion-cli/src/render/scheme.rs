@@ -1,8 +1,10 @@
 //! The engine that restores `x-forwarded-proto`: the module, or Envoy's native matchers.
 
-use super::native::{self, Listeners, Native};
+use std::net::SocketAddr;
+
+use super::native::{self, Destination, Listeners, Native};
 use super::parts::Early;
-use crate::policy::file::{Engine, Placement};
+use crate::policy::file::{Engine, Placement, PlainEnvoy};
 use crate::policy::{ForwardedProto, PeerInfo, Policy, PolicyProblem};
 use crate::yaml::Map;
 
@@ -31,7 +33,7 @@ impl<'p> Scheme<'p> {
             .map_err(|why| vec![why.to_owned()])
             .and_then(|at| native::compile(proto, at, name));
         let is_required = policy.engine == Engine::Native;
-        match (compiled, unsure(&policy.placement)) {
+        match (compiled, unsure(&policy.placement, proto)) {
             (Ok(_), Some(why)) if !is_required => Ok(Self::Module(proto, Some(why.into()))),
             (Ok(native), _) => Ok(Self::Envoy(native)),
             (Err(reasons), _) if is_required => Err(refused(&reasons.join("; "))),
@@ -94,6 +96,14 @@ impl<'p> Scheme<'p> {
         }
     }
 
+    /// What Envoy itself does with the destination port of PROXY protocol headers.
+    pub(super) fn destination(&self) -> Option<&Destination> {
+        match self {
+            Self::Envoy(native) => native.destination.as_ref(),
+            Self::Untouched | Self::Module(..) => None,
+        }
+    }
+
     /// A comment about it at the head of the file.
     pub(super) fn about(&self) -> Option<String> {
         match self {
@@ -101,6 +111,13 @@ impl<'p> Scheme<'p> {
             Self::Module(_, Some(why)) => Some(format!(
                 "The module restores x-forwarded-proto, not Envoy's own matchers: {why}."
             )),
+            Self::Envoy(Native { destination: Some(_), .. }) => Some(
+                "Envoy's own forward_proto_config (Envoy 1.38 and newer) restores \
+                    x-forwarded-proto, and the module only counts. So there are no \
+                    laststream_forwarded_proto counters. The :scheme of HTTP/1 follows. `engine: \
+                    wasm` leaves it to the module."
+                    .into(),
+            ),
             Self::Envoy(_) => Some(
                 "Envoy's own matchers restore x-forwarded-proto, and the module only counts. So \
                     there are no laststream_forwarded_proto counters; what was written is in \
@@ -114,7 +131,7 @@ impl<'p> Scheme<'p> {
 /// What the filters must be right for; or why they are not for such a place.
 fn listeners(placement: &Placement) -> Result<Listeners, &'static str> {
     match placement {
-        Placement::Envoy(_) => Ok(Listeners::Edge),
+        Placement::Envoy(envoy) => Ok(Listeners::Edge(own_port(envoy))),
         Placement::EnvoyGateway(_) => Ok(Listeners::Plaintext),
         Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_) => {
             Ok(Listeners::Any)
@@ -123,8 +140,19 @@ fn listeners(placement: &Placement) -> Result<Listeners, &'static str> {
     }
 }
 
+/// The port was checked when the policy was read.
+fn own_port(envoy: &PlainEnvoy) -> u16 {
+    let address = envoy.listen.as_deref().and_then(|text| text.parse::<SocketAddr>().ok());
+    address.map_or(0, |address| address.port())
+}
+
 /// Whether one may doubt that the proxy has all that is needed.
-fn unsure(placement: &Placement) -> Option<&'static str> {
+fn unsure(placement: &Placement, proto: &ForwardedProto) -> Option<&'static str> {
+    const NEW: &str = "forward_proto_config came with Envoy 1.38, and an older Envoy refuses it; \
+        where yours has it, write `engine: native`";
+    if proto.destination_ports.is_some() {
+        return Some(NEW);
+    }
     const ISTIO: &str = "Istio builds its own Envoy, and its list of extensions does not name \
         match_delegate; where yours has it, write `engine: native`";
     matches!(placement, Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_))
@@ -193,6 +221,31 @@ mod tests {
             Scheme::of(&policy("engine: native"), str::to_owned),
             Ok(Scheme::Untouched)
         ));
+    }
+
+    /// The version of Envoy is not known, and neither other placement has filter chains of its own.
+    #[test]
+    fn destination_ports_are_left_to_the_module_unless_asked_for() {
+        const NLB: &str = "presets: [nlb]";
+        let envoy = |more: &str| format!("placement: {{envoy: {{}}}}\n{PROTO}{NLB}{more}}}\n");
+        let (by_module, about) = engine_of(&envoy("")).expect("a policy");
+        assert!(by_module && about.contains("Envoy 1.38"), "{about}");
+        let (by_module, about) =
+            engine_of(&format!("{}engine: native", envoy(""))).expect("a policy");
+        assert!(!by_module && about.contains("forward_proto_config"), "{about}");
+        for placement in ["envoy_gateway: {gateway: g}", "gateway: {}", "gateway_api: {gateway: g}"]
+        {
+            let text = format!("namespace: n\nplacement: {{{placement}}}\n{PROTO}{NLB}}}");
+            refuses(&text, "only `placement.envoy`");
+        }
+        for (more, word) in [
+            (", ports: {https: [443, 10000]}", "own port 10000"),
+            (", write_scheme: true", "write_scheme"),
+            (", write_port: true", "write_port"),
+            (", strip: {twins: true}", "strip"),
+        ] {
+            refuses(&envoy(more), word);
+        }
     }
 
     /// Only a listener of which Envoy certainly overwrites the header is right for both.

@@ -7,7 +7,9 @@
 
 use arbitrary::Unstructured;
 use laststream_filter::config::read_wire;
-use laststream_filter::config::wire::{Configuration, Fallback, ForwardedProto, Role, TextMatch};
+use laststream_filter::config::wire::{
+    Configuration, Fallback, ForwardedProto, Preset, Role, TextMatch,
+};
 use laststream_filter::lifecycle::{HttpStream, Root};
 use laststream_fuzz::host::{Edit, Memory};
 use laststream_fuzz::request::Request;
@@ -124,6 +126,8 @@ fn begin(stream: &mut HttpStream, host: &Memory, wire: &Configuration, request: 
     );
     if !is_trusted {
         check_fallback(policy.fallback, policy, &before, &after, &edits);
+    } else if policy.presets.contains(&Preset::Nlb) {
+        check_destination(policy, &before, &after, &edits);
     } else if is_silent(policy, &before) {
         check_fallback(policy.silent, policy, &before, &after, &edits);
     }
@@ -136,7 +140,12 @@ fn trusts(policy: &ForwardedProto, request: &Request) -> bool {
     let text = |bytes: &Option<Vec<u8>>| {
         bytes.as_ref().and_then(|bytes| String::from_utf8(bytes.clone()).ok())
     };
-    let peer = text(&request.peer).and_then(|peer| peer.split('%').next()?.parse().ok());
+    let peer = text(&request.peer);
+    let alone = peer.as_deref().map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+        [peer, _, _] => peer,
+        _ => line,
+    });
+    let peer = alone.and_then(|peer| peer.split('%').next()?.parse().ok());
     let is_peer = peer.is_some_and(|peer| {
         policy
             .trust
@@ -219,6 +228,30 @@ fn check_fallback(
             }
         }
     }
+}
+
+/// Only a local address that differs from the socket's own tells a port.
+fn check_destination(policy: &ForwardedProto, before: &Request, after: &Request, edits: &[Edit]) {
+    let line = String::from_utf8_lossy(after.peer.as_deref().unwrap_or_default()).into_owned();
+    let words: Vec<&str> = line.split(' ').collect();
+    let read = |word: &str| {
+        let address: std::net::SocketAddr = word.parse().ok()?;
+        Some((address.ip().to_canonical(), address.port()))
+    };
+    let port = match words[..] {
+        [_, local, direct] => match (read(local), read(direct)) {
+            (Some(local), Some(direct)) if local != direct => Some(local.1),
+            _ => None,
+        },
+        _ => None,
+    };
+    let is_in = |ports: &[u16]| port.is_some_and(|port| ports.contains(&port));
+    let expected: &[u8] = match (is_in(&policy.ports.https), is_in(&policy.ports.http)) {
+        (true, _) => b"https",
+        (false, true) => b"http",
+        (false, false) => return check_fallback(policy.silent, policy, before, after, edits),
+    };
+    assert!(after.values(PROTO).eq([expected]), "x-forwarded-proto is not what the port says");
 }
 
 fn check_stripped(policy: &ForwardedProto, after: &Request) {

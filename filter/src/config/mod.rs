@@ -114,6 +114,29 @@ mod tests {
         ),
         (r#"{"forwarded_proto": {"presets": ["gcp"]}}"#, "forwarded_proto.trust", "trusts no peer"),
         (
+            r#"{"forwarded_proto": {"presets": ["nlb", "gcp"], "trust": {"peers": ["::1"]}}}"#,
+            "forwarded_proto.presets",
+            "stands alone",
+        ),
+        (
+            r#"{"forwarded_proto": {"presets": ["nlb"], "trust": {"peers": ["::1"]},
+                "sources": [{"header": "x-forwarded-proto"}]}}"#,
+            "forwarded_proto.sources",
+            "beside `nlb`",
+        ),
+        (
+            r#"{"forwarded_proto": {"presets": ["nlb"],
+                "trust": {"identities": [{"exact": "a"}]}}}"#,
+            "forwarded_proto.trust.identities",
+            "before TLS",
+        ),
+        (
+            r#"{"forwarded_proto": {"presets": ["nlb"], "trust": {"peers": ["::1"]},
+                "ports": {"https": []}}}"#,
+            "forwarded_proto.ports.https",
+            "never say https",
+        ),
+        (
             r#"{"forwarded_proto": {"trust": {"peers": ["::/0"]}}}"#,
             "forwarded_proto.sources",
             "names no header",

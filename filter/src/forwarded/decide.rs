@@ -86,6 +86,12 @@ impl Policy {
         }
     }
 
+    /// What the destination port in the PROXY protocol header of a trusted peer says; none without
+    /// such a header.
+    pub(crate) fn find_by_port(&self, port: Option<u16>) -> Finding {
+        port.and_then(|port| self.ports.scheme(port)).map_or(Finding::Silent, Finding::Known)
+    }
+
     /// The new `x-forwarded-proto` of a request; `None` leaves it. For tests that compare it with
     /// Envoy's native matchers.
     pub fn decide(

@@ -37,6 +37,7 @@ pub(crate) fn tells_scheme(header: &str) -> bool {
 pub(crate) fn headers_of(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::AwsAlb | Preset::AwsClb | Preset::Heroku => &[FORWARDED_PROTO, FORWARDED_PORT],
+        Preset::Nlb => &[],
         Preset::Cloudfront => &["cloudfront-forwarded-proto"],
         Preset::Cloudflare => &["cf-visitor", FORWARDED_PROTO],
         Preset::Gcp

@@ -1,21 +1,40 @@
 //! What the filter in front writes about a request: one value of filter state, so that the module
 //! needs only one read.
 
+use core::net::SocketAddr;
+
 use super::known::{FORWARDED_PORT, FORWARDED_PROTO};
 use super::policy::Policy;
 use super::source::Source;
 use crate::config::wire::Form;
 
-/// The lines of the value. The first is the address of the direct peer. If the filter in front also
-/// writes headers, three more lines follow: `x-forwarded-proto` as it is now, the saved header, and
+/// The lines of the value. The first is the address of the direct peer; for `nlb` the local address
+/// and the direct local address follow after blanks. If the filter in front also writes headers, three more lines follow: `x-forwarded-proto` as it is now, the saved header, and
 /// `x-forwarded-port`. A line is empty if there is no such header.
 ///
 /// No client can forge it: filter state belongs to Envoy, no header can contain the end of a line,
-/// and the peer comes before any header.
+/// and the addresses come before any header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PeerInfo<'t> {
     pub(crate) peer: &'t [u8],
+    /// The local address, which a PROXY protocol header replaces, and the socket's own.
+    addresses: Option<[&'t [u8]; 2]>,
     headers: Option<[&'t [u8]; 3]>,
+}
+
+/// The peer alone, or with two addresses. A line of any other form is no peer.
+fn addresses(line: &[u8]) -> (&[u8], Option<[&[u8]; 2]>) {
+    let mut words = line.split(|byte| *byte == b' ');
+    match (words.next(), words.next(), words.next(), words.next()) {
+        (Some(peer), Some(local), Some(direct), None) => (peer, Some([local, direct])),
+        _ => (line, None),
+    }
+}
+
+/// An address and its port as Envoy writes them; IPv4 within IPv6 is IPv4.
+fn socket_address(text: &[u8]) -> Option<SocketAddr> {
+    let address: SocketAddr = core::str::from_utf8(text).ok()?.parse().ok()?;
+    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
 }
 
 /// Names and values of headers.
@@ -25,7 +44,7 @@ impl<'t> PeerInfo<'t> {
     /// A value with too few or too many lines has no headers.
     pub(crate) fn parse(value: &'t [u8]) -> Self {
         let mut lines = value.split(|byte| *byte == b'\n');
-        let peer = lines.next().unwrap_or_default();
+        let (peer, addresses) = addresses(lines.next().unwrap_or_default());
         let headers = [lines.next(), lines.next(), lines.next()];
         let is_at_end = lines.all(<[u8]>::is_empty);
         let headers = if let ([Some(current), Some(saved), Some(port)], true) = (headers, is_at_end)
@@ -34,7 +53,21 @@ impl<'t> PeerInfo<'t> {
         } else {
             None
         };
-        Self { peer, headers }
+        Self { peer, addresses, headers }
+    }
+
+    /// Whether a connection's peer is known, but not its addresses.
+    pub(crate) fn lacks_addresses(&self) -> bool {
+        self.addresses.is_none() && !self.peer.is_empty()
+    }
+
+    /// The port that the client connected to, from the PROXY protocol header of the connection. If
+    /// the local address is the socket's own, no header has replaced it, and the listener's port
+    /// tells nothing about the client.
+    pub(crate) fn destination_port(&self) -> Option<u16> {
+        let [local, direct] = self.addresses?.map(socket_address);
+        let (local, direct) = (local?, direct?);
+        (local != direct).then_some(local.port())
     }
 
     /// The headers, if the value has them and the policy needs no others.
@@ -81,6 +114,7 @@ mod tests {
     fn headers_need_all_of_their_lines() {
         for (value, peer, headers) in [
             ("", "", None),
+            ("10.0.0.1 ::1", "10.0.0.1 ::1", None),
             ("10.0.0.1", "10.0.0.1", None),
             ("10.0.0.1\n", "10.0.0.1", None),
             ("10.0.0.1\nhttp\nhttps", "10.0.0.1", None),
@@ -92,9 +126,39 @@ mod tests {
             let headers = headers.map(|headers| headers.map(str::as_bytes));
             assert_eq!(
                 PeerInfo::parse(value.as_bytes()),
-                PeerInfo { peer: peer.as_bytes(), headers },
+                PeerInfo { peer: peer.as_bytes(), addresses: None, headers },
                 "{value:?}"
             );
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn only_a_replaced_local_address_has_a_destination() {
+        for (addresses, port) in [
+            ("192.0.2.1:443 127.0.0.1:8443", Some(443)),
+            ("[2001:db8::1]:443 [::1]:8443", Some(443)),
+            ("[fe80::1%2]:443 [::1]:8443", Some(443)),
+            ("127.0.0.1:443 127.0.0.1:8443", Some(443)),
+            ("192.0.2.1:0 127.0.0.1:8443", Some(0)),
+            ("192.0.2.1:65535 127.0.0.1:8443", Some(65535)),
+            ("127.0.0.1:443 127.0.0.1:443", None),
+            ("[::ffff:127.0.0.1]:443 127.0.0.1:443", None),
+            ("[::1]:443 [0:0:0:0:0:0:0:1]:443", None),
+            ("192.0.2.1:443 -", None),
+            ("- 127.0.0.1:8443", None),
+            ("192.0.2.1 127.0.0.1:8443", None),
+            ("192.0.2.1:70000 127.0.0.1:8443", None),
+            ("/run/envoy.sock 127.0.0.1:8443", None),
+            ("envoy://internal/443 127.0.0.1:8443", None),
+            ("192.0.2.1:443  127.0.0.1:8443", None),
+            ("192.0.2.1:443 127.0.0.1:8443 ", None),
+            ("", None),
+        ] {
+            for headers in ["", "\nhttp\n\n443"] {
+                let value = format!("10.0.0.1 {addresses}{headers}");
+                let info = PeerInfo::parse(value.as_bytes());
+                assert_eq!(info.destination_port(), port, "{value:?}");
+            }
         }
     }
 

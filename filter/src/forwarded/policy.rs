@@ -9,6 +9,9 @@ use crate::config::wire::{Decision, Fallback, Strip};
 pub struct Policy {
     /// Which peers are trusted.
     pub trust: Trust,
+    /// Whether the scheme comes from the destination port of the PROXY protocol header. Then there
+    /// are no sources.
+    pub reads_destination: bool,
     /// The headers to read, each once; `x-forwarded-proto` under the name of the saved header.
     pub sources: Vec<Source>,
     /// The saved header: it holds what the peer sent as `x-forwarded-proto`.

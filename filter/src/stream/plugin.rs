@@ -52,4 +52,19 @@ impl Plugin {
             host.log(Level::Warning, &line);
         }
     }
+
+    /// The same for the addresses of the connection, which only `nlb` needs.
+    #[cold]
+    pub(super) fn warn_of_missing_addresses(&self, host: &impl Host, key: &str) {
+        if !self.has_warned_of_peer.replace(true) {
+            let line = format!(
+                "forwarded_proto: `nlb` needs three addresses in filter state `{key}`, and they \
+                 are not there, so every trusted peer is silent: let the set_filter_state filter \
+                 in front of this filter write \
+                 %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% %DOWNSTREAM_LOCAL_ADDRESS% \
+                 %DOWNSTREAM_DIRECT_LOCAL_ADDRESS% in one line"
+            );
+            host.log(Level::Warning, &line);
+        }
+    }
 }

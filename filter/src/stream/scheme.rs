@@ -19,6 +19,9 @@ pub(super) fn restore_scheme<H: Host>(
         Vec::new()
     });
     let peer_info = PeerInfo::parse(&value);
+    if policy.reads_destination && peer_info.lacks_addresses() {
+        plugin.warn_of_missing_addresses(host, &policy.trust.peer_key);
+    }
     let is_trusted = policy.trust.accepts(peer_info.peer, host);
     let verdict = if !is_trusted && policy.ignores_untrusted() {
         Verdict::Untrusted
@@ -28,10 +31,10 @@ pub(super) fn restore_scheme<H: Host>(
             Some(known) => Headers::of_pairs(known),
             None => headers.get(),
         };
-        let finding = if is_trusted {
-            policy.find(headers, || is_redirected(host))
-        } else {
-            Finding::Untrusted
+        let finding = match is_trusted {
+            false => Finding::Untrusted,
+            true if policy.reads_destination => policy.find_by_port(peer_info.destination_port()),
+            true => policy.find(headers, || is_redirected(host)),
         };
         let target = policy.target(finding, || connection_scheme(host));
         policy.edit(finding, target, headers, |edit| match edit {

@@ -171,6 +171,51 @@ fn several_sources_agree_or_the_first_decides() {
 }
 
 #[wasm_bindgen_test(unsupported = test)]
+fn a_load_balancer_of_layer_4_is_read_by_its_port() {
+    const NLB: &str = r#""presets": ["nlb"]"#;
+    for (peer, expected, becomes) in [
+        ("10.0.0.1 192.0.2.1:443 10.9.9.9:8443", "overridden", "https"),
+        ("10.0.0.1 [2001:db8::1]:443 10.9.9.9:8443", "overridden", "https"),
+        ("10.0.0.1 192.0.2.1:80 10.9.9.9:443", "kept", "http"),
+        ("10.0.0.1 192.0.2.1:8080 10.9.9.9:443", "silent", "http"),
+        ("10.0.0.1 10.9.9.9:443 10.9.9.9:443", "silent", "http"),
+        ("10.0.0.1 [::ffff:10.9.9.9]:443 10.9.9.9:443", "silent", "http"),
+        ("10.0.0.1 - 10.9.9.9:443", "silent", "http"),
+        ("10.0.0.1", "silent", "http"),
+        ("192.0.2.9 192.0.2.1:443 10.9.9.9:8443", "untrusted", "http"),
+        ("192.0.2.9 10.0.0.1:443 10.0.0.1:8443", "untrusted", "http"),
+        ("10.0.0.1 192.0.2.1:443 10.9.9.9:8443 10.0.0.1", "untrusted", "http"),
+    ] {
+        // Headers are a client's, whatever they say.
+        let host = from(
+            peer,
+            &[
+                ("x-forwarded-proto", "http"),
+                ("x-laststream-forwarded-proto", "https"),
+                ("x-forwarded-port", "443"),
+                ("forwarded", "proto=https"),
+            ],
+        );
+        assert_eq!(verdict(&host, NLB), expected, "{peer}");
+        assert_eq!(host.header("x-forwarded-proto").as_deref(), Some(becomes), "{peer}");
+        let has_addresses = peer.split(' ').count() == 3;
+        let warned = host.lines.borrow().iter().any(|line| line.contains("DIRECT_LOCAL_ADDRESS"));
+        assert_eq!(warned, !has_addresses, "{peer}");
+    }
+}
+
+#[wasm_bindgen_test(unsupported = test)]
+fn without_a_port_of_its_own_it_gets_what_silent_says() {
+    for (silent, becomes) in [("http", "http"), ("connection", "https")] {
+        let host = from("10.0.0.1 10.9.9.9:443 10.9.9.9:443", &[("x-forwarded-proto", "http")]);
+        host.properties.borrow_mut().insert("connection/tls_version", "TLSv1.3");
+        let policy = format!(r#""presets": ["nlb"], "silent": "{silent}""#);
+        assert_eq!(verdict(&host, &policy), "silent");
+        assert_eq!(host.header("x-forwarded-proto").as_deref(), Some(becomes), "{silent}");
+    }
+}
+
+#[wasm_bindgen_test(unsupported = test)]
 fn the_element_of_a_list_can_be_chosen() {
     for (element, lines, becomes) in [
         ("first", ["https, http", "http"], "https"),

@@ -126,14 +126,9 @@ impl Policy {
     ) -> Outcome {
         let policy = self.config.forwarded_proto().context("a policy")?;
         let trusted = policy.trust.peers.contains(from);
-        let mut connection = Connection::open(Way {
-            to,
-            from,
-            protocol: Protocol::H1,
-            proxied_for: None,
-            tls: None,
-        })
-        .await?;
+        let mut connection =
+            Connection::open(Way { to, from, protocol: Protocol::H1, proxied: None, tls: None })
+                .await?;
         let names: Vec<&str> = policy.sources.iter().map(|source| source.header.as_str()).collect();
         for _ in 0..REQUESTS {
             let lines = request(rng, &names);

@@ -3,7 +3,7 @@
 
 use laststream::policy::{Overrides, Policy};
 use laststream::render::{Kind, render};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use kit::forwarded_proto::listeners::Form;
 use kit::prelude::*;
@@ -47,23 +47,25 @@ pub(super) fn native(configuration: &str, place: Place) -> Outcome<Result<Form, 
     let document = documents.last().context("no document")?;
     let form = match place {
         Place::Gateway => {
-            of_patches(document["spec"]["configPatches"].as_array().context("no patches")?)
+            of_patches(document["spec"]["configPatches"].as_array().context("no patches")?)?
         }
         Place::Patches => {
-            of_json_patches(document["spec"]["jsonPatches"].as_array().context("no patches")?)
+            of_json_patches(document["spec"]["jsonPatches"].as_array().context("no patches")?)?
         }
         Place::Bootstrap => {
             let listener = &document["static_resources"]["listeners"][0];
-            of_manager(&listener["filter_chains"][0]["filters"][0]["typed_config"])
+            let mut form = of_manager(&listener["filter_chains"][0]["filters"][0]["typed_config"])?;
+            form.limited = limited(listener)?;
+            form
         }
-    }?;
-    ensure!(!form.filters.is_empty(), "no filter in {text}");
+    };
+    ensure!(!form.filters.is_empty() || form.limited.is_some(), "no filter in {text}");
     Ok(Ok(form))
 }
 
 /// Of filters that are inserted first, the last is first.
 fn of_patches(patches: &[Value]) -> Outcome<Form> {
-    let mut form = Form { early: None, filters: Vec::new() };
+    let mut form = Form { early: None, filters: Vec::new(), limited: None };
     for patch in patches {
         let value = &patch["patch"]["value"];
         match patch["applyTo"].as_str() {
@@ -80,7 +82,7 @@ fn of_patches(patches: &[Value]) -> Outcome<Form> {
 
 /// Each filter is added in front of those before it.
 fn of_json_patches(patches: &[Value]) -> Outcome<Form> {
-    let mut form = Form { early: None, filters: Vec::new() };
+    let mut form = Form { early: None, filters: Vec::new(), limited: None };
     for patch in patches {
         let (path, value) =
             (patch["operation"]["path"].as_str().unwrap_or_default(), &patch["operation"]["value"]);
@@ -100,7 +102,21 @@ fn of_manager(manager: &Value) -> Outcome<Form> {
     let own = |filter: &&Value| {
         filter["name"].as_str().is_some_and(|name| name.starts_with("laststream-"))
     };
-    Ok(Form { early: mutations(manager), filters: filters.iter().filter(own).cloned().collect() })
+    let filters = filters.iter().filter(own).cloned().collect();
+    Ok(Form { early: mutations(manager), filters, limited: None })
+}
+
+/// The filter chain of the trusted peers, and what its connection manager has in addition.
+fn limited(listener: &Value) -> Outcome<Option<(Value, Map<String, Value>)>> {
+    let others = &listener["default_filter_chain"]["filters"][0]["typed_config"];
+    if others.is_null() {
+        return Ok(None);
+    }
+    let chain = &listener["filter_chains"][0];
+    let manager = chain["filters"][0]["typed_config"].as_object().context("no manager")?;
+    let more = manager.iter().filter(|(name, value)| others[name.as_str()] != **value);
+    let more = more.map(|(name, value)| (name.clone(), value.clone())).collect();
+    Ok(Some((chain["filter_chain_match"].clone(), more)))
 }
 
 fn mutations(manager: &Value) -> Option<Value> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use laststream::local::envoy::Version;
 use serde_json::Value;
 
 use super::engines::{self, Place};
@@ -37,6 +38,8 @@ pub(super) struct Shown {
     pub(super) mismatches: Vec<String>,
     /// How many rows were sent.
     pub(super) rows: usize,
+    /// How many of them are about destination ports.
+    pub(super) rows_of_destinations: usize,
 }
 
 /// Every row.
@@ -46,6 +49,11 @@ pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Sho
     let sections: Vec<&Section> =
         table.sections.iter().filter(|section| bench.has(section)).collect();
     let rows = sections.iter().map(|section| section.rows.len()).sum();
+    let rows_of_destinations = sections
+        .iter()
+        .filter(|section| section.reads_destination())
+        .map(|section| section.rows.len())
+        .sum();
     for section in sections {
         let to = bench.envoy.address(&section.name).await?;
         let transport = table.setup(&section.setup)?.transport;
@@ -67,7 +75,7 @@ pub(super) async fn all(lab: &Lab, table: &Table, engine: Engine) -> Outcome<Sho
         }
         mismatches.extend(bench.warnings(section));
     }
-    Ok(Shown { mismatches, rows })
+    Ok(Shown { mismatches, rows, rows_of_destinations })
 }
 
 struct Bench {
@@ -201,10 +209,9 @@ impl Bench {
         transport: Transport,
         to: SocketAddr,
     ) -> Outcome<Way> {
-        let proxied_for = match transport.is_proxied() {
-            true => Some(from.claims.unwrap_or(Ipv4Addr::new(192, 0, 2, 77))),
-            false => None,
-        };
+        // A row may send a header where the listener takes none.
+        let is_proxied = transport.is_proxied() || from.proxied.is_some();
+        let proxied = is_proxied.then(|| from.proxy_header(protocol));
         // A listener on all addresses is asked over IPv4: the interesting peers are those that it
         // may see as mapped.
         let to = if to.ip().is_unspecified() {
@@ -216,7 +223,7 @@ impl Bench {
             to,
             from: from.address,
             protocol,
-            proxied_for,
+            proxied,
             tls: self.tls(from, protocol, transport)?,
         })
     }
@@ -277,14 +284,21 @@ impl Bench {
 
 /// What stands in the section's listener; nothing where that engine is not for it.
 fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<Option<Form>> {
-    let told = |teller| {
+    let told = |original: Option<&str>| {
         let mut module = lab.stream(&section.configuration);
         module.name = &section.name;
-        setup.around(module.filter(), teller)
+        setup.around(module.filter(), original)
     };
     match engine {
-        Engine::Module => Ok(Some(told(filters::direct_peer()))),
-        Engine::ToldModule => Ok(Some(told(direct_peer_and_headers(&section.configuration)?))),
+        Engine::Module => Ok(Some(told(None))),
+        Engine::ToldModule => Ok(Some(told(Some(&saved_header(&section.configuration)?)))),
+        Engine::Envoy if section.reads_destination() => {
+            let is_old = lab.version < FIRST_WITH_DESTINATIONS;
+            if is_old || !setup.transport.is_plaintext() || section.warning.is_some() {
+                return Ok(None);
+            }
+            Ok(engines::native(&section.configuration, Place::Bootstrap)?.ok())
+        }
         // Matchers do without filter state: what becomes of the module where it is missing is
         // nothing to them.
         Engine::Envoy if !setup.is_complete() || section.warns_of("filter state") => Ok(None),
@@ -292,12 +306,13 @@ fn form(lab: &Lab, section: &Section, setup: &Setup, engine: Engine) -> Outcome<
     }
 }
 
-fn direct_peer_and_headers(configuration: &str) -> Outcome<Value> {
+/// The first Envoy with `forward_proto_config`.
+pub(super) const FIRST_WITH_DESTINATIONS: Version = Version::new(1, 38, 0);
+
+fn saved_header(configuration: &str) -> Outcome<String> {
     let configuration: Value = serde_json::from_str(configuration).context("the configuration")?;
-    let original = configuration["forwarded_proto"]["original_header"]
-        .as_str()
-        .unwrap_or("x-laststream-forwarded-proto");
-    Ok(filters::direct_peer_and_headers(original))
+    let original = configuration["forwarded_proto"]["original_header"].as_str();
+    Ok(original.unwrap_or("x-laststream-forwarded-proto").into())
 }
 
 /// What a row of a refused request has to say.

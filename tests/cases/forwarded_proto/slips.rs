@@ -33,7 +33,7 @@ const IN_LISTENERS: [(&str, &str, &str); 6] = [
 ];
 
 /// In a section, likewise.
-const IN_SECTION: [(&str, &str, &str); 30] = [
+const IN_SECTION: [(&str, &str, &str); 35] = [
     ("Listener: `edge`\n", "", "no line"),
     ("Listener: `edge`\n", "Listener: `edge`\nListener: `edge`\n", "is there twice"),
     ("Listener: `edge`\n", "Listener: `edge`\nListner: `edge`\n", "`Listner` is not known here"),
@@ -51,6 +51,11 @@ const IN_SECTION: [(&str, &str, &str); 30] = [
     ("| 127.0.0.9 |", "| 127.0.0.9 or so |", "is no client"),
     ("| 127.0.0.9 |", "| 127.0.0.9 as `spiffe://a` |", "asks for no certificate"),
     ("| 127.0.0.9 |", "| 127.0.0.9 proxied for 127.0.0.1 |", "takes no PROXY header"),
+    ("| 127.0.0.9 |", "| 127.0.0.9 proxied as `v3 ::1` |", "is no PROXY header"),
+    ("| 127.0.0.9 |", "| 127.0.0.9 proxied as `v1 ::1` |", "::1"),
+    ("| 127.0.0.9 |", "| 127.0.0.9 proxied as `v1 1.2.3.4:5 local` |", "says nothing of"),
+    ("| 127.0.0.9 |", "| 127.0.0.9 proxied as `v2 [0::1]:5` |", "write"),
+    ("| 127.0.0.9 |", r"| 127.0.0.9 proxied as `raw \q` |", "is not known"),
     ("| h1 h2 |", "| h1 h4 |", "`h4` is no protocol"),
     ("| h1 h2 |", "| h3 |", "h3 belongs to QUIC"),
     ("`a: b`", "a: b", "outside of the code spans"),

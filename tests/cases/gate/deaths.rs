@@ -26,7 +26,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// The module that can be made to die.
 pub(super) fn mortal(lab: &Lab) -> Outcome<Lab> {
-    Ok(Lab { envoy: lab.envoy.clone(), module: mortal_module()? })
+    Ok(Lab { version: lab.version, envoy: lab.envoy.clone(), module: mortal_module()? })
 }
 
 async fn bench(lab: &Lab, failure_policy: &str) -> Outcome<Bench> {

@@ -64,7 +64,7 @@ async fn a_drain_goes_on(lab: &Lab, before: &Path, after: &Path) -> Outcome {
 
 /// The same Envoy with another module.
 fn of(lab: &Lab, module: &Path) -> Lab {
-    Lab { envoy: lab.envoy.clone(), module: module.to_owned() }
+    Lab { version: lab.version, envoy: lab.envoy.clone(), module: module.to_owned() }
 }
 
 fn filters_of(lab: &Lab) -> [(&'static str, serde_json::Value); 2] {

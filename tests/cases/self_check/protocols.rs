@@ -52,12 +52,13 @@ pub(super) async fn knows_the_direct_peer(lab: &Lab) -> Outcome {
     let peer = Ipv4Addr::new(127, 0, 0, 7);
     let claimed = ((Ipv4Addr::new(8, 8, 4, 4), 1111), (Ipv4Addr::new(1, 2, 3, 4), 443));
     ensure_eq!(
-        peer_seen(&upstream, Connect::to(plain).from(peer)).await?,
+        peer_seen(&upstream, Connect::to(plain).from(peer.into())).await?,
         Some("127.0.0.7".into()),
         "plain"
     );
     for preface in [proxy_v1(claimed.0, claimed.1), proxy_v2(claimed.0, claimed.1)] {
-        let seen = peer_seen(&upstream, Connect::to(behind).from(peer).preface(preface)).await?;
+        let seen =
+            peer_seen(&upstream, Connect::to(behind).from(peer.into()).preface(preface)).await?;
         ensure_eq!(seen, Some("127.0.0.7".into()), "behind PROXY protocol");
     }
     Ok(())

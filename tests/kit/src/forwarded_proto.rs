@@ -12,4 +12,5 @@ pub mod cells;
 pub mod client;
 pub mod listeners;
 pub mod markdown;
+pub mod proxy_header;
 pub mod table;

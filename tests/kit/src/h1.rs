@@ -1,7 +1,7 @@
 //! A raw HTTP/1 client: it sends what it is told, byte for byte, and leaves as rudely as it is
 //! told.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ use crate::wire::{Framing, Headers, Io, Wire};
 use crate::{Context as _, Error, Outcome, bail, ensure};
 
 /// Longest wait for an answer unless [`Client::patience`] says otherwise.
+/// Long enough for a segment of its own.
+const BETWEEN_PIECES: Duration = Duration::from_millis(3);
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request as bytes; `host: test.local` unless another or none is asked for.
@@ -147,8 +150,8 @@ pub enum Ended {
 /// How to connect.
 pub struct Connect {
     to: SocketAddr,
-    from: Option<Ipv4Addr>,
-    preface: Vec<u8>,
+    from: Option<IpAddr>,
+    preface: Vec<Vec<u8>>,
     tls: Option<(Arc<ClientConfig>, String)>,
 }
 
@@ -158,14 +161,19 @@ impl Connect {
     }
 
     /// Another direct peer: any address in 127.0.0.0/8.
-    pub fn from(mut self, source: Ipv4Addr) -> Self {
+    pub fn from(mut self, source: IpAddr) -> Self {
         self.from = Some(source);
         self
     }
 
     /// Bytes before everything else, such as [`proxy_v1`].
-    pub fn preface(mut self, bytes: Vec<u8>) -> Self {
-        self.preface = bytes;
+    pub fn preface(self, bytes: Vec<u8>) -> Self {
+        self.preface_in_pieces(vec![bytes])
+    }
+
+    /// The same in pieces, each in a segment of its own.
+    pub fn preface_in_pieces(mut self, pieces: Vec<Vec<u8>>) -> Self {
+        self.preface = pieces;
         self
     }
 
@@ -176,14 +184,19 @@ impl Connect {
 
     /// The connection alone, for clients of other protocols.
     pub async fn io(self) -> Outcome<Io> {
-        let socket = TcpSocket::new_v4()?;
+        let socket = if self.to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         if let Some(source) = self.from {
             socket.bind((source, 0).into()).with_context(|| format!("binding to {source}"))?;
         }
         let mut tcp =
             socket.connect(self.to).await.with_context(|| format!("connecting to {}", self.to))?;
         tcp.set_nodelay(true)?;
-        tcp.write_all(&self.preface).await?;
+        for piece in &self.preface {
+            tcp.write_all(piece).await?;
+            if self.preface.len() > 1 {
+                tokio::time::sleep(BETWEEN_PIECES).await;
+            }
+        }
         let Some((config, name)) = self.tls else { return Ok(Io::Plain(tcp)) };
         let name = ServerName::try_from(name)?;
         let tls = tokio_rustls::TlsConnector::from(config)

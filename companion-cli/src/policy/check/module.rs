@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::Checker;
 use crate::policy::file::{Direction, Placement};
-use crate::policy::{ForwardedProto, PeerInfo, Policy, PolicyProblem, module_json};
+use crate::policy::{
+    DestinationPorts, ForwardedProto, PeerInfo, Policy, PolicyProblem, module_json,
+};
 
 impl Checker {
     pub(super) fn forwarded_proto(
@@ -36,9 +38,19 @@ impl Checker {
         };
         let headers =
             checked.is_some_and(ForwardedPolicy::looks_only_at_peer_info).then(told_headers);
-        let peer_info = (!wire.trust.peers.is_empty())
-            .then_some(PeerInfo { key: wire.trust.peer_key, headers });
-        Some(ForwardedProto { json, saved_in, forgets, peer_info, peers: wire.trust.peers })
+        let addresses = checked.is_some_and(|policy| policy.reads_destination);
+        if addresses && matches!(placement, Placement::Sidecar(_)) {
+            self.problem("forwarded_proto.presets", NLB_AT_SIDECAR);
+        }
+        let peer_info = (!wire.trust.peers.is_empty()).then_some(PeerInfo {
+            key: wire.trust.peer_key,
+            addresses,
+            headers,
+        });
+        let destination_ports = addresses
+            .then_some(DestinationPorts { https: wire.ports.https, http: wire.ports.http });
+        let peers = wire.trust.peers;
+        Some(ForwardedProto { json, saved_in, forgets, peer_info, peers, destination_ports })
     }
 
     fn forwarded_proto_place(&mut self, placement: &Placement) {
@@ -99,6 +111,10 @@ impl Checker {
         }
     }
 }
+
+/// Redirection by iptables replaces the local address, too.
+const NLB_AT_SIDECAR: &str = "`nlb` is nothing for a sidecar: its connections are redirected, so \
+    the app's own port would pass for the load balancer's. Restore the header at the gateway";
 
 /// What is rendered always saves the peer's own `x-forwarded-proto` in another header: read where
 /// it is, it would be what is left when the module fails, and silence would look like the

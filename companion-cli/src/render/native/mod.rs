@@ -5,6 +5,7 @@
 //! a chosen header and makes Envoy choose the route again. Header mutation does not, so redirects
 //! and routes would use the old value.
 
+mod destination;
 mod matcher;
 mod peers;
 mod source_tests;
@@ -14,7 +15,9 @@ use laststream_filter::config::wire::{Decision, Fallback};
 use laststream_filter::forwarded::{self, FORWARDED_PROTO};
 use serde_json::json;
 
+pub(super) use self::destination::Destination;
 use self::matcher::{Test, all, any, not};
+pub(super) use self::peers::ranges;
 use self::source_tests::{SourceTests, source_tests};
 use crate::policy::ForwardedProto;
 use crate::yaml::{List, Map};
@@ -22,8 +25,8 @@ use crate::yaml::{List, Map};
 /// Which connections the filters must be right for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listeners {
-    /// Without TLS, and Envoy overwrites the header: it is http before any filter runs.
-    Edge,
+    /// Without TLS on this port, and Envoy overwrites the header: it is http before any filter runs.
+    Edge(u16),
     /// Without TLS: what Envoy has not overwritten is http, once it is removed.
     Plaintext,
     /// Any.
@@ -40,6 +43,8 @@ pub(super) struct Native {
     pub(super) forgets: bool,
     /// Behind the module, in this order.
     pub(super) filters: Vec<Map>,
+    /// What the connection manager does with destination ports; then there are no filters.
+    pub(super) destination: Option<Destination>,
 }
 
 /// Restores the scheme there, or says what is in the way: the field, and why.
@@ -53,6 +58,9 @@ pub(super) fn compile(
     let Some(policy) = parsed.forwarded_proto() else {
         return Err(vec!["there is nothing to restore".into()]);
     };
+    if let Some(ports) = &proto.destination_ports {
+        return destination::compile(policy, proto, ports, listeners);
+    }
     let mut reasons = in_the_way(policy, proto, listeners);
     let mut sources = Vec::with_capacity(policy.sources.len());
     for source in &policy.sources {
@@ -64,7 +72,8 @@ pub(super) fn compile(
     if !reasons.is_empty() {
         return Err(reasons);
     }
-    let forgets = listeners == Listeners::Edge || !keeps(policy);
+    let is_edge = matches!(listeners, Listeners::Edge(_));
+    let forgets = is_edge || !keeps(policy);
     // Then Envoy itself writes http before any filter runs.
     let starts_as_http = forgets && listeners != Listeners::Any;
     let conditions = Conditions {
@@ -89,6 +98,7 @@ pub(super) fn compile(
         saved_in: proto.saved_in.clone(),
         forgets,
         filters: http.into_iter().chain([https]).collect(),
+        destination: None,
     })
 }
 
@@ -164,10 +174,18 @@ fn in_the_way(
             "`trust.peers`: more than 1000 ranges, which would stand there twice",
         ),
         (
-            wants_both && listeners != Listeners::Edge,
+            wants_both && !matches!(listeners, Listeners::Edge(_)),
             "`fallback` and `silent`: `keep` and `connection` together, and matchers keep the \
                 header of all peers or of none",
         ),
+    ];
+    let own = reasons.into_iter().filter(|(is_so, _)| *is_so).map(|(_, reason)| reason.to_owned());
+    own.chain(unwritten(policy)).collect()
+}
+
+/// What Envoy's own part never writes or removes.
+fn unwritten(policy: &forwarded::Policy) -> Vec<String> {
+    let reasons = [
         (
             policy.strip.untrusted || policy.strip.twins,
             "`strip`: matchers do not go through all headers",

@@ -9,7 +9,7 @@ const FEW: usize = 4;
 
 /// That the direct peer is in one of these ranges, which were checked when the policy was read.
 pub(super) fn test(ranges: &[String]) -> Test {
-    let ranges: Vec<(IpAddr, u8)> = ranges.iter().filter_map(|range| read(range)).collect();
+    let ranges = self::ranges(ranges);
     let (short, others): (Vec<_>, Vec<_>) =
         ranges.iter().copied().partition(|&(address, length)| as_text(address, length).is_some());
     if short.is_empty() || short.len() > FEW {
@@ -20,6 +20,17 @@ pub(super) fn test(ranges: &[String]) -> Test {
         .filter_map(|(address, length)| as_text(address, length))
         .map(Test::PeerText);
     any(texts.chain((!others.is_empty()).then_some(Test::PeerIn(others))))
+}
+
+/// Addresses and lengths of prefixes, each once: Envoy refuses a filter chain that names one twice.
+pub(in crate::render) fn ranges(texts: &[String]) -> Vec<(IpAddr, u8)> {
+    let mut ranges: Vec<(IpAddr, u8)> = Vec::with_capacity(texts.len());
+    for range in texts.iter().filter_map(|text| read(text)) {
+        if !ranges.contains(&range) {
+            ranges.push(range);
+        }
+    }
+    ranges
 }
 
 /// Envoy shows an IPv4 address of a dual-stack listener as the IPv4 address that it is.

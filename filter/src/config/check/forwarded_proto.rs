@@ -1,7 +1,7 @@
 //! Checks the part for `x-forwarded-proto`.
 
 use super::{Checker, item};
-use crate::config::wire::{Element, Fallback, Form, ForwardedProto, Trust as WireTrust};
+use crate::config::wire::{Element, Fallback, Form, ForwardedProto, Preset, Trust as WireTrust};
 use crate::forwarded::{
     FORWARDED_PROTO, Peers, Policy, Ports, Range, Source, Trust, form_of, headers_of,
 };
@@ -11,12 +11,19 @@ impl Checker {
     pub(super) fn forwarded_proto(&mut self, wire: &ForwardedProto) -> Policy {
         let original =
             self.header_name("forwarded_proto", "original_header", &wire.original_header);
-        let sources = self.sources(wire, &original);
+        let reads_destination = wire.presets.contains(&Preset::Nlb);
+        let sources = if reads_destination {
+            self.check_destination(wire);
+            Vec::new()
+        } else {
+            self.sources(wire, &original)
+        };
         self.check_fallbacks(wire, &original);
         self.check_ports(wire);
         let ports = &wire.ports;
         Policy {
             trust: self.trust(&wire.trust),
+            reads_destination,
             sources,
             original,
             decision: wire.decision,
@@ -26,6 +33,40 @@ impl Checker {
             strip: wire.strip.clone(),
             write_scheme: wire.write_scheme,
             write_port: wire.write_port,
+        }
+    }
+
+    /// A load balancer of layer 4 writes no header, and its PROXY protocol header comes before TLS.
+    fn check_destination(&mut self, wire: &ForwardedProto) {
+        for (is_wrong, path, problem) in [
+            (
+                wire.presets.iter().any(|preset| *preset != Preset::Nlb),
+                "forwarded_proto.presets",
+                "`nlb` stands alone: a load balancer of layer 4 forwards headers that its clients \
+                 write, so none can be believed beside it",
+            ),
+            (
+                !wire.sources.is_empty(),
+                "forwarded_proto.sources",
+                "is nothing beside `nlb`: a load balancer of layer 4 forwards headers that its \
+                 clients write. Take it out",
+            ),
+            (
+                !wire.trust.identities.is_empty(),
+                "forwarded_proto.trust.identities",
+                "is nothing beside `nlb`: the PROXY protocol header comes before TLS, so no \
+                 certificate vouches for it. Name address ranges in `peers`",
+            ),
+            (
+                wire.ports.https.is_empty(),
+                "forwarded_proto.ports.https",
+                "is empty, so `nlb` could never say https: name the ports on which the load \
+                 balancer terminates TLS",
+            ),
+        ] {
+            if is_wrong {
+                self.add_problem(path, problem);
+            }
         }
     }
 

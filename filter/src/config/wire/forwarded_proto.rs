@@ -21,7 +21,8 @@ pub const PEER_KEY: &str = "laststream.direct_peer";
 pub struct ForwardedProto {
     /// The peers whose headers are believed.
     pub trust: Trust,
-    /// Load balancers by name, each for the headers that it writes; read before `sources`.
+    /// Load balancers by name, each for the headers that it writes; read before `sources`. `nlb`
+    /// stands alone: it takes the scheme from a port, and forwards headers that clients write.
     pub presets: Vec<Preset>,
     /// Headers that tell the original scheme, in order.
     pub sources: Vec<Source>,
@@ -32,7 +33,7 @@ pub struct ForwardedProto {
     /// (`use_remote_address: false`, or trusted hops), name `x-forwarded-proto`.
     #[default(ORIGINAL_HEADER.into())]
     pub original_header: String,
-    /// The schemes of the ports in headers.
+    /// The schemes of the ports in headers, and in the PROXY protocol header for `nlb`.
     pub ports: Ports,
     /// The value of `x-forwarded-proto` if the peer is not trusted.
     pub fallback: Fallback,
@@ -62,7 +63,8 @@ pub struct Trust {
     /// verified certificate.
     pub identities: Vec<TextMatch>,
     /// The filter state key that holds the direct peer's address; a `set_filter_state` filter in
-    /// front of this one writes it. It may add three lines, with `x-forwarded-proto`, the
+    /// front of this one writes it. For `nlb` the local address and the direct local address follow
+    /// in the same line, with blanks between them. The filter may add three lines, with `x-forwarded-proto`, the
     /// `original_header` and `x-forwarded-port`, so that the module need not read all headers.
     #[default(PEER_KEY.into())]
     pub peer_key: String,
@@ -172,7 +174,8 @@ pub struct Strip {
     pub twins: bool,
 }
 
-/// A load balancer. It stands for the headers that it always overwrites.
+/// A load balancer. It stands for the headers that it always overwrites, or for the port in its
+/// PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -181,6 +184,9 @@ pub enum Preset {
     AwsAlb,
     /// AWS Classic Load Balancer with HTTP or HTTPS listeners.
     AwsClb,
+    /// Any load balancer of layer 4 that sends the PROXY protocol, such as an AWS Network Load
+    /// Balancer.
+    Nlb,
     /// Amazon CloudFront, with `CloudFront-Forwarded-Proto` in the origin request policy.
     Cloudfront,
     /// Google Cloud external Application Load Balancer.

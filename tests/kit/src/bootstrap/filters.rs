@@ -73,18 +73,25 @@ pub fn discovered(name: &str, xds: &Xds) -> Value {
 
 /// What the module reads the direct peer from.
 pub fn direct_peer() -> Value {
-    filter_state("laststream.direct_peer", "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%")
+    peer_info(false, None)
 }
 
-/// The same with the headers that most policies look at, a line each; `original` holds what the
-/// peer sent as x-forwarded-proto.
-pub fn direct_peer_and_headers(original: &str) -> Value {
-    let headers = ["x-forwarded-proto", original, "x-forwarded-port"]
-        .map(|header| format!("\n%REQ({header})%"));
-    let format = format!("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%{}", headers.concat());
+/// The same, with the local addresses of the connection, and with the headers that most policies
+/// look at, a line each; `original` holds what the peer sent as x-forwarded-proto.
+pub fn peer_info(addresses: bool, original: Option<&str>) -> Value {
+    let mut format = String::from("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%");
+    if addresses {
+        format.push_str(" %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%");
+    }
+    for header in original.iter().flat_map(|saved| ["x-forwarded-proto", saved, "x-forwarded-port"])
+    {
+        format.push_str(&format!("\n%REQ({header})%"));
+    }
     let mut filter = filter_state("laststream.direct_peer", &format);
-    filter["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] =
-        json!(true);
+    if original.is_some() {
+        filter["typed_config"]["on_request_headers"][0]["format_string"]["omit_empty_values"] =
+            json!(true);
+    }
     filter
 }
 

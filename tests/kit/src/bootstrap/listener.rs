@@ -1,6 +1,6 @@
 //! Listeners on ephemeral ports: plain, TLS, QUIC, behind PROXY protocol.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::hcm::Hcm;
 use super::{extension, push, set, socket_address};
@@ -92,6 +92,28 @@ impl Listener {
             PROXY_PROTOCOL,
             json!({}),
         ))
+    }
+
+    /// The same, where a connection may also come without a header.
+    pub fn maybe_proxy_protocol(self) -> Self {
+        self.listener_filter(extension(
+            "envoy.filters.listener.proxy_protocol",
+            PROXY_PROTOCOL,
+            json!({ "allow_requests_without_proxy_protocol": true }),
+        ))
+    }
+
+    /// A filter chain for some connections, in front of the one for all others: the same connection
+    /// manager with more fields.
+    pub fn limited_chain(mut self, matches: Value, manager: Map<String, Value>) -> Self {
+        let mut limited = self.0["filter_chains"][0].clone();
+        self.0["default_filter_chain"] = self.0["filter_chains"][0].take();
+        limited["filter_chain_match"] = matches;
+        if let Some(fields) = limited["filters"][0]["typed_config"].as_object_mut() {
+            fields.extend(manager);
+        }
+        self.0["filter_chains"] = json!([limited]);
+        self
     }
 
     /// In the order of the calls.

@@ -1,24 +1,21 @@
 //! One connection of a row, and the requests on it.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Request};
-use tokio::net::TcpSocket;
 
 use super::cells::Line;
+use super::proxy_header::ProxyHeader;
 use super::table::Protocol;
-use crate::h1::{Connect, Response, proxy_v1, proxy_v2};
+use crate::h1::{Connect, Response};
 use crate::wait::within;
-use crate::wire::{Framing, Io, Wire};
+use crate::wire::{Framing, Wire};
 use crate::{Context as _, Error, Outcome, bail, ensure};
 use crate::{h2, h3};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What a PROXY header names as the address that was asked for: TLS, if it were believed.
-const PROXY_DESTINATION: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 200), 443);
-const PROXY_SOURCE_PORT: u16 = 50_000;
 
 pub enum Connection {
     H1(Box<Wire>),
@@ -31,25 +28,20 @@ pub struct Way {
     pub to: SocketAddr,
     pub from: IpAddr,
     pub protocol: Protocol,
-    /// A PROXY header comes first and names this client.
-    pub proxied_for: Option<Ipv4Addr>,
+    /// A PROXY header comes first.
+    pub proxied: Option<ProxyHeader>,
     pub tls: Option<Arc<rustls::ClientConfig>>,
 }
 
 impl Connection {
     pub async fn open(way: Way) -> Outcome<Self> {
-        let (IpAddr::V4(from), SocketAddr::V4(_)) = (way.from, way.to) else {
-            return over_ipv6(way).await;
-        };
         if way.protocol == Protocol::H3 {
             let tls = way.tls.context("QUIC without certificates")?;
             return Ok(Self::H3(Box::new(h3::Client::connect(way.to, &tls).await?)));
         }
-        let mut connect = Connect::to(way.to).from(from);
-        if let Some(client) = way.proxied_for {
-            // Both versions are in use: one for each protocol, so that every row shows both.
-            let header = if way.protocol == Protocol::H1 { proxy_v1 } else { proxy_v2 };
-            connect = connect.preface(header((client, PROXY_SOURCE_PORT), PROXY_DESTINATION));
+        let mut connect = Connect::to(way.to).from(way.from);
+        if let Some(header) = way.proxied {
+            connect = connect.preface_in_pieces(header.pieces(way.to)?);
         }
         if let Some(tls) = way.tls {
             connect = connect.tls(tls, "localhost");
@@ -71,14 +63,6 @@ impl Connection {
             Self::H3(client) => client.request(request("https", host, path, lines)?, "").await,
         }
     }
-}
-
-async fn over_ipv6(way: Way) -> Outcome<Connection> {
-    let socket = TcpSocket::new_v6()?;
-    socket.bind((way.from, 0).into()).with_context(|| format!("binding to {}", way.from))?;
-    let tcp = within(PATIENCE, "opening a connection", async { Ok(socket.connect(way.to).await?) })
-        .await?;
-    Ok(Connection::H1(Box::new(Wire::new(Io::Plain(tcp)))))
 }
 
 /// Byte for byte. A `:scheme` makes the target absolute, which is how HTTP/1 tells one.

@@ -1,9 +1,9 @@
 //! The listeners of `listeners.md`, as Envoy's configuration.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::markdown::{self, Grid};
-use crate::bootstrap::{Hcm, Listener, Route};
+use crate::bootstrap::{Hcm, Listener, Route, filters};
 use crate::certificates::{Authority, Identity};
 use crate::{Context as _, Outcome, bail, ensure};
 
@@ -33,6 +33,9 @@ pub struct Form {
     pub early: Option<Value>,
     /// In front of the router.
     pub filters: Vec<Value>,
+    /// A filter chain in front of that for all others: its match, and what its connection manager
+    /// has in addition.
+    pub limited: Option<(Value, Map<String, Value>)>,
 }
 
 /// A named way to set a listener up.
@@ -43,8 +46,16 @@ pub struct Setup {
     hops: u32,
     address: String,
     saves: Saves,
-    tells_peer: bool,
+    tells: Tells,
     appends_port: bool,
+}
+
+/// What the filter in front tells the module of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tells {
+    Nothing,
+    Peer,
+    Addresses,
 }
 
 /// What the early mutation does with the peer's own header.
@@ -59,8 +70,11 @@ enum Saves {
 pub enum Transport {
     Plain,
     Proxied,
+    /// A connection may also come without a PROXY header.
+    MaybeProxied,
     Tls,
     ProxiedTls,
+    MaybeProxiedTls,
     Mutual,
     OptionalCertificate,
     AnyCertificate,
@@ -68,11 +82,13 @@ pub enum Transport {
 }
 
 impl Transport {
-    const WORDS: [(&str, Self); 8] = [
+    const WORDS: [(&str, Self); 10] = [
         ("plain", Self::Plain),
         ("PROXY protocol", Self::Proxied),
+        ("PROXY protocol if any", Self::MaybeProxied),
         ("TLS", Self::Tls),
         ("PROXY protocol, TLS", Self::ProxiedTls),
+        ("PROXY protocol if any, TLS", Self::MaybeProxiedTls),
         ("mTLS", Self::Mutual),
         ("TLS, certificate if any", Self::OptionalCertificate),
         ("TLS, any certificate", Self::AnyCertificate),
@@ -80,11 +96,14 @@ impl Transport {
     ];
 
     pub fn is_plaintext(self) -> bool {
-        matches!(self, Self::Plain | Self::Proxied)
+        matches!(self, Self::Plain | Self::Proxied | Self::MaybeProxied)
     }
 
     pub fn is_proxied(self) -> bool {
-        matches!(self, Self::Proxied | Self::ProxiedTls)
+        matches!(
+            self,
+            Self::Proxied | Self::MaybeProxied | Self::ProxiedTls | Self::MaybeProxiedTls
+        )
     }
 
     pub(crate) fn asks_certificate(self) -> bool {
@@ -139,7 +158,11 @@ fn setup(grid: &Grid<'_>, row: &[&str]) -> Outcome<Setup> {
             _ if yes("saves")? => Saves::Copy,
             _ => Saves::Nothing,
         },
-        tells_peer: yes("direct peer")?,
+        tells: match cell("direct peer") {
+            "and addresses" => Tells::Addresses,
+            _ if yes("direct peer")? => Tells::Peer,
+            _ => Tells::Nothing,
+        },
         appends_port: yes("appends port")?,
     })
 }
@@ -153,19 +176,25 @@ pub struct Certificates {
 impl Setup {
     /// Whether what the module needs is there; Envoy's own matchers bring what they need.
     pub fn is_complete(&self) -> bool {
-        self.saves != Saves::Nothing && self.tells_peer
+        self.saves != Saves::Nothing && self.tells != Tells::Nothing
     }
 
-    /// What the set-up has around the module; the teller tells it the direct peer, where the
-    /// listener has that.
-    pub fn around(&self, module: Value, teller: Value) -> Form {
-        let filters = self.tells_peer.then_some(teller).into_iter().chain([module]).collect();
-        Form { early: saving(self.saves), filters }
+    /// What the set-up has around the module. With the name of the saved header, headers are told
+    /// beside the direct peer.
+    pub fn around(&self, module: Value, original: Option<&str>) -> Form {
+        let teller = match self.tells {
+            Tells::Nothing => None,
+            Tells::Peer => Some(filters::peer_info(false, original)),
+            Tells::Addresses => Some(filters::peer_info(true, original)),
+        };
+        let filters = teller.into_iter().chain([module]).collect();
+        Form { early: saving(self.saves), filters, limited: None }
     }
 
     /// A listener of that name.
     pub fn listener(&self, name: &str, form: Form, certificates: &Certificates) -> Listener {
         let Certificates { authority, server } = certificates;
+        let limited = form.limited.clone();
         let hcm = self.connection_manager(name, form);
         let mutual = |hcm| Listener::new(name, hcm).mutual_tls(server, authority);
         let context = "/filter_chains/0/transport_socket/typed_config";
@@ -175,6 +204,10 @@ impl Setup {
         let listener = match self.transport {
             Transport::Plain => Listener::new(name, hcm),
             Transport::Proxied => Listener::new(name, hcm).proxy_protocol(),
+            Transport::MaybeProxied => Listener::new(name, hcm).maybe_proxy_protocol(),
+            Transport::MaybeProxiedTls => {
+                Listener::new(name, hcm).maybe_proxy_protocol().tls(server)
+            }
             Transport::Tls => Listener::new(name, hcm).tls(server),
             Transport::ProxiedTls => Listener::new(name, hcm).proxy_protocol().tls(server),
             Transport::Mutual => mutual(hcm),
@@ -188,7 +221,10 @@ impl Setup {
             Transport::Quic => Listener::quic(name, hcm, server),
         };
         let socket = "/address/socket_address";
-        let listener = listener.with(&format!("{socket}/address"), json!(self.address));
+        let mut listener = listener.with(&format!("{socket}/address"), json!(self.address));
+        if let Some((matches, manager)) = limited {
+            listener = listener.limited_chain(matches, manager);
+        }
         if self.address == "::" {
             listener.with(&format!("{socket}/ipv4_compat"), json!(true))
         } else {

@@ -6,13 +6,15 @@ use super::cells::{self, Line};
 use super::client;
 use super::listeners::{self, Setup, Transport};
 use super::markdown::{self, Grid, Section as Text};
+use super::proxy_header::ProxyHeader;
 use crate::{Context as _, Outcome, bail, ensure};
 
 /// The files that hold the rows, by their names.
-pub const FILES: [(&str, &str); 7] = [
+pub const FILES: [(&str, &str); 8] = [
     ("peers", text!("peers.md")),
     ("identities", text!("identities.md")),
     ("presets", text!("presets.md")),
+    ("proxy-protocol", text!("proxy-protocol.md")),
     ("values", text!("values.md")),
     ("saved-header", text!("saved-header.md")),
     ("sources", text!("sources.md")),
@@ -35,6 +37,9 @@ const VERDICTS: [&str; 5] = ["overridden", "kept", "conflicting", "silent", "unt
 
 /// Stands in the configuration for a list that is too long to read.
 const MANY: &str = "\"@ten-thousand-ranges\"";
+
+/// The same for ports: all that a listener of a test may have.
+const PORTS: &str = "\"@all-ports-from-1024\"";
 
 pub struct Table {
     pub setups: Vec<Setup>,
@@ -79,10 +84,31 @@ pub struct Expected {
 #[derive(Clone, Debug)]
 pub struct From {
     pub address: IpAddr,
-    /// The client that a PROXY header in front of the connection names.
-    pub claims: Option<Ipv4Addr>,
+    /// What the PROXY header in front of the connection says.
+    pub proxied: Option<Proxied>,
     /// The URI in a client certificate, and whether the listener's authority signed it.
     pub identity: Option<(String, bool)>,
+}
+
+/// A PROXY header in front of a connection.
+#[derive(Clone, Debug)]
+pub enum Proxied {
+    /// For this client, in version 1 on h1 and in version 2 on h2, so that every row shows both.
+    For(Ipv4Addr),
+    /// As it is written.
+    As(ProxyHeader),
+}
+
+impl From {
+    /// What stands in front of a connection to a listener that takes PROXY headers.
+    pub fn proxy_header(&self, protocol: Protocol) -> ProxyHeader {
+        let version_1 = protocol == Protocol::H1;
+        match &self.proxied {
+            None => ProxyHeader::usual(version_1),
+            Some(Proxied::For(client)) => ProxyHeader::of_client(*client, version_1),
+            Some(Proxied::As(header)) => header.clone(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +206,7 @@ fn section(name: String, text: &Text<'_>, setups: &[Setup]) -> Outcome<Section> 
         .with_context(|| format!("there is no listener `{wanted}`"))?;
     let configuration =
         text.code.as_deref().context("no configuration")?.replace(MANY, &ten_thousand_ranges());
+    let configuration = configuration.replace(PORTS, &all_ports());
     let grid = text.table.as_ref().context("no table")?;
     grid.check_columns(&REQUIRED, &OPTIONAL)?;
     ensure!(!grid.rows.is_empty(), "a table without rows");
@@ -218,6 +245,11 @@ fn row(grid: &Grid<'_>, cells: &[&str], setup: &Setup) -> Outcome<Row> {
 }
 
 impl Section {
+    /// Whether the scheme comes from PROXY headers.
+    pub fn reads_destination(&self) -> bool {
+        self.configuration.contains("\"nlb\"")
+    }
+
     pub fn warns_of(&self, what: &str) -> bool {
         self.warning.as_ref().is_some_and(|warning| warning.contains(what))
     }
@@ -228,7 +260,7 @@ impl Row {
     fn check(&self, setup: &Setup) -> Outcome {
         let only = |protocol| self.over.iter().all(|over| *over == protocol);
         ensure!(
-            self.from.claims.is_none() || setup.transport.is_proxied(),
+            !matches!(self.from.proxied, Some(Proxied::For(_))) || setup.transport.is_proxied(),
             "`{}` takes no PROXY header",
             setup.name
         );
@@ -242,8 +274,8 @@ impl Row {
             "h3 belongs to QUIC, and QUIC to h3"
         );
         ensure!(
-            self.from.address.is_ipv4() || only(Protocol::H1),
-            "over IPv6 the test talks HTTP/1 only"
+            self.from.address.is_ipv4() || !self.over.contains(&Protocol::H3),
+            "over IPv6 the test talks no HTTP/3"
         );
         if !only(Protocol::H1) {
             // Else the client's own refusal would pass for Envoy's.
@@ -297,17 +329,20 @@ fn expected(grid: &Grid<'_>, row: &[&str]) -> Outcome<Option<Expected>> {
     Ok(Some(expected))
 }
 
-/// `127.0.0.2`, `127.0.0.2 proxied for 192.0.2.1`, `127.0.0.2 as spiffe://…`, `127.0.0.2 as
-/// spiffe://… by a stranger`
+/// `127.0.0.2`, `127.0.0.2 proxied for 192.0.2.1`, ``127.0.0.2 proxied as `v1 192.0.2.1:443` ``,
+/// `127.0.0.2 as spiffe://…`, `127.0.0.2 as spiffe://… by a stranger`
 fn from(cell: &str) -> Outcome<From> {
     let (address, rest) = cell.split_once(' ').unwrap_or((cell, ""));
     let mut from = From {
         address: address.parse().with_context(|| format!("{cell:?}"))?,
-        claims: None,
+        proxied: None,
         identity: None,
     };
     if let Some(claimed) = rest.strip_prefix("proxied for ") {
-        from.claims = Some(claimed.parse().with_context(|| format!("{cell:?}"))?);
+        let client = claimed.parse().with_context(|| format!("{cell:?}"))?;
+        from.proxied = Some(Proxied::For(client));
+    } else if let Some(header) = rest.strip_prefix("proxied as ") {
+        from.proxied = Some(Proxied::As(ProxyHeader::read(cells::span(header)?)?));
     } else if let Some(identity) = rest.strip_prefix("as ") {
         let (uri, stranger) =
             identity.strip_suffix(" by a stranger").map_or((identity, false), |uri| (uri, true));
@@ -326,6 +361,10 @@ fn protocols(cell: &str) -> Outcome<Vec<Protocol>> {
         other => bail!("`{other}` is no protocol"),
     };
     cell.split(' ').map(protocol).collect()
+}
+
+fn all_ports() -> String {
+    (1024..=u16::MAX).map(|port| port.to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// Single addresses, every other one, so that none can be merged with its neighbour.

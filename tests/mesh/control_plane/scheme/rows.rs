@@ -22,7 +22,7 @@ pub(super) async fn run(
     protocol: Protocol,
 ) -> Outcome<(u64, Vec<String>)> {
     let way =
-        Way { to: stage.address(), from: row.from.address, protocol, proxied_for: None, tls: None };
+        Way { to: stage.address(), from: row.from.address, protocol, proxied: None, tls: None };
     let mut connection = Connection::open(way).await?;
     let path = format!("/echo/{}/{protocol:?}", row.id);
     let place = |problem: String| format!("{} over {protocol:?} ({}): {problem}", row.id, row.why);
