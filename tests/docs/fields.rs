@@ -23,10 +23,11 @@ const RARE: [&str; 12] = [
     "gate.assumed_after_ms",
     "gate.admin",
 ];
-const RARE_IN_POLICY: [&str; 9] = [
+const RARE_IN_POLICY: [&str; 10] = [
     "name",
     "labels",
     "pull_secret",
+    "program_image",
     "failure_policy",
     "gate.hosts",
     "drain.agent",

@@ -1,13 +1,12 @@
 //! Checks a policy file and fills in defaults. All problems are reported together.
 
+mod delivery;
 mod gate;
 mod module;
 mod placement;
 mod values;
 
-use super::file::{
-    Begin, Drain, Engine, FailurePolicy, File, Finish, Job, LongLived, Placement, Retries,
-};
+use super::file::{Begin, Drain, Engine, File, Finish, Job, LongLived, Placement, Retries};
 use super::{Policy, PolicyProblem, Sizing, sizing, warnings};
 use crate::time_span::TimeSpan;
 
@@ -47,6 +46,8 @@ impl Checker {
         );
         let gate_port = self.gate_port(file.gate.enabled, file.gate.port, has_gate, in_istio);
         self.gate_access(&file.gate, has_gate);
+        let delivery = self.delivery(file.delivery, file.module.as_deref());
+        self.program_image(file.program_image.as_deref(), &placement);
         let sizing = self.drain(&file.drain, gate_port.is_some(), in_istio);
         let forwarded_proto = self.forwarded_proto(file.forwarded_proto, &placement);
         let retries = file.retries.map(|retries| self.retries(retries, sizing.longest_request));
@@ -58,10 +59,12 @@ impl Checker {
             namespace,
             labels: file.labels,
             placement,
+            delivery,
             pull_secret: file.pull_secret,
-            failure_policy: file
-                .failure_policy
-                .unwrap_or_else(|| usual_failure_policy(file.module.as_deref())),
+            program_image: file.program_image,
+            failure_policy: file.failure_policy.unwrap_or_else(|| {
+                delivery::usual_failure_policy(delivery, file.module.as_deref())
+            }),
             count: file.count,
             forwarded_proto,
             engine: file.engine.unwrap_or(Engine::Auto),
@@ -156,29 +159,14 @@ impl Checker {
                 behind `laststream exec --`",
             );
         }
-        let wrong = |text: &str| {
-            text.is_empty()
-                || text
-                    .contains(|character: char| character.is_whitespace() || character.is_control())
-        };
-        if wrong(&job.program_image) {
-            self.problem(
-                "job.program_image",
-                format!("`{}` is not the name of an image", job.program_image),
-            );
-        }
-        if job.program.as_ref().is_some_and(|program| !program.starts_with('/') || wrong(program)) {
+        self.image("job.program_image", &job.program_image);
+        if job
+            .program
+            .as_ref()
+            .is_some_and(|program| !program.starts_with('/') || !values::is_word(program))
+        {
             self.problem("job.program", "is not an absolute path, such as `/laststream`");
         }
-    }
-}
-
-/// A local file is always there; a registry is not, and must not take a gateway down.
-fn usual_failure_policy(module: Option<&str>) -> FailurePolicy {
-    if module.is_some_and(|module| !module.contains("://")) {
-        FailurePolicy::Reload
-    } else {
-        FailurePolicy::Open
     }
 }
 

@@ -30,9 +30,14 @@ pub struct File {
     /// `sha256:` and the digest of the image's manifest for `oci://`, or the checksum of the file
     /// for `https://`. Without it, `render` asks the registry.
     pub digest: Option<String>,
-    /// The secret with the registry's credentials, in the proxies' namespace. Only WasmPlugin and
-    /// Envoy Gateway have pull secrets.
+    /// The way of the module's image into the proxy, by default `proxy`.
+    pub delivery: Option<Delivery>,
+    /// The secret with the registry's credentials, in the proxies' namespace. WasmPlugin, Envoy
+    /// Gateway and image volumes have pull secrets.
     pub pull_secret: Option<String>,
+    /// An image with laststream's static program as `/laststream`, for the stop hook of proxies
+    /// whose image has neither a shell nor Istio's agent.
+    pub program_image: Option<String>,
     /// What happens to requests when the module cannot be fetched or fails.
     pub failure_policy: Option<FailurePolicy>,
     /// Which streams are counted: `count` of the module's configuration.
@@ -167,6 +172,18 @@ pub struct PlainEnvoy {
     pub app: Option<String>,
     /// Where Envoy's admin interface listens, by default `127.0.0.1:9901`.
     pub admin: Option<String>,
+}
+
+/// The way of the module's image into the proxy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// The proxy, its agent or its control plane fetches the image.
+    #[default]
+    Proxy,
+    /// Kubelet pulls the image and mounts it into the proxy, which then asks no registry. Needs
+    /// Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume`, and containerd 2.1.
+    ImageVolume,
 }
 
 /// What happens to requests when the module cannot be fetched or fails.

@@ -22,10 +22,11 @@ use crate::time_span::TimeSpan;
 use crate::yaml::tree::{MOST_NODES, Tree};
 pub use error::{PolicyError, PolicyProblem};
 use file::{
-    App, Begin, Engine, FailurePolicy, File, Finish, GateSecret, LongLived, Placement, Retries,
+    App, Begin, Delivery, Engine, FailurePolicy, File, Finish, GateSecret, LongLived, Placement,
+    Retries,
 };
 pub use sizing::{KUBELET, LATE, Sizing};
-pub use source::{ModuleLocation, Resolve};
+pub use source::{MODULE_FOLDER, ModuleLocation, Resolve};
 
 /// A valid policy.
 #[derive(Debug, Clone)]
@@ -38,8 +39,12 @@ pub struct Policy {
     pub labels: BTreeMap<String, String>,
     /// Which proxies; defaults filled in.
     pub placement: Placement,
+    /// The way of the module's image into the proxy.
+    pub delivery: Delivery,
     /// The pull secret's name.
     pub pull_secret: Option<String>,
+    /// An image with laststream's static program in it.
+    pub program_image: Option<String>,
     /// What happens to requests without the module.
     pub failure_policy: FailurePolicy,
     /// `count` of the module's configuration, as it was written.
@@ -110,7 +115,8 @@ pub struct PeerInfo {
 /// Values of the command line in place of the file's.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
-    /// Instead of `module`; the file's `digest` does not count then.
+    /// Instead of `module`; the file's `digest` does not count then, and neither does its
+    /// `delivery` unless this is an image.
     pub module: Option<String>,
     /// Instead of `digest`.
     pub digest: Option<String>,
@@ -155,6 +161,10 @@ impl Policy {
             ));
         };
         source::read(module, self.digest.as_deref(), resolve)
+            .map(|source| match self.delivery {
+                Delivery::Proxy => source,
+                Delivery::ImageVolume => source.mounted(),
+            })
             .map_err(|(field, message)| PolicyProblem::new(field, message))
     }
 
@@ -211,8 +221,9 @@ fn apply(mut file: File, overrides: &Overrides) -> File {
             mine.clone_from(theirs);
         }
     };
-    if overrides.module.is_some() {
+    if let Some(module) = &overrides.module {
         file.digest = None;
+        file.delivery = file.delivery.filter(|_| module.starts_with("oci://"));
     }
     over(&mut file.module, &overrides.module);
     over(&mut file.digest, &overrides.digest);

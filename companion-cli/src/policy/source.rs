@@ -1,5 +1,10 @@
 //! The values of `module`: an image, a download, a file.
 
+use crate::oci::image::FILE;
+
+/// Where an image volume with the module is mounted in the proxy's container.
+pub const MODULE_FOLDER: &str = "/opt/laststream";
+
 /// Where the module comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModuleLocation {
@@ -11,6 +16,15 @@ pub enum ModuleLocation {
         tag: Option<String>,
         /// The manifest's SHA-256 in hex.
         digest: String,
+    },
+    /// An image that kubelet mounts into the proxy, pinned to its manifest.
+    Mounted {
+        /// The image: `HOST/REPOSITORY@sha256:…`.
+        reference: String,
+        /// The tag that was named, for people; nothing refers to it.
+        tag: Option<String>,
+        /// The file's path in the proxy.
+        path: String,
     },
     /// A file behind HTTP, pinned to its content.
     Download {
@@ -30,7 +44,28 @@ impl ModuleLocation {
         match self {
             Self::Image { repository, digest, .. } => format!("oci://{repository}@sha256:{digest}"),
             Self::Download { url, .. } => url.clone(),
-            Self::File(path) => path.clone(),
+            Self::Mounted { path, .. } | Self::File(path) => path.clone(),
+        }
+    }
+
+    /// The file in the proxy, if the module is one there.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Mounted { path, .. } | Self::File(path) => Some(path),
+            Self::Image { .. } | Self::Download { .. } => None,
+        }
+    }
+
+    /// The same module, its image mounted by kubelet.
+    pub(super) fn mounted(self) -> Self {
+        match self {
+            Self::Image { repository, tag, digest } => Self::Mounted {
+                reference: format!("{repository}@sha256:{digest}"),
+                tag,
+                path: format!("{MODULE_FOLDER}/{FILE}"),
+            },
+            other => other,
         }
     }
 
@@ -40,7 +75,7 @@ impl ModuleLocation {
         match self {
             Self::Image { digest, .. } => Some(digest),
             Self::Download { checksum, .. } => Some(checksum),
-            Self::File(_) => None,
+            Self::Mounted { .. } | Self::File(_) => None,
         }
     }
 }

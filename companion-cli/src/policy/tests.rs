@@ -231,6 +231,11 @@ fn errors_name_the_place_and_the_way_out() {
             "placement: {envoy: {}}\ndrain: {exit_on_zero: true}".into(),
             &["drain.exit_on_zero", "Istio"],
         ),
+        (
+            "module: /a.wasm\ndelivery: image_volume".into(),
+            &["line 2, column 11", "`/a.wasm`", "oci://"],
+        ),
+        ("program_image: a".into(), &["line 1", "program_image: is for proxies without"]),
         ("retries: {host: 'a b'}".into(), &["retries.host"]),
         ("job: {container: a}".into(), &["line 1"]),
         (
@@ -281,6 +286,9 @@ fn the_command_line_comes_first() {
         (policy.name.as_str(), policy.namespace.as_deref(), policy.engine),
         ("b", Some("c"), Engine::Wasm)
     );
+    assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
+    let mounted = b"module: oci://h/r:t\ndelivery: image_volume";
+    let policy = Policy::read(mounted, &overrides).expect("a file is not mounted");
     assert_eq!(policy.source(&|_| Err("unasked".into())).expect("a file").url(), "/a.wasm");
 }
 

@@ -22,7 +22,7 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
             "is not an Envoy without a mesh: write `placement: {envoy: {}}`",
         ));
     };
-    let ModuleLocation::File(_) = source else {
+    if source.path().is_none() {
         let message = format!(
             "`{}` is nothing that Envoy itself can load reliably: fetch it, and name the file",
             source.url()

@@ -20,6 +20,7 @@ mod parts;
 mod proxy_config;
 mod scheme;
 mod virtualservice;
+mod volume;
 mod wasmplugin;
 
 use clap::ValueEnum;

@@ -77,7 +77,7 @@ fn failure_policy(
                 requests, and hooks run to their time-out.",
         );
     }
-    match (policy.failure_policy, matches!(source, ModuleLocation::File(_))) {
+    match (policy.failure_policy, source.path().is_some()) {
         (FailurePolicy::Open, _) => ("FAIL_OPEN", fails_open(role, policy)),
         (FailurePolicy::Closed, _) => (
             "FAIL_CLOSED",
@@ -146,7 +146,7 @@ fn code(source: &ModuleLocation) -> Map {
         ModuleLocation::Download { checksum, .. } => {
             address(checksum, "The checksum of the file.", None)
         }
-        ModuleLocation::File(path) => {
+        ModuleLocation::Mounted { path, .. } | ModuleLocation::File(path) => {
             Map::new().with("local", Map::new().with("filename", path.as_str()))
         }
     }

@@ -66,10 +66,7 @@ fn plugin(
     several: bool,
 ) -> Map {
     let name = if several { format!("{}-{scope}", policy.name) } else { policy.name.clone() };
-    let url = match source {
-        ModuleLocation::File(path) => format!("file://{path}"),
-        ModuleLocation::Image { .. } | ModuleLocation::Download { .. } => source.url(),
-    };
+    let url = source.path().map_or_else(|| source.url(), |path| format!("file://{path}"));
     let (strategy, why) = strategy(policy.failure_policy);
     let matching = mode(policy, scope).map(|mode| List::new().item(Map::new().with("mode", mode)));
     let spec = target(policy)

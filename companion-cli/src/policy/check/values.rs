@@ -5,7 +5,19 @@ use std::net::SocketAddr;
 
 use super::Checker;
 
+/// Whether a text has neither white space nor control characters in it, and is not empty.
+pub(super) fn is_word(text: &str) -> bool {
+    !text.is_empty()
+        && !text.contains(|character: char| character.is_whitespace() || character.is_control())
+}
+
 impl Checker {
+    pub(super) fn image(&mut self, path: &str, name: &str) {
+        if !is_word(name) {
+            self.problem(path, format!("`{name}` is not the name of an image"));
+        }
+    }
+
     pub(super) fn dns_label(&mut self, path: &str, name: &str) {
         let inside = name
             .bytes()

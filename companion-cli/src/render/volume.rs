@@ -1,0 +1,134 @@
+//! What kubelet brings into the proxy's pod: the module's image as a volume, and laststream's
+//! static program. Other files place these parts.
+
+use crate::policy::file::Delivery;
+use crate::policy::{MODULE_FOLDER, ModuleLocation, Policy};
+use crate::yaml::{List, Map};
+
+/// Where the program's folder is in the proxy's container.
+const PROGRAM_FOLDER: &str = "/opt/laststream-program";
+
+/// A volume of the pod, and its place in the proxy's container.
+pub(super) struct Volume {
+    pub(super) name: &'static str,
+    /// The volume's kind, such as `image`, and its settings.
+    source: (&'static str, Map),
+    path: &'static str,
+}
+
+impl Volume {
+    /// The module's image; nothing where the proxy has the module from elsewhere.
+    pub(super) fn of_module(source: &ModuleLocation) -> Option<Self> {
+        let ModuleLocation::Mounted { reference, tag, .. } = source else { return None };
+        let image = match tag {
+            Some(tag) => Map::new().note(format!("The tag {tag}, pinned.")),
+            None => Map::new(),
+        };
+        let source = ("image", image_source(image, reference));
+        Some(Self { name: "laststream-module", source, path: MODULE_FOLDER })
+    }
+
+    /// The item of the pod's `volumes`.
+    pub(super) fn item(&self) -> Map {
+        let (kind, settings) = &self.source;
+        Map::new().with("name", self.name).with(*kind, settings.clone())
+    }
+
+    /// The item of the container's `volumeMounts`.
+    pub(super) fn mount(&self) -> Map {
+        Map::new().with("name", self.name).with("mountPath", self.path).with("readOnly", true)
+    }
+}
+
+/// Without the pull policy a reference by digest is pulled only where it is not on the node, too;
+/// written out, because a tag `latest` would not be.
+fn image_source(source: Map, reference: &str) -> Map {
+    source.with("reference", reference).with("pullPolicy", "IfNotPresent")
+}
+
+/// laststream's static program in the proxy's container.
+pub(super) struct Program<'a> {
+    image: &'a str,
+    delivery: Delivery,
+}
+
+impl<'a> Program<'a> {
+    /// The policy's, if it has one.
+    pub(super) fn of(policy: &'a Policy) -> Option<Self> {
+        let image = policy.program_image.as_deref()?;
+        Some(Self { image, delivery: policy.delivery })
+    }
+
+    /// The program's path in the proxy's container.
+    pub(super) fn path() -> String {
+        format!("{PROGRAM_FOLDER}/laststream")
+    }
+
+    /// Its volume: the image itself, or an empty one that the init container fills.
+    pub(super) fn volume(&self) -> Volume {
+        let source = match self.delivery {
+            Delivery::ImageVolume => ("image", image_source(Map::new(), self.image)),
+            Delivery::Proxy => ("emptyDir", Map::new()),
+        };
+        Volume { name: "laststream-program", source, path: PROGRAM_FOLDER }
+    }
+
+    /// The init container that copies the program; nothing where the image is the volume.
+    pub(super) fn init_container(&self) -> Option<Map> {
+        if self.delivery == Delivery::ImageVolume {
+            return None;
+        }
+        let mount = Map::new().with("name", "laststream-program").with("mountPath", PROGRAM_FOLDER);
+        let command = List::new().item("/laststream").item("install").item(PROGRAM_FOLDER);
+        let container = Map::new()
+            .with("name", "laststream-program")
+            .note("Any image with the static program in it.")
+            .with("image", self.image)
+            .with("command", command)
+            .with("volumeMounts", List::new().item(mount));
+        Some(container)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Program, Volume};
+    use crate::policy::{Overrides, Policy};
+    use crate::yaml;
+
+    fn policy(delivery: &str) -> Policy {
+        let text = format!(
+            "module: oci://h/r:t\nnamespace: a\nplacement: {{envoy_gateway: {{gateway: b}}}}\n\
+                program_image: h/tools:1\n{delivery}"
+        );
+        Policy::read(text.as_bytes(), &Overrides::default()).expect(&text)
+    }
+
+    #[test]
+    fn an_image_volume_has_the_digest_and_the_file_that_envoy_reads() {
+        let hex = "0123456789abcdef".repeat(4);
+        let resolve = |_: &str| Ok(format!("sha256:{hex}"));
+        let mounted = policy("delivery: image_volume").source(&resolve).expect("a module");
+        assert_eq!(mounted.path(), Some("/opt/laststream/plugin.wasm"));
+        let volume = Volume::of_module(&mounted).expect("a volume");
+        let item = yaml::write_map(&volume.item());
+        assert!(item.contains(&format!("reference: h/r@sha256:{hex}\n")), "{item}");
+        assert!(yaml::write_map(&volume.mount()).contains("mountPath: /opt/laststream\n"));
+        let fetched = policy("").source(&resolve).expect("a module");
+        assert!(Volume::of_module(&fetched).is_none() && fetched.path().is_none());
+    }
+
+    #[test]
+    fn the_program_is_mounted_or_copied() {
+        for (delivery, kind, copies) in
+            [("delivery: image_volume", "image:", false), ("", "emptyDir:", true)]
+        {
+            let policy = policy(delivery);
+            let program = Program::of(&policy).expect("a program");
+            let item = yaml::write_map(&program.volume().item());
+            assert!(item.contains(kind), "{item}");
+            assert_eq!(program.init_container().is_some(), copies, "{delivery}");
+        }
+        assert_eq!(Program::path(), "/opt/laststream-program/laststream");
+    }
+}
