@@ -10,6 +10,10 @@ use super::file::{Begin, Direction, Finish, LongLived, Placement};
 /// The cluster of the admin interface in a bootstrap of ours.
 pub(crate) const ADMIN_CLUSTER: &str = "admin";
 
+/// Stat prefixes of connection managers that are Envoy Gateway's or the gate's: kubelet's probes
+/// and scrapes of the metrics hold no drain.
+const ENVOY_GATEWAYS_OWN: [&str; 3] = ["eg-ready-http", "eg-stats-http", "laststream"];
+
 /// The filter state key under which the gate finds its secret.
 pub(crate) const SECRET_KEY: &str = "laststream.gate_secret";
 
@@ -73,8 +77,10 @@ pub(crate) fn gate(policy: &Policy) -> Value {
         Finish::DrainAgent => gate["finish"] = "drain_agent".into(),
         Finish::Quit => gate["finish"] = "quit".into(),
     }
-    if matches!(policy.placement, Placement::Envoy(_)) {
-        gate["admin"] = json!({ "cluster": ADMIN_CLUSTER });
+    match &policy.placement {
+        Placement::Envoy(_) => gate["admin"] = json!({ "cluster": ADMIN_CLUSTER }),
+        Placement::EnvoyGateway(_) => gate["admin"] = json!({ "ignore": ENVOY_GATEWAYS_OWN }),
+        _ => {}
     }
     if policy.gate_secret.is_some() {
         gate["secret_key"] = SECRET_KEY.into();

@@ -3,7 +3,7 @@
 use laststream_filter::forwarded::FORWARDED_PROTO;
 use serde_json::Value;
 
-use crate::policy::file::FailurePolicy;
+use crate::policy::file::{FailurePolicy, Placement};
 use crate::policy::module_json;
 use crate::policy::{ModuleLocation, PeerInfo, Policy};
 use crate::yaml::{List, Map, Node};
@@ -25,7 +25,15 @@ const EARLY_TYPE: &str = concat!(
 const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
 
 /// Both roles must have it, or the gate finds no counter.
-const VM_ID: &str = "laststream";
+fn vm_id(policy: &Policy) -> String {
+    match &policy.placement {
+        Placement::EnvoyGateway(_) => {
+            let namespace = policy.namespace.as_deref().unwrap_or_default();
+            format!("envoyextensionpolicy/{namespace}/{}/wasm/0", policy.name)
+        }
+        _ => "laststream".into(),
+    }
+}
 
 /// A role of the module.
 pub(super) struct Role<'a> {
@@ -46,7 +54,7 @@ pub(super) fn wasm(role: &Role<'_>, policy: &Policy, source: &ModuleLocation) ->
             "The same for the counter and the gate: with another one they cannot talk to each \
             other.",
         )
-        .with("vm_id", VM_ID);
+        .with("vm_id", vm_id(policy));
     let vm = if role.is_gate {
         vm.note(
             "Another configuration makes it a VM of its own: what kills the counter must not \
