@@ -1,13 +1,17 @@
 //! Checks a policy file and fills in defaults. All problems are reported together.
 
 mod delivery;
+mod envoy_gateway;
 mod forwarded_for;
 mod gate;
 mod module;
 mod placement;
 mod values;
 
-use super::file::{Begin, Drain, Engine, File, Finish, Job, LongLived, Placement, Retries};
+use super::file::{
+    Begin, Delivery, Drain, Engine, File, Finish, Job, LongLived, Placement, Retries,
+};
+use super::sizing::Usual;
 use super::{Policy, PolicyProblem, Sizing, sizing, warnings};
 use crate::time_span::TimeSpan;
 
@@ -38,12 +42,19 @@ impl Checker {
             self.dns_label("pull_secret", secret);
         }
         let in_istio = is_istio(&placement);
+        let is_envoy_gateway = matches!(placement, Placement::EnvoyGateway(_));
         let delivery = self.delivery(file.delivery, file.module.as_deref());
         let why_no_gate = gate::why_none(&placement, delivery, file.module.as_deref());
-        let gate_port = self.gate_port(file.gate.enabled, file.gate.port, why_no_gate, in_istio);
+        let gate_port = self.gate_port(&file.gate, why_no_gate, &placement);
         self.gate_access(&file.gate, why_no_gate.is_none());
         self.program_image(file.program_image.as_deref(), &placement);
-        let sizing = self.drain(&file.drain, gate_port.is_some(), in_istio);
+        if is_envoy_gateway {
+            let secret = file.gate.secret.as_ref().filter(|_| gate_port.is_some());
+            self.hook_of_envoy_gateway(file.program_image.is_some(), secret, gate_port.is_some());
+            self.module_of_envoy_gateway(delivery, gate_port.is_some());
+        }
+        let usual = usual_times(&placement, gate_port.is_some());
+        let sizing = self.drain(&file.drain, gate_port.is_some(), in_istio, usual);
         let forwarded_proto = self.forwarded_proto(file.forwarded_proto, &placement);
         if let Some(from) = &file.forwarded_for {
             self.forwarded_for(from, forwarded_proto.as_ref(), &placement);
@@ -61,6 +72,8 @@ impl Checker {
             pull_secret: file.pull_secret,
             program_image: file.program_image,
             failure_policy: file.failure_policy.unwrap_or_else(|| {
+                // Envoy Gateway's controller fetches the counter in any case.
+                let delivery = if is_envoy_gateway { Delivery::Proxy } else { delivery };
                 delivery::usual_failure_policy(delivery, file.module.as_deref())
             }),
             count: file.count,
@@ -70,7 +83,11 @@ impl Checker {
             gate_port,
             gate_secret: file.gate.secret,
             gate_hosts: file.gate.hosts,
-            begin: file.drain.begin.unwrap_or(Begin::DrainListeners),
+            begin: file.drain.begin.unwrap_or(if is_envoy_gateway {
+                Begin::FailHealthChecks
+            } else {
+                Begin::DrainListeners
+            }),
             finish: file.drain.finish.unwrap_or(if in_istio {
                 Finish::DrainAgent
             } else {
@@ -93,7 +110,7 @@ impl Checker {
     }
 
     /// A field without effect is an error.
-    fn drain(&mut self, drain: &Drain, has_gate: bool, in_istio: bool) -> Sizing {
+    fn drain(&mut self, drain: &Drain, has_gate: bool, in_istio: bool, usual: Usual) -> Sizing {
         const OF_ISTIO: &str = "is Istio's, which is not there: take it out";
         for (field, is_written, works, why) in [
             ("drain.begin", drain.begin.is_some(), has_gate, OF_THE_GATE),
@@ -114,7 +131,7 @@ impl Checker {
                 "`drain_agent` tells Istio's agent, which is not there: write `nothing` or `quit`",
             );
         }
-        sizing::fit(drain, in_istio).unwrap_or_else(|problem| {
+        sizing::fit(drain, usual).unwrap_or_else(|problem| {
             self.0.push(problem);
             harmless()
         })
@@ -171,6 +188,14 @@ impl Checker {
 
 fn is_istio(placement: &Placement) -> bool {
     !matches!(placement, Placement::EnvoyGateway(_) | Placement::Envoy(_))
+}
+
+fn usual_times(placement: &Placement, has_gate: bool) -> Usual {
+    match placement {
+        Placement::EnvoyGateway(_) if has_gate => Usual::ENVOY_GATEWAY,
+        Placement::EnvoyGateway(_) | Placement::Envoy(_) => Usual::ENVOY,
+        _ => Usual::ISTIO,
+    }
 }
 
 fn harmless() -> Sizing {

@@ -272,12 +272,13 @@ pub struct Drain {
     /// The quiet period: how long nothing may be in flight before the drain is over, by default 1s.
     pub quiet: Option<TimeSpan>,
     /// How long to wait before the drain begins, while the removal of the endpoint spreads; by
-    /// default 0s.
+    /// default 0s, and 10s for Envoy Gateway, whose own manager takes that.
     pub delay: Option<TimeSpan>,
     /// How long Istio's agent drains after SIGTERM when the deadline was reached: its
     /// `terminationDrainDuration`, by default 5s.
     pub agent: Option<TimeSpan>,
-    /// How clients are told to leave, by default `drain_listeners`.
+    /// How clients are told to leave, by default `drain_listeners`, and `fail_health_checks` for
+    /// Envoy Gateway, as its own manager does.
     pub begin: Option<Begin>,
     /// The last call of the gate, at zero. The default is `drain_agent` in Istio and `nothing`
     /// elsewhere.

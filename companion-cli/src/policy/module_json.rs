@@ -12,6 +12,9 @@ pub(crate) const ADMIN_CLUSTER: &str = "admin";
 
 /// The stat prefix of the connection manager that ends the HBONE tunnels of a waypoint.
 pub(crate) const TUNNELS: &str = "connect_terminate";
+/// Stat prefixes of connection managers that are Envoy Gateway's or the gate's: kubelet's probes
+/// and scrapes of the metrics hold no drain.
+const ENVOY_GATEWAYS_OWN: [&str; 3] = ["eg-ready-http", "eg-stats-http", "laststream"];
 
 /// The filter state key under which the gate finds its secret.
 pub(crate) const SECRET_KEY: &str = "laststream.gate_secret";
@@ -79,6 +82,7 @@ pub(crate) fn gate(policy: &Policy) -> Value {
     match &policy.placement {
         Placement::Envoy(_) => gate["admin"] = json!({ "cluster": ADMIN_CLUSTER }),
         Placement::Waypoint(_) => gate["admin"] = json!({ "tunnels": [TUNNELS] }),
+        Placement::EnvoyGateway(_) => gate["admin"] = json!({ "ignore": ENVOY_GATEWAYS_OWN }),
         _ => {}
     }
     if policy.gate_secret.is_some() {

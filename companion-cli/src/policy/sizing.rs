@@ -8,7 +8,7 @@
 //! ```
 
 use super::error::PolicyProblem;
-use super::file::Drain;
+use super::file::{Begin, Drain};
 use crate::time_span::TimeSpan;
 
 /// The least time that kubelet leaves after the hook.
@@ -16,8 +16,28 @@ pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
 /// How long after the drain has begun a request may still arrive, because clients and load
 /// balancers learn of it later.
 pub const LATE: TimeSpan = TimeSpan::seconds(2);
-/// Kubernetes' own grace period.
-const USUAL_GRACE: TimeSpan = TimeSpan::seconds(30);
+/// Times where the policy says nothing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usual {
+    /// The time that Istio's agent takes after SIGTERM when the deadline was reached; nothing where
+    /// there is no agent.
+    agent: Option<TimeSpan>,
+    delay: TimeSpan,
+    grace: TimeSpan,
+}
+
+impl Usual {
+    /// Kubernetes' own grace period.
+    const GRACE: TimeSpan = TimeSpan::seconds(30);
+
+    pub(super) const ISTIO: Self =
+        Self { agent: Some(TimeSpan::seconds(5)), delay: TimeSpan::seconds(0), grace: Self::GRACE };
+    pub(super) const ENVOY: Self = Self { agent: None, ..Self::ISTIO };
+    /// Not less than Envoy Gateway's own manager gives: a `minDrainDuration` of 10 s, and a
+    /// `drainTimeout` of 60 s.
+    pub(super) const ENVOY_GATEWAY: Self =
+        Self { agent: None, delay: TimeSpan::seconds(10), grace: TimeSpan::seconds(62) };
+}
 
 /// Times that fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +67,11 @@ impl Sizing {
     }
 }
 
-/// `has_agent`: Istio's agent is there, and takes its time after SIGTERM when the deadline was
-/// reached.
-pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, PolicyProblem> {
+pub(super) fn fit(drain: &Drain, usual: Usual) -> Result<Sizing, PolicyProblem> {
     let quiet = drain.quiet.unwrap_or(TimeSpan::seconds(1));
-    let delay = drain.delay.unwrap_or_default();
-    let agent =
-        if has_agent { drain.agent.unwrap_or(TimeSpan::seconds(5)) } else { TimeSpan::default() };
+    let begins = drain.begin != Some(Begin::Nothing);
+    let delay = drain.delay.unwrap_or(if begins { usual.delay } else { TimeSpan::default() });
+    let agent = usual.agent.map_or(TimeSpan::default(), |agent| drain.agent.unwrap_or(agent));
     let after = agent + KUBELET;
     let around = delay + LATE + quiet;
     let words = Numbers { quiet, delay, agent };
@@ -61,7 +79,7 @@ pub(super) fn fit(drain: &Drain, has_agent: bool) -> Result<Sizing, PolicyProble
         (Some(deadline), _, _) => deadline,
         (None, Some(grace), _) => grace - after,
         (None, None, Some(longest)) => longest + around,
-        (None, None, None) => USUAL_GRACE - after,
+        (None, None, None) => usual.grace - after,
     };
     let grace_period = drain.grace_period.unwrap_or((deadline + after).rounded_up());
     if grace_period != grace_period.rounded_up() {
@@ -152,7 +170,7 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
-    use super::{Drain, TimeSpan, fit};
+    use super::{Drain, TimeSpan, Usual, fit};
 
     fn seconds(text: &str) -> Option<TimeSpan> {
         (!text.is_empty()).then(|| text.parse().expect(text))
@@ -179,7 +197,7 @@ mod tests {
             ("10s", "60s", "30s", ("10s", "60s", "30s")),
             ("500ms", "", "", ("500ms", "11s", "3500ms")),
         ] {
-            let sizing = fit(&drain(longest, grace, deadline), true).expect("fits");
+            let sizing = fit(&drain(longest, grace, deadline), Usual::ISTIO).expect("fits");
             let found = (
                 sizing.longest_request.to_string(),
                 sizing.grace_period.to_string(),
@@ -191,11 +209,17 @@ mod tests {
                 "{longest} {grace} {deadline}"
             );
         }
-        let alone = fit(&drain("60s", "", ""), false).expect("fits");
+        let alone = fit(&drain("60s", "", ""), Usual::ENVOY).expect("fits");
         assert_eq!(
             (alone.deadline.to_string(), alone.grace_period.to_string()),
             ("63s".into(), "65s".into())
         );
+        for (longest, expected) in [("", ("47s", "60s", "62s")), ("60s", ("60s", "73s", "75s"))] {
+            let sizing = fit(&drain(longest, "", ""), Usual::ENVOY_GATEWAY).expect("fits");
+            let times = [sizing.longest_request, sizing.deadline, sizing.grace_period];
+            let [longest, deadline, grace] = times.map(|time| time.to_string());
+            assert_eq!((longest.as_str(), deadline.as_str(), grace.as_str()), expected);
+        }
     }
 
     #[test]
@@ -216,7 +240,7 @@ mod tests {
             ("", "", "3s", "drain", &["3s"]),
             ("", "30500ms", "", "drain.grace_period", &["`31s`"]),
         ] {
-            let problem = fit(&drain(longest, grace, deadline), true).expect_err(path);
+            let problem = fit(&drain(longest, grace, deadline), Usual::ISTIO).expect_err(path);
             assert_eq!(problem.path, path, "{problem}");
             for word in words {
                 assert!(problem.message.contains(word), "{problem} lacks {word}");

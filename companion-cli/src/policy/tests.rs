@@ -159,6 +159,11 @@ fn nothing_is_a_policy_without_wishes() {
 
 #[test]
 fn errors_name_the_place_and_the_way_out() {
+    let envoy_gateway =
+        |more: &str| format!("namespace: a\nplacement: {{envoy_gateway: {{gateway: b}}}}\n{more}");
+    let gated = |gate: &str| {
+        format!("module: oci://h/r:t\ndelivery: image_volume\nprogram_image: a\ngate: {{{gate}}}")
+    };
     let sidecar = |more: &str| format!("namespace: a\nplacement:\n  sidecar: {{}}\n{more}");
     for (text, words) in [
         ("nam: x".into(), &["line 1, column 1", "nam", "namespace"][..]),
@@ -242,6 +247,25 @@ fn errors_name_the_place_and_the_way_out() {
             &["line 2, column 11", "`/a.wasm`", "oci://"],
         ),
         ("program_image: a".into(), &["line 1", "program_image: is for proxies without"]),
+        (envoy_gateway("gate: {port: 1}"), &["line 3", "gate: needs", "`delivery: image_volume`"]),
+        (envoy_gateway("program_image: a"), &["line 3", "no gate without `delivery"]),
+        (
+            envoy_gateway("module: oci://h/r:t\ndelivery: image_volume"),
+            &["program_image: is required"],
+        ),
+        (
+            envoy_gateway("module: oci://h/r:t\ndelivery: image_volume\ngate: {enabled: false}"),
+            &["line 4", "delivery: is the gate's here"],
+        ),
+        (envoy_gateway(&gated("port: 19001")), &["gate.port", "Envoy Gateway's own"]),
+        (
+            envoy_gateway(&gated("secret: {environment: OTHER}")),
+            &["gate.secret.environment", "`LASTSTREAM_SECRET`"],
+        ),
+        (
+            envoy_gateway(&gated("secret: {sds: /a.yaml}")),
+            &["gate.secret.sds", "`environment: LASTSTREAM_SECRET`"],
+        ),
         ("retries: {host: 'a b'}".into(), &["retries.host"]),
         ("job: {container: a}".into(), &["line 1"]),
         (

@@ -5,7 +5,7 @@ use laststream_filter::forwarded::FORWARDED_PROTO;
 use super::entry;
 use super::parts::{self, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, metadata, objects};
+use super::{File, envoy_proxy, metadata, objects};
 use crate::policy::file::{EnvoyGateway, FailurePolicy, Placement};
 use crate::policy::module_json;
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
@@ -15,18 +15,15 @@ const API: &str = "gateway.envoyproxy.io/v1alpha1";
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
 
-pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
+pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<Vec<File>, PolicyProblem> {
     let Placement::EnvoyGateway(gateway) = &policy.placement else {
         return Err(PolicyProblem::new(
             "placement",
             "is not Envoy Gateway: write `placement: {envoy_gateway: {gateway: NAME}}`",
         ));
     };
-    let mut about = vec![
-        "There is no gate here: its listener would need the module, and Envoy Gateway hands it to \
-            its own policies only. Its shutdown manager holds drains by connections."
-            .to_owned(),
-    ];
+    let proxy = envoy_proxy::spec(policy, source);
+    let mut about = vec![about_gate(gateway, proxy.is_some())];
     let scheme = Scheme::of(policy, |part| format!("{}.{part}", policy.name))?;
     about.extend(scheme.about());
     let mut documents = vec![extension(policy, source, gateway, &scheme)?];
@@ -52,7 +49,26 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
         );
         documents.push(patch_policy(policy, gateway, patches));
     }
-    Ok(objects("envoy-gateway.yaml", &about, &documents))
+    let has_gate = proxy.is_some();
+    documents.extend(proxy.map(|spec| object("EnvoyProxy", policy, spec)));
+    let mut files = vec![objects("envoy-gateway.yaml", &about, &documents)];
+    files.extend(has_gate.then(|| envoy_proxy::reference(gateway, policy)));
+    Ok(files)
+}
+
+fn about_gate(gateway: &EnvoyGateway, has_gate: bool) -> String {
+    if has_gate {
+        format!(
+            "The gate is in the bootstrap, which the EnvoyProxy holds. It is there once the \
+                Gateway names the EnvoyProxy: kubectl patch gateway {} --type merge --patch-file \
+                gateway.patch.yaml. The pods are then replaced.",
+            gateway.gateway
+        )
+    } else {
+        "There is no gate here: Envoy Gateway's shutdown manager holds drains, by connections. \
+            For a gate write `delivery: image_volume` and `program_image` into the policy."
+            .to_owned()
+    }
 }
 
 /// What Envoy Gateway does with connections of clients.
@@ -90,15 +106,22 @@ fn extension(
     scheme: &Scheme<'_>,
 ) -> Result<Map, PolicyProblem> {
     let why_digest = "The digest of the image's manifest, not of the module in it.";
+    let from_image = |reference: &str, digest: &str| {
+        let secret = policy.pull_secret.as_deref().map(|name| Map::new().with("name", name));
+        let image = Map::new()
+            .with("url", reference)
+            .note(why_digest)
+            .with("sha256", digest)
+            .with_some("pullSecretRef", secret);
+        Map::new().with("type", "Image").with("image", image)
+    };
     let code = match source {
         ModuleLocation::Image { repository, digest, .. } => {
-            let secret = policy.pull_secret.as_deref().map(|name| Map::new().with("name", name));
-            let image = Map::new()
-                .with("url", format!("{repository}@sha256:{digest}"))
-                .note(why_digest)
-                .with("sha256", digest.as_str())
-                .with_some("pullSecretRef", secret);
-            Map::new().with("type", "Image").with("image", image)
+            from_image(&format!("{repository}@sha256:{digest}"), digest)
+        }
+        // The gate's file is the same image. The counter's Envoy Gateway hands over itself.
+        ModuleLocation::Mounted { reference, .. } => {
+            from_image(reference, reference.rsplit(':').next().unwrap_or_default())
         }
         ModuleLocation::Download { url, checksum } => Map::new()
             .with("type", "HTTP")

@@ -2,7 +2,7 @@
 //! open.
 
 use super::volume::Program;
-use crate::policy::file::GateSecret;
+use crate::policy::file::{GateSecret, Placement};
 use crate::policy::{KUBELET, Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
@@ -65,17 +65,20 @@ fn with_secret(port: u16, policy: &Policy, name: &str) -> List {
         ))
 }
 
-fn timeout(policy: &Policy) -> u64 {
+pub(super) fn timeout(policy: &Policy) -> u64 {
     (policy.sizing.deadline + TimeSpan::seconds(1)).whole_seconds()
 }
 
 /// What the grace period is made of.
 pub(super) fn why_grace(policy: &Policy) -> String {
     let sizing = &policy.sizing;
+    let agent = match &policy.placement {
+        Placement::EnvoyGateway(_) => String::new(),
+        _ => format!("{} for Istio's agent if the deadline is reached, ", sizing.agent),
+    };
     format!(
-        "{} until the gate's deadline (the longest request: {}), {} for Istio's agent if the \
-            deadline is reached, {KUBELET} for kubelet.",
-        sizing.deadline, sizing.longest_request, sizing.agent,
+        "{} until the gate's deadline (the longest request: {}), {agent}{KUBELET} for kubelet.",
+        sizing.deadline, sizing.longest_request,
     )
 }
 

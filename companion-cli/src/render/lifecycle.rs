@@ -86,13 +86,13 @@ fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
 /// A patch for the Deployment of an Envoy without a mesh.
 fn plain(policy: &Policy, port: u16) -> File {
     let program = Program::of(policy);
-    let volume = program.as_ref().map(Program::volume);
+    let volume = program.as_ref().map(|_| Program::volume());
     let container = Map::new()
         .note("The name of Envoy's container.")
         .with("name", "envoy")
         .with_some("volumeMounts", volume.as_ref().map(|volume| List::new().item(volume.mount())))
         .with("lifecycle", hook::by_program(port, policy));
-    let init = program.as_ref().and_then(Program::init_container);
+    let init = program.as_ref().map(Program::init_container);
     let pod = Map::new()
         .note(why_grace(policy))
         .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())

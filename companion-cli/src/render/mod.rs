@@ -8,6 +8,7 @@ mod bootstrap;
 mod entry;
 mod envoy;
 mod envoy_gateway;
+mod envoy_proxy;
 mod envoyfilter;
 mod gate;
 mod hook;
@@ -129,7 +130,10 @@ pub fn render(
         }
         Kind::WasmPlugin => one(wasmplugin::render(policy, &policy.source(resolve)?)?),
         Kind::Envoy => one(envoy::render(policy, &policy.source(resolve)?)?),
-        Kind::EnvoyGateway => one(envoy_gateway::render(policy, &policy.source(resolve)?)?),
+        Kind::EnvoyGateway => {
+            let files = envoy_gateway::render(policy, &policy.source(resolve)?)?;
+            Ok(Rendered { files, warnings: Vec::new() })
+        }
         Kind::Lifecycle => lifecycle(policy, home_of(policy).unwrap_or(Home::Pod)),
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
         Kind::ImageVolume => one(image_volume::render(policy, &policy.source(resolve)?)?),

@@ -26,8 +26,15 @@ const STRING_TYPE: &str = "type.googleapis.com/google.protobuf.StringValue";
 
 /// Both roles must have the same, or the gate finds no counter. Istio gives the VM of a WasmPlugin
 /// none.
-fn vm_id(policy: &Policy) -> Option<&'static str> {
-    (!matches!(policy.placement, Placement::Waypoint(_))).then_some("laststream")
+fn vm_id(policy: &Policy) -> Option<String> {
+    match &policy.placement {
+        Placement::Waypoint(_) => None,
+        Placement::EnvoyGateway(_) => {
+            let namespace = policy.namespace.as_deref().unwrap_or_default();
+            Some(format!("envoyextensionpolicy/{namespace}/{}/wasm/0", policy.name))
+        }
+        _ => Some("laststream".into()),
+    }
 }
 
 /// A role of the module.

@@ -1,7 +1,6 @@
 //! What kubelet brings into the proxy's pod: the module's image as a volume, and laststream's
 //! static program. Other files place these parts.
 
-use crate::policy::file::Delivery;
 use crate::policy::{MODULE_FOLDER, ModuleLocation, Policy};
 use crate::yaml::{List, Map};
 
@@ -46,17 +45,17 @@ fn image_source(source: Map, reference: &str) -> Map {
     source.with("reference", reference).with("pullPolicy", "IfNotPresent")
 }
 
-/// laststream's static program in the proxy's container.
+/// laststream's static program in the proxy's container. An init container copies it: CRI-O mounts
+/// image volumes without the right to execute files (`noexec`).
 pub(super) struct Program<'a> {
     image: &'a str,
-    delivery: Delivery,
 }
 
 impl<'a> Program<'a> {
     /// The policy's, if it has one.
     pub(super) fn of(policy: &'a Policy) -> Option<Self> {
         let image = policy.program_image.as_deref()?;
-        Some(Self { image, delivery: policy.delivery })
+        Some(Self { image })
     }
 
     /// The program's path in the proxy's container.
@@ -64,30 +63,35 @@ impl<'a> Program<'a> {
         format!("{PROGRAM_FOLDER}/laststream")
     }
 
-    /// Its volume: the image itself, or an empty one that the init container fills.
-    pub(super) fn volume(&self) -> Volume {
-        let source = match self.delivery {
-            Delivery::ImageVolume => ("image", image_source(Map::new(), self.image)),
-            Delivery::Proxy => ("emptyDir", Map::new()),
-        };
+    /// Its volume, which the init container fills.
+    pub(super) fn volume() -> Volume {
+        let source = ("emptyDir", Map::new());
         Volume { name: "laststream-program", source, path: PROGRAM_FOLDER }
     }
 
-    /// The init container that copies the program; nothing where the image is the volume.
-    pub(super) fn init_container(&self) -> Option<Map> {
-        if self.delivery == Delivery::ImageVolume {
-            return None;
-        }
+    /// The init container that copies the program.
+    pub(super) fn init_container(&self) -> Map {
         let mount = Map::new().with("name", "laststream-program").with("mountPath", PROGRAM_FOLDER);
         let command = List::new().item("/laststream").item("install").item(PROGRAM_FOLDER);
-        let container = Map::new()
+        Map::new()
             .with("name", "laststream-program")
             .note("Any image with the static program in it.")
             .with("image", self.image)
             .with("command", command)
-            .with("volumeMounts", List::new().item(mount));
-        Some(container)
+            .note("What a namespace with restricted pods wants.")
+            .with("securityContext", restricted())
+            .with("volumeMounts", List::new().item(mount))
     }
+}
+
+fn restricted() -> Map {
+    Map::new()
+        .with("allowPrivilegeEscalation", false)
+        .with("capabilities", Map::new().with("drop", List::new().item("ALL")))
+        .with("readOnlyRootFilesystem", true)
+        .with("runAsNonRoot", true)
+        .with("runAsUser", 65_532_u64)
+        .with("seccompProfile", Map::new().with("type", "RuntimeDefault"))
 }
 
 #[cfg(test)]
@@ -99,7 +103,7 @@ mod tests {
     fn policy(delivery: &str) -> Policy {
         let text = format!(
             "module: oci://h/r:t\nnamespace: a\nplacement: {{envoy_gateway: {{gateway: b}}}}\n\
-                program_image: h/tools:1\n{delivery}"
+                {delivery}"
         );
         Policy::read(text.as_bytes(), &Overrides::default()).expect(&text)
     }
@@ -108,7 +112,9 @@ mod tests {
     fn an_image_volume_has_the_digest_and_the_file_that_envoy_reads() {
         let hex = "0123456789abcdef".repeat(4);
         let resolve = |_: &str| Ok(format!("sha256:{hex}"));
-        let mounted = policy("delivery: image_volume").source(&resolve).expect("a module");
+        let mounted = policy("delivery: image_volume\nprogram_image: h/tools:1")
+            .source(&resolve)
+            .expect("a module");
         assert_eq!(mounted.path(), Some("/opt/laststream/plugin.wasm"));
         let volume = Volume::of_module(&mounted).expect("a volume");
         let item = yaml::write_map(&volume.item());
@@ -119,16 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_mounted_or_copied() {
-        for (delivery, kind, copies) in
-            [("delivery: image_volume", "image:", false), ("", "emptyDir:", true)]
-        {
-            let policy = policy(delivery);
-            let program = Program::of(&policy).expect("a program");
-            let item = yaml::write_map(&program.volume().item());
-            assert!(item.contains(kind), "{item}");
-            assert_eq!(program.init_container().is_some(), copies, "{delivery}");
-        }
+    fn the_program_is_copied_to_where_it_can_be_executed() {
+        let policy = policy("delivery: image_volume\nprogram_image: h/tools:1");
+        let container = Program::of(&policy).expect("a program").init_container();
+        let item = yaml::write_map(&Program::volume().item());
+        assert!(item.contains("emptyDir:") && !item.contains("image:"), "{item}");
+        let container = yaml::write_map(&container);
+        assert!(container.contains("image: h/tools:1\n"), "{container}");
+        assert!(container.contains("mountPath: /opt/laststream-program\n"), "{container}");
         assert_eq!(Program::path(), "/opt/laststream-program/laststream");
     }
 }

@@ -1,10 +1,12 @@
 //! Checks the gate's port, its secret and its host names.
 
-use super::{Checker, OF_THE_GATE};
+use super::{Checker, OF_THE_GATE, is_istio};
 use crate::policy::file::{Delivery, Gate, GateSecret, Placement};
 
 /// Ports of a pod that Istio's own listeners have.
 const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
+/// Ports of a pod that Envoy Gateway's own listeners and its shutdown manager have.
+const ENVOY_GATEWAY_PORTS: &[u16] = &[19000, 19001, 19002, 19003];
 const GATE_PORT: u16 = 15091;
 
 /// Why this proxy has no gate.
@@ -20,9 +22,9 @@ pub(super) fn why_none(
             "a waypoint's gate stands in Envoy's bootstrap, where no agent fetches a module: write \
                 `delivery: image_volume`, or the path of a file in the waypoint as `module`",
         ),
-        Placement::EnvoyGateway(_) => Some(
-            "can be had in Istio and on a plain Envoy only: elsewhere no listener can be added for \
-                it",
+        // Its listener is in the bootstrap, for which only a file of the pod can be the module.
+        Placement::EnvoyGateway(_) => (delivery != Delivery::ImageVolume).then_some(
+            "needs the module as a file in Envoy Gateway's proxies: write `delivery: image_volume`",
         ),
         Placement::Gateway(_)
         | Placement::GatewayApi(_)
@@ -34,29 +36,33 @@ pub(super) fn why_none(
 impl Checker {
     pub(super) fn gate_port(
         &mut self,
-        enabled: Option<bool>,
-        port: Option<u16>,
+        gate: &Gate,
         why_none: Option<&'static str>,
-        in_istio: bool,
+        placement: &Placement,
     ) -> Option<u16> {
         if let Some(why) = why_none {
-            if enabled == Some(true) || port.is_some() {
+            if gate.enabled == Some(true) || gate.port.is_some() {
                 self.problem("gate", why);
             }
             return None;
         }
-        let port = port.unwrap_or(GATE_PORT);
+        let port = gate.port.unwrap_or(GATE_PORT);
+        let is_envoy_gateway = matches!(placement, Placement::EnvoyGateway(_));
         if port == 0 {
             self.problem("gate.port", "0 stands for any free port, but hooks must name the port");
-        } else if in_istio && ISTIO_PORTS.contains(&port) {
-            self.problem(
-                "gate.port",
-                format!(
-                    "{port} is one of Istio's own ports: take another one, such as {GATE_PORT}"
-                ),
-            );
+        } else if is_istio(placement) && ISTIO_PORTS.contains(&port) {
+            self.taken_port(port, "Istio");
+        } else if is_envoy_gateway && ENVOY_GATEWAY_PORTS.contains(&port) {
+            self.taken_port(port, "Envoy Gateway");
         }
-        enabled.unwrap_or(true).then_some(port)
+        gate.enabled.unwrap_or(true).then_some(port)
+    }
+
+    fn taken_port(&mut self, port: u16, owner: &str) {
+        self.problem(
+            "gate.port",
+            format!("{port} is one of {owner}'s own ports: take another one, such as {GATE_PORT}"),
+        );
     }
 
     pub(super) fn gate_access(&mut self, gate: &Gate, has_gate: bool) {

@@ -1,0 +1,212 @@
+//! The EnvoyProxy of a Gateway that Envoy Gateway runs: the gate in the bootstrap, and in the
+//! Deployment the stop hook with what it needs.
+
+use super::gate;
+use super::hook::{timeout, why_grace};
+use super::parts::{self, Role};
+use super::volume::{Program, Volume};
+use super::{File, other};
+use crate::policy::file::EnvoyGateway;
+use crate::policy::{ModuleLocation, Policy, module_json};
+use crate::yaml::{self, List, Map, Node};
+
+/// The port that `laststream wait` asks unless it is told otherwise.
+const USUAL_PORT: u16 = 15091;
+
+/// `spec` of the EnvoyProxy; nothing where there is no gate, or no program for its hook.
+pub(super) fn spec(policy: &Policy, source: &ModuleLocation) -> Option<Map> {
+    let (port, program) = (policy.gate_port?, Program::of(policy)?);
+    let template = Map::new().with("spec", pod(policy, source, port, &program));
+    let patch = Map::new()
+        .with("type", "StrategicMerge")
+        .with("value", Map::new().with("spec", Map::new().with("template", template)));
+    let deployment = Map::new().with("envoyDeployment", Map::new().with("patch", patch));
+    let provider = Map::new().with("type", "Kubernetes").with("kubernetes", deployment);
+    let bootstrap = Map::new()
+        .note("Added to what Envoy Gateway itself writes into the bootstrap.")
+        .with("type", "Merge")
+        .with("value", Node::Block(bootstrap(policy, source, port)));
+    let shutdown = Map::new()
+        .note(format!(
+            "Envoy's own drain time. 1.5 times the gate's deadline of {}: in the last third Envoy \
+                (after 1.40) closes connections with running streams.",
+            policy.sizing.deadline
+        ))
+        .with("drainTimeout", policy.sizing.drain_time().to_string());
+    let spec = Map::new()
+        .with("provider", provider)
+        .with("bootstrap", bootstrap)
+        .with("shutdown", shutdown);
+    Some(spec)
+}
+
+/// The gate's listener, which asks Envoy through the cluster of Envoy Gateway's own metrics.
+fn bootstrap(policy: &Policy, source: &ModuleLocation, port: u16) -> String {
+    let role =
+        Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true };
+    let filter =
+        Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
+    let listener = gate::listener("laststream-gate", port, policy, filter)
+        .note(
+            "With `admin` in it, because Envoy Gateway's shutdown manager then does not count the \
+                gate's own connections.",
+        )
+        .with("stat_prefix", "laststream_gate_admin");
+    let resources = Map::new().with("listeners", List::new().item(listener));
+    yaml::write_map(&Map::new().with("static_resources", resources)).trim_end().to_owned()
+}
+
+fn pod(policy: &Policy, source: &ModuleLocation, port: u16, program: &Program<'_>) -> Map {
+    let volumes: Vec<Volume> =
+        Volume::of_module(source).into_iter().chain([Program::volume()]).collect();
+    let lifecycle = Map::new().with("preStop", pre_stop(policy, port));
+    let envoy = Map::new()
+        .with("name", "envoy")
+        .with("lifecycle", lifecycle)
+        .with("volumeMounts", volumes.iter().map(Volume::mount).collect::<List>());
+    let manager = Map::new().with("name", "shutdown-manager").with("$patch", "delete");
+    let containers = List::new()
+        .note("The name of the proxy's container in what Envoy Gateway makes.")
+        .item(envoy)
+        .note(
+            "The gate does its work. Its own count is of connections: an idle one would hold the \
+                pod until `drainTimeout`, long after Envoy has ended.",
+        )
+        .item(manager);
+    let secret = policy.pull_secret.as_deref().map(|name| Map::new().with("name", name));
+    Map::new()
+        .note(why_grace(policy))
+        .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds())
+        .note("In the namespace of the proxies, which is Envoy Gateway's own.")
+        .with_some("imagePullSecrets", secret.map(|secret| List::new().item(secret)))
+        .with("initContainers", List::new().item(program.init_container()))
+        .with("containers", containers)
+        .with("volumes", volumes.iter().map(Volume::item).collect::<List>())
+}
+
+fn pre_stop(policy: &Policy, port: u16) -> Map {
+    let command = List::new()
+        .note("Waits until the gate is open, which it is when it is drained, or over.")
+        .item(Program::path())
+        .item("wait");
+    let command = if port == USUAL_PORT {
+        command
+    } else {
+        command.item(format!("--gate=http://127.0.0.1:{port}"))
+    };
+    let command = command
+        .note(
+            "One second above the gate's deadline: it ends there only where the gate does not \
+            answer at all.",
+        )
+        .item(format!("--timeout={}s", timeout(policy)));
+    Map::new()
+        .note(
+            "Envoy Gateway's own hook is of another kind, and two kinds are refused: it must be \
+            replaced. `httpGet: null` would not do, because the API server drops it.",
+        )
+        .with("$patch", "replace")
+        .with("exec", Map::new().with("command", command))
+}
+
+/// The patch that makes a Gateway name the EnvoyProxy.
+pub(super) fn reference(gateway: &EnvoyGateway, policy: &Policy) -> File {
+    let about = [
+        format!(
+            "A patch for the Gateway: kubectl patch gateway {} --type merge --patch-file \
+                gateway.patch.yaml. Or write these lines into its manifest.",
+            gateway.gateway
+        ),
+        "A Gateway names one EnvoyProxy, in place of its class's: if there is one already, put \
+            what is rendered into it, or give the rendered one a `mergeType` (Envoy Gateway 1.9)."
+            .to_owned(),
+    ];
+    let parameters = Map::new()
+        .with("group", "gateway.envoyproxy.io")
+        .with("kind", "EnvoyProxy")
+        .with("name", policy.name.as_str());
+    let spec = Map::new().with("infrastructure", Map::new().with("parametersRef", parameters));
+    other("gateway.patch.yaml", &about, Map::new().with("spec", spec))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::policy::{Overrides, Policy};
+    use crate::render::{Kind, render};
+
+    const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    /// The rendered objects by their kinds, then the patch of the Gateway.
+    fn rendered(more: &str) -> Vec<Value> {
+        let policy = format!(
+            "name: counter\nnamespace: edge\nmodule: oci://h/r:t\ndelivery: image_volume\n\
+                program_image: h/tools:1\nplacement: {{envoy_gateway: {{gateway: b}}}}\n{more}"
+        );
+        let policy = Policy::read(policy.as_bytes(), &Overrides::default()).expect(&policy);
+        let rendered =
+            render(Kind::EnvoyGateway, &policy, &|_| Ok(DIGEST.into())).expect("rendered");
+        let documents =
+            |text: &str| -> Vec<Value> { serde_saphyr::from_multiple(text).expect("YAML") };
+        rendered.files.iter().flat_map(|file| documents(&file.text)).collect()
+    }
+
+    fn pod(proxy: &Value) -> &Value {
+        proxy
+            .pointer("/spec/provider/kubernetes/envoyDeployment/patch/value/spec/template/spec")
+            .expect("a pod")
+    }
+
+    #[test]
+    fn the_gate_has_the_vm_id_and_the_image_of_the_counter() {
+        let [counter, proxy, patch] = &rendered("")[..] else { panic!("three documents") };
+        assert_eq!(counter["kind"], "EnvoyExtensionPolicy");
+        let bootstrap = proxy["spec"]["bootstrap"]["value"].as_str().expect("a text");
+        let bootstrap: Value = serde_saphyr::from_str(bootstrap).expect("YAML in YAML");
+        let listener = &bootstrap["static_resources"]["listeners"][0];
+        assert!(listener["stat_prefix"].as_str().is_some_and(|prefix| prefix.contains("admin")));
+        let filters = listener
+            .pointer("/filter_chains/0/filters/0/typed_config/http_filters")
+            .and_then(Value::as_array)
+            .expect("filters");
+        let gate = &filters[filters.len() - 2]["typed_config"]["config"];
+        assert_eq!(gate["vm_config"]["vm_id"], "envoyextensionpolicy/edge/counter/wasm/0");
+        assert_eq!(gate["vm_config"]["code"]["local"]["filename"], "/opt/laststream/plugin.wasm");
+        let volume = &pod(proxy)["volumes"][0]["image"]["reference"];
+        assert_eq!(volume, &counter["spec"]["wasm"][0]["code"]["image"]["url"]);
+        assert_eq!(volume, &json!(format!("h/r@{DIGEST}")));
+        let parameters = &patch["spec"]["infrastructure"]["parametersRef"];
+        assert_eq!((&parameters["kind"], &parameters["name"]), (&proxy["kind"], &json!("counter")));
+    }
+
+    #[test]
+    fn the_hook_replaces_envoy_gateways_own_and_ends_after_the_gate() {
+        let proxy = &rendered("gate: {port: 15099}\ndrain: {longest_request: 60s}")[1];
+        let [envoy, manager] = &pod(proxy)["containers"].as_array().expect("containers")[..] else {
+            panic!("{proxy:#}")
+        };
+        let hook = &envoy["lifecycle"]["preStop"];
+        assert_eq!(hook["$patch"], "replace");
+        assert_eq!(
+            hook["exec"]["command"],
+            json!([
+                "/opt/laststream-program/laststream",
+                "wait",
+                "--gate=http://127.0.0.1:15099",
+                "--timeout=74s"
+            ])
+        );
+        assert_eq!(manager, &json!({ "name": "shutdown-manager", "$patch": "delete" }));
+        assert_eq!(pod(proxy)["terminationGracePeriodSeconds"], 75);
+        assert_eq!(proxy["spec"]["shutdown"]["drainTimeout"], "110s");
+    }
+
+    /// A registry or a controller that is away must not take the Gateway down.
+    #[test]
+    fn the_counter_fails_open_unless_the_policy_says_otherwise() {
+        for (more, open) in [("", true), ("failure_policy: closed", false)] {
+            assert_eq!(rendered(more)[0]["spec"]["wasm"][0]["failOpen"], open, "{more}");
+        }
+    }
+}
