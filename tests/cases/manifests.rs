@@ -1,5 +1,6 @@
 //! What `envoyfilter-manifests/` holds runs as it is, but for ports and the module's place.
 
+mod clients;
 mod failing;
 mod mesh;
 mod rendered;
@@ -25,6 +26,9 @@ pub(crate) fn cases() -> Vec<Case> {
         case!(rendered::what_the_agent_replaces_is_well_formed),
         case!(rendered::every_other_rendered_filter_runs),
         case!(rendered::every_rendered_bootstrap_is_accepted),
+        case!(clients::rendered_clients_are_those_of_trusted_peers),
+        case!(clients::an_empty_list_of_trusted_peers_believes_everyone),
+        case!(clients::a_proxy_header_would_forge_a_trusted_peer),
         case!(failing::without_its_module_a_proxy_believes_nobody),
         case!(failing::trusted_hops_added_later_open_nothing),
     ]

@@ -278,6 +278,7 @@ pub(super) async fn every_rendered_bootstrap_is_accepted(lab: &Lab) -> Outcome {
         x-forwarded-proto, sources: [{header: forwarded}]}";
     let rules = "count: {exclude: {headers: [{name: x, prefix: \"\\u0085 é: # \\\"\"}]}, \
         long_lived: {grpc: true}}";
+    const NLB: &str = "forwarded_proto: {presets: [nlb], trust: {peers: [10.0.0.0/16, '::1']}}";
     for (what, more) in [
         ("nothing but the module", ""),
         ("no gate", "gate: {enabled: false}"),
@@ -290,6 +291,7 @@ pub(super) async fn every_rendered_bootstrap_is_accepted(lab: &Lab) -> Outcome {
         ("rules with odd texts", rules),
         ("reversible drains", "drain: {begin: fail_health_checks, wait_for_app: {cluster: app}}"),
         ("closed", "failure_policy: closed"),
+        ("destination ports", NLB),
     ] {
         let policy =
             format!("module: {}\nplacement: {{envoy: {{}}}}\n{more}\n", lab.module.display());

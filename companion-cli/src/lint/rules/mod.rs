@@ -1,6 +1,7 @@
 //! The rules, grouped by what they look at. A new one is an entry in its group's list and a
 //! function below it; its examples are two files in `tests/lint/rules`.
 
+mod clients;
 mod delivery;
 mod envoy_filter;
 mod files;
@@ -29,6 +30,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         module::RULES,
         scheme::RULES,
         trust::RULES,
+        clients::RULES,
         gate::RULES,
         hooks::RULES,
         grace::RULES,

@@ -117,7 +117,8 @@ pub(super) fn section(module: Module<'_>) -> Node<'_> {
 }
 
 fn wants_saved(proto: &ForwardedProto) -> bool {
-    let by_preset = proto.presets.iter().any(|preset| *preset != Preset::Cloudfront);
+    let reads_it = |preset: &Preset| !matches!(preset, Preset::Cloudfront | Preset::Nlb);
+    let by_preset = proto.presets.iter().any(reads_it);
     let by_source =
         proto.sources.iter().any(|source| source.header.eq_ignore_ascii_case(FORWARDED_PROTO));
     (by_preset || by_source) && !proto.original_header.eq_ignore_ascii_case(FORWARDED_PROTO)
@@ -132,7 +133,7 @@ pub(super) struct SupportingFilter<'g> {
 }
 
 impl<'g> SupportingFilter<'g> {
-    fn new(node: Node<'g>) -> Self {
+    pub(super) fn new(node: Node<'g>) -> Self {
         Self { node, reach: Reach::of(node), manager: connection_manager(node) }
     }
 
@@ -171,7 +172,7 @@ pub(super) fn mutations(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
 }
 
 /// Where filter state is written.
-fn peer_info_filters(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
+pub(super) fn peer_info_filters(inputs: &Inputs) -> Vec<SupportingFilter<'_>> {
     inputs.keyed_field("object_key", "objectKey").map(SupportingFilter::new).collect()
 }
 

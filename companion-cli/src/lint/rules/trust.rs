@@ -57,7 +57,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Whether the header is removed before Envoy looks at it.
-fn is_removed(
+pub(super) fn is_removed(
     mutations: &[SupportingFilter<'_>],
     meets: impl Fn(&SupportingFilter<'_>) -> bool,
 ) -> bool {
@@ -67,8 +67,8 @@ fn is_removed(
 }
 
 /// The same for resources of which these files do not tell which listeners they reach.
-fn is_removed_somewhere(inputs: &Inputs) -> bool {
-    inputs.keyed("remove").any(is_header)
+pub(super) fn is_removed_somewhere(inputs: &Inputs) -> bool {
+    inputs.keyed("remove").any(|name| is_header(name) || name.items().any(is_header))
 }
 
 fn is_header(name: Node<'_>) -> bool {
@@ -76,7 +76,7 @@ fn is_header(name: Node<'_>) -> bool {
 }
 
 /// Whether this connection manager keeps what the peer sent.
-fn keeps(manager: Node<'_>) -> bool {
+pub(super) fn keeps(manager: Node<'_>) -> bool {
     let overwrites = manager.field("use_remote_address").is_some_and(Node::is_true);
     let hops = manager.field("xff_num_trusted_hops").and_then(Node::number);
     !overwrites || hops.is_some_and(|hops| hops > 0)
@@ -94,10 +94,13 @@ fn trusted_hops(inputs: &Inputs) -> bool {
 /// Whether a filter of the mesh stands in listeners that keep the header: those of a sidecar, or
 /// with trusted hops.
 fn stands_where_kept(inputs: &Inputs, filter: Node<'_>) -> bool {
-    match patch_of(filter).map(|patch| patch.context()) {
-        Some(context) if context.starts_with("SIDECAR") || context == "ANY" => true,
-        _ => trusted_hops(inputs),
-    }
+    stands_at_sidecar(filter) || trusted_hops(inputs)
+}
+
+/// Whether a filter of the mesh stands in listeners of a sidecar.
+pub(super) fn stands_at_sidecar(filter: Node<'_>) -> bool {
+    let patch = patch_of(filter);
+    patch.is_some_and(|patch| patch.context().starts_with("SIDECAR") || patch.context() == "ANY")
 }
 
 fn fails_open<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -212,6 +215,19 @@ fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         {
             let item = peers.and_then(|peers| peers.items().nth(index));
             findings.at(item.unwrap_or(place), format!("`{range}` is trusted"));
+        }
+    }
+    for chain in inputs.keyed_field("forward_proto_config", "forwardProtoConfig") {
+        let ranges = chain
+            .upwards()
+            .find_map(|up| up.fields("filter_chain_match.direct_source_prefix_ranges"));
+        for range in ranges.into_iter().flat_map(Node::items) {
+            let address = range.field("address_prefix").and_then(Node::text);
+            let length = range.field("prefix_len").and_then(Node::number);
+            let text = address.zip(length).map(|(address, length)| format!("{address}/{length}"));
+            if let Some(text) = text.filter(|text| is_wide(text)) {
+                findings.at(range, format!("`{text}` is trusted"));
+            }
         }
     }
     for matcher in writers(inputs).filter_map(|writer| matcher_around(writer.node)) {

@@ -1,0 +1,264 @@
+//! LS359 to LS364: what is believed of clients' connections: PROXY protocol headers, and headers
+//! with the client's address.
+
+use laststream_filter::config::wire::{Preset, Scope};
+
+use super::scheme::{SupportingFilter, mutations, peer_info_filters, restorers, section, writers};
+use super::trust::{is_removed, is_removed_somewhere, keeps, stands_at_sidecar};
+use crate::lint::envoy_filter::patch_of;
+use crate::lint::finding::{Findings, Rule, Severity};
+use crate::lint::inputs::Inputs;
+use crate::lint::listeners::{listener, uses};
+use crate::lint::modules::Module;
+use crate::lint::node::Node;
+use crate::lint::objects::of_kind;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS359",
+        severity: Severity::Error,
+        title: "no destination port of a PROXY protocol header reaches the module",
+        why: "With the preset `nlb` the scheme follows from that port. It needs the listener \
+            filter `envoy.filters.listener.proxy_protocol`, and the local addresses of the \
+            connection in the filter state beside the peer's. Without one of them every request \
+            of the load balancer is http.",
+        fix: "Add the listener filter, and let `set_filter_state` write \
+            `%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% %DOWNSTREAM_LOCAL_ADDRESS% \
+            %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%`. `laststream render` does both.",
+        check: no_destination,
+    },
+    Rule {
+        code: "LS360",
+        severity: Severity::Error,
+        title: "redirected connections pass for those with a PROXY protocol header",
+        why: "With the preset `nlb` the module knows a PROXY protocol header by a local address \
+            that is not the socket's own. Redirection by iptables, which a sidecar's listeners and \
+            the `original_dst` listener filter undo, replaces it, too: a plain request to the \
+            app's port 443 would become https.",
+        fix: "Restore the scheme at the proxy that meets the load balancer, in a listener without \
+            `original_dst` and `use_original_dst`.",
+        check: redirected,
+    },
+    Rule {
+        code: "LS361",
+        severity: Severity::Error,
+        title: "forward_proto_config believes every peer",
+        why: "Envoy's `forward_proto_config` takes the scheme from any PROXY protocol header, \
+            whichever peer sent it. Where Envoy keeps the peer's own x-forwarded-proto \
+            (`use_remote_address: false`, trusted hops), that header even wins over the port.",
+        fix: "Put it into a filter chain with `direct_source_prefix_ranges` of the load balancer, \
+            with `use_remote_address: true` or an early removal of `x-forwarded-proto`. Where \
+            filter chains are not yours, take the preset `nlb` with the module.",
+        check: ports_of_every_peer,
+    },
+    Rule {
+        code: "LS362",
+        severity: Severity::Error,
+        title: "the client's address is believed of every peer",
+        why: "Envoy takes an empty `xff_trusted_cidrs`, or none, for trust in every peer, and \
+            `custom_header` has no list of peers at all. Behind a PROXY protocol header the list \
+            is compared with the address that the header names, not with the peer's. Any client \
+            can then choose its address.",
+        fix: "List the load balancer's ranges in `xff_trusted_cidrs`. Put `custom_header` into a \
+            filter chain with `direct_source_prefix_ranges`. Behind the PROXY protocol take the \
+            extension out.",
+        check: client_of_every_peer,
+    },
+    Rule {
+        code: "LS363",
+        severity: Severity::Error,
+        title: "Envoy refuses original IP detection beside use_remote_address",
+        why: "`original_ip_detection_extensions` may not be mixed with `use_remote_address: true` \
+            or `xff_num_trusted_hops`, nor `xff_trusted_cidrs` with `xff_num_trusted_hops`: Envoy \
+            refuses the whole listener. An Istio gateway has `use_remote_address: true`, and \
+            merging `false` over it leaves it as it is.",
+        fix: "Take one of them out. In Istio use `gatewayTopology.numTrustedProxies`, which counts \
+            hops of every peer.",
+        check: mixed,
+    },
+    Rule {
+        code: "LS364",
+        severity: Severity::Error,
+        title: "original IP detection leaves the peer's own x-forwarded-proto",
+        why: "Original IP detection needs `use_remote_address: false`, and without \
+            `use_remote_address` Envoy keeps the x-forwarded-proto that any peer sent. It is then \
+            what is left when the module fails, and what `keep` and Envoy's own matchers leave.",
+        fix: "Remove `x-forwarded-proto` in the early header mutation, after it was saved. In \
+            Envoy Gateway add it to `headers.earlyRequestHeaders.remove` as well.",
+        check: kept_beside_detection,
+    },
+];
+
+/// The modules that take the scheme from a destination port.
+fn port_readers(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, &str)> {
+    restorers(inputs)
+        .filter(|(_, proto)| proto.presets.contains(&Preset::Nlb))
+        .map(|(module, proto)| (module, proto.trust.peer_key.as_str()))
+}
+
+fn is_type(node: Node<'_>, name: &str) -> bool {
+    node.text_of("@type").is_some_and(|text| text.rsplit('.').next() == Some(name))
+}
+
+/// A listener's filters of this type.
+fn has_listener_filter(listener: Node<'_>, name: &str) -> bool {
+    listener
+        .field("listener_filters")
+        .into_iter()
+        .flat_map(Node::items)
+        .any(|filter| filter.field("typed_config").is_some_and(|config| is_type(config, name)))
+}
+
+fn no_destination<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let tellers = peer_info_filters(inputs);
+    for (module, key) in port_readers(inputs) {
+        for teller in tellers.iter().filter(|teller| {
+            teller.node.text() == Some(key) && teller.applies_to(module) && !tells_addresses(teller)
+        }) {
+            findings.at(teller.node, "the local addresses of the connection are not told");
+        }
+        let takes_headers = match listener(module.typed) {
+            Some(listener) => has_listener_filter(listener, "ProxyProtocol"),
+            None => takes_headers_somewhere(inputs),
+        };
+        if !takes_headers {
+            let message = "no listener filter of these files takes PROXY protocol headers";
+            findings.at(section(module), message);
+        }
+    }
+}
+
+/// In a mesh the filter comes by a patch, or by a setting of the control plane.
+fn takes_headers_somewhere(inputs: &Inputs) -> bool {
+    inputs.keyed("@type").any(|name| {
+        name.text().is_some_and(|text| text.ends_with("listener.proxy_protocol.v3.ProxyProtocol"))
+    }) || inputs.keyed("proxyProtocol").next().is_some()
+}
+
+fn tells_addresses(teller: &SupportingFilter<'_>) -> bool {
+    let format = teller.node.parent().and_then(|state| {
+        state.fields("format_string.text_format_source.inline_string").and_then(Node::text)
+    });
+    format.is_some_and(|format| {
+        let line = format.lines().next().unwrap_or_default();
+        line.contains("%DOWNSTREAM_LOCAL_ADDRESS%")
+            && line.contains("%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%")
+    })
+}
+
+fn redirected<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (module, _) in port_readers(inputs) {
+        let is_inbound = module.wire().is_some_and(|wire| wire.scope != Scope::Gateway);
+        let at_sidecar = uses(inputs, module).into_iter().any(stands_at_sidecar);
+        if is_inbound || at_sidecar {
+            findings.at(section(module), "the listeners of a sidecar get redirected connections");
+        } else if listener(module.typed).is_some_and(undoes_redirection) {
+            findings.at(section(module), "the listener restores original destinations");
+        }
+    }
+}
+
+fn undoes_redirection(listener: Node<'_>) -> bool {
+    listener.field("use_original_dst").is_some_and(Node::is_true)
+        || has_listener_filter(listener, "OriginalDst")
+}
+
+/// Whether only some peers get to the filter chain around a node.
+fn is_limited(node: Node<'_>) -> bool {
+    node.upwards().filter(|up| up.field("filters").is_some()).any(|chain| {
+        chain
+            .fields("filter_chain_match.direct_source_prefix_ranges")
+            .is_some_and(|ranges| ranges.items().next().is_some())
+    })
+}
+
+fn ports_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let mutations = mutations(inputs);
+    for node in inputs.keyed_field("forward_proto_config", "forwardProtoConfig") {
+        let place = SupportingFilter::new(node);
+        if !is_limited(node) {
+            findings.at(node, "its filter chain takes every peer");
+        } else if place.manager.is_some_and(keeps)
+            && !is_removed(&mutations, |helper| helper.may_meet(&place))
+        {
+            findings.at(node, "Envoy keeps the peer's own x-forwarded-proto here");
+        }
+    }
+}
+
+/// Extensions that find the client's address, each with its list.
+fn extensions(inputs: &Inputs) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
+    inputs
+        .keyed_field("original_ip_detection_extensions", "originalIpDetectionExtensions")
+        .flat_map(|list| list.items().map(move |item| (list, item)))
+        .filter_map(|(list, item)| Some((list, item.field("typed_config")?)))
+}
+
+fn has_hops(node: Node<'_>) -> bool {
+    let hops = node.field("xff_num_trusted_hops").and_then(Node::number);
+    hops.is_some_and(|hops| hops > 0)
+}
+
+fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (list, config) in extensions(inputs) {
+        let cidrs = config.field("xff_trusted_cidrs");
+        let names_peers = cidrs
+            .and_then(|cidrs| cidrs.get("cidrs"))
+            .is_some_and(|cidrs| cidrs.items().next().is_some());
+        if is_type(config, "XffConfig") && !names_peers && !has_hops(config) {
+            findings.at(cidrs.unwrap_or(config), "no peers are listed, so every peer is believed");
+        } else if is_type(config, "CustomHeaderConfig") && !is_limited(list) {
+            findings.at(config, "the filter chain takes every peer");
+        } else if listener(list).is_some_and(|up| has_listener_filter(up, "ProxyProtocol")) {
+            findings.at(config, "the peer is whom the PROXY protocol header names");
+        }
+    }
+}
+
+fn mixed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (list, config) in extensions(inputs) {
+        let manager = SupportingFilter::new(list).manager;
+        let overwrites = manager
+            .and_then(|manager| manager.field("use_remote_address"))
+            .is_some_and(Node::is_true);
+        let at_gateway =
+            patch_of(list).is_some_and(|patch| matches!(patch.context(), "GATEWAY" | "ANY"));
+        if overwrites || manager.is_some_and(has_hops) {
+            findings.at(list, "the same connection manager has both");
+        } else if at_gateway {
+            findings.at(list, "Istio's gateways have `use_remote_address: true`");
+        } else if has_hops(config) && config.field("xff_trusted_cidrs").is_some() {
+            findings.at(config, "it has hops and ranges");
+        }
+    }
+}
+
+fn kept_beside_detection<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    const KEPT: &str = "no early header mutation of these files removes `x-forwarded-proto`";
+    let mutations = mutations(inputs);
+    let mut seen = None;
+    for (list, _) in extensions(inputs) {
+        let place = SupportingFilter::new(list);
+        let restores = restorers(inputs).any(|(module, _)| place.applies_to(module))
+            || writers(inputs).any(|writer| writer.may_meet(&place));
+        let removed = is_removed(&mutations, |helper| helper.may_meet(&place));
+        if restores && !removed && seen != Some(list) {
+            findings.at(list, KEPT);
+        }
+        seen = Some(list);
+    }
+    let policies = of_kind(inputs, "EnvoyExtensionPolicy").any(|policy| {
+        let wasm = policy.spec().and_then(|spec| spec.get("wasm"));
+        wasm.into_iter().flat_map(Node::items).any(|item| {
+            item.get("config").is_some_and(|config| config.get("forwarded_proto").is_some())
+        })
+    });
+    if (!policies && writers(inputs).next().is_none()) || is_removed_somewhere(inputs) {
+        return;
+    }
+    for policy in of_kind(inputs, "ClientTrafficPolicy") {
+        if let Some(detection) = policy.spec().and_then(|spec| spec.get("clientIPDetection")) {
+            findings.at(detection, KEPT);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What is rendered believes a client's address of trusted peers only, and the scheme stays safe
+//! beside it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use laststream::render::Kind;
+use serde_json::{Value, json};
+
+use super::rendered::yaml;
+use crate::lab::Lab;
+use kit::bootstrap::set;
+use kit::h1::{Connect, proxy_v1, proxy_v2};
+use kit::prelude::*;
+
+/// Envoy's own idea of the client's address, at the upstream.
+const CLIENT: &str = "x-seen-client";
+const PROTO: &str = "x-forwarded-proto";
+const XFF: &str = "x-forwarded-for";
+const CDN: &str = "cf-connecting-ip";
+const TRUSTED: &str = "127.0.0.2";
+const STRANGER: &str = "127.0.0.9";
+
+/// A request, and what the upstream gets.
+struct Row {
+    from: &'static str,
+    sent: &'static [(&'static str, &'static str)],
+    client: &'static str,
+    proto: &'static str,
+    /// `x-forwarded-for` at the upstream.
+    list: &'static str,
+}
+
+impl Row {
+    const fn new(
+        from: &'static str,
+        sent: &'static [(&'static str, &'static str)],
+        [client, proto, list]: [&'static str; 3],
+    ) -> Self {
+        Self { from, sent, client, proto, list }
+    }
+}
+
+/// The trusted peers are 127.0.0.2 and 10.0.0.0/16.
+const OF_THE_LIST: [Row; 12] = [
+    Row::new(
+        TRUSTED,
+        &[(XFF, "203.0.113.7"), (PROTO, "https")],
+        ["203.0.113.7", "https", "203.0.113.7,127.0.0.2"],
+    ),
+    // What a client wrote in front of it.
+    Row::new(
+        TRUSTED,
+        &[(XFF, "6.6.6.6, 203.0.113.7"), (PROTO, "http")],
+        ["203.0.113.7", "http", "6.6.6.6, 203.0.113.7,127.0.0.2"],
+    ),
+    Row::new(
+        TRUSTED,
+        &[(XFF, "203.0.113.7, 10.0.0.5"), (PROTO, "https")],
+        ["203.0.113.7", "https", "203.0.113.7, 10.0.0.5,127.0.0.2"],
+    ),
+    Row::new(TRUSTED, &[(PROTO, "https")], [TRUSTED, "https", TRUSTED]),
+    Row::new(TRUSTED, &[], [TRUSTED, "http", TRUSTED]),
+    Row::new(TRUSTED, &[(XFF, ""), (PROTO, "https")], [TRUSTED, "https", TRUSTED]),
+    Row::new(
+        TRUSTED,
+        &[(XFF, "not an address"), (PROTO, "https")],
+        [TRUSTED, "https", "not an address,127.0.0.2"],
+    ),
+    Row::new(
+        STRANGER,
+        &[(XFF, "203.0.113.7"), (PROTO, "https")],
+        [STRANGER, "http", "203.0.113.7,127.0.0.9"],
+    ),
+    Row::new(
+        STRANGER,
+        &[(XFF, "203.0.113.7, 127.0.0.2"), (PROTO, "https"), (CDN, "198.51.100.4")],
+        [STRANGER, "http", "203.0.113.7, 127.0.0.2,127.0.0.9"],
+    ),
+    Row::new(
+        STRANGER,
+        &[(PROTO, "https"), ("x-laststream-forwarded-proto", "https")],
+        [STRANGER, "http", STRANGER],
+    ),
+    Row::new(STRANGER, &[(XFF, ""), (PROTO, "HTTPS")], [STRANGER, "http", STRANGER]),
+    Row::new(STRANGER, &[], [STRANGER, "http", STRANGER]),
+];
+
+const OF_THE_HEADER: [Row; 8] = [
+    Row::new(TRUSTED, &[(CDN, "198.51.100.4"), (PROTO, "https")], ["198.51.100.4", "https", ""]),
+    Row::new(
+        TRUSTED,
+        &[(CDN, "2001:db8::4"), (PROTO, "http"), (XFF, "6.6.6.6")],
+        ["2001:db8::4", "http", "6.6.6.6"],
+    ),
+    Row::new(TRUSTED, &[(CDN, "no address"), (PROTO, "https")], [TRUSTED, "https", ""]),
+    Row::new(TRUSTED, &[(PROTO, "https")], [TRUSTED, "https", ""]),
+    Row::new(TRUSTED, &[(CDN, "198.51.100.4")], ["198.51.100.4", "http", ""]),
+    Row::new(STRANGER, &[(CDN, "198.51.100.4"), (PROTO, "https")], [STRANGER, "http", STRANGER]),
+    Row::new(
+        STRANGER,
+        &[(CDN, TRUSTED), (XFF, TRUSTED), (PROTO, "https")],
+        [STRANGER, "http", "127.0.0.2,127.0.0.9"],
+    ),
+    Row::new(STRANGER, &[], [STRANGER, "http", STRANGER]),
+];
+
+pub(super) async fn rendered_clients_are_those_of_trusted_peers(lab: &Lab) -> Outcome {
+    for engine in ["wasm", "native"] {
+        for (from, rows) in
+            [("xff", &OF_THE_LIST[..]), ("{header: CF-Connecting-IP}", &OF_THE_HEADER[..])]
+        {
+            let upstream = Upstream::start().await?;
+            let envoy = started(lab, &rendered(lab, from, engine)?, &upstream).await?;
+            let to = envoy.address("main").await?;
+            let mut wrong = Vec::new();
+            for row in rows {
+                if let Err(failure) = holds(row, to, &upstream).await {
+                    wrong.push(format!("{:?} from {}: {failure:#}", row.sent, row.from));
+                }
+            }
+            ensure!(wrong.is_empty(), "{from}, {engine}:\n{}", wrong.join("\n"));
+        }
+    }
+    Ok(())
+}
+
+/// Envoy takes an empty list for trust in every peer, so nothing may render one.
+pub(super) async fn an_empty_list_of_trusted_peers_believes_everyone(lab: &Lab) -> Outcome {
+    let mut config = rendered(lab, "xff", "wasm")?;
+    let list = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/\
+        original_ip_detection_extensions/0/typed_config/xff_trusted_cidrs";
+    let cidrs = config.pointer(list).and_then(|list| list["cidrs"].as_array()).map(Vec::len);
+    ensure_eq!(cidrs, Some(2), "trusted ranges");
+    set(&mut config, list, json!({}));
+    let upstream = Upstream::start().await?;
+    let envoy = started(lab, &config, &upstream).await?;
+    let forged = Row::new(
+        STRANGER,
+        &[(XFF, "203.0.113.7"), (PROTO, "https")],
+        ["203.0.113.7", "http", "203.0.113.7,127.0.0.9"],
+    );
+    holds(&forged, envoy.address("main").await?, &upstream)
+        .await
+        .context("the scheme stays safe even there")
+}
+
+/// Why `nlb` and `forwarded_for` are refused together: Envoy looks for trusted peers among the
+/// addresses that PROXY headers name.
+pub(super) async fn a_proxy_header_would_forge_a_trusted_peer(lab: &Lab) -> Outcome {
+    let mut config = rendered(lab, "xff", "wasm")?;
+    let filter = json!({
+        "name": "envoy.filters.listener.proxy_protocol",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.listener.proxy_protocol.v3.\
+                ProxyProtocol",
+        },
+    });
+    set(&mut config, "/static_resources/listeners/0/listener_filters", json!([filter]));
+    let upstream = Upstream::start().await?;
+    let envoy = started(lab, &config, &upstream).await?;
+    let to = envoy.address("main").await?;
+    for header in [proxy_v1, proxy_v2] {
+        let preface = header(([127, 0, 0, 2].into(), 5), ([192, 0, 2, 1].into(), 443));
+        let request = Request::get("/").header(XFF, "203.0.113.7").header(PROTO, "https");
+        let stranger: IpAddr = STRANGER.parse()?;
+        let connect = Connect::to(to).from(stranger).preface(preface);
+        connect.open().await?.request(&request).await?.expect(200)?;
+        let seen = upstream.last()?;
+        ensure_eq!(seen.header(CLIENT), Some("203.0.113.7".into()), "the client's address");
+        ensure_eq!(seen.header(PROTO), Some("http".into()), "the scheme stays safe even there");
+    }
+    Ok(())
+}
+
+/// With what Envoy knows of the client at the upstream.
+fn rendered(lab: &Lab, from: &str, engine: &str) -> Outcome<Value> {
+    let policy = format!(
+        "module: {}\nplacement: {{envoy: {{}}}}\ngate: {{enabled: false}}\nengine: {engine}\n\
+         forwarded_for: {from}\n\
+         forwarded_proto: {{presets: [gcp], trust: {{peers: [127.0.0.2, 10.0.0.0/16]}}}}\n",
+        lab.module.display()
+    );
+    let mut config = yaml(Kind::Envoy, &policy)?;
+    super::on_free_ports(&mut config);
+    let told = json!([{
+        "header": { "key": CLIENT, "value": "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%" },
+    }]);
+    let listener = &mut config["static_resources"]["listeners"][0];
+    for chain in ["/filter_chains/0", "/default_filter_chain"] {
+        let manager = format!("{chain}/filters/0/typed_config");
+        if listener.pointer(&manager).is_some() {
+            let to = format!("{manager}/route_config/request_headers_to_add");
+            set(listener, &to, told.clone());
+        }
+    }
+    Ok(config)
+}
+
+async fn started(lab: &Lab, config: &Value, upstream: &Upstream) -> Outcome<Envoy> {
+    let mut config = config.clone();
+    let app = "/static_resources/clusters/0/load_assignment/endpoints/0/lb_endpoints/0/endpoint/\
+        address/socket_address/port_value";
+    set(&mut config, app, json!(upstream.h1().port()));
+    Envoy::start(&lab.envoy, config, Options::default()).await
+}
+
+async fn holds(row: &Row, to: SocketAddr, upstream: &Upstream) -> Outcome {
+    let request = row
+        .sent
+        .iter()
+        .fold(Request::get("/"), |request, (name, value)| request.header(name, value));
+    let from: IpAddr = row.from.parse()?;
+    Connect::to(to).from(from).open().await?.request(&request).await?.expect(200)?;
+    let seen = upstream.last()?;
+    ensure_eq!(seen.header(CLIENT), Some(row.client.into()), "the client's address");
+    ensure_eq!(seen.header(PROTO), Some(row.proto.into()), "the scheme");
+    ensure_eq!(seen.header(XFF).unwrap_or_default(), row.list, "x-forwarded-for");
+    Ok(())
+}
