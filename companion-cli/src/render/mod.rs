@@ -25,6 +25,7 @@ mod volume;
 mod wasmplugin;
 
 use clap::ValueEnum;
+pub(crate) use envoyfilter::IMAGE_ANNOTATION;
 
 use crate::policy::file::{Delivery, Engine, GateSecret, GatewayApi, Placement};
 use crate::policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
