@@ -67,13 +67,18 @@ impl Agent {
     pub(crate) async fn start(istio: &Istio, proxy: &Proxy<'_>) -> Outcome<Self> {
         let mut agent = Self::launch(istio, proxy)?;
         let health = local(agent.ports.health);
-        let ready =
-            async || once(health, &Request::get("/healthz/ready")).await?.expect(200).map(drop);
+        let ready = async || ready_at(health).await;
         agent.program.ready(START, ready).await?;
         Ok(agent)
     }
 
-    fn launch(istio: &Istio, proxy: &Proxy<'_>) -> Outcome<Self> {
+    /// Whether it calls itself ready.
+    pub(crate) async fn is_ready(&self) -> bool {
+        ready_at(local(self.ports.health)).await.is_ok()
+    }
+
+    /// Starts it, and does not wait.
+    pub(crate) fn launch(istio: &Istio, proxy: &Proxy<'_>) -> Outcome<Self> {
         let ports = Ports::next();
         let folder = folder(&format!("{}-{}", proxy.name, ports.admin))?;
         write_pod(&folder, istio, proxy)?;
@@ -135,6 +140,10 @@ impl Agent {
         };
         wait_for(limit, &format!("{text:?} in the agent's log"), found).await
     }
+}
+
+async fn ready_at(health: SocketAddr) -> Outcome {
+    once(health, &Request::get("/healthz/ready")).await?.expect(200).map(drop)
 }
 
 /// What kubelet puts into the container.

@@ -35,8 +35,11 @@ pub(crate) struct Lint {
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = rule)]
     ignore: Vec<&'static Rule>,
     /// The version of Istio, for rules that depend on it.
-    #[arg(long, value_name = "VERSION", value_parser = istio_version)]
+    #[arg(long, value_name = "VERSION", value_parser = minor_version)]
     istio: Option<(u32, u32)>,
+    /// The version of Kubernetes, for rules that depend on it.
+    #[arg(long, value_name = "VERSION", value_parser = minor_version)]
+    kubernetes: Option<(u32, u32)>,
     /// A file with CRDs, which replace the built-in schemas of their kinds. Separate several files
     /// by commas, or repeat the option.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
@@ -90,7 +93,7 @@ fn rule(code: &str) -> Result<&'static Rule, String> {
         .ok_or_else(|| "there is no such rule; `laststream lint --list` names them".into())
 }
 
-fn istio_version(text: &str) -> Result<(u32, u32), String> {
+fn minor_version(text: &str) -> Result<(u32, u32), String> {
     let mut parts = text.trim_start_matches('v').split('.').map(str::parse);
     match (parts.next(), parts.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => Ok((major, minor)),
@@ -126,7 +129,8 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
         }
     };
     let files = sources.len();
-    let mut findings = lint::lint(sources, Assume { istio: lint.istio, crds });
+    let assume = Assume { istio: lint.istio, kubernetes: lint.kubernetes, crds };
+    let mut findings = lint::lint(sources, assume);
     findings.retain(|finding| !lint.ignore.contains(&finding.rule));
     match lint.output {
         Format::Text if findings.is_empty() => {}

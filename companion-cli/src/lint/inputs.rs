@@ -16,7 +16,12 @@ use crate::yaml::tree::Kind;
 /// The depth of texts within texts.
 const DEEPEST_TEXT: u8 = 3;
 /// Annotations whose text is YAML or JSON.
-const ANNOTATIONS: [&str; 2] = ["proxy.istio.io/config", "proxy.istio.io/overrides"];
+const ANNOTATIONS: [&str; 4] = [
+    "proxy.istio.io/config",
+    "proxy.istio.io/overrides",
+    "sidecar.istio.io/userVolume",
+    "sidecar.istio.io/userVolumeMount",
+];
 /// Keys of Istio's own ConfigMaps that have no ending.
 const CONFIG_KEYS: [&str; 4] = ["mesh", "meshNetworks", "values", "config"];
 
@@ -29,6 +34,8 @@ pub(super) const OVERLAY_KEYS: [&str; 5] =
 pub struct Assume {
     /// Istio's version, as minor and patch do not matter: major and minor.
     pub istio: Option<(u32, u32)>,
+    /// Kubernetes' version in the same way.
+    pub kubernetes: Option<(u32, u32)>,
     /// CRDs that replace the built-in ones.
     pub crds: Definitions,
 }

@@ -4,7 +4,7 @@
 //! | where | what |
 //! |---|---|
 //! | `sources`, `tree`, `inputs`, `node` | files as nodes that know their place |
-//! | `objects`, `envoy_filter`, `modules`, `listeners`, `pods`, `reach` | what the nodes mean |
+//! | `objects`, `envoy_filter`, `modules`, `listeners`, `pods`, `volumes`, `reach` | what the nodes mean |
 //! | `crds` | what the API server accepts |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
@@ -25,6 +25,7 @@ mod reach;
 mod rules;
 mod sources;
 mod texts;
+mod volumes;
 mod wasm_filter;
 
 pub use finding::Rule;

@@ -105,9 +105,14 @@ impl<'g> Module<'g> {
         self.uri().and_then(Node::text).unwrap_or_default()
     }
 
+    /// The file that the code is read from.
+    pub(super) fn filename(self) -> Option<Node<'g>> {
+        self.vm()?.fields("code.local.filename")
+    }
+
     /// What the code is, wherever it comes from.
     fn code(self) -> &'g str {
-        let local = self.vm().and_then(|vm| vm.fields("code.local.filename")).and_then(Node::text);
+        let local = self.filename().and_then(Node::text);
         local.unwrap_or_else(|| self.uri_text())
     }
 

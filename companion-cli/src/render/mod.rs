@@ -28,6 +28,7 @@ mod volume;
 mod wasmplugin;
 
 use clap::ValueEnum;
+pub(crate) use envoyfilter::IMAGE_ANNOTATION;
 
 use crate::policy::file::{Delivery, Engine, GateSecret, GatewayApi, Placement, Waypoint};
 use crate::policy::{Policy, PolicyProblem, Resolve};

@@ -22,7 +22,8 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// An example and what is expected of it: `finding: LS101 LS102` in a line is for that line,
-/// `finding at 7: LS301` names another one, `istio: 1.29` says what is assumed.
+/// `finding at 7: LS301` names another one, `istio: 1.29` and `kubernetes: 1.34` say what is
+/// assumed.
 pub(crate) struct Example {
     pub name: String,
     pub text: String,
@@ -54,11 +55,13 @@ impl Example {
     }
 
     fn assume(&self) -> Assume {
-        let version = self.text.lines().find_map(|line| line.strip_prefix("# istio: "));
-        let istio = version
-            .and_then(|text| text.split_once('.'))
-            .map(|(major, minor)| (major.parse().unwrap(), minor.parse().unwrap()));
-        Assume { istio, ..Assume::default() }
+        let version = |of: &str| {
+            let text = self.text.lines().find_map(|line| line.strip_prefix(of))?;
+            let (major, minor) = text.split_once('.')?;
+            Some((major.parse().unwrap(), minor.parse().unwrap()))
+        };
+        let (istio, kubernetes) = (version("# istio: "), version("# kubernetes: "));
+        Assume { istio, kubernetes, ..Assume::default() }
     }
 
     pub(crate) fn findings(&self) -> Vec<Finding> {

@@ -16,6 +16,7 @@ mod schema;
 mod scheme;
 mod traffic;
 mod trust;
+mod volume;
 
 use super::finding::Rule;
 
@@ -35,6 +36,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         hooks::RULES,
         grace::RULES,
         overlay::RULES,
+        volume::RULES,
         jobs::RULES,
         traffic::RULES,
     ]

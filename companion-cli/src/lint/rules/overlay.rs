@@ -94,7 +94,7 @@ fn not_merged<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 /// The spec of the pods in each overlay's Deployment.
-fn pod_specs(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
+pub(super) fn pod_specs(inputs: &Inputs) -> impl Iterator<Item = Node<'_>> {
     overlays(inputs)
         .flat_map(data)
         .filter(|(key, _)| *key == "deployment")

@@ -1,0 +1,97 @@
+//! Volumes that are images, wherever they are written: pods, overlays of Gateways, Helm values of a
+//! gateway, annotations for Istio's webhook.
+
+use std::collections::HashMap;
+
+use super::node::Node;
+use super::texts::Texts;
+
+/// Istio's annotations for a sidecar's volumes and their mounts.
+const USER_MOUNTS: &str = "sidecar.istio.io/userVolumeMount";
+
+/// A volume whose content is an image.
+#[derive(Clone, Copy)]
+pub(super) struct ImageVolume<'g> {
+    /// What is under `image`.
+    pub(super) image: Node<'g>,
+    /// `mountPath` of the first container that mounts it.
+    pub(super) path: Option<Node<'g>>,
+}
+
+impl<'g> ImageVolume<'g> {
+    fn of(image: Node<'g>) -> Option<Self> {
+        let volume = image.parent().filter(|_| image.get("reference").is_some())?;
+        let path = match volume.get("name").and_then(Node::text) {
+            Some(name) => mounted(volume.parent()?.parent()?, name),
+            None => annotated(volume),
+        };
+        Some(Self { image, path })
+    }
+
+    pub(super) fn reference(self) -> &'g str {
+        self.image.text_of("reference").unwrap_or_default()
+    }
+
+    /// Whether a file of the proxy would come from this volume.
+    pub(super) fn holds(self, file: &str) -> bool {
+        let path = self.path.and_then(Node::text).unwrap_or_default().trim_end_matches('/');
+        !path.is_empty() && file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
+    }
+
+    pub(super) fn is_ours(self) -> bool {
+        let name = self.image.parent().and_then(|volume| {
+            volume.get("name").and_then(Node::text).or_else(|| volume.key_text())
+        });
+        [Some(self.reference()), name].into_iter().flatten().any(|text| text.contains("laststream"))
+    }
+
+    /// The nodes that it is written within, also those around the text that it is in.
+    fn holders(self) -> impl Iterator<Item = (u32, u32)> {
+        std::iter::successors(Some(self.image), |node| node.carrier())
+            .flat_map(Node::upwards)
+            .map(|node| (node.tree, node.id))
+    }
+}
+
+/// Volumes by what they are written within.
+pub(super) struct Holders<'g>(HashMap<(u32, u32), Vec<ImageVolume<'g>>>);
+
+impl<'g> Holders<'g> {
+    pub(super) fn of(texts: &'g Texts) -> Self {
+        let mut holders: HashMap<_, Vec<_>> = HashMap::new();
+        for volume in image_volumes(texts) {
+            for place in volume.holders() {
+                holders.entry(place).or_default().push(volume);
+            }
+        }
+        Self(holders)
+    }
+
+    /// The volumes within a node.
+    pub(super) fn within(&self, node: Node<'_>) -> &[ImageVolume<'g>] {
+        self.0.get(&(node.tree, node.id)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Of all files.
+pub(super) fn image_volumes(texts: &Texts) -> impl Iterator<Item = ImageVolume<'_>> {
+    texts.keyed("image").filter_map(ImageVolume::of)
+}
+
+/// In the spec of a pod, or in values of the gateway chart, which have the mounts beside the
+/// volumes.
+fn mounted<'g>(spec: Node<'g>, volume: &str) -> Option<Node<'g>> {
+    let containers = ["containers", "initContainers"].into_iter().filter_map(|key| spec.get(key));
+    let mounts = containers.flat_map(Node::items).chain([spec]);
+    mounts
+        .filter_map(|holder| holder.get("volumeMounts"))
+        .flat_map(Node::items)
+        .find(|mount| mount.text_of("name") == Some(volume))?
+        .get("mountPath")
+}
+
+/// In the annotation beside the one that has the volume.
+fn annotated(volume: Node<'_>) -> Option<Node<'_>> {
+    let annotations = volume.carrier()?.parent()?;
+    annotations.get(USER_MOUNTS)?.embedded()?.get(volume.key_text()?)?.get("mountPath")
+}
