@@ -126,7 +126,7 @@ fn extension(
         ModuleLocation::Download { url, checksum } => Map::new()
             .with("type", "HTTP")
             .with("http", Map::new().with("url", url.as_str()).with("sha256", checksum.as_str())),
-        ModuleLocation::Mounted { path, .. } | ModuleLocation::File(path) => {
+        ModuleLocation::File(path) => {
             return Err(PolicyProblem::new(
                 "module",
                 format!(
