@@ -141,7 +141,7 @@ pub(crate) fn gate_filter(lab: &Lab, gate: &str) -> Value {
     Wasm { name: "gate", vm_configuration: "gate", ..lab.stream(&configuration) }.filter()
 }
 
-/// Figures for who reads the run's output.
+/// Prints figures for the reader of the run's output.
 pub(crate) fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}"); // a closed standard error is no failure
 }

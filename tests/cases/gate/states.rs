@@ -61,7 +61,7 @@ async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
     );
     delete(&bench).await?.expect(200)?;
     sleep(Duration::from_millis(500)).await;
-    ensure!(!waiter.is_finished(), "who waits still does");
+    ensure!(!waiter.is_finished(), "the hook still waits");
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "done").await?;
     bench.upstream.release("a");

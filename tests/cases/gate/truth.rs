@@ -103,8 +103,8 @@ async fn a_listener_replaced_by_one_with_the_filter_is_not_empty(lab: &Lab) -> O
     opens_only_at_zero(&bench).await
 }
 
-/// The old listener drains for ten minutes, so its filter is still there and counts; and where new
-/// requests come nobody does.
+/// The old listener drains for ten minutes, so its filter still counts. The new listener has no
+/// filter: its requests are not counted.
 async fn a_listener_replaced_by_one_without_the_filter_is_not_empty(lab: &Lab) -> Outcome {
     let xds = Xds::new()?;
     let port = free_port()?;

@@ -36,17 +36,14 @@ async fn shows_how_it_is(lab: &Lab) -> Outcome {
     shows(&text, "  gateway   1 in flight; 1 begun in all\n")?;
     operator.runs(&["ready"]).await?.expect(1)?;
     let drain = operator.runs(&["drain"]).await?.expect(0)?;
-    ensure_eq!(
-        drain.stdout,
-        "draining: the drain has begun; 1 stream holds the drain\n",
-        "the drain"
-    );
+    let expected = "draining: the drain has begun; 1 stream holds the drain\n";
+    ensure_eq!(drain.stdout, expected, "the drain");
     bench.until("begin", "done").await?;
     let text = operator.runs(&["status"]).await?.expect(0)?;
     shows(&text, "draining: 1 stream is in flight\n")?;
     shows(&text, "begin done")?;
-    let (json, own) =
-        (operator.runs(&["status", "-o", "json"]).await?.expect(0)?, bench.status().await?);
+    let json = operator.runs(&["status", "-o", "json"]).await?.expect(0)?;
+    let own = bench.status().await?;
     // What Envoy counts is shown while it is fresh.
     let lasts = |key: &&String| !["envoy_active", "buffered_bytes"].contains(&key.as_str());
     let keys = |value: &serde_json::Value| {
@@ -65,11 +62,8 @@ async fn shows_how_it_is(lab: &Lab) -> Outcome {
     bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
     bench.until("state", "drained").await?;
-    shows(
-        &operator.runs(&["ready"]).await?.expect(0)?,
-        "drained: the last stream has ended; 0 streams hold the drain\n",
-    )?;
-    Ok(())
+    let ready = operator.runs(&["ready"]).await?.expect(0)?;
+    shows(&ready, "drained: the last stream has ended; 0 streams hold the drain\n")
 }
 
 async fn takes_a_drain_back(lab: &Lab) -> Outcome {
