@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use serde_json::json;
 
-use super::bench::{Bench, gate_filter, gate_listener, same};
-use crate::cases::stage::{clusters, routes};
+use super::bench::{Bench, bootstrap, gate_filter, gate_listener, same};
+use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
 use kit::h1::{Connect, proxy_v1, proxy_v2};
@@ -251,9 +251,7 @@ async fn exposed(lab: &Lab, has_proxy_protocol: bool) -> Outcome<(Envoy, SocketA
         .with("/address/socket_address/address", json!("0.0.0.0"));
     let listener = if has_proxy_protocol { listener.proxy_protocol() } else { listener };
     let upstream = Upstream::start().await?;
-    let bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(admin_cluster("prometheus_stats"))
-        .listener(listener);
+    let bootstrap = bootstrap(&upstream).listener(listener);
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
     let port = envoy.port("gate").await?;
     Ok((envoy, (outer_address()?, port).into(), (Ipv4Addr::LOCALHOST, port).into()))

@@ -67,30 +67,20 @@ async fn shows_how_it_is(lab: &Lab) -> Outcome {
 }
 
 async fn takes_a_drain_back(lab: &Lab) -> Outcome {
-    let bench =
-        Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#).await?;
-    let operator = Operator::beside(&bench)?;
-    let held = bench.held("a").await?;
-    operator.runs(&["drain"]).await?.expect(0)?;
-    bench.until("begin", "done").await?;
-    shows(
-        &operator.runs(&["drain", "--cancel"]).await?.expect(0)?,
-        "serving: the drain was taken back",
-    )?;
-    drop(held);
+    let undoable = r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#;
+    cancels(lab, undoable, "serving: the drain was taken back").await?;
+    cancels(lab, r#"{"quiet_ms": 300}"#, "Envoy cannot undrain its listeners").await
+}
 
-    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+/// A drain is cancelled, and the answer contains these words.
+async fn cancels(lab: &Lab, gate: &str, words: &str) -> Outcome {
+    let bench = Bench::set(lab, gate).await?;
     let operator = Operator::beside(&bench)?;
-    let held = bench.held("a").await?;
+    let _held = bench.held("a").await?;
     operator.runs(&["drain"]).await?.expect(0)?;
     bench.until("begin", "done").await?;
-    shows(
-        &operator.runs(&["drain", "--cancel"]).await?.expect(0)?,
-        "Envoy cannot undrain its listeners",
-    )?;
-    same(&bench.status().await?, "state", "serving")?;
-    drop(held);
-    Ok(())
+    shows(&operator.runs(&["drain", "--cancel"]).await?.expect(0)?, words)?;
+    same(&bench.status().await?, "state", "serving").map(drop)
 }
 
 async fn opens_by_force(lab: &Lab) -> Outcome {
