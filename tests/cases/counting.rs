@@ -50,26 +50,10 @@ async fn empty_configuration_counts_and_touches_nothing(lab: &Lab) -> Outcome {
 /// what is held.
 async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
     let stage = Stage::set(lab, "{}").await?;
-    let mut clients = Vec::new();
-    for _ in 0..40 {
-        let mut client = Client::connect(stage.main).await?;
-        client.send(&Request::get("/hold/h1").bytes()).await?;
-        clients.push(client);
-    }
-    stage.upstream.wait_held("h1", 40, SOON).await?;
+    let clients = hold_h1(&stage).await?;
     on_both_workers(&stage).await?;
     stage.always_counts(40).await?;
-
-    let mut connections = Vec::new();
-    let mut streams = Vec::new();
-    for _ in 0..4 {
-        let mut connection = h2::Client::connect(stage.main).await?;
-        for _ in 0..20 {
-            streams.push(connection.open(h2::get("/hold/h2"), true).await?);
-        }
-        connections.push(connection);
-    }
-    stage.upstream.wait_held("h2", 80, SOON).await?;
+    let (connections, mut streams) = hold_h2(&stage).await?;
     stage.always_counts(120).await?;
 
     let mut sockets = Vec::new();
@@ -96,6 +80,32 @@ async fn held_streams_are_counted_exactly(lab: &Lab) -> Outcome {
     stage.wait_until_idle().await?;
     ensure_eq!(stage.envoy.stat(BEGUN).await?, Some(125), "begun");
     Ok(())
+}
+
+/// 40 streams on as many connections.
+async fn hold_h1(stage: &Stage) -> Outcome<Vec<Client>> {
+    let mut clients = Vec::new();
+    for _ in 0..40 {
+        let mut client = Client::connect(stage.main).await?;
+        client.send(&Request::get("/hold/h1").bytes()).await?;
+        clients.push(client);
+    }
+    stage.upstream.wait_held("h1", 40, SOON).await?;
+    Ok(clients)
+}
+
+/// 80 streams on four connections.
+async fn hold_h2(stage: &Stage) -> Outcome<(Vec<h2::Client>, Vec<h2::Stream>)> {
+    let (mut connections, mut streams) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        let mut connection = h2::Client::connect(stage.main).await?;
+        for _ in 0..20 {
+            streams.push(connection.open(h2::get("/hold/h2"), true).await?);
+        }
+        connections.push(connection);
+    }
+    stage.upstream.wait_held("h2", 80, SOON).await?;
+    Ok((connections, streams))
 }
 
 async fn on_both_workers(stage: &Stage) -> Outcome {

@@ -23,7 +23,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case!(an_answer_that_breaks_off_ends_no_vm),
         case!(names_that_are_not_utf8_end_no_vm),
         case!(an_http3_stream_ends_once),
-        case!(empty_properties_trust_nobody),
+        case!(empty_properties_trust_no_peer),
     ]
 }
 
@@ -170,7 +170,7 @@ async fn an_http3_stream_ends_once(lab: &Lab) -> Outcome {
 
 /// The host allocates nothing for an empty value. A peer that is empty is trusted as little as one
 /// that is missing.
-async fn empty_properties_trust_nobody(lab: &Lab) -> Outcome {
+async fn empty_properties_trust_no_peer(lab: &Lab) -> Outcome {
     let policy = r#"{"forwarded_proto": {
         "trust": {"peers": ["0.0.0.0/0", "::/0"], "identities": [{"prefix": "spiffe://"}]},
         "sources": [{"header": "x-odd"}]

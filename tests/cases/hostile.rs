@@ -8,7 +8,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![case!(odd_headers_never_end_the_vm), case!(ten_thousand_headers_never_end_the_vm)]
 }
 
-/// Everything that reads a header is on, and everybody is trusted.
+/// Every rule that reads a header is on, and every peer is trusted.
 const ALL: &str = r#"{
     "count": {
         "exclude": {

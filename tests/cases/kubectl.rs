@@ -277,22 +277,7 @@ fn patches_fit_jobs() -> Outcome {
              'on'], program_image: tools}}\n"
         );
         let (user, folder) = rendered(&policy, ".")?;
-        let pod = json!({
-            "spec": {
-                "restartPolicy": "Never", "containers": [{ "name": "work", "image": "work" }],
-            },
-        });
-        let job = json!({ "template": pod });
-        let (kind, spec) = if cron {
-            ("CronJob", json!({ "schedule": "@daily", "jobTemplate": { "spec": job } }))
-        } else {
-            ("Job", job)
-        };
-        let object = json!({
-            "apiVersion": "batch/v1", "kind": kind,
-            "metadata": { "name": "nightly", "namespace": "batch" }, "spec": spec,
-        });
-        fs::write(folder.join("object.yaml"), format!("---\n{object}"))?;
+        fs::write(folder.join("object.yaml"), format!("---\n{}", job_object(cron)))?;
         overlay(
             &folder,
             &json!({ "resources": ["object.yaml"], "patches": [{ "path": "job.yaml" }] }),
@@ -300,16 +285,10 @@ fn patches_fit_jobs() -> Outcome {
         let built: Value = serde_saphyr::from_str(&kubectl(&["kustomize", text(&folder)?], "")?)?;
         let job = if cron { &built["spec"]["jobTemplate"]["spec"] } else { &built["spec"] };
         let container = &job["template"]["spec"]["containers"][0];
-        ensure_eq!(
-            (&container["name"], &container["image"]),
-            (&json!("work"), &json!("work")),
-            "the container in {built}"
-        );
-        ensure_eq!(
-            job["template"]["spec"]["initContainers"][0]["image"],
-            "tools",
-            "the init container in {built}"
-        );
+        ensure_eq!(container["name"], "work", "the container in {built}");
+        ensure_eq!(container["image"], "work", "the container in {built}");
+        let init = &job["template"]["spec"]["initContainers"][0];
+        ensure_eq!(init["image"], "tools", "the init container in {built}");
         let command: Vec<&str> = container["command"]
             .as_array()
             .context("a command")?
@@ -324,6 +303,19 @@ fn patches_fit_jobs() -> Outcome {
         user.run(&[&flags[1..], &["--help"]].concat(), "")?.expect(0)?;
     }
     Ok(())
+}
+
+fn job_object(cron: bool) -> Value {
+    let container = json!({ "name": "work", "image": "work" });
+    let pod = json!({ "spec": { "restartPolicy": "Never", "containers": [container] } });
+    let job = json!({ "template": pod });
+    let (kind, spec) = if cron {
+        ("CronJob", json!({ "schedule": "@daily", "jobTemplate": { "spec": job } }))
+    } else {
+        ("Job", job)
+    };
+    let metadata = json!({ "name": "nightly", "namespace": "batch" });
+    json!({ "apiVersion": "batch/v1", "kind": kind, "metadata": metadata, "spec": spec })
 }
 
 fn overlay(folder: &Path, kustomization: &Value) -> Outcome {

@@ -110,8 +110,8 @@ async fn counts(
 
 /// A native filter behind the module that counts the requests that come by.
 fn witness(prefix: &str) -> serde_json::Value {
-    let anybody = json!({ "permissions": [{ "any": true }], "principals": [{ "any": true }] });
-    let rules = json!({ "action": "ALLOW", "policies": { "anybody": anybody } });
+    let any = json!({ "permissions": [{ "any": true }], "principals": [{ "any": true }] });
+    let rules = json!({ "action": "ALLOW", "policies": { "any": any } });
     extension(
         "witness",
         "envoy.extensions.filters.http.rbac.v3.RBAC",

@@ -10,6 +10,7 @@ mod pull;
 mod push;
 mod refusals;
 mod render;
+mod secrets;
 
 use std::path::Path;
 
@@ -24,6 +25,7 @@ pub(crate) fn cases() -> Vec<EnvoylessCase> {
         faults::cases(),
         inspect::cases(),
         logins::cases(),
+        secrets::cases(),
         proxies::cases(),
         pull::cases(),
         push::cases(),

@@ -81,38 +81,23 @@ async fn counts_through_replaced_configuration_and_code(lab: &Lab) -> Outcome {
     held.counted(&envoy, "at first").await?;
 
     let rules = r#"{"count": {"exclude": {"paths": [{"prefix": "/nowhere"}]}}}"#;
+    let at_once = Wasm { module: &other_code, vm_id: "new", configuration: rules, ..first.clone() };
+    let other_vm = Wasm { vm_configuration: "other", ..first.clone() };
+    let no_code = Wasm { module: folder.path(), ..first.clone() };
+    let refused = Wasm { configuration: "[]", ..first.clone() };
     let steps = [
-        (
-            "after another configuration",
-            Wasm { configuration: rules, ..first.clone() },
-            Verdict::Accepted,
-        ),
-        (
-            "after another VM",
-            Wasm { vm_configuration: "other", ..first.clone() },
-            Verdict::Accepted,
-        ),
-        (
-            "after a refused configuration",
-            Wasm { configuration: "[]", ..first.clone() },
-            Verdict::Rejected,
-        ),
-        ("after other code", Wasm { module: &other_code, ..first.clone() }, Verdict::Accepted),
-        (
-            "after code that is none",
-            Wasm { module: folder.path(), ..first.clone() },
-            Verdict::Rejected,
-        ),
-        (
-            "after everything at once",
-            Wasm { module: &other_code, vm_id: "new", configuration: rules, ..first.clone() },
-            Verdict::Accepted,
-        ),
-        ("after the first again", first.clone(), Verdict::Accepted),
+        ("another configuration", Wasm { configuration: rules, ..first.clone() }, true),
+        ("another VM", other_vm, true),
+        ("a refused configuration", refused, false),
+        ("other code", Wasm { module: &other_code, ..first.clone() }, true),
+        ("code that is none", no_code, false),
+        ("everything at once", at_once, true),
+        ("the first again", first.clone(), true),
     ];
-    for (when, wasm, expected) in steps {
+    for (what, wasm, is_accepted) in steps {
+        let when = &format!("after {what}");
         let verdict = xds.replace_filter(&envoy, "laststream", &wasm.typed_config()).await?;
-        ensure_eq!(verdict, expected, "{when}");
+        ensure_eq!(verdict == Verdict::Accepted, is_accepted, "{when}: {verdict:?}");
         held.counted(&envoy, when).await?;
         held.more(&envoy, 3).await?;
         held.counted(&envoy, &format!("{when}, with more")).await?;

@@ -25,6 +25,18 @@ pub(crate) struct Results {
     pub(crate) growth: Vec<growth::Row>,
 }
 
+const ABOUT_INSTRUCTIONS: &str = "Of Envoy's worker, per request. The scheme is \
+    `x-forwarded-proto`; equal work is what the Lua for the same headers does.";
+const ABOUT_TARGETS: &str = "What the project wants to be, over no filter.";
+const ABOUT_TIME: &str = "Multiples are of no filter's in the same round; the load and Envoy share \
+    the machine.";
+const ABOUT_GATE: &str = "One worker for the gate and for the requests.";
+const ABOUT_MEMORY: &str = "Over no filter.";
+const ABOUT_BODIES: &str = "100 MB each way. Nothing enters the module for them; the kernel \
+    decides how they are cut.";
+const ABOUT_TICKS: &str = "What Envoy does without requests, all threads together.";
+const ABOUT_GROWTH: &str = "The same request, with more and more of something.";
+
 impl Results {
     pub(crate) fn of(machine: Machine) -> Self {
         Self {
@@ -49,65 +61,35 @@ impl Results {
     /// Markdown.
     pub(crate) fn in_words(&self) -> String {
         let mut text = format!("{}.\n", self.machine.in_words());
-        let mut part = |title: &str, about: &str, table: String| {
+        for (title, about, table) in self.parts() {
             let _ = write!(text, "\n## {title}\n\n{about}\n\n{table}");
-        };
-        if !self.instructions.is_empty() {
-            part(
-                "Instructions",
-                "Of Envoy's worker, per request. The scheme is `x-forwarded-proto`; equal work is \
-                    what the Lua for the same headers does.",
-                instructions::table(&self.instructions),
-            );
-        }
-        if !self.targets.is_empty() {
-            part(
-                "Targets",
-                "What the project wants to be, over no filter.",
-                targets::table(&self.targets),
-            );
-        }
-        if !self.latency.is_empty() {
-            part(
-                "Time",
-                "Multiples are of no filter's in the same round; the load and Envoy share the \
-                    machine.",
-                latency::table(&self.latency),
-            );
-        }
-        if let Some(gate) = &self.gate {
-            part(
-                "The gate under load",
-                "One worker for the gate and for the requests.",
-                latency::about_gate(gate),
-            );
-        }
-        if !self.memory.is_empty() {
-            part("Memory, loading, configuring", "Over no filter.", memory::table(&self.memory));
-        }
-        if !self.bodies.is_empty() {
-            part(
-                "Bodies",
-                "100 MB each way. Nothing enters the module for them; the kernel decides how they \
-                    are cut.",
-                bodies::table(&self.bodies),
-            );
-        }
-        if !self.ticks.is_empty() {
-            part(
-                "Ticks",
-                "What Envoy does without requests, all threads together.",
-                ticks::table(&self.ticks),
-            );
-        }
-        if !self.growth.is_empty() {
-            part(
-                "Growth",
-                "The same request, with more and more of something.",
-                growth::table(&self.growth),
-            );
         }
         text
+    }
+
+    /// The parts that were measured: title, explanation, table.
+    fn parts(&self) -> Vec<(&'static str, &'static str, String)> {
+        let mut parts = Vec::new();
+        let mut add = |is_measured: bool, title, about, table: &dyn Fn() -> String| {
+            if is_measured {
+                parts.push((title, about, table()));
+            }
+        };
+        add(!self.instructions.is_empty(), "Instructions", ABOUT_INSTRUCTIONS, &|| {
+            instructions::table(&self.instructions)
+        });
+        add(!self.targets.is_empty(), "Targets", ABOUT_TARGETS, &|| targets::table(&self.targets));
+        add(!self.latency.is_empty(), "Time", ABOUT_TIME, &|| latency::table(&self.latency));
+        add(self.gate.is_some(), "The gate under load", ABOUT_GATE, &|| {
+            self.gate.as_ref().map(latency::about_gate).unwrap_or_default()
+        });
+        add(!self.memory.is_empty(), "Memory, loading, configuring", ABOUT_MEMORY, &|| {
+            memory::table(&self.memory)
+        });
+        add(!self.bodies.is_empty(), "Bodies", ABOUT_BODIES, &|| bodies::table(&self.bodies));
+        add(!self.ticks.is_empty(), "Ticks", ABOUT_TICKS, &|| ticks::table(&self.ticks));
+        add(!self.growth.is_empty(), "Growth", ABOUT_GROWTH, &|| growth::table(&self.growth));
+        parts
     }
 
     /// `results.md`, `results.json` and `instructions.svg`.

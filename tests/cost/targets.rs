@@ -48,41 +48,24 @@ pub(crate) fn reached(results: &Results) -> Vec<Target> {
         results.memory.iter().find(|row| row.name == name).map(|row| row.worker.middle)
     };
     let mut targets = Vec::new();
-    let mut add =
-        |what: &str, variant: &str, unit: &str, (must, aim): (f64, f64), is: Option<f64>| {
-            targets.extend(is.map(|is| Target {
-                what: what.into(),
-                variant: variant.into(),
-                unit: unit.into(),
-                must,
-                aim,
-                is,
-            }));
-        };
+    let mut add = |what: &str, variant: &str, unit: &str, (must, aim), is: Option<f64>| {
+        let [what, variant, unit] = [what, variant, unit].map(String::from);
+        targets.extend(is.map(|is| Target { what, variant, unit, must, aim, is }));
+    };
     for (variant, what, must, aim) in MULTIPLES {
         let is =
             results.instructions.iter().find(|row| row.name == variant).and_then(|row| row.lua);
         add(what, variant, "× equal-work Lua", (must, aim), is);
     }
     let gate = over(GATE_COUNTING).zip(over(COUNTING)).map(|(with, without)| with - without);
-    add(
-        "gate installed, idle",
-        GATE_COUNTING,
-        "instructions over counting only",
-        (NOTHING, NOTHING),
-        gate,
-    );
+    let unit = "instructions over counting only";
+    add("gate installed, idle", GATE_COUNTING, unit, (NOTHING, NOTHING), gate);
     let module =
         (!results.instructions.is_empty()).then_some(results.machine.module_bytes as f64 / 1000.0);
     add("module", "", "kB", MODULE_KILOBYTES, module);
     let worker = memory(PORT_CHANGED_WASM).zip(memory(LUA_PORT)).map(|(own, lua)| own - lua);
-    add(
-        "memory of a worker, Wasm engine",
-        PORT_CHANGED_WASM,
-        "kB over a Lua filter's",
-        (MEMORY_OVER_LUA, MEMORY_OVER_LUA),
-        worker,
-    );
+    let (unit, bounds) = ("kB over a Lua filter's", (MEMORY_OVER_LUA, MEMORY_OVER_LUA));
+    add("memory of a worker, Wasm engine", PORT_CHANGED_WASM, unit, bounds, worker);
     let gate = results.gate.as_ref().map(|gate| gate.over_plain.middle / 1000.0 - TICK);
     let unit = "ms over a listener without any filter and the tick";
     add("status of the gate under full load, p99", "", unit, (GATE_MILLIS, GATE_MILLIS), gate);

@@ -63,7 +63,7 @@ pub(crate) const GATE_NO_FILTER: &str = "gate-no-filter";
 pub(crate) const GATE_COUNTING: &str = "gate-counting";
 pub(crate) const DRAIN_COUNTING: &str = "drain-counting";
 
-/// Everybody pastes this: `https` for everything.
+/// A common snippet: `https` for everything.
 const LUA_REPLACE: &str = r#"
 function envoy_on_request(handle)
   handle:headers():replace("x-forwarded-proto", "https")

@@ -69,7 +69,7 @@ impl Level {
             ));
             return Ok(libtest_mimic::run(arguments, self.trials(true)).exit_code());
         }
-        seen::say(&format!("{}: seeing to its parts", self.name));
+        seen::say(&format!("{}: getting its parts", self.name));
         let parts = parts::see_to(self.parts)?;
         isolation::run(self, &parts)
     }

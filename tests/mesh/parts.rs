@@ -34,6 +34,7 @@ impl Parts {
 pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/program");
     let common = ["skopeo", "docker-registry"];
+    say(&format!("looking for {}", [&common, names].concat().join(", ")));
     let mut command = Command::new(&script);
     command.args(common).args(names).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().with_context(|| script.display().to_string())?;
@@ -47,6 +48,7 @@ pub(crate) fn see_to(names: &[&str]) -> Outcome<Parts> {
         .collect();
     let wanted = Wanted { path: None, ..Wanted::version(envoy::NEWEST) };
     parts.insert("envoy".into(), envoy::find_or_get(&wanted, &Spoken).map_err(Error::msg)?.binary);
+    say("building the command line, if it has changed");
     user::laststream()?;
     Ok(Parts(parts))
 }

@@ -114,16 +114,14 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
         }
         return Exit::Fine;
     }
-    let sources = match lint::gather(&lint.files, &mut io::stdin().lock()) {
-        Ok(sources) => sources,
-        Err(error) => {
-            printer.error(&error);
-            return Exit::Failed;
-        }
+    let inputs = || {
+        let sources = lint::gather(&lint.files, &mut io::stdin().lock());
+        Ok((sources.map_err(|error| error.to_string())?, read_crds(&lint.crds)?))
     };
-    let crds = match read_crds(&lint.crds) {
-        Ok(crds) => crds,
+    let (sources, crds) = match inputs() {
+        Ok(inputs) => inputs,
         Err(message) => {
+            let message: String = message;
             printer.error(&message);
             return Exit::Failed;
         }

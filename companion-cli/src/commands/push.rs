@@ -138,14 +138,14 @@ pub(super) fn run(push: Push, printer: &Printer) -> Exit {
     }
 }
 
+const TWO_STANDARD_INPUTS: &str =
+    "module and password cannot both come from standard input: name a file with `--module FILE`";
+
 impl Push {
     fn run(mut self, printer: &Printer) -> Result<(), PushFailure> {
         self.drop_repeated();
         if self.registry.password_stdin && self.module.as_os_str() == "-" {
-            return Err(usage(
-                "module and password cannot both come from standard input: name a file with \
-                    `--module FILE`",
-            ));
+            return Err(usage(TWO_STANDARD_INPUTS));
         }
         let module = self.load()?;
         let image = Image::of(&module, self.annotations()).map_err(failed)?;

@@ -145,14 +145,11 @@ impl Parts {
         };
         let source = ModuleSource::read(&command.module).map_err(usage)?;
         is_something_to_watch(command, &source).map_err(usage)?;
-        let text = policy_text(command.policy.as_deref(), printer)?;
+        let file = command.policy.as_deref();
+        let text = policy_text(file, printer)?;
         let secret = secret().map_err(|error| failed(printer, &error))?;
-        let policy = policy(
-            command.policy.as_deref(),
-            "the default policy",
-            run::policy::read(&text, secret.is_some()),
-            printer,
-        )?;
+        let policy = run::policy::read(&text, secret.is_some());
+        let policy = self::policy(file, "the default policy", policy, printer)?;
         let (app, echo) = app(command, printer)?;
         let module = source.bytes(printer).map_err(|error| failed(printer, &error))?;
         let envoy = envoy::find_or_get(&Wanted::version(command.envoy_version), printer)

@@ -61,53 +61,14 @@ mod tests {
 
     #[test]
     fn what_could_be_taken_for_something_else_is_quoted() {
-        for text in [
-            "",
-            "on",
-            "Yes",
-            "NO",
-            "y",
-            "~",
-            "null",
-            "1_000",
-            "12:30:45",
-            "1:30",
-            "0o7",
-            "0x1f",
-            "2024-01-01",
-            "=",
-            "<<",
-            "1e3",
-            ".inf",
-            "-",
-            "- a",
-            "a: b",
-            "a #b",
-            "#a",
-            "&a",
-            "*a",
-            "!a",
-            "%a",
-            "@a",
-            "`a",
-            "{a",
-            "[a",
-            "a,b",
-            "'a'",
-            " a",
-            "a ",
-            "a\nb",
-            "a:",
-            "|",
-            ">",
-            "?",
-            "? a",
-            "10.0.0.0/8",
-            "é",
-            "a\u{85}b",
-            "s",
-            "ms",
-        ] {
+        #[rustfmt::skip]
+        let quoted = [
+            "", "on", "Yes", "NO", "y", "~", "null", "1_000", "12:30:45", "1:30", "0o7", "0x1f",
+            "2024-01-01", "=", "<<", "1e3", ".inf", "-", "- a", "a: b", "a #b", "#a", "&a", "*a",
+            "!a", "%a", "@a", "`a", "{a", "[a", "a,b", "'a'", " a", "a ", "a\nb", "a:", "|", ">",
+            "?", "? a", "10.0.0.0/8", "é", "a\u{85}b", "s", "ms",
+        ];
+        for text in quoted {
             let written = scalar(text);
             assert!(
                 written.starts_with('"') || ["s", "ms"].contains(&text),

@@ -215,17 +215,19 @@ impl Builder<'_> {
                 None
             }
             Event::Comment(text, _) => {
-                let before = span
-                    .byte_range()
-                    .and_then(|range| self.text.get(..range.start))
-                    .unwrap_or_default();
-                let line = before.rsplit('\n').next().unwrap_or_default();
-                let trails = !line.trim().is_empty();
-                self.tree.comments.push((position(span.start).line, trails, text.into()));
+                self.add_comment(&text, span);
                 None
             }
             _ => None,
         }
+    }
+
+    fn add_comment(&mut self, text: &str, span: Span) {
+        let before =
+            span.byte_range().and_then(|range| self.text.get(..range.start)).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let trails = !line.trim().is_empty();
+        self.tree.comments.push((position(span.start).line, trails, text.into()));
     }
 
     fn leaf(&mut self, kind: Kind, anchor: usize, span: Span, expanded: u64) -> Option<Slip> {

@@ -45,7 +45,7 @@ fn a_command_that_minds_no_signal_is_killed_by_it() -> Outcome {
 }
 
 #[test]
-fn whoever_waits_for_the_proxy_can_be_ended() -> Outcome {
+fn a_wait_for_the_proxy_can_be_ended() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.answer("GET /ready", 503, "");
     for (name, code) in [("TERM", 143), ("INT", 130)] {
@@ -60,7 +60,7 @@ fn whoever_waits_for_the_proxy_can_be_ended() -> Outcome {
 }
 
 #[test]
-fn whoever_waits_for_streams_can_be_ended() -> Outcome {
+fn a_wait_for_streams_can_be_ended() -> Outcome {
     let proxy = Proxy::start()?;
     proxy.in_flight(2);
     let mut running = Process::capture(&proxy.exec(&[], ["sh", "-c", "exit 3"]))?;

@@ -1,4 +1,4 @@
-//! `build`: the same bytes for everybody, and errors that help.
+//! `build`: the same bytes in every folder, and errors that help.
 
 use std::fs;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ impl Elsewhere {
 
 /// Another folder, another home of cargo, another person: the bytes are those inside this program.
 #[test]
-fn everybody_gets_the_same_bytes() -> Outcome {
+fn two_builds_give_the_same_bytes() -> Outcome {
     let elsewhere = Elsewhere::new();
     let home = elsewhere.path("another home");
     fs::create_dir(&home)?;

@@ -30,7 +30,7 @@ fn ctrl_c_ends_every_envoy_and_removes_every_file() -> Outcome {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn whoever_kills_the_demo_kills_every_envoy() -> Outcome {
+fn a_killed_demo_leaves_no_envoy() -> Outcome {
     let place = Place::new();
     let mut demo = Process::capture(&place.demo(&[]))?;
     until("Envoys", || place.envoys() >= ENVOYS)?;

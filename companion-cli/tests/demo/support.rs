@@ -13,7 +13,7 @@ pub(crate) struct Place(TempDir);
 
 impl Place {
     pub(crate) fn new() -> Self {
-        // Fetched before anybody measures, and before HOME is another.
+        // Fetched before times are measured, and before HOME is another.
         find_or_get(&Wanted::version(NEWEST), &Silent).unwrap();
         Self(tempfile::Builder::new().prefix("demo-test-").tempdir().unwrap())
     }

@@ -32,7 +32,7 @@ fn a_named_envoy_is_used_as_it_is() {
         named(&home, &binary).unwrap(),
         Envoy { binary, version: VERSION, origin: Origin::Explicit }
     );
-    // Between releases: who names it means it.
+    // Between releases; it is taken because it was named.
     let binary = home.program("dev", &envoy("1.40.0-dev"));
     assert!(named(&home, binary).is_ok());
 }

@@ -91,7 +91,7 @@ fn what_came_from_another_source_than_asked_for_is_passed_over() {
     );
 }
 
-/// An attacker who has the server has the list beside the binary, too.
+/// An attacker with access to the server has the list beside the binary, too.
 #[test]
 fn a_release_that_only_its_own_server_vouches_for_is_refused() {
     let (home, server) = (Home::new(), Server::release(envoy("1.40.0")));

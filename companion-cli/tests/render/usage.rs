@@ -69,8 +69,8 @@ fn what_cannot_be_had_is_said() -> Outcome {
 
 #[test]
 fn what_is_allowed_but_worth_a_word_is_a_warning() -> Outcome {
-    let everybody = gateway().replace("10.0.0.0/16", "0.0.0.0/0");
-    render_policy(&everybody, &["envoyfilter"])?
+    let every_peer = gateway().replace("10.0.0.0/16", "0.0.0.0/0");
+    render_policy(&every_peer, &["envoyfilter"])?
         .expect(0)?
         .stderr_contains("every address is trusted")?;
     let secret = gateway() + "pull_secret: registry\n";

@@ -37,18 +37,10 @@ fn swaps(version: &str) -> Outcome {
     let (policy, plugin) = (folder.path().join("policy.yaml"), folder.path().join("plugin.wasm"));
     std::fs::write(&policy, "")?;
     module(&plugin, b'0');
-    let arguments = [
-        "--policy",
-        "policy.yaml",
-        "--module",
-        "plugin.wasm",
-        "--watch",
-        "--concurrency",
-        "2",
-        "--envoy-version",
-        version,
-    ];
-    let mut run = Run::start_in(folder, &arguments)?;
+    let arguments = format!(
+        "--policy policy.yaml --module plugin.wasm --watch --concurrency 2 --envoy-version {version}"
+    );
+    let mut run = Run::start_in(folder, &arguments.split(' ').collect::<Vec<_>>())?;
     let at = run.place("listener");
     // Older than all swaps.
     let held: Vec<_> = (0..HELD).map(|_| thread::spawn(move || get(at, "/delay/20"))).collect();
@@ -70,18 +62,13 @@ fn swaps(version: &str) -> Outcome {
     let is_served = || done.load(Ordering::Relaxed) >= REQUESTS;
     until("a thousand requests", || is_served() || clients.iter().all(is_finished))?;
     is_over.store(true, Ordering::Relaxed);
-    for client in clients {
-        client.join().unwrap()?;
-    }
+    clients.into_iter().try_for_each(|client| client.join().unwrap())?;
     assert!(done.load(Ordering::Relaxed) >= REQUESTS);
 
     run.wait_for_in_flight(HELD)?;
     let status = run.status()?;
-    assert_eq!(
-        status["scopes"][0]["begun"],
-        done.load(Ordering::Relaxed) as u64 + HELD,
-        "{status}"
-    );
+    let all = done.load(Ordering::Relaxed) as u64 + HELD;
+    assert_eq!(status["scopes"][0]["begun"], all, "{status}");
     for request in held {
         request.join().unwrap()?.expect(200)?;
     }

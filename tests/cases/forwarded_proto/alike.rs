@@ -126,20 +126,16 @@ impl Policy {
     ) -> Outcome {
         let policy = self.config.forwarded_proto().context("a policy")?;
         let trusted = policy.trust.peers.contains(from);
-        let mut connection =
-            Connection::open(Way { to, from, protocol: Protocol::H1, proxied: None, tls: None })
-                .await?;
+        let way = Way { to, from, protocol: Protocol::H1, proxied: None, tls: None };
+        let mut connection = Connection::open(way).await?;
         let names: Vec<&str> = policy.sources.iter().map(|source| source.header.as_str()).collect();
         for _ in 0..REQUESTS {
             let lines = request(rng, &names);
             let map = as_the_module_sees_it(&lines);
             let scheme = policy.decide(Headers::new(&map), trusted, Scheme::Http);
             let known = policy.decide(Headers::new(&map), trusted, Scheme::Https);
-            decided[if scheme != known || scheme.is_none() {
-                2
-            } else {
-                usize::from(scheme == Some(Scheme::Http))
-            }] += 1;
+            let is_undecided = scheme != known || scheme.is_none();
+            decided[if is_undecided { 2 } else { usize::from(scheme == Some(Scheme::Http)) }] += 1;
             let Some(expected) =
                 scheme.map(|scheme| scheme.name().into()).or_else(|| self.kept(&lines))
             else {
@@ -147,24 +143,14 @@ impl Policy {
             };
             for path in ["/", "/redirect/"] {
                 let answer = connection.get("test", path, &lines).await?;
-                let told: Vec<String> = lines
-                    .iter()
-                    .map(|line| format!("{}: {}", line.name, shown(&line.value)))
-                    .collect();
-                let told = format!("{path} with {}", told.join(" "));
-                let seen = answer
-                    .headers
-                    .0
-                    .iter()
-                    .find(|(name, _)| name.eq_ignore_ascii_case(SEEN))
-                    .map(|(_, value)| value.as_slice());
-                ensure_eq!(seen.map(shown), Some(shown(&expected)), "{PROTO} of {told}");
-                let route = if expected == b"https" { "https" } else { "http" };
-                ensure_eq!(
-                    answer.headers.get(ROUTE).as_deref(),
-                    Some(route),
-                    "the route of {told}"
-                );
+                let told = format!("{path} with {}", in_words(&lines));
+                let mut headers = answer.headers.0.iter();
+                let seen = headers.find(|(name, _)| name.eq_ignore_ascii_case(SEEN));
+                let seen = seen.map(|(_, value)| shown(value));
+                ensure_eq!(seen, Some(shown(&expected)), "{PROTO} of {told}");
+                let expected_route = if expected == b"https" { "https" } else { "http" };
+                let route = answer.headers.get(ROUTE);
+                ensure_eq!(route.as_deref(), Some(expected_route), "the route of {told}");
             }
         }
         Ok(())
@@ -251,44 +237,18 @@ fn usual(name: &str, says: &str) -> &'static str {
     }
 }
 
+fn in_words(lines: &[Line]) -> String {
+    let words = lines.iter().map(|line| format!("{}: {}", line.name, shown(&line.value)));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 fn value(rng: &mut Rng) -> Vec<u8> {
+    #[rustfmt::skip]
     const WORDS: [&[u8]; 36] = [
-        b"https",
-        b"https",
-        b"HTTPS",
-        b"wss",
-        b"http",
-        b"http",
-        b"Http",
-        b"ws",
-        b"httpss",
-        b"xhttps",
-        b"",
-        b"443",
-        b"443",
-        b"0443",
-        b"80",
-        b"80",
-        b"8443",
-        b"8080",
-        b"0",
-        b"1",
-        b"10443",
-        b"65535",
-        b"65536",
-        b"99999",
-        b"+443",
-        b"443.0",
-        b"00000000000000443",
-        b"on",
-        b"ON",
-        b"yes",
-        b"off",
-        b"No",
-        b"2",
-        b"\xff",
-        b"https\xff",
-        b"ht tps",
+        b"https", b"https", b"HTTPS", b"wss", b"http", b"http", b"Http", b"ws", b"httpss",
+        b"xhttps", b"", b"443", b"443", b"0443", b"80", b"80", b"8443", b"8080", b"0", b"1",
+        b"10443", b"65535", b"65536", b"99999", b"+443", b"443.0", b"00000000000000443", b"on",
+        b"ON", b"yes", b"off", b"No", b"2", b"\xff", b"https\xff", b"ht tps",
     ];
     const BETWEEN: [&[u8]; 5] = [b",", b", ", b"\t,", b",,", b" , , "];
     let mut value = Vec::new();

@@ -24,7 +24,7 @@ type Counts = BTreeMap<String, u64>;
 /// Who restores the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
-    /// A filter in front tells it who the direct peer is.
+    /// A filter in front gives it the direct peer's address.
     Module,
     /// And what the headers say.
     ToldModule,

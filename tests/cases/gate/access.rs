@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use serde_json::json;
 
-use super::bench::{Bench, gate_filter, gate_listener, same};
-use crate::cases::stage::{clusters, routes};
+use super::bench::{Bench, bootstrap, gate_filter, gate_listener, same};
+use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use kit::admin_cluster::admin_cluster;
 use kit::h1::{Connect, proxy_v1, proxy_v2};
@@ -87,54 +87,30 @@ async fn refuses_pages_of_a_browser(lab: &Lab) -> Outcome {
     same(&bench.status().await?, "state", "serving")
 }
 
+/// A name that a stranger's DNS answers with 127.0.0.1; and addresses that lead to the loopback
+/// interface, for which browsers do not send `Sec-Fetch-Site`.
+const STRANGE_HOSTS: &str = "evil.example evil.example:15091 localhost.evil.example \
+    localhost@evil.example 127.0.0.1.evil.example 127.1 2130706433 0x7f.0.0.1 127.0.0.01 \
+    0.0.0.0:15091 [::]:15091 [::ffff:127.0.0.1]:15091 [::1 ::1 localhost:port localhost:99999 \
+    localhost..";
+const OWN_HOSTS: &str = "127.0.0.1 127.0.0.1:15091 10.4.0.12:15091 [::1]:15091 [fd00::12] \
+    localhost LocalHost:8001";
+
 async fn answers_to_its_names_only(lab: &Lab) -> Outcome {
     let bench =
         Bench::set(lab, r#"{"hosts": ["test.local", "Gate.shop.svc.cluster.local"]}"#).await?;
-    // A name that a stranger's DNS answers with 127.0.0.1; and addresses that lead to the loopback
-    // interface, for which browsers do not send `Sec-Fetch-Site`.
-    let strange = [
-        "evil.example",
-        "evil.example:15091",
-        "localhost.evil.example",
-        "localhost@evil.example",
-        "127.0.0.1.evil.example",
-        "127.1",
-        "2130706433",
-        "0x7f.0.0.1",
-        "127.0.0.01",
-        "0.0.0.0:15091",
-        "[::]:15091",
-        "[::ffff:127.0.0.1]:15091",
-        "[::1",
-        "::1",
-        "localhost:port",
-        "localhost:99999",
-        "localhost..",
-    ];
-    for host in strange {
+    for host in STRANGE_HOSTS.split_whitespace() {
         for (method, path) in EVERYTHING {
             let answer = once(bench.gate, &marked(method, path, &[("host", host)])).await?;
             // Envoy itself refuses some of them.
-            ensure!(
-                [400, 403].contains(&answer.status),
-                "{method} {path} on {host}: {} {}",
-                answer.status,
-                answer.text()
-            );
+            let (status, text) = (answer.status, answer.text());
+            ensure!([400, 403].contains(&status), "{method} {path} on {host}: {status} {text}");
         }
     }
     is_refused(bench.gate, &marked("GET", "/status", &[("host", "evil.example")]), "gate.hosts")
         .await?;
     same(&bench.status().await?, "state", "serving")?;
-    for host in [
-        "127.0.0.1",
-        "127.0.0.1:15091",
-        "10.4.0.12:15091",
-        "[::1]:15091",
-        "[fd00::12]",
-        "localhost",
-        "LocalHost:8001",
-    ] {
+    for host in OWN_HOSTS.split_whitespace() {
         once(bench.gate, &marked("GET", "/status", &[("host", host)]))
             .await?
             .expect(200)
@@ -275,9 +251,7 @@ async fn exposed(lab: &Lab, has_proxy_protocol: bool) -> Outcome<(Envoy, SocketA
         .with("/address/socket_address/address", json!("0.0.0.0"));
     let listener = if has_proxy_protocol { listener.proxy_protocol() } else { listener };
     let upstream = Upstream::start().await?;
-    let bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(admin_cluster("prometheus_stats"))
-        .listener(listener);
+    let bootstrap = bootstrap(&upstream).listener(listener);
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;
     let port = envoy.port("gate").await?;
     Ok((envoy, (outer_address()?, port).into(), (Ipv4Addr::LOCALHOST, port).into()))

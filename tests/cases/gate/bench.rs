@@ -53,8 +53,7 @@ impl Bench {
         gate: &str,
     ) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
-        let bootstrap = clusters(bootstrap, &upstream)
-            .cluster(admin_cluster("prometheus_stats"))
+        let bootstrap = with_clusters(bootstrap, &upstream)
             .listener(main.direction("INBOUND"))
             .listener(gate_listener(lab, gate));
         Self::start(lab, upstream, bootstrap, options()).await
@@ -86,7 +85,12 @@ impl Bench {
 
     /// A request that is in flight until the key is released.
     pub(crate) async fn held(&self, key: &str) -> Outcome<Client> {
-        let mut client = Client::connect(self.main).await?;
+        self.held_at(self.main, key).await
+    }
+
+    /// The same through another listener.
+    pub(crate) async fn held_at(&self, listener: SocketAddr, key: &str) -> Outcome<Client> {
+        let mut client = Client::connect(listener).await?;
         client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
         self.upstream.wait_held(key, 1, SOON).await?;
         Ok(client)
@@ -110,6 +114,21 @@ pub(crate) fn options() -> Options {
         extra: vec!["--drain-strategy".into(), "immediate".into()],
         ..Options::default()
     }
+}
+
+/// With the upstream, and with Envoy's admin interface for the gate.
+pub(crate) fn bootstrap(upstream: &Upstream) -> Bootstrap {
+    with_clusters(Bootstrap::new(), upstream)
+}
+
+fn with_clusters(bootstrap: Bootstrap, upstream: &Upstream) -> Bootstrap {
+    clusters(bootstrap, upstream).cluster(admin_cluster("prometheus_stats"))
+}
+
+/// The module on `main`.
+pub(crate) fn main_listener(lab: &Lab) -> Listener {
+    let hcm = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
+    Listener::new("main", hcm).direction("INBOUND")
 }
 
 /// A gate in a VM of its own, with 503 behind it: whatever goes wrong there does not say that one
@@ -141,7 +160,7 @@ pub(crate) fn gate_filter(lab: &Lab, gate: &str) -> Value {
     Wasm { name: "gate", vm_configuration: "gate", ..lab.stream(&configuration) }.filter()
 }
 
-/// Figures for who reads the run's output.
+/// Prints figures for the reader of the run's output.
 pub(crate) fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}"); // a closed standard error is no failure
 }

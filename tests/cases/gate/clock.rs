@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::bench::{Bench, SOON, gate_listener, options, same};
+use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
-use crate::cases::stage::{clusters, routes};
 use crate::lab::{Case, Lab, case};
-use kit::admin_cluster::admin_cluster;
 use kit::clock::WallClock;
 use kit::prelude::*;
 
@@ -36,13 +34,8 @@ impl Clocked {
     async fn set(lab: &Lab, gate: &str) -> Outcome<Self> {
         let clock = WallClock::new()?;
         let upstream = Upstream::start().await?;
-        let bootstrap = clusters(Bootstrap::new(), &upstream)
-            .cluster(admin_cluster("prometheus_stats"))
-            .listener(
-                Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))
-                    .direction("INBOUND"),
-            )
-            .listener(gate_listener(lab, gate));
+        let bootstrap =
+            bootstrap(&upstream).listener(main_listener(lab)).listener(gate_listener(lab, gate));
         let options = Options { under: clock.under(), ..options() };
         let bench = Bench::start(lab, upstream, bootstrap, options).await?;
         bench.until("count", "exact").await?;

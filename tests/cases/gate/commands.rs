@@ -32,7 +32,7 @@ impl Operator {
         Ok(Self(Arc::new(user)))
     }
 
-    /// Nobody can know that proxies of the environment are not for the gate, but the program.
+    /// A variable of the program's environment.
     fn set(mut self, name: &str, value: &str) -> Outcome<Self> {
         Arc::get_mut(&mut self.0).context("a user who does nothing yet")?.set(name, value);
         Ok(self)

@@ -1,7 +1,7 @@
 //! A sidecar: what comes in and what goes out are counted apart, drained apart, and waited for as
 //! configured.
 
-use super::bench::{Bench, SOON, same};
+use super::bench::{Bench, same};
 use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
 use kit::bootstrap::filters::Wasm;
@@ -38,10 +38,7 @@ impl Sidecar {
     }
 
     async fn held_outbound(&self, key: &str) -> Outcome<Client> {
-        let mut client = Client::connect(self.outbound).await?;
-        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
-        self.bench.upstream.wait_held(key, 1, SOON).await?;
-        Ok(client)
+        self.bench.held_at(self.outbound, key).await
     }
 }
 

@@ -7,12 +7,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::bench::{Bench, SOON, gate_listener, options, same, say};
+use super::bench::{Bench, SOON, bootstrap, gate_listener, main_listener, options, same, say};
 use super::deaths::{hold, mortal};
 use super::watch::{holds_until_answered, opens};
 use crate::cases::stage::{ACTIVE, clusters, routes};
 use crate::lab::{Case, Lab, case};
-use kit::admin_cluster::admin_cluster;
 use kit::admin_proxy::{AdminProxy, Fate};
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
@@ -105,10 +104,7 @@ async fn clusters_hold_nothing(lab: &Lab, count: usize) -> Outcome {
         }));
     }
     let bootstrap = bootstrap
-        .listener(
-            Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))
-                .direction("INBOUND"),
-        )
+        .listener(main_listener(lab))
         .listener(gate_listener(lab, r#"{"quiet_ms": 1000, "deadline_ms": 60000}"#));
     let bench = Bench::start(lab, upstream, bootstrap, options()).await?;
     proxy.forward_to(&bench.envoy);
@@ -263,13 +259,7 @@ async fn a_hook_on_a_gate_that_dies_ends_without_200(lab: &Lab) -> Outcome {
     let upstream = Upstream::start().await?;
     let gate = gate_listener(&lab, r#"{"quiet_ms": 300, "deadline_ms": 3000}"#)
         .with("/filter_chains/0/filters/0/typed_config/stream_idle_timeout", json!("13s"));
-    let bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(admin_cluster("prometheus_stats"))
-        .listener(
-            Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))
-                .direction("INBOUND"),
-        )
-        .listener(gate);
+    let bootstrap = bootstrap(&upstream).listener(main_listener(&lab)).listener(gate);
     let bench = Bench::start(&lab, upstream, bootstrap, options()).await?;
     let _held = bench.held("a").await?;
     let mut hooks = Vec::new();

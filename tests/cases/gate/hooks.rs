@@ -1,5 +1,5 @@
 //! Stop hooks of every kind: pollers and single calls that hold, the last call to the agent or to
-//! Envoy, and how much anybody may ask.
+//! Envoy, and how many requests a gate takes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use kit::wire::{Framing, Io, Wire, local};
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         case!(holds_pollers_and_single_calls),
-        case!(tells_the_agent_once_and_before_anybody_goes),
+        case!(tells_the_agent_once_and_before_a_hook_ends),
         case!(tells_the_agent_nothing_at_the_deadline),
         case!(quits_at_zero),
         case!(answers_whatever_is_asked),
@@ -147,7 +147,7 @@ async fn agent_answers(
     Ok(())
 }
 
-async fn tells_the_agent_once_and_before_anybody_goes(lab: &Lab) -> Outcome {
+async fn tells_the_agent_once_and_before_a_hook_ends(lab: &Lab) -> Outcome {
     let agent = Agent::start().await?;
     let bench = agent.bench(lab, 60_000).await?;
     let mut client = bench.held("a").await?;
@@ -251,21 +251,23 @@ async fn answers_whatever_is_asked(lab: &Lab) -> Outcome {
     Ok(())
 }
 
+/// Sends one request after the other. Returns how many, and the longest time that one took.
+async fn send_until(main: SocketAddr, over: Arc<AtomicBool>) -> Outcome<(usize, Duration)> {
+    let mut client = Client::connect(main).await?;
+    let (mut count, mut slowest) = (0, Duration::ZERO);
+    while !over.load(Ordering::Relaxed) {
+        let at = Instant::now();
+        client.get("/echo").await?.expect(200)?;
+        (count, slowest) = (count + 1, slowest.max(at.elapsed()));
+    }
+    Ok((count, slowest))
+}
+
 async fn answers_ten_thousand(lab: &Lab) -> Outcome {
     let bench = Bench::set(lab, "{}").await?;
     bench.until("count", "exact").await?;
     let over = Arc::new(AtomicBool::new(false));
-    let (main, seen) = (bench.main, Arc::clone(&over));
-    let data = tokio::spawn(async move {
-        let mut client = Client::connect(main).await?;
-        let (mut count, mut slowest) = (0, Duration::ZERO);
-        while !seen.load(Ordering::Relaxed) {
-            let at = Instant::now();
-            client.get("/echo").await?.expect(200)?;
-            (count, slowest) = (count + 1, slowest.max(at.elapsed()));
-        }
-        Outcome::Ok((count, slowest))
-    });
+    let data = tokio::spawn(send_until(bench.main, Arc::clone(&over)));
     let mut askers = JoinSet::new();
     let began = Instant::now();
     for _ in 0..100 {

@@ -50,9 +50,8 @@ fn telling(lab: &Lab, rules: &str) -> Hcm {
 
 async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
     const BETWEEN: Duration = Duration::from_millis(20);
-    let bench =
-        Bench::with(lab, "{}", telling(lab, r#"{"count": {"long_lived": {"upgrades": true}}}"#))
-            .await?;
+    let rules = r#"{"count": {"long_lived": {"upgrades": true}}}"#;
+    let bench = Bench::with(lab, "{}", telling(lab, rules)).await?;
     let waiting = bench.held("a").await?;
     sleep(BETWEEN).await;
     let mut events = Client::connect(bench.main).await?;
@@ -69,16 +68,32 @@ async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
     call.head().await?;
     call.piece().await?;
 
-    let listing = listing(&bench, "").await?;
+    check_the_four_kinds(&listing(&bench, "").await?)?;
+    drop((waiting, events));
+    socket.close(1000).await?;
+    call.reset(Reason::CANCEL);
+    let empty = wait_for(SOON, "an empty listing", async || {
+        let listing = self::listing(&bench, "").await?;
+        if streams(&listing)?.is_empty() && listing["complete"] == true {
+            Ok(listing)
+        } else {
+            bail!("{listing}")
+        }
+    });
+    same(&empty.await?, "holding", 0)
+}
+
+/// A held request, server-sent events, a WebSocket and a gRPC call, in that order.
+fn check_the_four_kinds(listing: &Value) -> Outcome {
     say(&listing.to_string());
-    same(&listing, "complete", true)?;
-    same(&listing, "holding", 4)?;
-    let asked: Vec<_> = requests(&listing)?
+    same(listing, "complete", true)?;
+    same(listing, "holding", 4)?;
+    let asked: Vec<_> = requests(listing)?
         .iter()
         .map(|request| request.split('/').nth(1).unwrap_or_default())
         .collect();
     ensure_eq!(asked, ["hold", "stream", "ws", "grpc"], "the oldest first: {listing}");
-    let [first, second, third, fourth] = &streams(&listing)?[..] else { bail!("four: {listing}") };
+    let [first, second, third, fourth] = &streams(listing)?[..] else { bail!("four: {listing}") };
     let ages: Vec<_> = [first, second, third, fourth]
         .map(|stream| stream["age_ms"].as_u64().unwrap_or_default())
         .into();
@@ -96,28 +111,13 @@ async fn lists_every_kind_oldest_first(lab: &Lab) -> Outcome {
         same(stream, "route", route)?;
         same(stream, "long_lived", long)?;
         same(stream, "scope", "gateway")?;
-        ensure!(
-            stream["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")),
-            "{stream}"
-        );
-        ensure!(
-            stream["upstream"].as_str().is_some_and(|upstream| upstream.starts_with("127.0.0.1:")),
-            "{stream}"
-        );
+        for side in ["peer", "upstream"] {
+            let address = stream[side].as_str().unwrap_or_default();
+            ensure!(address.starts_with("127.0.0.1:"), "{side}: {stream}");
+        }
         ensure!(stream["bytes"].as_u64() > Some(0), "{stream}");
     }
-    drop((waiting, events));
-    socket.close(1000).await?;
-    call.reset(Reason::CANCEL);
-    let empty = wait_for(SOON, "an empty listing", async || {
-        let listing = self::listing(&bench, "").await?;
-        if streams(&listing)?.is_empty() && listing["complete"] == true {
-            Ok(listing)
-        } else {
-            bail!("{listing}")
-        }
-    });
-    same(&empty.await?, "holding", 0)
+    Ok(())
 }
 
 /// What began before the question is in the answer, what ended before is not; on both workers.

@@ -239,7 +239,7 @@ async fn a_slow_reader_gets_everything_before_the_pod_ends(lab: &Lab) -> Outcome
     experiment(lab, Kind::SlowReader).await
 }
 
-/// As its policy says: nobody waits for it, it is reported apart, and SIGTERM cuts it.
+/// By its policy the drain does not wait for it: it is reported apart, and SIGTERM cuts it.
 async fn an_exempt_websocket_does_not_hold_the_pod(lab: &Lab) -> Outcome {
     let gate = format!(
         r#"{{"quiet_ms": {}, "deadline_ms": 90000, "long_lived": "exempt"}}"#,

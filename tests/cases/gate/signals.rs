@@ -137,7 +137,7 @@ struct Tally {
 async fn pass_many(lab: &Lab, main: Hcm, passes: u64, pause: Duration) -> Outcome<Arc<Tally>> {
     let tally = Arc::new(Tally::default());
     let witness = Witness::start(Arc::clone(&tally)).await?;
-    // Whoever counts on `main` in another VM, here is one that answers.
+    // Another VM may count the streams of `main`; this one has a counter that answers.
     let quiet = Hcm::new("quiet")
         .filter(lab.stream("{}").filter())
         .route(Route::prefix("/").direct(200, "quiet"));

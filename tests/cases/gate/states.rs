@@ -6,10 +6,11 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::bench::{Bench, SOON, WAITING, gate_address, gate_filter, same};
-use crate::cases::stage::{clusters, routes};
+use super::bench::{
+    Bench, SOON, WAITING, bootstrap, gate_address, gate_filter, main_listener, same,
+};
+use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use kit::admin_cluster::admin_cluster;
 use kit::prelude::*;
 use kit::websocket::WebSocket;
 use kit::xds::Xds;
@@ -61,7 +62,7 @@ async fn takes_a_drain_back_and_begins_again(lab: &Lab) -> Outcome {
     );
     delete(&bench).await?.expect(200)?;
     sleep(Duration::from_millis(500)).await;
-    ensure!(!waiter.is_finished(), "who waits still does");
+    ensure!(!waiter.is_finished(), "the hook still waits");
     bench.post("/drain").await?.expect(202)?;
     bench.until("begin", "done").await?;
     bench.upstream.release("a");
@@ -167,12 +168,8 @@ async fn keeps_a_drain_over_a_new_configuration(lab: &Lab) -> Outcome {
     let hcm =
         Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", &xds));
     let hcm = hcm.route(Route::prefix("/").direct(503, "no gate"));
-    let bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(admin_cluster("prometheus_stats"))
-        .listener(
-            Listener::new("main", routes(Hcm::new("main").filter(lab.stream("{}").filter())))
-                .direction("INBOUND"),
-        )
+    let bootstrap = bootstrap(&upstream)
+        .listener(main_listener(lab))
         .listener(Listener::new("gate", hcm.stream_idle_timeout("0s")).direction("OUTBOUND"));
     let envoy = Envoy::start(
         &lab.envoy,

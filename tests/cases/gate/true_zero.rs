@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::bench::{Bench, SOON, gate_listener, options, same};
+use super::bench::{Bench, SOON, bootstrap, gate_listener, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
-use crate::cases::stage::{ACTIVE, clusters, routes};
+use crate::cases::stage::{ACTIVE, routes};
 use crate::lab::{Case, Lab, case};
-use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::{extension, only_stats_with_prefixes};
 use kit::prelude::*;
 use kit::websocket::WebSocket;
@@ -113,8 +112,7 @@ async fn a_request_that_waits_for_authorization_holds(lab: &Lab) -> Outcome {
     let main = routes(
         Hcm::new("main").filter(asks_the_upstream(&upstream)).filter(lab.stream("{}").filter()),
     );
-    let bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(admin_cluster("prometheus_stats"))
+    let bootstrap = bootstrap(&upstream)
         .listener(Listener::new("main", main).direction("INBOUND"))
         .listener(gate_listener(lab, GATE));
     let bench = calm(Bench::start(lab, upstream, bootstrap, options()).await?).await?;
@@ -222,8 +220,7 @@ async fn both_directions(lab: &Lab, scope: &str, more: &[(&str, &str, &str)]) ->
     let configuration = format!(r#"{{"scope": "{scope}"}}"#);
     let gate = format!(r#"{{"quiet_ms": 300, "deadline_ms": 90000, "scopes": ["{scope}"]}}"#);
     let main = routes(Hcm::new(prefix).filter(lab.stream(&configuration).filter()));
-    let mut bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(admin_cluster("prometheus_stats"))
+    let mut bootstrap = bootstrap(&upstream)
         .listener(Listener::new("main", main).direction(direction))
         .listener(gate_listener(lab, &gate));
     for (name, prefix, direction) in more {

@@ -3,11 +3,10 @@
 
 use std::net::SocketAddr;
 
-use super::bench::{Bench, SOON, gate_address, options, same};
+use super::bench::{Bench, bootstrap, gate_address, options, same};
 use super::watch::{holds_until_answered, lets_nothing_out, opens};
-use crate::cases::stage::{clusters, routes};
+use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use kit::admin_cluster::admin_cluster;
 use kit::bootstrap::filters::Wasm;
 use kit::prelude::*;
 
@@ -34,8 +33,7 @@ struct Pair {
 impl Pair {
     async fn set(lab: &Lab, scopes: [&str; 2]) -> Outcome<Self> {
         let upstream = Upstream::start().await?;
-        let bootstrap = clusters(Bootstrap::new(), &upstream)
-            .cluster(admin_cluster("prometheus_stats"))
+        let bootstrap = bootstrap(&upstream)
             .listener(counting(lab, "main", "inbound"))
             .listener(counting(lab, "outbound", "outbound"))
             .listener(gate(lab, "gate", scopes[0]))
@@ -57,10 +55,7 @@ impl Pair {
     }
 
     async fn held_outbound(&self, key: &str) -> Outcome<Client> {
-        let mut client = Client::connect(self.outbound).await?;
-        client.send(&Request::get(&format!("/hold/{key}")).bytes()).await?;
-        self.bench.upstream.wait_held(key, 1, SOON).await?;
-        Ok(client)
+        self.bench.held_at(self.outbound, key).await
     }
 }
 

@@ -3,10 +3,9 @@
 
 use std::path::Path;
 
-use super::bench::{Bench, gate_address, gate_filter, options, same};
-use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, clusters, routes};
+use super::bench::{Bench, bootstrap, gate_address, gate_filter, options, same};
+use crate::cases::stage::{ACTIVE, BEGUN, IN_FLIGHT, SOON, routes};
 use crate::lab::{Case, Lab, MODULE, case, module_before_the_sdk};
-use kit::admin_cluster::admin_cluster;
 use kit::prelude::*;
 use kit::xds::{Verdict, Xds};
 
@@ -85,8 +84,7 @@ async fn bench(lab: &Lab, xds: &Xds) -> Outcome<Bench> {
     let gate =
         Hcm::new("laststream").filter(gate_address()).filter(filters::discovered("gate", xds));
     let gate = gate.route(Route::prefix("/").direct(503, "no gate")).stream_idle_timeout("0s");
-    let bootstrap = clusters(Bootstrap::new(), &upstream)
-        .cluster(admin_cluster("prometheus_stats"))
+    let bootstrap = bootstrap(&upstream)
         .listener(Listener::new("main", main).direction("INBOUND"))
         .listener(Listener::new("gate", gate).direction("OUTBOUND"));
     Bench::start(lab, upstream, bootstrap, options()).await

@@ -1,5 +1,5 @@
-//! Many who wait at once, over both protocols and on both workers: everybody who stays gets one
-//! answer, soon after the end.
+//! Many hooks wait at once, over both protocols and on both workers. Each client that stays gets one
+//! answer, soon after the last stream has ended.
 
 use std::time::{Duration, Instant};
 

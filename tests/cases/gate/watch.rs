@@ -1,5 +1,4 @@
-//! What must hold of a gate while requests are in flight, whoever counts them: Envoy's own count is
-//! the witness.
+//! What a gate must do while requests are in flight, compared with Envoy's own count.
 
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use crate::cases::stage::ACTIVE;
 use super::bench::{Bench, SOON, same};
 use kit::prelude::*;
 
-/// As long as Envoy itself has requests in flight, the gate is closed; then it opens. Nobody sends
-/// requests any more: whoever is drained was so before the witness is asked.
+/// The gate is closed as long as Envoy itself has requests in flight; then it opens. No client sends
+/// new requests, so a gate that says `drained` was empty before Envoy's count is read.
 pub(super) async fn opens_only_at_zero(bench: &Bench) -> Outcome {
     wait_for(SOON, "the drain to end", async || {
         let status = bench.status().await?;

@@ -19,7 +19,7 @@ const PROTO: &str = "x-forwarded-proto";
 const CLAIMS: [&str; 4] = ["https", "HTTPS", "https, http", "wss"];
 
 /// FAIL_OPEN leaves the scheme of the connection, and never the peer's word.
-pub(super) async fn without_its_module_a_proxy_believes_nobody(lab: &Lab) -> Outcome {
+pub(super) async fn without_its_module_a_proxy_trusts_no_header(lab: &Lab) -> Outcome {
     let (sidecar, gateway) =
         (filter("sidecar")?, with_trusted_hops(filter("gateway-behind-alb")?, 1)?);
     let mortal = mortal_module()?;

@@ -28,7 +28,8 @@ pub(super) fn yaml(kind: Kind, policy: &str) -> Outcome<Value> {
 /// The documents of what is rendered.
 fn all(kind: Kind, policy: &str) -> Outcome<Vec<Value>> {
     let policy = Policy::read(policy.as_bytes(), &Overrides::default())?;
-    let rendered = render(kind, &policy, &|_| Err("nobody asks".into())).map_err(Error::msg)?;
+    let rendered =
+        render(kind, &policy, &|_| Err("no module is read".into())).map_err(Error::msg)?;
     let file = rendered.files.first().context("nothing was rendered")?;
     serde_saphyr::from_multiple(&file.text).with_context(|| file.text.clone())
 }
@@ -66,7 +67,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
             .received()
             .into_iter()
             .find(|request| request.path == "/drain")
-            .context("nobody told the agent")
+            .context("no request to the agent")
     };
     let told = kit::wait::wait_for(SOON, "the agent to be told", async || told()).await?;
     ensure_eq!(told.method, "POST", "the agent takes no other method");
@@ -194,7 +195,7 @@ pub(super) async fn a_rendered_sidecar_tells_directions_apart(lab: &Lab) -> Outc
     ensure_eq!(
         proxy.upstream.last()?.header("x-forwarded-proto"),
         Some("http".into()),
-        "nobody without a certificate is the gateway"
+        "a client without a certificate is not the gateway"
     );
     once(outside, &forged).await?.expect(200)?;
     ensure_eq!(

@@ -59,11 +59,8 @@ fn what_was_pushed_is_found_and_fetched() -> Outcome {
     let tagged = reference(&image)?;
     let resolved = registry.resolve(&tagged)?;
     ensure_eq!(resolved.digest.as_str(), digest, "the digest");
-    ensure_eq!(
-        resolved.media_type.as_deref(),
-        Some("application/vnd.oci.image.manifest.v1+json"),
-        "the kind"
-    );
+    let kind = Some("application/vnd.oci.image.manifest.v1+json");
+    ensure_eq!(resolved.media_type.as_deref(), kind, "the kind");
     let pinned = Reference { digest: Some(resolved.digest.clone()), ..tagged.clone() };
     ensure_eq!(registry.resolve(&pinned)?, resolved, "the pinned one");
     let fetched = registry.manifest(&pinned)?;
@@ -71,26 +68,22 @@ fn what_was_pushed_is_found_and_fetched() -> Outcome {
     let manifest: Manifest = serde_json::from_slice(&fetched.bytes)?;
     let layer = registry.blob(&pinned, &manifest.layers[0], 1 << 20)?;
     ensure_eq!(Digest::of(&layer), manifest.layers[0].digest, "the layer");
-    let error = registry
-        .blob(&pinned, &manifest.layers[0], 100)
-        .map(drop)
-        .map_err(|error| error.to_string());
-    ensure!(
-        error.as_ref().is_err_and(|error| error.contains("more than 100 are not fetched")),
-        "{error:?}"
-    );
+    fails_with(
+        registry.blob(&pinned, &manifest.layers[0], 100),
+        &["more than 100 are not fetched"],
+    )?;
 
-    let missing = registry.resolve(&reference(&format!("{}/team/laststream:2", real.name()))?);
-    let error = missing.map(drop).map_err(|error| error.to_string());
-    ensure!(
-        error
-            .as_ref()
-            .is_err_and(|error| error.contains("status 404") && error.contains("MANIFEST_UNKNOWN")),
-        "{error:?}"
-    );
+    let missing = reference(&format!("{}/team/laststream:2", real.name()))?;
+    fails_with(registry.resolve(&missing), &["status 404", "MANIFEST_UNKNOWN"])?;
     let anonymous = Sources::none();
     let error = Registry::new(&real.name(), &options, &anonymous, &Silent)?.resolve(&tagged);
     ensure!(matches!(error, Err(RegistryError::Unauthorized { .. })), "{error:?}");
+    Ok(())
+}
+
+fn fails_with<T>(result: Result<T, RegistryError>, words: &[&str]) -> Outcome {
+    let error = result.err().context("an error")?.to_string();
+    ensure!(words.iter().all(|words| error.contains(words)), "{error}");
     Ok(())
 }
 

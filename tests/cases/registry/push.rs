@@ -17,7 +17,7 @@ pub(super) fn cases() -> Vec<EnvoylessCase> {
         envoyless!(the_second_push_sends_no_blob),
         envoyless!(a_second_repository_takes_blobs_over),
         envoyless!(both_checksums_are_told),
-        envoyless!(a_dry_run_asks_nobody),
+        envoyless!(a_dry_run_sends_no_request),
         envoyless!(annotations_are_in_the_manifest),
         envoyless!(the_result_can_be_signed),
         envoyless!(nothing_is_published_by_a_read_only_registry),
@@ -118,7 +118,7 @@ fn both_checksums_are_told() -> Outcome {
     Ok(())
 }
 
-fn a_dry_run_asks_nobody() -> Outcome {
+fn a_dry_run_sends_no_request() -> Outcome {
     let (registry, user) = (Registry::start(&Settings::default())?, User::new()?);
     let image = format!("{}/laststream:1", registry.name());
     let said = push(&user, &["--dry-run", &image])?.expect(0)?;

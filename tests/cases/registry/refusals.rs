@@ -119,7 +119,7 @@ fn who_leads_back_gets_no_credentials_either() -> Outcome {
     push(&user()?, &[&format!("{}/laststream:1", faulty.name())])?.expect(2)?;
     let asked = faulty.asked();
     let led: Vec<_> = asked.iter().filter(|(_, asked)| asked.path().contains("victim")).collect();
-    ensure_eq!(led.len(), 1, "requests that somebody else asked for in {asked:#?}");
+    ensure_eq!(led.len(), 1, "requests to the other host in {asked:#?}");
     ensure_eq!(led[0].1.header("authorization"), None, "credentials for them");
     Ok(())
 }

@@ -53,8 +53,8 @@ pub(super) async fn replaces_filters(lab: &Lab) -> Outcome {
     .await?;
     let mut client = Client::connect(envoy.address("main").await?).await?;
     client.get("/").await?.expect(200)?;
-    let nobody = json!({ "@type": RBAC, "rules": { "action": "ALLOW", "policies": {} } });
-    xds.replace_filter(&envoy, "gatekeeper", &nobody).await?.accepted()?;
+    let deny_all = json!({ "@type": RBAC, "rules": { "action": "ALLOW", "policies": {} } });
+    xds.replace_filter(&envoy, "gatekeeper", &deny_all).await?.accepted()?;
     client.get("/").await?.expect(403)?;
     let broken = json!({ "@type": RBAC, "rules": { "action": 99 } });
     ensure_eq!(

@@ -43,26 +43,26 @@ pub(super) async fn builds_what_envoy_accepts(lab: &Lab) -> Outcome {
         .runtime(json!({ "a.key": 1 }));
     let verdict = Envoy::validate(&lab.envoy, config.build()).await?;
     ensure!(verdict.status.success(), "{}", verdict.output);
-    let policies = ["FAIL_RELOAD", "FAIL_CLOSED", "FAIL_OPEN"];
-    for failure_policy in policies {
-        let (name, vm_id, module) = ("laststream", "streams", Path::new("/no/such/module.wasm"));
-        let wasm = Wasm {
-            name,
-            module,
-            vm_id,
-            vm_configuration: "{}",
-            configuration: "{}",
-            failure_policy,
-        };
-        let config = Bootstrap::new()
-            .listener(Listener::new("main", Hcm::new("main").filter(wasm.filter())));
-        let verdict = Envoy::validate(&lab.envoy, config.build()).await?;
-        ensure!(
-            verdict.output.contains("/no/such/module.wasm"),
-            "not about the module: {}",
-            verdict.output
-        );
+    for failure_policy in ["FAIL_RELOAD", "FAIL_CLOSED", "FAIL_OPEN"] {
+        misses_its_module(lab, failure_policy).await?;
     }
+    Ok(())
+}
+
+async fn misses_its_module(lab: &Lab, failure_policy: &'static str) -> Outcome {
+    const MISSING: &str = "/no/such/module.wasm";
+    let wasm = Wasm {
+        name: "laststream",
+        module: Path::new(MISSING),
+        vm_id: "streams",
+        vm_configuration: "{}",
+        configuration: "{}",
+        failure_policy,
+    };
+    let hcm = Hcm::new("main").filter(wasm.filter());
+    let config = Bootstrap::new().listener(Listener::new("main", hcm));
+    let output = Envoy::validate(&lab.envoy, config.build()).await?.output;
+    ensure!(output.contains(MISSING), "not about the module: {output}");
     Ok(())
 }
 

@@ -1,9 +1,9 @@
-//! M1: the commands of README.md's installation, word for word and in their order. Only the name
-//! of the registry differs.
+//! M1: the commands of README.md's installation and of docs/install.md, word for word and in their
+//! order. Only the name of the registry differs, and names of namespaces.
 
 use serde_json::{Value, json};
 
-use super::stage::{SOON, Stage};
+use super::stage::{SOON, Stage, WITNESS};
 use crate::agent::{Agent, Proxy};
 use crate::seen::row;
 use kit::command::CommandOutput;
@@ -12,11 +12,14 @@ use kit::prelude::*;
 /// The namespace and the label that README.md gives its gateway.
 const NAMESPACE: &str = "istio-ingress";
 const SELECTOR: &str = "ingressgateway";
+const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 const HERE_DOCUMENT: &str = "cat > policy.yaml <<'E'\n";
+
+const GUIDE: &str = "docs/install.md";
 
 pub(super) async fn as_documented() -> Outcome {
     let stage = Stage { selector: SELECTOR, ..Stage::new(NAMESPACE).await? };
-    let script = script(&stage.world.registry.name())?;
+    let script = block(&stage, "README.md", "## Install in Istio", "sh")?;
     let (before, rest) = script.split_once(HERE_DOCUMENT).context("no policy in README.md")?;
     let (policy, after) = rest.split_once("\nE\n").context("the policy has no end")?;
     stage.apply(&stage.gateway_objects(json!({}))).await?;
@@ -36,16 +39,118 @@ pub(super) async fn as_documented() -> Outcome {
         "the commands of README.md, from `laststream push` to `laststream status`",
         "every command ends with 0; `status` says `count exact`",
     );
+    run(&stage, &block(&stage, GUIDE, "## Upgrade", "sh")?).await?;
+    works(&stage).await?;
+    row(
+        "M1",
+        "then the commands of docs/install.md for an upgrade",
+        "every command ends with 0; `status` says `count exact`",
+    );
     stage.nothing_refused()
 }
 
-/// The first block of commands in the section about Istio, one command per line.
-fn script(registry: &str) -> Outcome<String> {
-    let readme = std::fs::read_to_string(kit::workspace().join("README.md"))?;
-    let (_, section) = readme.split_once("\n## Install in Istio").context("no such section")?;
-    let (_, block) = section.split_once("```sh\n").context("no commands")?;
-    let (block, _) = block.split_once("```").context("the commands have no end")?;
-    Ok(block.replace("registry.example.com", registry).replace(" \\\n", " "))
+/// The commands of docs/install.md for sidecars and for a Job. No pod runs here: the API server and
+/// Istio's webhook say what the pods would be.
+pub(super) async fn pods_as_documented() -> Outcome {
+    for (heading, is_native) in [("## Sidecar", false), ("## Native sidecar", true)] {
+        let name = if is_native { "install-native" } else { "install-sidecar" };
+        let stage = sidecar_as_documented(name, heading, is_native).await?;
+        stage.nothing_refused()?;
+    }
+    job_as_documented().await?.nothing_refused()
+}
+
+/// The namespace and the Deployment `shop` of the documents are called `name` here, because
+/// namespaces are for one case each.
+async fn sidecar_as_documented(
+    name: &'static str,
+    heading: &str,
+    is_native: bool,
+) -> Outcome<Stage> {
+    let stage = Stage::new(name).await?;
+    let app = json!({ "name": "app", "image": "example.com/app" });
+    let template = json!({
+        "metadata": { "labels": { "app": name }, "annotations": { NATIVE: is_native.to_string() } },
+        "spec": { "serviceAccountName": name, "containers": [app] },
+    });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": name, "namespace": name },
+        "spec": { "selector": { "matchLabels": { "app": name } }, "template": template },
+    });
+    stage.apply(&[deployment]).await?;
+    install(&stage, heading, ("shop", name)).await?;
+    let patched = stage.world.cluster.get(name, &format!("deployment/{name}")).await?;
+    let pod = pod(&stage, &patched["spec"]["template"]).await?;
+    let list = if is_native { "initContainers" } else { "containers" };
+    let proxy = named(&pod["spec"][list], "istio-proxy")?;
+    let hook = &proxy["lifecycle"]["preStop"]["exec"]["command"];
+    ensure_eq!([&hook[0], &hook[1]], ["pilot-agent", "wait"], "the hook");
+    ensure_eq!(pod["spec"]["terminationGracePeriodSeconds"], 70, "the grace period");
+    ensure!(pod["metadata"]["annotations"][WITNESS.0].is_string(), "no annotation: {pod}");
+    row(
+        "M1",
+        format!("the commands of docs/install.md, `{heading}`"),
+        "every command ends with 0; the injected proxy has the hook, the pod the annotation",
+    );
+    Ok(stage)
+}
+
+async fn job_as_documented() -> Outcome<Stage> {
+    const NAME: &str = "install-job";
+    let stage = Stage::new(NAME).await?;
+    install(&stage, "## Job", ("batch", NAME)).await?;
+    let container = json!({ "name": "work", "image": "example.com/app" });
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": { "name": "nightly", "namespace": NAME },
+        "spec": { "template": { "spec": {
+            "serviceAccountName": NAME, "restartPolicy": "Never", "containers": [container],
+        } } },
+    });
+    stage.user.file("nightly.yaml", job.to_string())?;
+    let patched =
+        json!({ "resources": ["nightly.yaml"], "patches": [{ "path": "laststream/job.yaml" }] });
+    stage.user.file("kustomization.yaml", patched.to_string())?;
+    let folder = stage.user.path("").display().to_string();
+    let built = stage.world.cluster.kubectl(&["kustomize", &folder]).await?.expect(0)?.stdout;
+    stage
+        .world
+        .cluster
+        .kubectl_with(&["create", "--dry-run=server", "-f", "-"], &built)
+        .await?
+        .expect(0)?;
+    let job: Value = serde_saphyr::from_str(&built)?;
+    let pod = pod(&stage, &job["spec"]["template"]).await?;
+    let command = &named(&pod["spec"]["containers"], "work")?["command"];
+    ensure_eq!([&command[0], &command[1]], ["/opt/laststream/laststream", "exec"], "the command");
+    row(
+        "M1",
+        "the commands of docs/install.md, `## Job`, and its patch in a kustomization",
+        "every command ends with 0; the injected pod runs the command through `laststream exec`",
+    );
+    Ok(stage)
+}
+
+/// Pushes, writes the policy and runs the commands of a section. The second name of `names` stands
+/// for the first.
+async fn install(stage: &Stage, heading: &str, names: (&str, &str)) -> Outcome {
+    run(stage, &block(stage, GUIDE, "### 2. Publish the module", "sh")?).await?;
+    let policy = block(stage, GUIDE, heading, "yaml")?;
+    stage.user.file("policy.yaml", policy.replace(names.0, names.1))?;
+    let commands = block(stage, GUIDE, heading, "sh")?;
+    run(stage, &commands.replace(names.0, names.1)).await
+}
+
+/// The first block of this kind in a section, each command in one line.
+fn block(stage: &Stage, file: &str, heading: &str, kind: &str) -> Outcome<String> {
+    let text = std::fs::read_to_string(kit::workspace().join(file))?;
+    let section = text.split_once(&format!("\n{heading}")).context("no such section")?.1;
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let (_, block) = section.split_once(&format!("```{kind}\n")).context("no such block")?;
+    let (block, _) = block.split_once("```").context("the block has no end")?;
+    let registry = stage.world.registry.name();
+    Ok(block.replace("registry.example.com", &registry).replace(" \\\n", " "))
 }
 
 /// Runs what a shell would run; the program is already there.
@@ -54,12 +159,24 @@ async fn run(stage: &Stage, commands: &str) -> Outcome {
         let words: Vec<&str> = line.split_whitespace().collect();
         let said: CommandOutput = match words.split_first() {
             Some((&"laststream", arguments)) => stage.laststream(arguments, "")?,
-            Some((&"kubectl", ["apply", "--kustomize", folder])) => {
-                let folder = stage.user.path(folder);
-                let folder = folder.to_str().context("a path")?;
-                stage.world.cluster.kubectl(&["apply", "--kustomize", folder]).await?
+            Some((&"kubectl", arguments)) => {
+                // Relative to the user's folder.
+                let is_path = |index: usize| {
+                    let flag = index.checked_sub(1).and_then(|before| arguments.get(before));
+                    matches!(flag, Some(&("--kustomize" | "--patch-file")))
+                };
+                let arguments = arguments.iter().enumerate().map(|(index, word)| {
+                    if is_path(index) {
+                        stage.user.path(word).display().to_string()
+                    } else {
+                        (*word).to_owned()
+                    }
+                });
+                let arguments: Vec<String> = arguments.collect();
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                stage.world.cluster.kubectl(&arguments).await?
             }
-            _ => bail!("README.md has a command that this case does not know: {line}"),
+            _ => bail!("a command that this case does not know: {line}"),
         };
         said.expect(0).with_context(|| line.to_owned())?;
     }
@@ -88,20 +205,14 @@ async fn gateway(stage: &Stage, values: &Value) -> Outcome<Agent> {
     {
         all.extend(more.clone());
     }
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": "made", "namespace": NAMESPACE,
-            "labels": { "istio": SELECTOR }, "annotations": annotations,
-        },
+    let template = json!({
+        "metadata": { "labels": { "istio": SELECTOR }, "annotations": annotations },
         "spec": {
             "serviceAccountName": stage.name, "containers": [container],
             "terminationGracePeriodSeconds": values["terminationGracePeriodSeconds"],
         },
     });
-    let arguments = ["create", "--dry-run=server", "--output", "json", "-f", "-"];
-    let said = stage.world.cluster.kubectl_with(&arguments, &pod.to_string()).await?.expect(0)?;
-    let made: Value = serde_json::from_str(&said.stdout)?;
+    let made = pod(stage, &template).await?;
     let annotations = made["metadata"]["annotations"].as_object().context("no annotations")?;
     let annotations: Vec<(&str, &str)> =
         annotations.iter().filter_map(|(name, value)| Some((&**name, value.as_str()?))).collect();
@@ -109,9 +220,24 @@ async fn gateway(stage: &Stage, values: &Value) -> Outcome<Agent> {
     stage.proxy(&Proxy { labels, annotations: &annotations, ..Proxy::default() }).await
 }
 
+/// The pod that the API server would make of a template, with what Istio's webhook adds.
+async fn pod(stage: &Stage, template: &Value) -> Outcome<Value> {
+    let mut pod = template.clone();
+    (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
+    (pod["metadata"]["name"], pod["metadata"]["namespace"]) = (json!("made"), json!(stage.name));
+    let arguments = ["create", "--dry-run=server", "--output", "json", "-f", "-"];
+    let said = stage.world.cluster.kubectl_with(&arguments, &pod.to_string()).await?.expect(0)?;
+    Ok(serde_json::from_str(&said.stdout)?)
+}
+
+fn named<'c>(containers: &'c Value, name: &str) -> Outcome<&'c Value> {
+    let mut containers = containers.as_array().into_iter().flatten();
+    containers.find(|container| container["name"] == name).with_context(|| format!("no `{name}`"))
+}
+
 /// `laststream status`, without a flag, says what README.md shows.
 async fn works(stage: &Stage) -> Outcome {
-    let documented = documented_status()?;
+    let documented = block(stage, "README.md", "## Install in Istio", "text")?;
     status_with(stage, |status| status.contains("count     exact, 3 counters")).await?;
     // Not before: a request that comes sooner than the module is not counted.
     stage.get("/").await?.expect(200)?;
@@ -128,13 +254,4 @@ async fn status_with(stage: &Stage, is_expected: impl Fn(&str) -> bool) -> Outco
         Ok(())
     };
     wait_for(SOON, "`laststream status`", look).await
-}
-
-/// The first block of text after the commands.
-fn documented_status() -> Outcome<String> {
-    let readme = std::fs::read_to_string(kit::workspace().join("README.md"))?;
-    let (_, section) = readme.split_once("\n## Install in Istio").context("no such section")?;
-    let (_, block) = section.split_once("```text\n").context("no status in README.md")?;
-    let (block, _) = block.split_once("```").context("the status has no end")?;
-    Ok(block.to_owned())
 }

@@ -39,6 +39,7 @@ fn cases() -> Vec<Case> {
         case!("m2_scheme_at_the_edge", scheme::edge, 180),
         case!("m1_gateway", delivery::gateway, 120),
         case!("m1_install_as_documented", install::as_documented, 120),
+        case!("m1_install_of_pods_as_documented", install::pods_as_documented, 120),
         case!("m1_sidecar", delivery::sidecar, 120),
         case!("m2_scheme_behind_one_hop", scheme::one_hop, 120),
         case!("m2_scheme_behind_two_hops", scheme::two_hops, 120),

@@ -6,6 +6,7 @@ use tokio::task::block_in_place;
 
 use crate::cluster::{Cluster, Settings};
 use crate::istio::Istio;
+use crate::seen::say;
 use kit::prelude::*;
 use kit::registry::real::{self, Registry};
 use kit::user::User;
@@ -29,6 +30,7 @@ impl World {
     }
 
     async fn start() -> Outcome<Self> {
+        say("starting a registry, the API server and istiod; takes about ten seconds");
         let registry = Registry::start(&real::Settings::default())?;
         let image = format!("{}/mesh/laststream:1", registry.name());
         let digest = block_in_place(|| push(&image))?;

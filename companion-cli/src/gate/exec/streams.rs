@@ -34,10 +34,9 @@ pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
     loop {
         let why = match query_gate(stage) {
             Ok(OutboundState::NoScope) => {
-                return Outbound::Unknown(format!(
-                    "the gate at {} does not wait for the scope `{SCOPE}`",
-                    stage.plan.gate.address()
-                ));
+                let gate = stage.plan.gate.address();
+                let why = format!("the gate at {gate} does not wait for the scope `{SCOPE}`");
+                return Outbound::Unknown(why);
             }
             Ok(OutboundState::Zero { begun }) => {
                 last_answer = Instant::now();
@@ -52,13 +51,7 @@ pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
                 why
             }
             Err(error) if last_answer.elapsed() >= stage.plan.gate_timeout => {
-                if ready::is_gone(stage) {
-                    return Outbound::Gone;
-                }
-                return Outbound::Unknown(format!(
-                    "there is no gate at {}: {error}",
-                    stage.plan.gate.address()
-                ));
+                return gone_or_unknown(stage, &error);
             }
             Err(error) => {
                 quiet = QuietSince::default();
@@ -76,6 +69,13 @@ pub(super) fn wait(stage: &mut ExecContext<'_>, until: Instant) -> Outbound {
             return Outbound::Interrupted(why);
         }
     }
+}
+
+fn gone_or_unknown(stage: &mut ExecContext<'_>, error: &GateError) -> Outbound {
+    if ready::is_gone(stage) {
+        return Outbound::Gone;
+    }
+    Outbound::Unknown(format!("there is no gate at {}: {error}", stage.plan.gate.address()))
 }
 
 enum OutboundState {

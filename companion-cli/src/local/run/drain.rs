@@ -70,12 +70,9 @@ impl Runner {
         let (mut streams, mut exempt) = (0, 0);
         loop {
             if let Some(status) = self.ended() {
-                // Then it was the gate that ended it.
-                let by_policy = self.current.policy.finish == Finish::Quit
-                    && has_begun
-                    && streams == 0
-                    && status.success();
-                return if by_policy { Drained::Empty { exempt } } else { Drained::Ended(status) };
+                let is_by_gate = self.current.policy.finish == Finish::Quit && has_begun;
+                let is_empty = is_by_gate && streams == 0 && status.success();
+                return if is_empty { Drained::Empty { exempt } } else { Drained::Ended(status) };
             }
             if self.stop.is_forced() {
                 return Drained::Cut { streams, why: "asked for a second time".into() };
@@ -85,11 +82,7 @@ impl Runner {
                 Ok(answer) => {
                     let status = answer.body;
                     streams = status.holding;
-                    exempt = if self.current.policy.long_lived == LongLived::Exempt {
-                        long_lived(&status)
-                    } else {
-                        0
-                    };
+                    exempt = self.exempt_streams(&status);
                     if let Some(why) = cut_by(&status) {
                         return Drained::Cut { streams, why: why.into() };
                     }
@@ -98,7 +91,8 @@ impl Runner {
                         && self.gate_quits()
                         && let Some(status) = self.end_within(GOODBYE)
                     {
-                        return if status.success() {
+                        let is_empty = status.success();
+                        return if is_empty {
                             Drained::Empty { exempt }
                         } else {
                             Drained::Ended(status)
@@ -109,13 +103,17 @@ impl Runner {
                 Err(error) => last_step.report_if_new(Step::Unknown(error.to_string()), on_step),
             }
             if began.elapsed() > longest {
-                return Drained::Cut {
-                    streams,
-                    why: "the deadline is over, and the gate did not open".into(),
-                };
+                let why = "the deadline is over, and the gate did not open".into();
+                return Drained::Cut { streams, why };
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// The streams in flight that do not hold the drain.
+    fn exempt_streams(&self, status: &Status) -> u64 {
+        let is_exempt = self.current.policy.long_lived == LongLived::Exempt;
+        if is_exempt { long_lived(status) } else { 0 }
     }
 
     /// Asks the gate to end Envoy; whether it did, or broke off. A status is old when it is read,

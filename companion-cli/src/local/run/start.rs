@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::error::RunnerError;
@@ -20,12 +21,7 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, RunnerError> {
     are_free(ports)?;
     let folder = Folder::new(setup.folder.as_deref())?;
     let module = folder.add_module(&setup.module)?;
-    folder.publish(Watched::Listeners, &local::listeners(&setup.policy, ports, folder.path()))?;
-    folder.publish(Watched::Stream, &local::stream(&setup.policy, &module))?;
-    folder.publish(Watched::Gate, &local::gate(&setup.policy, &module))?;
-    folder.publish(Watched::Admin, &local::admin(None))?;
-    let bootstrap = folder
-        .write("envoy.yaml", &local::bootstrap(&setup.policy, ports, setup.app, folder.path()))?;
+    let bootstrap = write_configuration(setup, ports, &folder, &module)?;
     let log = Log::new(folder.log());
     let file = File::create(log.path()).map_err(RunnerError::file(log.path()))?;
     let admin_file = folder.path().join("admin-address");
@@ -58,17 +54,22 @@ pub(super) fn start(setup: &Setup) -> Result<Runner, RunnerError> {
         pid: starting.process.pid(),
     };
     let current = Current { policy: setup.policy.clone(), module };
-    Ok(Runner {
-        process: starting.process,
-        folder,
-        log,
-        admin,
-        gate,
-        places,
-        ports,
-        current,
-        stop: setup.stop.clone(),
-    })
+    let (process, stop) = (starting.process, setup.stop.clone());
+    Ok(Runner { process, folder, log, admin, gate, places, ports, current, stop })
+}
+
+/// Returns the bootstrap's path.
+fn write_configuration(
+    setup: &Setup,
+    ports: Ports,
+    folder: &Folder,
+    module: &Path,
+) -> Result<PathBuf, RunnerError> {
+    folder.publish(Watched::Listeners, &local::listeners(&setup.policy, ports, folder.path()))?;
+    folder.publish(Watched::Stream, &local::stream(&setup.policy, module))?;
+    folder.publish(Watched::Gate, &local::gate(&setup.policy, module))?;
+    folder.publish(Watched::Admin, &local::admin(None))?;
+    folder.write("envoy.yaml", &local::bootstrap(&setup.policy, ports, setup.app, folder.path()))
 }
 
 /// Envoy would say so, too, but only in its log, and start without the listener.

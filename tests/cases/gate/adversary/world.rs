@@ -68,8 +68,8 @@ impl Plan {
 
     /// The gates that wait for streams of this kind.
     fn gates(&self, kind: Kind) -> [bool; 2] {
-        let is_nobodys = kind == Kind::Excluded || (self.exempts && kind.is_long_lived());
-        match (is_nobodys, kind.is_outbound()) {
+        let holds_no_gate = kind == Kind::Excluded || (self.exempts && kind.is_long_lived());
+        match (holds_no_gate, kind.is_outbound()) {
             (true, _) => [false, false],
             (false, true) => [false, !self.twins],
             (false, false) => [true, self.twins],

@@ -36,17 +36,14 @@ async fn shows_how_it_is(lab: &Lab) -> Outcome {
     shows(&text, "  gateway   1 in flight; 1 begun in all\n")?;
     operator.runs(&["ready"]).await?.expect(1)?;
     let drain = operator.runs(&["drain"]).await?.expect(0)?;
-    ensure_eq!(
-        drain.stdout,
-        "draining: the drain has begun; 1 stream holds the drain\n",
-        "the drain"
-    );
+    let expected = "draining: the drain has begun; 1 stream holds the drain\n";
+    ensure_eq!(drain.stdout, expected, "the drain");
     bench.until("begin", "done").await?;
     let text = operator.runs(&["status"]).await?.expect(0)?;
     shows(&text, "draining: 1 stream is in flight\n")?;
     shows(&text, "begin done")?;
-    let (json, own) =
-        (operator.runs(&["status", "-o", "json"]).await?.expect(0)?, bench.status().await?);
+    let json = operator.runs(&["status", "-o", "json"]).await?.expect(0)?;
+    let own = bench.status().await?;
     // What Envoy counts is shown while it is fresh.
     let lasts = |key: &&String| !["envoy_active", "buffered_bytes"].contains(&key.as_str());
     let keys = |value: &serde_json::Value| {
@@ -65,38 +62,25 @@ async fn shows_how_it_is(lab: &Lab) -> Outcome {
     bench.upstream.release("a");
     client.response("GET").await?.expect(200)?;
     bench.until("state", "drained").await?;
-    shows(
-        &operator.runs(&["ready"]).await?.expect(0)?,
-        "drained: the last stream has ended; 0 streams hold the drain\n",
-    )?;
-    Ok(())
+    let ready = operator.runs(&["ready"]).await?.expect(0)?;
+    shows(&ready, "drained: the last stream has ended; 0 streams hold the drain\n")
 }
 
 async fn takes_a_drain_back(lab: &Lab) -> Outcome {
-    let bench =
-        Bench::set(lab, r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#).await?;
-    let operator = Operator::beside(&bench)?;
-    let held = bench.held("a").await?;
-    operator.runs(&["drain"]).await?.expect(0)?;
-    bench.until("begin", "done").await?;
-    shows(
-        &operator.runs(&["drain", "--cancel"]).await?.expect(0)?,
-        "serving: the drain was taken back",
-    )?;
-    drop(held);
+    let undoable = r#"{"quiet_ms": 300, "begin": {"call": "fail_health_checks"}}"#;
+    cancels(lab, undoable, "serving: the drain was taken back").await?;
+    cancels(lab, r#"{"quiet_ms": 300}"#, "Envoy cannot undrain its listeners").await
+}
 
-    let bench = Bench::set(lab, r#"{"quiet_ms": 300}"#).await?;
+/// A drain is cancelled, and the answer contains these words.
+async fn cancels(lab: &Lab, gate: &str, words: &str) -> Outcome {
+    let bench = Bench::set(lab, gate).await?;
     let operator = Operator::beside(&bench)?;
-    let held = bench.held("a").await?;
+    let _held = bench.held("a").await?;
     operator.runs(&["drain"]).await?.expect(0)?;
     bench.until("begin", "done").await?;
-    shows(
-        &operator.runs(&["drain", "--cancel"]).await?.expect(0)?,
-        "Envoy cannot undrain its listeners",
-    )?;
-    same(&bench.status().await?, "state", "serving")?;
-    drop(held);
-    Ok(())
+    shows(&operator.runs(&["drain", "--cancel"]).await?.expect(0)?, words)?;
+    same(&bench.status().await?, "state", "serving").map(drop)
 }
 
 async fn opens_by_force(lab: &Lab) -> Outcome {

@@ -90,7 +90,7 @@ async fn ends_a_proxy_whose_streams_do_not_end(lab: &Lab) -> Outcome {
     job.bench.envoy.exited(SOON).await?;
     ensure!(
         job.bench.envoy.log_contains("the gate was forced open: laststream exec"),
-        "the log says who did it"
+        "the log names the command"
     );
     drop(held);
     Ok(())

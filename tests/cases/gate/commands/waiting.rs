@@ -7,11 +7,10 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Operator, shows};
-use crate::cases::gate::bench::{Bench, SOON, gate_listener, same};
+use crate::cases::gate::bench::{Bench, SOON, bootstrap, gate_listener, same};
 use crate::cases::gate::deaths::mortal;
-use crate::cases::stage::{clusters, routes};
+use crate::cases::stage::routes;
 use crate::lab::{Case, Lab, case};
-use kit::admin_cluster::admin_cluster;
 use kit::prelude::*;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -96,8 +95,7 @@ async fn survives_a_gate_that_comes_later(lab: &Lab) -> Outcome {
     let main = routes(Hcm::new("main").filter(lab.stream("{}").filter()));
     let gate = gate_listener(lab, r#"{"quiet_ms": 300}"#)
         .with("/address/socket_address/port_value", json!(port));
-    let bootstrap =
-        clusters(Bootstrap::new(), &upstream).cluster(admin_cluster("prometheus_stats"));
+    let bootstrap = bootstrap(&upstream);
     let bootstrap =
         bootstrap.listener(Listener::new("main", main).direction("INBOUND")).listener(gate);
     let envoy = Envoy::start(&lab.envoy, bootstrap.build(), Options::default()).await?;

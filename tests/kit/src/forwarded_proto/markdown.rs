@@ -1,5 +1,7 @@
 //! As much of Markdown as the tables need, read strictly: what looks like a slip is refused.
 
+use std::iter::Peekable;
+
 use crate::{Context as _, Outcome, bail, ensure};
 
 /// What stands under one `##` heading.
@@ -35,24 +37,7 @@ pub fn sections<'t>(text: &'t str, keys: &[&str]) -> Outcome<Vec<Section<'t>>> {
             section.code = Some(block.join("\n"));
         } else if line.starts_with('|') {
             ensure!(section.table.is_none(), "line {number}: a second table in one section");
-            let mut grid = Grid {
-                columns: cells(line).with_context(|| format!("line {number}"))?,
-                rows: Vec::new(),
-            };
-            let below = lines.next().map(|(_, line)| line).unwrap_or_default();
-            ensure!(
-                is_rule(below, grid.columns.len()),
-                "line {}: a rule of {} columns should stand here",
-                number + 1,
-                grid.columns.len()
-            );
-            while let Some((number, line)) = lines.next_if(|(_, line)| line.starts_with('|')) {
-                grid.rows.push((
-                    number,
-                    row(line, &grid.columns).with_context(|| format!("line {number}"))?,
-                ));
-            }
-            section.table = Some(grid);
+            section.table = Some(grid((number, line), &mut lines)?);
         } else if let Some((key, value)) =
             line.split_once(": `").filter(|(key, _)| !key.contains(' '))
         {
@@ -66,6 +51,22 @@ pub fn sections<'t>(text: &'t str, keys: &[&str]) -> Outcome<Vec<Section<'t>>> {
         }
     }
     Ok(sections)
+}
+
+/// The table that begins with this line.
+fn grid<'t>(
+    (number, line): (usize, &'t str),
+    lines: &mut Peekable<impl Iterator<Item = (usize, &'t str)>>,
+) -> Outcome<Grid<'t>> {
+    let columns = cells(line).with_context(|| format!("line {number}"))?;
+    let (below, count) = (number + 1, columns.len());
+    let (_, rule) = lines.next().unwrap_or_default();
+    ensure!(is_rule(rule, count), "line {below}: a rule of {count} columns should stand here");
+    let mut rows = Vec::new();
+    while let Some((number, line)) = lines.next_if(|(_, line)| line.starts_with('|')) {
+        rows.push((number, row(line, &columns).with_context(|| format!("line {number}"))?));
+    }
+    Ok(Grid { columns, rows })
 }
 
 fn row<'t>(line: &'t str, columns: &[&str]) -> Outcome<Vec<&'t str>> {

@@ -1,4 +1,4 @@
-//! A token server as registries name it: it checks who asks and signs what they may.
+//! A token server as registries name it: it checks the login and signs what the user may do.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};

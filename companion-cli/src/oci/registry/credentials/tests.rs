@@ -174,11 +174,10 @@ fn a_helper_is_asked_with_the_registry_on_standard_input() {
 #[test]
 fn what_is_wrong_is_named_and_no_secret_with_it() {
     let helper = |script: &str| {
-        Home::new()
-            .helper("x", script)
-            .docker(r#"{"credHelpers": {"r.test": "x"}}"#)
-            .error("r.test")
+        let home = Home::new().helper("x", script);
+        home.docker(r#"{"credHelpers": {"r.test": "x"}}"#).error("r.test")
     };
+    let docker = |config: &str| Home::new().docker(config).error("r.test");
     for (error, says) in [
         (helper("echo locked; exit 3"), "failed (exit status: 3): locked"),
         (
@@ -187,34 +186,15 @@ fn what_is_wrong_is_named_and_no_secret_with_it() {
         ),
         (helper(r#"echo '{"Username": "u", "Secret": hunter2}'"#), "did not answer with"),
         (helper("echo hunter2"), "did not answer with"),
+        (docker(r#"{"credHelpers": {"r.test": "gone"}}"#), "`docker-credential-gone`"),
+        (docker(r#"{"credHelpers": {"r.test": "../../bin/sh"}}"#), "is no name of a program"),
         (
-            Home::new().docker(r#"{"credHelpers": {"r.test": "gone"}}"#).error("r.test"),
-            "`docker-credential-gone`",
-        ),
-        (
-            Home::new().docker(r#"{"credHelpers": {"r.test": "../../bin/sh"}}"#).error("r.test"),
-            "is no name of a program",
-        ),
-        (
-            Home::new().docker(r#"{"auths": {"r.test": {"auth": "hunter2!"}}}"#).error("r.test"),
+            docker(r#"{"auths": {"r.test": {"auth": "hunter2!"}}}"#),
             "`auth` of `r.test` is not base64",
         ),
-        (
-            Home::new()
-                .docker(r#"{"auths": {"r.test": {"auth": "aHVudGVyMg=="}}}"#)
-                .error("r.test"),
-            "has no colon",
-        ),
-        (
-            Home::new()
-                .docker(r#"{"auths": {"r.test": {"auth": 5, "password": "hunter2"}}}"#)
-                .error("r.test"),
-            "line 1, column",
-        ),
-        (
-            Home::new().docker(r#"{"auths": "hunter2"}"#).error("r.test"),
-            "is not as docker writes it",
-        ),
+        (docker(r#"{"auths": {"r.test": {"auth": "aHVudGVyMg=="}}}"#), "has no colon"),
+        (docker(r#"{"auths": {"r.test": {"auth": 5, "password": "hunter2"}}}"#), "line 1, column"),
+        (docker(r#"{"auths": "hunter2"}"#), "is not as docker writes it"),
     ] {
         assert!(error.contains(says), "{error}");
         assert!(error.contains("config.json"), "{error}");

@@ -1,0 +1,136 @@
+//! Servers that repeat what they were sent: no output of the program shows a secret.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::json;
+
+use super::logins::{auth, user_with_password};
+use super::{PASSWORD, USERNAME, push};
+use crate::lab::{EnvoylessCase, envoyless};
+use kit::command::CommandOutput;
+use kit::fake_server::{Answer, Fault};
+use kit::prelude::*;
+use kit::registry::faulty::{Faulty, Phase};
+
+pub(super) fn cases() -> Vec<EnvoylessCase> {
+    vec![
+        envoyless!(a_registry_that_repeats_the_password),
+        envoyless!(a_token_server_that_repeats_the_request),
+        envoyless!(a_registry_that_repeats_secrets_in_other_forms),
+    ]
+}
+
+fn a_registry_that_repeats_the_password() -> Outcome {
+    let faulty = Faulty::start(|asked, phase, _| match (asked.header("authorization"), phase) {
+        (None, _) => {
+            Some(Fault::Answer(Answer::new(401).with("www-authenticate", "Basic realm=\"r\"")))
+        }
+        (Some(shown), Phase::BeginUpload) => Some(Fault::Answer(
+            Answer::new(403).body(format!("no, {shown} and {PASSWORD}: not allowed")),
+        )),
+        _ => None,
+    })?;
+    let user = user_with_password(PASSWORD)?;
+    let said = push(&user, &[&format!("{}/x:1", faulty.name())])?.expect(2)?;
+    said.stderr_contains("status 403 (no, Basic … and …: not allowed)")?
+        .hides(PASSWORD)?
+        .hides(&auth())
+        .map(drop)
+}
+
+/// Every form of it is another text.
+const ODD_PASSWORD: &str = "p/a\"s?s \u{f6}+w%41rd&~of the test>";
+
+/// How others write it: raw, in base64 with all alphabets and alignments, in addresses, in JSON, in
+/// HTML.
+fn written(password: &str) -> Vec<String> {
+    use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE};
+    let login = format!("{USERNAME}:{password}");
+    let escaped = |byte: u8, upper: bool| match byte {
+        b'a'..=b'z' | b'0'..=b'9' => char::from(byte).to_string(),
+        b' ' if upper => "+".to_owned(),
+        _ if upper => format!("%{byte:02X}"),
+        _ => format!("%{byte:02x}"),
+    };
+    let json = json!(password).to_string();
+    let in_json = json.trim_matches('"').to_owned();
+    let ascii = in_json.replace('\u{f6}', "\\u00f6");
+    vec![
+        password.to_owned(),
+        BASE64_STANDARD.encode(&login),
+        BASE64_STANDARD_NO_PAD.encode(&login),
+        BASE64_URL_SAFE.encode(&login),
+        BASE64_STANDARD.encode(password),
+        BASE64_STANDARD.encode(format!("?{password}?")),
+        BASE64_STANDARD.encode(format!("??{password}")),
+        BASE64_STANDARD.encode(&login).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D"),
+        password.bytes().map(|byte| escaped(byte, false)).collect(),
+        password.bytes().map(|byte| escaped(byte, true)).collect(),
+        in_json.replace('/', "\\/"),
+        ascii,
+        password.replace('&', "&amp;").replace('"', "&quot;").replace('>', "&gt;"),
+    ]
+}
+
+/// A push with the odd password. The refusal shows neither the secret nor what a cut leaves of it.
+fn refused_by(faulty: &Faulty, words: &str, secret: &str) -> Outcome<CommandOutput> {
+    let user = user_with_password(ODD_PASSWORD)?;
+    let half: String = secret.chars().take(secret.chars().count() / 2).collect();
+    push(&user, &[&format!("{}/x:1", faulty.name())])?
+        .expect(2)?
+        .stderr_contains(words)?
+        .hides(secret)?
+        .hides(&half)
+}
+
+fn a_token_server_that_repeats_the_request() -> Outcome {
+    let message = |index, form: &str| {
+        format!("no: {}{form}", "x".repeat(if index % 2 == 0 { 0 } else { 285 }))
+    };
+    for (index, form) in written(ODD_PASSWORD).iter().enumerate() {
+        let problem = json!({
+            "code": "DENIED", "message": message(index, form), "detail": { "request": form },
+        });
+        refused_with(json!({ "errors": [problem], "request": form }).to_string(), form)?
+            .stderr_contains("DENIED: no: ")?;
+    }
+    for (index, form) in written(ODD_PASSWORD).iter().enumerate() {
+        let body = json!({
+            "error": "DENIED", "error_description": message(index, form), "request": form,
+        });
+        refused_with(body.to_string(), form)?.stderr_contains("DENIED: no: ")?;
+    }
+    let form = &written(ODD_PASSWORD)[1];
+    refused_with(format!("what is this? {form}"), form)?.hides("what is this?").map(drop)
+}
+
+/// By a token server, which says this.
+fn refused_with(body: String, secret: &str) -> Outcome<CommandOutput> {
+    let faulty = Faulty::start(move |asked, phase, _| {
+        let realm =
+            format!("Bearer realm=\"http://{}/token\"", asked.header("host").unwrap_or_default());
+        Some(Fault::Answer(match phase {
+            Phase::Token => Answer::new(403).body(body.clone()),
+            _ => Answer::new(401).with("www-authenticate", realm),
+        }))
+    })?;
+    refused_by(&faulty, "status 403", secret)
+}
+
+fn a_registry_that_repeats_secrets_in_other_forms() -> Outcome {
+    for form in written(ODD_PASSWORD) {
+        let repeated = form.clone();
+        let faulty =
+            Faulty::start(move |asked, phase, _| match (asked.header("authorization"), phase) {
+                (None, _) => Some(Fault::Answer(
+                    Answer::new(401).with("www-authenticate", "Basic realm=\"r\""),
+                )),
+                (Some(_), Phase::BeginUpload) => {
+                    Some(Fault::Answer(Answer::new(403).body(format!("no, {repeated}"))))
+                }
+                _ => None,
+            })?;
+        refused_by(&faulty, "status 403 (no, …", &form)?;
+    }
+    Ok(())
+}
