@@ -72,10 +72,14 @@ fn timeout(policy: &Policy) -> u64 {
 /// What the grace period is made of.
 pub(super) fn why_grace(policy: &Policy) -> String {
     let sizing = &policy.sizing;
+    let agent = if sizing.agent == TimeSpan::default() {
+        String::new()
+    } else {
+        format!("{} for Istio's agent if the deadline is reached, ", sizing.agent)
+    };
     format!(
-        "{} until the gate's deadline (the longest request: {}), {} for Istio's agent if the \
-            deadline is reached, {KUBELET} for kubelet.",
-        sizing.deadline, sizing.longest_request, sizing.agent,
+        "{} until the gate's deadline (the longest request: {}), {agent}{KUBELET} for kubelet.",
+        sizing.deadline, sizing.longest_request,
     )
 }
 
