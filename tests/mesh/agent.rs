@@ -54,9 +54,9 @@ struct Ports {
 }
 
 impl Ports {
-    /// Below the ports that the kernel gives away.
+    /// Below the ports that the kernel gives away, and below those of `free_port`.
     fn next() -> Self {
-        static NEXT: AtomicU16 = AtomicU16::new(20_000);
+        static NEXT: AtomicU16 = AtomicU16::new(11_000);
         let first = NEXT.fetch_add(4, Ordering::Relaxed);
         Self { admin: first, agent: first + 1, health: first + 2, prometheus: first + 3 }
     }
