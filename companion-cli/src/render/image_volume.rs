@@ -10,9 +10,9 @@ use crate::policy::file::Placement;
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
-const WHERE: &str = "Needs Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume` on API server and \
-    kubelet, and containerd 2.1. With the gate off the API server drops the volume and its mount \
-    without a word; the proxy then refuses its listeners and never becomes ready.";
+const WHERE: &str = "Needs Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume` on API \
+    server and kubelet, and containerd 2.1. With the gate off the API server drops the volume and \
+    its mount without a word; the proxy then refuses its listeners and never becomes ready.";
 
 const UPDATE: &str = "Another module is another digest here, so the pods are replaced: a running \
     proxy keeps the module that it began with.";

@@ -24,8 +24,9 @@ const ERRORS: &str = "Istio reports a wrong overlay only in istiod's log (`error
     templates`, `apply failed`): the Gateway stays Programmed, and the former Deployment runs on. \
     `laststream lint` checks this file before.";
 
-const WHY_VOLUME: &str = "The module. An API server below 1.35 without the feature gate `ImageVolume` \
-    drops the volume and its mount, and istiod says nothing; the new pods then never become ready.";
+const WHY_VOLUME: &str = "The module. An API server below 1.35 without the feature gate \
+    `ImageVolume` drops the volume and its mount, and istiod says nothing; the new pods then never \
+    become ready.";
 
 pub(super) fn render(
     policy: &Policy,
@@ -99,13 +100,32 @@ fn deployment(
     source: Option<&ModuleLocation>,
 ) -> Result<Map, PolicyProblem> {
     let volume = source.and_then(Volume::of_module);
+    let has_something = policy.gate_port.is_some() || policy.exit_on_zero || volume.is_some();
+    if !has_something && api.is_plain() {
+        return Err(PolicyProblem::new(
+            "gate",
+            "there is none, and nothing else is to be merged over the Deployment",
+        ));
+    }
+    let template = match proxy_config::gateway_annotations(policy) {
+        Some(annotations) => {
+            Map::new().with("metadata", Map::new().with("annotations", annotations))
+        }
+        None => Map::new(),
+    };
+    let template = template.with("spec", pod(policy, volume.as_ref()));
+    Ok(Map::new().with("spec", Map::new().with("template", template)))
+}
+
+/// The spec of the Deployment's pods.
+fn pod(policy: &Policy, volume: Option<&Volume>) -> Map {
     let mut container = Map::new().with("name", "istio-proxy");
+    let mut pod = Map::new();
     if policy.exit_on_zero {
         container = container
             .note("Here, because the agent of a gateway takes no environment from its annotation.")
             .with("env", exit_on_zero(policy));
     }
-    let mut pod = Map::new();
     if let Some(port) = policy.gate_port.filter(|_| has_hook(policy)) {
         let hook = OTHER_HOOKS
             .into_iter()
@@ -115,33 +135,16 @@ fn deployment(
         pod = pod
             .note(why_grace(policy))
             .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
-    } else if policy.gate_port.is_none()
-        && !policy.exit_on_zero
-        && api.is_plain()
-        && volume.is_none()
-    {
-        return Err(PolicyProblem::new(
-            "gate",
-            "there is none, and nothing else is to be merged over the Deployment",
-        ));
     }
-    if let Some(volume) = &volume {
+    if let Some(volume) = volume {
         container = container.with("volumeMounts", List::new().item(volume.mount()));
         pod = pod
             .note(WHY_VOLUME)
             .with("volumes", List::new().item(volume.item()))
             .with_some("imagePullSecrets", pull_secrets(policy));
     }
-    let pod = pod
-        .note("The name of the proxy's container in what Istio makes.")
-        .with("containers", List::new().item(container));
-    let template = match proxy_config::gateway_annotations(policy) {
-        Some(annotations) => {
-            Map::new().with("metadata", Map::new().with("annotations", annotations))
-        }
-        None => Map::new(),
-    };
-    Ok(Map::new().with("spec", Map::new().with("template", template.with("spec", pod))))
+    pod.note("The name of the proxy's container in what Istio makes.")
+        .with("containers", List::new().item(container))
 }
 
 fn exit_on_zero(policy: &Policy) -> List {
