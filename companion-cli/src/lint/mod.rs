@@ -4,7 +4,8 @@
 //! | where | what |
 //! |---|---|
 //! | `sources`, `tree`, `inputs`, `node` | files as nodes that know their place |
-//! | `objects`, `envoy_filter`, `modules`, `listeners`, `pods`, `volumes`, `reach` | what the nodes mean |
+//! | `objects`, `envoy_filter`, `modules`, `listeners`, `reach` | their meaning |
+//! | `pods`, `volumes` | the same of pods |
 //! | `crds` | what the API server accepts |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |

@@ -38,11 +38,13 @@ impl<'g> ImageVolume<'g> {
         !path.is_empty() && file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))
     }
 
+    pub(super) fn name(self) -> &'g str {
+        let name = |volume: Node<'g>| volume.text_of("name").or_else(|| volume.key_text());
+        self.image.parent().and_then(name).unwrap_or_default()
+    }
+
     pub(super) fn is_ours(self) -> bool {
-        let name = self.image.parent().and_then(|volume| {
-            volume.get("name").and_then(Node::text).or_else(|| volume.key_text())
-        });
-        [Some(self.reference()), name].into_iter().flatten().any(|text| text.contains("laststream"))
+        [self.reference(), self.name()].iter().any(|text| text.contains("laststream"))
     }
 
     /// The nodes that it is written within, also those around the text that it is in.

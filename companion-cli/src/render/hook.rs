@@ -72,9 +72,10 @@ pub(super) fn timeout(policy: &Policy) -> u64 {
 /// What the grace period is made of.
 pub(super) fn why_grace(policy: &Policy) -> String {
     let sizing = &policy.sizing;
-    let agent = match &policy.placement {
-        Placement::EnvoyGateway(_) => String::new(),
-        _ => format!("{} for Istio's agent if the deadline is reached, ", sizing.agent),
+    let agent = if sizing.agent == TimeSpan::default() {
+        String::new()
+    } else {
+        format!("{} for Istio's agent if the deadline is reached, ", sizing.agent)
     };
     format!(
         "{} until the gate's deadline (the longest request: {}), {agent}{KUBELET} for kubelet.",

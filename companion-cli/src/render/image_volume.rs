@@ -10,9 +10,9 @@ use crate::policy::file::Placement;
 use crate::policy::{ModuleLocation, Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
-const WHERE: &str = "Needs Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume` on API server and \
-    kubelet, and containerd 2.1. With the gate off the API server drops the volume and its mount \
-    without a word; the proxy then refuses its listeners and never becomes ready.";
+const WHERE: &str = "Needs Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume` on API \
+    server and kubelet, and containerd 2.1. With the gate off the API server drops the volume and \
+    its mount without a word; the proxy then refuses its listeners and never becomes ready.";
 
 const UPDATE: &str = "Another module is another digest here, so the pods are replaced: a running \
     proxy keeps the module that it began with.";
@@ -116,4 +116,99 @@ fn plain(policy: &Policy, volume: &Volume) -> File {
         WHERE.to_owned(),
     ];
     other("image-volume.yaml", &about, lifecycle::patch(policy, Map::new().with("spec", pod)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use crate::policy::{Overrides, Policy};
+    use crate::render::{Kind, Rendered, render};
+
+    const REFERENCE: &str =
+        "h/r@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    const MOUNTED: &str =
+        "module: oci://h/r:t\nnamespace: a\ndelivery: image_volume\npull_secret: s\n";
+
+    fn rendered(kind: Kind, more: &str) -> Result<Rendered, String> {
+        let text = format!("{MOUNTED}{more}");
+        let policy = Policy::read(text.as_bytes(), &Overrides::default()).expect(&text);
+        let digest = REFERENCE.split_once('@').map_or("", |(_, digest)| digest);
+        render(kind, &policy, &|_| Ok(digest.into())).map_err(|problem| problem.to_string())
+    }
+
+    fn file(kind: Kind, more: &str) -> Value {
+        let rendered = rendered(kind, more).expect(more);
+        serde_saphyr::from_str(&rendered.files[0].text).expect("YAML")
+    }
+
+    #[test]
+    fn every_pod_of_the_user_gets_volume_mount_and_secret() {
+        let values = file(Kind::ImageVolume, "");
+        let patch = file(Kind::ImageVolume, "placement: {envoy: {}}");
+        let pod = &patch["spec"]["template"]["spec"];
+        for (spec, mounts) in
+            [(&values, &values["volumeMounts"]), (pod, &pod["containers"][0]["volumeMounts"])]
+        {
+            assert_eq!(spec["volumes"][0]["image"]["reference"], REFERENCE, "{spec}");
+            assert_eq!(spec["volumes"][0]["name"], mounts[0]["name"], "{spec}");
+            assert_eq!(mounts[0]["mountPath"], "/opt/laststream", "{spec}");
+            assert_eq!(spec["imagePullSecrets"][0]["name"], "s", "{spec}");
+        }
+    }
+
+    #[test]
+    fn annotations_are_json_with_the_same_name() {
+        let patch = file(Kind::ImageVolume, "placement: {sidecar: {workload: shop}}");
+        assert_eq!(patch["metadata"]["name"], "shop");
+        let template = &patch["spec"]["template"];
+        let read = |name: &str| -> Value {
+            let text = template["metadata"]["annotations"][name].as_str().expect(name);
+            serde_json::from_str(text).expect("JSON")
+        };
+        let volumes = read("sidecar.istio.io/userVolume");
+        let mounts = read("sidecar.istio.io/userVolumeMount");
+        assert_eq!(volumes["laststream-module"]["image"]["reference"], REFERENCE);
+        assert_eq!(mounts["laststream-module"]["mountPath"], "/opt/laststream");
+        assert_eq!(template["spec"]["imagePullSecrets"][0]["name"], "s");
+    }
+
+    #[test]
+    fn an_envoyfilter_has_the_file_in_its_listeners_and_needs_no_secret() {
+        let rendered = rendered(Kind::EnvoyFilter, "").expect("an EnvoyFilter");
+        assert_eq!(rendered.warnings, Vec::<String>::new());
+        let text = &rendered.files[0].text;
+        assert!(!text.contains("EXTENSION_CONFIG") && !text.contains("config_discovery"), "{text}");
+        assert_eq!(text.matches("filename: /opt/laststream/plugin.wasm").count(), 2, "{text}");
+        assert!(text.contains(&format!("laststream.dev/image: {REFERENCE}")), "{text}");
+    }
+
+    #[test]
+    fn what_a_controller_makes_has_its_own_place() {
+        for (more, words) in [
+            ("placement: {gateway_api: {gateway: edge}}", "render overlay"),
+            ("placement: {envoy_gateway: {gateway: edge}}", "a controller makes"),
+        ] {
+            let refused = rendered(Kind::ImageVolume, more).expect_err(more);
+            assert!(refused.contains(words), "{refused}");
+        }
+        let api = "gate: {enabled: false}\nplacement: {gateway_api: {gateway: edge}}";
+        let overlay = file(Kind::Overlay, api);
+        let text = overlay["data"]["deployment"].as_str().expect("a text");
+        let deployment: Value = serde_saphyr::from_str(text).expect("YAML");
+        let pod = &deployment["spec"]["template"]["spec"];
+        assert_eq!(pod["volumes"][0]["image"]["reference"], REFERENCE);
+        assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], "/opt/laststream");
+    }
+
+    /// Its image has no program that could be the hook.
+    #[test]
+    fn an_envoy_without_a_mesh_gets_the_program_and_the_hook() {
+        let patch = file(Kind::Lifecycle, "placement: {envoy: {}}\nprogram_image: h/tools:1");
+        let pod = &patch["spec"]["template"]["spec"];
+        assert_eq!(pod["volumes"][0]["image"]["reference"], "h/tools:1");
+        let hook = &pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"];
+        assert_eq!(hook[0], "/opt/laststream-program/laststream");
+        assert!(rendered(Kind::Lifecycle, "placement: {envoy: {}}").is_err());
+    }
 }

@@ -3,7 +3,8 @@
 use super::hook::{self, lifecycle, why_grace};
 use super::volume::Program;
 use super::{File, Home, other};
-use crate::policy::file::Placement;
+use crate::env_vars::LASTSTREAM_SECRET;
+use crate::policy::file::{GateSecret, Placement};
 use crate::policy::{Policy, PolicyProblem};
 use crate::yaml::{List, Map};
 
@@ -31,9 +32,7 @@ pub(super) fn render(policy: &Policy, home: Home) -> Result<File, PolicyProblem>
             Home::HelmValues => helm_values(policy, port),
             Home::GatewayChart => gateway_chart(policy, port),
         }),
-        (Placement::Envoy(_), Home::Pod) if policy.program_image.is_some() => {
-            Ok(plain(policy, port))
-        }
+        (Placement::Envoy(_), Home::Pod) if policy.program_image.is_some() => plain(policy, port),
         (Placement::Envoy(_), _) => Err(PolicyProblem::new(
             "program_image",
             "is required for the hook of an Envoy without a mesh, whose image has no program that \
@@ -84,7 +83,15 @@ fn deployment(policy: &Policy, port: u16, is_native: bool, file: &str) -> File {
 }
 
 /// A patch for the Deployment of an Envoy without a mesh.
-fn plain(policy: &Policy, port: u16) -> File {
+fn plain(policy: &Policy, port: u16) -> Result<File, PolicyProblem> {
+    if let Some(GateSecret::Environment(name)) = &policy.gate_secret
+        && name != LASTSTREAM_SECRET
+    {
+        return Err(PolicyProblem::new(
+            "gate.secret.environment",
+            format!("the program in the hook reads `{LASTSTREAM_SECRET}`: take that name"),
+        ));
+    }
     let program = Program::of(policy);
     let volume = program.as_ref().map(|_| Program::volume());
     let container = Map::new()
@@ -105,7 +112,7 @@ fn plain(policy: &Policy, port: u16) -> File {
             laststream's comes with it.",
         workload(policy)
     )];
-    other("lifecycle.pod.yaml", &about, patch(policy, Map::new().with("spec", pod)))
+    Ok(other("lifecycle.pod.yaml", &about, patch(policy, Map::new().with("spec", pod))))
 }
 
 /// What of Istio's own it replaces, and what it does not do.

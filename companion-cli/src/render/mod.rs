@@ -170,10 +170,9 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem>
     let mut kinds = match &policy.placement {
         Placement::Gateway(_) | Placement::Sidecar(_) => vec![Kind::EnvoyFilter],
         Placement::GatewayApi(api) => {
-            let overlay = policy.gate_port.is_some()
-                || policy.exit_on_zero
-                || !api.is_plain()
-                || policy.delivery == Delivery::ImageVolume;
+            let is_mounted = policy.delivery == Delivery::ImageVolume;
+            let overlay =
+                policy.gate_port.is_some() || policy.exit_on_zero || !api.is_plain() || is_mounted;
             [Kind::EnvoyFilter].into_iter().chain(overlay.then_some(Kind::Overlay)).collect()
         }
         Placement::Waypoint(_) => {

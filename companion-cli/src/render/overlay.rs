@@ -24,8 +24,9 @@ const ERRORS: &str = "Istio reports a wrong overlay only in istiod's log (`error
     templates`, `apply failed`): the Gateway stays Programmed, and the former Deployment runs on. \
     `laststream lint` checks this file before.";
 
-const WHY_VOLUME: &str = "The module. An API server below 1.35 without the feature gate `ImageVolume` \
-    drops the volume and its mount, and istiod says nothing; the new pods then never become ready.";
+const WHY_VOLUME: &str = "The module. An API server below 1.35 without the feature gate \
+    `ImageVolume` drops the volume and its mount, and istiod says nothing; the new pods then never \
+    become ready.";
 
 pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<File>, PolicyProblem> {
     let api = match &policy.placement {

@@ -248,6 +248,28 @@ pub(super) async fn every_other_rendered_filter_runs(lab: &Lab) -> Outcome {
     Ok(())
 }
 
+/// The module stands in the listeners, as a file that kubelet would mount.
+pub(super) async fn a_rendered_image_volume_counts_and_gates(lab: &Lab) -> Outcome {
+    const FILE: &str = "/opt/laststream/plugin.wasm";
+    let rendered = filter("image-volume")?.to_string();
+    ensure_eq!(rendered.matches(FILE).count(), 2, "the counter and the gate read it");
+    ensure!(!rendered.contains("config_discovery"), "extension discovery in {rendered}");
+    let filter = serde_json::from_str(&rendered.replace(FILE, &lab.module.display().to_string()))?;
+    let proxy = Proxy::with(lab, GATEWAY, &filter).await?;
+    once(proxy.envoy.address("main").await?, &Request::get("/")).await?.expect(200)?;
+    let gate = proxy.envoy.address("laststream.edge.gate").await?;
+    kit::wait::wait_for(SOON, "the count to be exact", async || {
+        let status =
+            once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
+        ensure_eq!(status["count"], "exact", "{status}");
+        Ok(())
+    })
+    .await?;
+    let held = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?;
+    ensure_eq!(held.json()?["state"], "drained", "{}", held.text());
+    Ok(())
+}
+
 /// The part that Istio's agent takes away before Envoy sees it is Envoy's own, too: every field is
 /// known.
 pub(super) async fn what_the_agent_replaces_is_well_formed(lab: &Lab) -> Outcome {

@@ -44,15 +44,16 @@ pub(crate) const LEVEL: Level = Level {
     cases,
 };
 
+/// The seconds count from the beginning of the level: cases that run alone wait for the others.
 fn cases() -> Vec<Case> {
     vec![
         case!("n1_a_request_of_ten_seconds", experiment::case, 400),
-        case!("n2_rolling_restarts", rolling::case, 600),
+        case!("n2_rolling_restarts", rolling::case, 900),
         case!("n3_hooks", hooks::case, 400),
-        case!("n3_kubelet_restarts_in_a_hook", hooks::restart, 400),
+        case!("n3_kubelet_restarts_in_a_hook", hooks::restart, 900),
         case!("n4_jobs", jobs::case, 400),
         case!("n5_gateway_api", gateway_api::case, 400),
-        case!("n6_gateway_api_rolling_restarts", gateway_api::rolling, 600),
+        case!("n6_gateway_api_rolling_restarts", gateway_api::rolling, 900),
         case!("v1_image_volumes_without_a_registry", volumes::case, 400),
     ]
 }

@@ -57,6 +57,8 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// The volume with the program, whose version matters less than the module's.
+const PROGRAM: &str = "laststream-program";
 /// The first version that has image volumes without a feature gate.
 const ON_BY_DEFAULT: (u32, u32) = (1, 35);
 
@@ -157,7 +159,8 @@ fn other_image<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 fn by_tag<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for volume in ours(inputs).filter(|volume| !volume.reference().contains("@sha256:")) {
+    let by_tag = |volume: &ImageVolume<'_>| !volume.reference().contains("@sha256:");
+    for volume in ours(inputs).filter(|volume| by_tag(volume) && volume.name() != PROGRAM) {
         findings.at(
             volume.image.get("reference").unwrap_or(volume.image),
             format!("`{}` names no digest", volume.reference()),

@@ -64,7 +64,8 @@ pub struct Manifest {
 }
 
 /// The configuration. Fetchers of modules do not read the platform, but container tools do:
-/// `linux/amd64` is what all of them take.
+/// `linux/amd64` is what all of them take. containerd compares it with the node's only below an
+/// index, so nodes of other architectures mount the image as a volume, too.
 #[derive(Debug, Serialize)]
 pub(super) struct Config {
     architecture: &'static str,
