@@ -11,6 +11,7 @@ mod injection;
 mod install;
 mod scheme;
 mod stage;
+mod waypoint;
 mod world;
 
 use crate::level::{Case, Level, case};
@@ -52,6 +53,8 @@ fn cases() -> Vec<Case> {
         case!("c1_table_of_crds", crds::table, 60),
         case!("c2_verdicts_of_the_api_server", crds::verdicts, 120),
         case!("m7_gateway_api", gateway_api::overlay, 180),
+        case!("w1_waypoint", waypoint::made_by_istio, 180),
+        case!("w2_tunnels", waypoint::traffic::through_tunnels, 180),
         case!("m6_what_is_injected", injection::hooks, 120),
     ]
 }
