@@ -9,6 +9,7 @@
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
 
+mod bootstraps;
 pub mod crds;
 mod envoy_filter;
 mod finding;
@@ -19,6 +20,7 @@ mod modules;
 mod node;
 mod objects;
 pub mod output;
+mod overlaid;
 mod plain;
 mod pods;
 mod reach;

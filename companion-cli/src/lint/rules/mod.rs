@@ -15,6 +15,7 @@ mod schema;
 mod scheme;
 mod traffic;
 mod trust;
+mod waypoint;
 
 use super::finding::Rule;
 
@@ -33,6 +34,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         hooks::RULES,
         grace::RULES,
         overlay::RULES,
+        waypoint::RULES,
         jobs::RULES,
         traffic::RULES,
     ]
