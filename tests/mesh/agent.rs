@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -29,6 +29,9 @@ pub(crate) struct Proxy<'a> {
     pub(crate) annotations: &'a [(&'a str, &'a str)],
     /// Beside an app, not a gateway.
     pub(crate) sidecar: bool,
+    /// A waypoint. Envoy refuses the listeners that istiod has for it, because they have filters
+    /// of Istio's own proxy, so its agent never calls itself ready.
+    pub(crate) waypoint: bool,
     /// Registries that are asked without TLS.
     pub(crate) registry: &'a str,
     /// The service account's token for istiod's authority.
@@ -66,6 +69,9 @@ impl Agent {
     /// Starts it, and waits until it calls itself ready.
     pub(crate) async fn start(istio: &Istio, proxy: &Proxy<'_>) -> Outcome<Self> {
         let mut agent = Self::launch(istio, proxy)?;
+        if proxy.waypoint {
+            return Ok(agent);
+        }
         let health = local(agent.ports.health);
         let ready = async || ready_at(health).await;
         agent.program.ready(START, ready).await?;
@@ -84,7 +90,7 @@ impl Agent {
         write_pod(&folder, istio, proxy)?;
         let [high, low] = (ports.admin / 4).to_be_bytes();
         let address = format!("127.1.{high}.{low}");
-        let mut command = command(istio, proxy, ports, &address)?;
+        let mut command = command(&folder, istio, proxy, ports, &address)?;
         command.current_dir(&folder).env("HOME", &folder);
         Ok(Self { program: Program::start(proxy.name, command, &folder)?, address, ports })
     }
@@ -105,6 +111,17 @@ impl Agent {
         once(local(self.ports.admin), &Request::get(path).header("connection", "close"))
             .await
             .with_context(|| format!("admin GET {path}"))
+    }
+
+    /// Ends Envoy, and waits until it is gone: it would share its ports with the next one.
+    pub(crate) async fn end(self) -> Outcome {
+        let admin = local(self.ports.admin);
+        once(admin, &Request::post("/quitquitquit", "")).await?.expect(200)?;
+        wait_for(START, "Envoy to end", async || {
+            ensure!(once(admin, &Request::get("/ready")).await.is_err(), "it answers");
+            Ok(())
+        })
+        .await
     }
 
     /// One of Envoy's counters or gauges.
@@ -162,7 +179,28 @@ fn write_pod(folder: &Path, istio: &Istio, proxy: &Proxy<'_>) -> Outcome {
     write("var/run/secrets/tokens/istio-token", proxy.token)
 }
 
-fn command(istio: &Istio, proxy: &Proxy<'_>, ports: Ports, address: &str) -> Outcome<Command> {
+/// Istio's template of the bootstrap. A waypoint's has an extension of Istio's own proxy, without
+/// which Envoy does not start.
+fn template(folder: &Path, proxy: &Proxy<'_>) -> Outcome<PathBuf> {
+    const DISCOVERY: &str = "{{- if .metadata_discovery }}";
+    let original = part("envoy_bootstrap.json")?;
+    if !proxy.waypoint {
+        return Ok(original.to_owned());
+    }
+    let text = fs::read_to_string(original)?;
+    ensure!(text.contains(DISCOVERY), "the template has no {DISCOVERY}");
+    let file = folder.join("envoy_bootstrap.json");
+    fs::write(&file, text.replace(DISCOVERY, "{{- if false }}"))?;
+    Ok(file)
+}
+
+fn command(
+    folder: &Path,
+    istio: &Istio,
+    proxy: &Proxy<'_>,
+    ports: Ports,
+    address: &str,
+) -> Outcome<Command> {
     let discovery = format!("{}:15012", istio.address());
     let config = json!({
         "binaryPath": part("envoy")?, "configPath": "./etc/istio/proxy", "concurrency": 2,
@@ -170,10 +208,14 @@ fn command(istio: &Istio, proxy: &Proxy<'_>, ports: Ports, address: &str) -> Out
         "proxyAdminPort": ports.admin, "statusPort": ports.agent,
     });
     let mut command = guarded(part("pilot-agent")?);
-    command.args(["proxy", if proxy.sidecar { "sidecar" } else { "router" }]);
-    command
-        .args(["--domain", &format!("{}.svc.cluster.local", proxy.namespace), "--templateFile"])
-        .arg(part("envoy_bootstrap.json")?);
+    let role = match proxy {
+        Proxy { waypoint: true, .. } => "waypoint",
+        Proxy { sidecar: true, .. } => "sidecar",
+        Proxy { .. } => "router",
+    };
+    command.args(["proxy", role, "--domain"]);
+    command.arg(format!("{}.svc.cluster.local", proxy.namespace));
+    command.arg("--templateFile").arg(template(folder, proxy)?);
     command.args([
         "--proxyLogLevel",
         "warning",

@@ -173,6 +173,7 @@ fn istiod(cluster: &Cluster, address: &str) -> Outcome<Command> {
         ("PILOT_DEBOUNCE_AFTER", "20ms"),
         ("PILOT_ENABLE_METADATA_EXCHANGE", "false"),
         ("PILOT_ENABLE_ALPN_FILTER", "false"),
+        ("PILOT_ENABLE_AMBIENT", "true"),
     ]);
     Ok(command)
 }

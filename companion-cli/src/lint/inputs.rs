@@ -11,16 +11,18 @@ use super::reach::Reach;
 use super::sources::SourceFile;
 use super::texts::Texts;
 use super::wasm_filter::FilterFacts;
+use crate::render::bootstrap;
 use crate::yaml::tree::Kind;
 
 /// The depth of texts within texts.
 const DEEPEST_TEXT: u8 = 3;
 /// Annotations whose text is YAML or JSON.
-const ANNOTATIONS: [&str; 4] = [
+const ANNOTATIONS: [&str; 5] = [
     "proxy.istio.io/config",
     "proxy.istio.io/overrides",
     "sidecar.istio.io/userVolume",
     "sidecar.istio.io/userVolumeMount",
+    bootstrap::ANNOTATION,
 ];
 /// Keys of Istio's own ConfigMaps that have no ending.
 const CONFIG_KEYS: [&str; 4] = ["mesh", "meshNetworks", "values", "config"];

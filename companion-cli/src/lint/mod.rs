@@ -10,6 +10,7 @@
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
 
+mod bootstraps;
 pub mod crds;
 mod envoy_filter;
 mod finding;
@@ -20,6 +21,7 @@ mod modules;
 mod node;
 mod objects;
 pub mod output;
+mod overlaid;
 mod plain;
 mod pods;
 mod reach;

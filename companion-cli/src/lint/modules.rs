@@ -2,7 +2,9 @@
 
 use laststream_filter::config::wire::{Gate, Role, Scope};
 
+use super::bootstraps::bootstraps_of;
 use super::inputs::Inputs;
+use super::overlaid::Overlaid;
 use super::pods::{Pod, pods};
 use super::reach::Reach;
 pub(super) use super::wasm_filter::Module;
@@ -36,16 +38,18 @@ pub(super) fn counters(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, Sco
 /// The pods that a gate of these files is for, with the gate's configuration.
 pub(super) fn gated_pods(inputs: &Inputs) -> Vec<(Gate, Pod<'_>)> {
     let gates: Vec<_> = gates(inputs).collect();
-    let meshes = gates.iter().filter_map(|(module, gate)| match module.reach() {
-        Reach::Mesh(mesh) => Some((mesh, gate)),
-        Reach::Envoy { .. } => None,
-    });
-    let meshes: Vec<_> = meshes.collect();
     let mut gated = Vec::new();
-    for pod in pods(inputs).filter(|_| !meshes.is_empty()) {
-        let (namespace, labels) = (pod.namespace(), pod.labels());
-        let own = meshes.iter().filter(|(mesh, _)| mesh.selects(namespace, &labels));
-        gated.extend(own.map(|(_, gate)| ((*gate).clone(), pod)));
+    for pod in pods(inputs).filter(|_| !gates.is_empty()) {
+        let labels = pod.labels();
+        let overlaid = pod.is_overlay().then(|| Overlaid::by(inputs, pod));
+        let trees: Vec<u32> =
+            bootstraps_of(inputs, pod).filter_map(|part| Some(part.root.ok()??.tree)).collect();
+        let own = gates.iter().filter(|(module, _)| match (module.reach(), &overlaid) {
+            (Reach::Mesh(mesh), Some(overlaid)) => mesh.may_select_gateway(overlaid),
+            (Reach::Mesh(mesh), None) => mesh.selects(pod.namespace(), &labels),
+            (Reach::Envoy { document }, _) => trees.contains(&document.0),
+        });
+        gated.extend(own.map(|(_, gate)| (gate.clone(), pod)));
     }
     gated
 }

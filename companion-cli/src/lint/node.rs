@@ -306,7 +306,7 @@ fn joint(key: &str) -> String {
 }
 
 /// A field's other spelling.
-fn camel(field: &str) -> String {
+pub(super) fn camel(field: &str) -> String {
     let mut name = String::with_capacity(field.len());
     let mut parts = field.split('_');
     name.push_str(parts.next().unwrap_or_default());

@@ -1,4 +1,5 @@
-//! Pods and what makes them, their proxies' settings, and the hooks of containers.
+//! Pods and what makes them, their proxies' settings, and the hooks of containers. What Istio merges
+//! over the pods of a Gateway is a pod here, too.
 
 use super::node::Node;
 use super::objects::{Object, objects};
@@ -33,8 +34,28 @@ impl<'g> Pod<'g> {
         Some(Self { object, template, spec: template.get("spec")? })
     }
 
+    /// The ConfigMap that Istio merges over the Deployment of a Gateway.
+    fn of_overlay(object: Object<'g>) -> Option<Self> {
+        let deployment = object.node.get("data")?.get("deployment")?.embedded()?;
+        let template = deployment.get("spec")?.get("template")?;
+        let spec = template.get("spec").unwrap_or(template);
+        (object.kind == "ConfigMap").then_some(Self { object, template, spec })
+    }
+
+    /// Whether it is what Istio merges over the pods of a Gateway.
+    pub(super) fn is_overlay(self) -> bool {
+        self.object.kind == "ConfigMap"
+    }
+
+    /// None where any namespace is meant.
     pub(super) fn namespace(self) -> Option<&'g str> {
-        self.object.namespace()
+        self.object.namespace().filter(|_| self.class().is_none())
+    }
+
+    /// The class of Gateways whose default it is.
+    pub(super) fn class(self) -> Option<&'g str> {
+        let labels = self.object.node.get("metadata")?.get("labels")?;
+        labels.get(CLASS_LABEL)?.text().filter(|_| self.is_overlay())
     }
 
     fn metadata(self, map: &str, key: &str) -> Option<Node<'g>> {
@@ -79,7 +100,8 @@ impl<'g> Pod<'g> {
     pub(super) fn is_gateway(self) -> bool {
         let template = self.annotation("inject.istio.io/templates").and_then(Node::text);
         let labels = ["istio", "app"].iter().filter_map(|key| self.label(key));
-        template.is_some_and(|name| name.contains("gateway"))
+        self.is_overlay()
+            || template.is_some_and(|name| name.contains("gateway"))
             || labels
                 .into_iter()
                 .any(|label| label.contains("ingressgateway") || label.contains("egressgateway"))
@@ -87,9 +109,21 @@ impl<'g> Pod<'g> {
     }
 }
 
+/// The label of a ConfigMap that is the default of a class of Gateways.
+pub(super) const CLASS_LABEL: &str = "gateway.istio.io/defaults-for-class";
+
 /// The pods of all files.
 pub(super) fn pods(texts: &Texts) -> impl Iterator<Item = Pod<'_>> {
-    objects(texts).filter_map(Pod::of)
+    objects(texts).filter_map(|object| Pod::of(object).or_else(|| Pod::of_overlay(object)))
+}
+
+/// The pod that something stands in, also within its annotations.
+pub(super) fn pod_around(node: Node<'_>) -> Option<Pod<'_>> {
+    let carriers = std::iter::successors(Some(node), |node| node.carrier());
+    carriers.flat_map(Node::upwards).filter(|node| node.get("kind").is_some()).find_map(|node| {
+        let object = Object::new(node)?;
+        Pod::of(object).or_else(|| Pod::of_overlay(object))
+    })
 }
 
 /// A hook of a container.
@@ -164,10 +198,7 @@ impl<'g> Hook<'g> {
 
     /// The pod that it is in.
     pub(super) fn pod(self) -> Option<Pod<'g>> {
-        self.node
-            .upwards()
-            .filter(|node| node.get("kind").is_some())
-            .find_map(|node| Object::new(node).and_then(Pod::of))
+        pod_around(self.node)
     }
 }
 

@@ -4,6 +4,7 @@
 use super::envoy_filter::{Patch, patch_of};
 use super::node::Node;
 use super::objects::{Object, ROOT_NAMESPACE};
+use super::overlaid::Overlaid;
 
 /// The proxies that a part of Envoy's configuration reaches.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,6 +77,24 @@ impl Mesh {
                 .labels
                 .iter()
                 .all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
+    }
+
+    /// Whether a pod may get it that Istio makes for one of these Gateways.
+    pub(super) fn may_select_gateway(&self, overlaid: &Overlaid<'_>) -> bool {
+        let space = match (self.namespace.as_deref(), overlaid.namespace) {
+            (Some(own), Some(theirs)) => own == theirs || own == ROOT_NAMESPACE,
+            _ => true,
+        };
+        let by_target =
+            |(kind, name): &(String, String)| kind == "Gateway" && overlaid.may_be_named(name);
+        let by_label = |(key, value): &(String, String)| match key.as_str() {
+            "gateway.networking.k8s.io/gateway-name" => overlaid.may_be_named(value),
+            "gateway.networking.k8s.io/gateway-class-name" => overlaid.may_be_of(value),
+            _ => false,
+        };
+        space
+            && (self.targets.is_empty() || self.targets.iter().any(by_target))
+            && self.labels.iter().all(by_label)
     }
 
     /// Going by namespaces, labels, targets and versions.

@@ -4,7 +4,7 @@
 //! Rendering is pure: the same policy gives the same bytes. Only the digest of an image may have to
 //! be asked for.
 
-mod bootstrap;
+pub(crate) mod bootstrap;
 mod entry;
 mod envoy;
 mod envoy_gateway;

@@ -12,6 +12,7 @@ mod install;
 mod scheme;
 mod stage;
 mod volumes;
+mod waypoint;
 mod world;
 
 use crate::level::{Case, Level, case};
@@ -55,6 +56,8 @@ fn cases() -> Vec<Case> {
         case!("c2_verdicts_of_the_api_server", crds::verdicts, 120),
         case!("m7_gateway_api", gateway_api::overlay, 180),
         case!("v2_image_volumes_that_are_missing", volumes::missing, 120),
+        case!("w1_waypoint", waypoint::made_by_istio, 180),
+        case!("w2_tunnels", waypoint::traffic::through_tunnels, 180),
         case!("m6_what_is_injected", injection::hooks, 120),
     ]
 }

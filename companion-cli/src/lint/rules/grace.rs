@@ -10,7 +10,7 @@ use crate::lint::listeners::{address, listener, uses};
 use crate::lint::modules::{Module, gated_pods, gates};
 use crate::lint::node::Node;
 use crate::lint::objects::object_of;
-use crate::lint::pods::{Hook, Pod, pods, stop_hooks};
+use crate::lint::pods::{Hook, Pod, pod_around, pods, stop_hooks};
 use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
@@ -97,6 +97,17 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Write `drainDuration` in the annotation proxy.istio.io/config of the pods: 1.5 times \
             the gate's deadline, or more. `laststream render proxy-config` does.",
         check: drain_below_deadline,
+    },
+    Rule {
+        code: "LS559",
+        severity: Severity::Info,
+        title: "EXIT_ON_ZERO_ACTIVE_CONNECTIONS counts connections until the grace period is over",
+        why: "It waits for connections, not for requests: an idle keep-alive connection, a tunnel, \
+            or a connection of the app's own holds the pod for the whole grace period, and what is \
+            in flight then is cut.",
+        fix: "Nothing, if that is what you want. laststream's gate waits for requests, and has a \
+            deadline before the end of the grace period.",
+        check: exit_on_zero_with_grace,
     },
 ];
 
@@ -204,37 +215,49 @@ fn settings<'g>(inputs: &'g Inputs, name: &'static str) -> impl Iterator<Item = 
     inputs.keyed(name).chain(variables.filter_map(|variable| variable.get("value")))
 }
 
-fn pod_of<'g>(node: Node<'g>) -> Option<Pod<'g>> {
-    Hook { node: node.outermost() }.pod()
+/// Where the setting is on, and whether there is a grace period on purpose.
+fn exits_on_zero<'g>(inputs: &'g Inputs) -> impl Iterator<Item = (Node<'g>, bool)> {
+    let sized = pods(inputs).any(|pod| pod.grace().is_some());
+    settings(inputs, EXIT_ON_ZERO)
+        .filter(|node| node.is_true())
+        .map(move |node| (node, pod_around(node).map_or(sized, |pod| pod.grace().is_some())))
 }
 
 fn exit_on_zero<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let sized = pods(inputs).any(|pod| pod.grace().is_some());
-    for node in settings(inputs, EXIT_ON_ZERO).filter(|node| node.is_true()) {
-        let deliberate = pod_of(node).map_or(sized, |pod| pod.grace().is_some());
-        if !deliberate {
-            let what = if pod_of(node).is_some() {
-                "the pod does not set"
-            } else {
-                "no pod of these files sets"
-            };
-            findings.at(
-                node,
-                format!("{what} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end"),
-            );
+    for (node, _) in exits_on_zero(inputs).filter(|(_, deliberate)| !deliberate) {
+        let what = if pod_around(node).is_some() {
+            "the pod does not set"
+        } else {
+            "no pod of these files sets"
+        };
+        findings.at(
+            node,
+            format!("{what} terminationGracePeriodSeconds: SIGKILL after 30 s is the only end"),
+        );
+    }
+}
+
+fn exit_on_zero_with_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for (node, _) in exits_on_zero(inputs).filter(|(_, deliberate)| *deliberate) {
+        if !pod_around(node).is_some_and(|pod| is_native(inputs, pod)) {
+            findings.at(node, "a connection without a request holds the pod, too");
         }
     }
 }
 
+fn is_native(inputs: &Inputs, pod: Pod<'_>) -> bool {
+    let by_default = inputs.assume.istio.is_some_and(|version| version >= (1, 27));
+    let said = pod.annotation("sidecar.istio.io/nativeSidecar").and_then(Node::text);
+    !pod.is_gateway() && said.map_or(by_default, |said| said == "true")
+}
+
 fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let native_by_default = inputs.assume.istio.is_some_and(|version| version >= (1, 27));
     for node in
         [EXIT_ON_ZERO, MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name))
     {
-        let Some(pod) = pod_of(node).filter(|pod| !pod.is_gateway()) else { continue };
-        let said = pod.annotation("sidecar.istio.io/nativeSidecar").and_then(Node::text);
+        let Some(pod) = pod_around(node).filter(|pod| !pod.is_gateway()) else { continue };
         let off = node.text().is_some_and(|text| text == "false");
-        if !off && said.map_or(native_by_default, |said| said == "true") {
+        if !off && is_native(inputs, pod) {
             let name = node
                 .key_text()
                 .filter(|key| *key != "value")
@@ -254,7 +277,7 @@ fn with_native_sidecar<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 fn agent_beyond_grace<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for node in [MINIMUM, DURATION].into_iter().flat_map(|name| settings(inputs, name)) {
         let Some(time) = node.text().and_then(milliseconds) else { continue };
-        let own = pod_of(node);
+        let own = pod_around(node);
         let space = object_of(node).and_then(|object| object.namespace());
         let pod = own.or_else(|| {
             pods(inputs)
@@ -288,7 +311,7 @@ fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     };
     // Of the mesh, or in values of a chart.
     let common: Vec<_> =
-        inputs.keyed(DRAIN_DURATION).filter(|node| pod_of(*node).is_none()).collect();
+        inputs.keyed(DRAIN_DURATION).filter(|node| pod_around(*node).is_none()).collect();
     for (gate, pod) in gated_pods(inputs) {
         let own = pod.proxy_config().and_then(|config| config.get(DRAIN_DURATION));
         let drain = own.or_else(|| common.first().copied()).map_or(DRAIN, longest);

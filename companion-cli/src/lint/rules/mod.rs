@@ -17,6 +17,7 @@ mod scheme;
 mod traffic;
 mod trust;
 mod volume;
+mod waypoint;
 
 use super::finding::Rule;
 
@@ -37,6 +38,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         grace::RULES,
         overlay::RULES,
         volume::RULES,
+        waypoint::RULES,
         jobs::RULES,
         traffic::RULES,
     ]

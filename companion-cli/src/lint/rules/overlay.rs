@@ -7,6 +7,7 @@ use crate::lint::finding::{Findings, Rule, Severity};
 use crate::lint::inputs::{Inputs, OVERLAY_KEYS};
 use crate::lint::node::Node;
 use crate::lint::objects::{Object, objects, of_kind};
+use crate::lint::pods::CLASS_LABEL;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -47,7 +48,6 @@ pub(super) const RULES: &[Rule] = &[
 
 /// The kinds of hook, of which a container has one at most.
 const HOOKS: [&str; 4] = ["exec", "httpGet", "sleep", "tcpSocket"];
-const CLASS_LABEL: &str = "gateway.istio.io/defaults-for-class";
 /// Lists that are merged by `name` in the spec of a pod.
 const MERGED_BY_NAME: [&str; 3] = ["containers", "initContainers", "volumes"];
 

@@ -1,10 +1,15 @@
 //! A gate beside its counters and other gates: LS402, LS403, LS407, LS412.
 
+use laststream_filter::config::wire::Scope;
+
+use crate::lint::bootstraps::bootstraps;
 use crate::lint::envoy_filter::{Patch, patch_of};
 use crate::lint::finding::Findings;
 use crate::lint::inputs::Inputs;
 use crate::lint::listeners::uses;
 use crate::lint::modules::{Module, counters, gates};
+use crate::lint::node::Node;
+use crate::lint::objects::of_kind;
 use crate::lint::reach::is_same_resource;
 
 /// The number of gates that are compared pair by pair. More would not add information.
@@ -44,10 +49,15 @@ pub(super) fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let in_bootstraps: Vec<u32> =
+        bootstraps(inputs).filter_map(|part| Some(part.root.ok()??.tree)).collect();
     for (module, gate) in gates(inputs) {
+        // The counter of a gate in a bootstrap comes from a resource.
+        let in_bootstrap = in_bootstraps.contains(&module.typed.tree);
         let counted: Vec<_> = counters(inputs)
-            .filter(|(counter, _)| module.may_meet(*counter))
+            .filter(|(counter, _)| in_bootstrap || module.may_meet(*counter))
             .map(|(_, scope)| scope)
+            .chain(plugin_scopes(inputs).filter(|_| in_bootstrap))
             .collect();
         let missing: Vec<_> = gate
             .scopes
@@ -71,6 +81,21 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
             );
         }
     }
+}
+
+/// The scopes that WasmPlugins count.
+fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = Scope> {
+    of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
+        let spec = plugin.spec()?;
+        let names = [Some(plugin.name()), spec.get("url").and_then(Node::text)];
+        let is_ours = names.into_iter().flatten().any(|name| name.contains("laststream"));
+        let scope = spec.get("pluginConfig").and_then(|config| config.get("scope"));
+        let scope = match scope.and_then(Node::text) {
+            None => Scope::default(),
+            Some(name) => name.parse().ok()?,
+        };
+        is_ours.then_some(scope)
+    })
 }
 
 pub(super) fn two_gates<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {

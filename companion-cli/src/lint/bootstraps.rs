@@ -1,0 +1,111 @@
+//! Parts of Envoy's bootstrap that Istio's agent merges: the variable that names a file, and the
+//! file, as far as volumes and mounts lead to a text.
+
+use super::inputs::Inputs;
+use super::node::Node;
+use super::objects::of_kind;
+use super::pods::{Pod, pods};
+use crate::render::bootstrap::VARIABLE;
+
+/// A part of a bootstrap.
+pub(super) struct BootstrapPart<'g> {
+    pub(super) pod: Pod<'g>,
+    /// The variable's value.
+    pub(super) path: Node<'g>,
+    /// The text's root; none if it is not in these files. Or why there is no such file.
+    pub(super) root: Result<Option<Node<'g>>, String>,
+}
+
+/// The parts of all pods.
+pub(super) fn bootstraps(inputs: &Inputs) -> impl Iterator<Item = BootstrapPart<'_>> {
+    pods(inputs).flat_map(|pod| bootstraps_of(inputs, pod))
+}
+
+/// The parts of a pod.
+pub(super) fn bootstraps_of<'g>(
+    inputs: &'g Inputs,
+    pod: Pod<'g>,
+) -> impl Iterator<Item = BootstrapPart<'g>> {
+    let containers =
+        ["containers", "initContainers"].into_iter().filter_map(move |list| pod.spec.get(list));
+    containers.flat_map(Node::items).filter_map(move |container| {
+        let mut variables = container.get("env").into_iter().flat_map(Node::items);
+        let variable = variables.find(|variable| named(*variable, VARIABLE))?;
+        let path = variable.get("value")?;
+        Some(BootstrapPart { pod, path, root: file(inputs, pod, container, path.text()?) })
+    })
+}
+
+fn named(item: Node<'_>, name: &str) -> bool {
+    item.get("name").and_then(Node::text) == Some(name)
+}
+
+fn text<'g>(node: Node<'g>, key: &str) -> Option<&'g str> {
+    node.get(key).and_then(Node::text)
+}
+
+/// The text of the file at this path in a container.
+fn file<'g>(
+    inputs: &'g Inputs,
+    pod: Pod<'g>,
+    container: Node<'g>,
+    path: &str,
+) -> Result<Option<Node<'g>>, String> {
+    let mounts = container.get("volumeMounts").into_iter().flat_map(Node::items);
+    let within = mounts.filter_map(|mount| {
+        let rest = path.strip_prefix(text(mount, "mountPath")?.trim_end_matches('/'))?;
+        let file = match text(mount, "subPath") {
+            Some(file) => rest.is_empty().then_some(file),
+            None => rest.strip_prefix('/'),
+        };
+        Some((text(mount, "name")?, file?))
+    });
+    let Some((name, file)) = within.min_by_key(|(_, file)| file.len()) else {
+        return Err(format!("no volume is mounted at `{path}`"));
+    };
+    let mut volumes = pod.spec.get("volumes").into_iter().flat_map(Node::items);
+    let Some(volume) = volumes.find(|volume| named(*volume, name)) else {
+        return Err(format!("the pod has no volume `{name}`"));
+    };
+    if let Some(downward) = volume.get("downwardAPI") {
+        return of_annotation(pod, downward, file);
+    }
+    let map = volume.get("configMap").and_then(|map| text(map, "name"));
+    map.map_or(Ok(None), |map| of_config_map(inputs, pod, map, file))
+}
+
+fn of_annotation<'g>(
+    pod: Pod<'g>,
+    downward: Node<'g>,
+    file: &str,
+) -> Result<Option<Node<'g>>, String> {
+    let mut items = downward.get("items").into_iter().flat_map(Node::items);
+    let item = items
+        .find(|item| text(*item, "path") == Some(file))
+        .ok_or_else(|| format!("the volume has no file `{file}`"))?;
+    let field = item.get("fieldRef").and_then(|field| text(field, "fieldPath"));
+    let key =
+        field.and_then(|field| field.strip_prefix("metadata.annotations['")?.strip_suffix("']"));
+    let Some(key) = key else { return Ok(None) };
+    match pod.annotation(key) {
+        Some(annotation) => Ok(annotation.embedded()),
+        None => Err(format!("the pod has no annotation `{key}`")),
+    }
+}
+
+fn of_config_map<'g>(
+    inputs: &'g Inputs,
+    pod: Pod<'g>,
+    name: &str,
+    file: &str,
+) -> Result<Option<Node<'g>>, String> {
+    let mut maps = of_kind(inputs, "ConfigMap").filter(|map| {
+        let spaces = map.namespace().zip(pod.namespace());
+        map.name() == name && spaces.is_none_or(|(one, two)| one == two)
+    });
+    let Some(map) = maps.next() else { return Ok(None) };
+    match map.node.get("data").and_then(|data| data.get(file)) {
+        Some(text) => Ok(text.embedded()),
+        None => Err(format!("the ConfigMap `{name}` has no file `{file}`")),
+    }
+}

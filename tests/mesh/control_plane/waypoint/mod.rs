@@ -1,0 +1,306 @@
+//! W: a waypoint of the ambient mode. Istio makes its Deployment, and merges the rendered overlay
+//! over it. No container and no ztunnel run here: an agent with the pod's labels, variables and
+//! annotations is the waypoint, and Envoy is the client of its tunnels.
+
+pub(super) mod traffic;
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::crds;
+use super::stage::{SOON, Stage};
+use crate::agent::{Agent, Proxy};
+use crate::isolation::folder;
+use crate::seen::row;
+use kit::prelude::*;
+use kit::wire::local;
+
+/// The app's address in the mesh.
+const VIP: &str = "10.99.0.1";
+const ANNOTATION: &str = "laststream/bootstrap";
+const VARIABLE: &str = "ISTIO_BOOTSTRAP_OVERRIDE";
+
+/// What Istio makes of the files that `render all` writes, and what it tells the proxy.
+pub(super) async fn made_by_istio() -> Outcome {
+    let stage = stage("w1").await?;
+    let plain = template(&stage, stage.name, |_| true).await?;
+    ensure_eq!(hook(&plain), &Value::Null, "Istio's own Deployment has no hook");
+    let template = deploy(&stage, "longest_request: 30s").await?;
+    let pod = &template["spec"];
+    ensure_eq!(hook(&template)["exec"]["command"][0], "pilot-agent", "the hook");
+    ensure_eq!(pod["terminationGracePeriodSeconds"], 40, "the grace period");
+    let named = |list: &Value, name: &str| {
+        let items = list.as_array().into_iter().flatten();
+        items.cloned().find(|item| item["name"] == name).context(name.to_owned())
+    };
+    let variable = named(&pod["containers"][0]["env"], VARIABLE)?;
+    let mount = named(&pod["containers"][0]["volumeMounts"], "laststream-bootstrap")?;
+    let volume = named(&pod["volumes"], "laststream-bootstrap")?;
+    let item = &volume["downwardAPI"]["items"][0];
+    ensure_eq!(
+        variable["value"],
+        format!("{}/{}", text(&mount["mountPath"])?, text(&item["path"])?),
+        "the agent reads the file"
+    );
+    ensure_eq!(
+        item["fieldRef"]["fieldPath"],
+        format!("metadata.annotations['{ANNOTATION}']"),
+        "the file is the annotation"
+    );
+    row(
+        "W1",
+        "a waypoint, `render all`, applied as its files say",
+        "Istio's Deployment has the hook, 40 s of grace, the annotation with the gate, its volume, \
+            its mount and the agent's variable",
+    );
+    let _agent = agent(&stage, &template, &[]).await?;
+    stage.status_with("state", "serving").await?;
+    row("W1", "an agent with that bootstrap", "its gate answers: serving");
+    told(&stage).await?;
+    by_class(&stage).await
+}
+
+/// The plugin is in front of the app's requests, and not in front of the tunnels.
+async fn told(stage: &Stage) -> Outcome {
+    let listeners = listeners(stage).await?;
+    let ours = format!("{0}.{0}~", stage.name);
+    for (listener, is_there) in [("main_internal", true), ("connect_terminate", false)] {
+        let listener = find(&listeners, listener)?;
+        for manager in managers(listener) {
+            let filters = manager["httpFilters"].as_array().context("filters")?;
+            let first = filters.first().map(|filter| filter["name"].to_string());
+            let first = first.unwrap_or_default();
+            ensure_eq!(first.contains(&ours), is_there, "{first} in {}", listener["name"]);
+        }
+    }
+    row(
+        "W1",
+        "istiod's xDS for the waypoint",
+        "the WasmPlugin is the first filter of every `inbound_…` connection manager, and not in \
+            `connect_terminate`",
+    );
+    Ok(())
+}
+
+/// The default of the class, and the plugin for all waypoints.
+async fn by_class(first: &Stage) -> Outcome {
+    let policy = format!(
+        "name: w1-class\nmodule: {}\nplacement: {{waypoint: {{class: istio-waypoint}}}}\n\
+         drain: {{longest_request: 50s}}\n",
+        module()?.display()
+    );
+    let cluster = &first.world.cluster;
+    let overlay = first.render(&["overlay"], &policy)?;
+    cluster.apply(&overlay).await?;
+    gateway(first, "other").await?;
+    let made = template(first, "other", |template| hook(template) != &Value::Null).await?;
+    ensure_eq!(made["spec"]["terminationGracePeriodSeconds"], 60, "the grace period");
+    cluster.apply(&first.render(&["wasmplugin"], &policy)?).await?;
+    wait_for(SOON, "the plugin of the class", async || {
+        let listeners = listeners(first).await?;
+        let text = find(&listeners, "main_internal")?.to_string();
+        ensure!(text.contains("istio-system.w1-class~"), "{text}");
+        Ok(())
+    })
+    .await?;
+    let delete = ["delete", "--namespace", "istio-system"];
+    for object in ["configmap/w1-class-overlay", "wasmplugin/w1-class"] {
+        cluster.kubectl(&[&delete[..], &[object]].concat()).await?.expect(0)?;
+    }
+    row(
+        "W1",
+        "the class of all waypoints",
+        "a waypoint that names no ConfigMap has the hook; istiod sends the plugin to waypoints",
+    );
+    Ok(())
+}
+
+/// A namespace with a waypoint, and the app behind it.
+async fn stage(name: &'static str) -> Outcome<Stage> {
+    crds::apply("gateway-api-1.6").await?;
+    let stage = Stage::new(name).await?;
+    let endpoint = json!({ "address": "127.0.0.1" });
+    let mut app = stage.object(
+        "networking",
+        "ServiceEntry",
+        "app",
+        json!({
+            "hosts": [format!("app.{name}.test")], "addresses": [VIP],
+            "location": "MESH_INTERNAL", "resolution": "STATIC", "endpoints": [endpoint],
+            "ports": [
+                {
+                    "number": 80, "name": "http", "protocol": "HTTP",
+                    "targetPort": stage.upstream.h1().port(),
+                },
+                {
+                    "number": 90, "name": "tcp", "protocol": "TCP",
+                    "targetPort": stage.upstream.tcp().port(),
+                },
+            ],
+        }),
+    );
+    app["metadata"]["labels"] = json!({ "istio.io/use-waypoint": name });
+    let mut pod = stage.pod("app");
+    pod["metadata"]["labels"] = labels(name).into_iter().collect();
+    stage.apply(&[app, pod, endpoints(name)]).await?;
+    gateway(&stage, name).await?;
+    Ok(stage)
+}
+
+/// What the endpoint controller makes of the waypoint's Service. Without it the Gateway has no
+/// address, and no service is behind the waypoint.
+fn endpoints(name: &str) -> Value {
+    let ready = json!({ "ready": true, "serving": true });
+    let pod = json!({ "kind": "Pod", "name": name, "namespace": name });
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {
+            "name": format!("{name}-1"), "namespace": name,
+            "labels": { "kubernetes.io/service-name": name },
+        },
+        "ports": [{ "name": "mesh", "port": 15008, "protocol": "TCP" }],
+        "endpoints": [
+            { "addresses": ["10.244.0.6"], "conditions": ready, "targetRef": pod },
+        ],
+    })
+}
+
+fn labels(gateway: &str) -> [(&str, &str); 3] {
+    [
+        ("gateway.networking.k8s.io/gateway-name", gateway),
+        ("gateway.networking.k8s.io/gateway-class-name", "istio-waypoint"),
+        ("gateway.istio.io/managed", "istio.io-mesh-controller"),
+    ]
+}
+
+async fn gateway(stage: &Stage, name: &str) -> Outcome {
+    let listeners = json!([{ "name": "mesh", "port": 15008, "protocol": "HBONE" }]);
+    stage
+        .apply(&[json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+            "metadata": {
+                "name": name, "namespace": stage.name,
+                "labels": { "istio.io/waypoint-for": "service" },
+            },
+            "spec": { "gatewayClassName": "istio-waypoint", "listeners": listeners },
+        })])
+        .await
+}
+
+/// Renders, applies as the README of the example says, and gives the template of the pods.
+async fn deploy(stage: &Stage, drain: &str) -> Outcome<Value> {
+    let name = stage.name;
+    let policy = format!(
+        "name: {name}\nnamespace: {name}\nmodule: {}\nplacement: {{waypoint: {{gateway: {name}}}}}\n\
+         drain: {{{drain}}}\ngate: {{port: {}}}\n",
+        module()?.display(),
+        stage.gate
+    );
+    let file = stage.user.file("policy.yaml", &policy)?.display().to_string();
+    let rendered = stage.user.path("rendered");
+    let output = rendered.display().to_string();
+    stage.laststream(&["render", "all", "--policy", &file, "--output", &output], "")?.expect(0)?;
+    stage.laststream(&["lint", &output], "")?.expect(0)?;
+    let cluster = &stage.world.cluster;
+    let apply = async |file: &str| -> Outcome {
+        let file = rendered.join(file).display().to_string();
+        cluster.kubectl(&["apply", "--validate=strict", "-f", &file]).await?.expect(0).map(drop)
+    };
+    apply("overlay.yaml").await?;
+    let file = rendered.join("gateway.patch.yaml").display().to_string();
+    let patch = ["patch", "gateway", name, "--namespace", name, "--type", "merge", "--patch-file"];
+    cluster.kubectl(&[&patch[..], &[&file]].concat()).await?.expect(0)?;
+    let made = template(stage, name, |template| hook(template) != &Value::Null).await?;
+    apply("wasmplugin.yaml").await?;
+    Ok(made)
+}
+
+/// The module, as a file in the waypoint.
+fn module() -> Outcome<PathBuf> {
+    let file = folder("module")?.join("laststream.wasm");
+    if !file.exists() {
+        let bytes = laststream::module::builtin().map_err(Error::msg)?;
+        let other = file.with_extension(fastrand::u64(..).to_string());
+        std::fs::write(&other, bytes)?;
+        std::fs::rename(other, &file)?;
+    }
+    Ok(file)
+}
+
+/// The agent of such a pod. `more` is added to the static listeners that the overlay brings.
+async fn agent(stage: &Stage, template: &Value, more: &[Value]) -> Outcome<Agent> {
+    let annotations = &template["metadata"]["annotations"];
+    let mut bootstrap: Value = serde_saphyr::from_str(text(&annotations[ANNOTATION])?)?;
+    let listeners = bootstrap["static_resources"]["listeners"].as_array_mut();
+    listeners.context("listeners")?.extend(more.iter().cloned());
+    let file = stage.user.file("bootstrap.yaml", &bootstrap.to_string())?.display().to_string();
+    let labels = labels(stage.name);
+    let pairs = annotations.as_object().context("annotations")?;
+    let pairs: Vec<(&str, &str)> =
+        pairs.iter().filter_map(|(key, value)| Some((&**key, value.as_str()?))).collect();
+    let proxy = Proxy {
+        labels: &labels,
+        annotations: &pairs,
+        waypoint: true,
+        variables: &[(VARIABLE, &file)],
+        ..Proxy::default()
+    };
+    stage.proxy(&proxy).await
+}
+
+/// What istiod has for the waypoint, while its agent is connected.
+async fn listeners(stage: &Stage) -> Outcome<Vec<Value>> {
+    wait_for(SOON, "istiod's listeners for the waypoint", async || {
+        let dump = debug(&format!("config_dump?proxyID={0}.{0}", stage.name)).await?;
+        let dump: Value = serde_json::from_str(&dump)?;
+        let configs = dump["configs"].as_array().context("configs")?;
+        let found = configs.iter().filter_map(|config| config["dynamicListeners"].as_array());
+        let found: Vec<Value> =
+            found.flatten().map(|each| each["activeState"]["listener"].clone()).collect();
+        let main = find(&found, "main_internal")?.to_string();
+        ensure!(main.contains("inbound-vip|80|") && main.contains("trafficextension"), "{main}");
+        Ok(found)
+    })
+    .await
+}
+
+async fn debug(path: &str) -> Outcome<String> {
+    let answer = once(local(8080), &Request::get(&format!("/debug/{path}"))).await?;
+    Ok(answer.expect(200)?.text())
+}
+
+fn find<'v>(listeners: &'v [Value], name: &str) -> Outcome<&'v Value> {
+    listeners.iter().find(|listener| listener["name"] == name).context(name.to_owned())
+}
+
+/// The connection managers of a listener.
+fn managers(listener: &Value) -> impl Iterator<Item = &Value> {
+    let chains = listener["filterChains"].as_array().into_iter().flatten();
+    chains
+        .filter_map(|chain| chain["filters"].as_array())
+        .flatten()
+        .map(|filter| &filter["typedConfig"])
+        .filter(|config| config["httpFilters"].is_array())
+}
+
+fn text(value: &Value) -> Outcome<&str> {
+    value.as_str().with_context(|| value.to_string())
+}
+
+/// The template of a Deployment's pods, once Istio has made it so.
+async fn template(stage: &Stage, name: &str, is_so: impl Fn(&Value) -> bool) -> Outcome<Value> {
+    wait_for(SOON, "Istio's Deployment", async || {
+        let object = format!("deployment/{name}");
+        let deployment = stage.world.cluster.get(stage.name, &object).await;
+        let deployment = deployment.with_context(|| stage.world.istio.log())?;
+        let template = deployment["spec"]["template"].clone();
+        ensure!(is_so(&template), "{template}\n{}", stage.world.istio.log());
+        Ok(template)
+    })
+    .await
+}
+
+fn hook(template: &Value) -> &Value {
+    &template["spec"]["containers"][0]["lifecycle"]["preStop"]
+}
