@@ -224,7 +224,7 @@ fn the_threat_model_names_tests_that_are_there() -> Outcome {
         let is_there = match name.split("::").collect::<Vec<_>>().as_slice() {
             [folder, file, test] => read(&format!("companion-cli/tests/{folder}/{file}.rs"))?
                 .contains(&format!("fn {test}()")),
-            _ => cases.iter().any(|case| case.ends_with(&format!("gate::{name}"))),
+            _ => cases.iter().any(|case| case.ends_with(&format!("::{name}"))),
         };
         ensure!(is_there, "docs/threat-model.md names `{name}`, which is not there");
     }

@@ -29,6 +29,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case!(rendered::every_rendered_bootstrap_is_accepted),
         case!(clients::rendered_clients_are_those_of_trusted_peers),
         case!(clients::an_empty_list_of_trusted_peers_believes_everyone),
+        case!(clients::a_rendered_gateway_restores_by_destination_ports),
         case!(clients::a_proxy_header_would_forge_a_trusted_peer),
         case!(failing::without_its_module_a_proxy_trusts_no_header),
         case!(failing::trusted_hops_added_later_open_nothing),

@@ -70,7 +70,9 @@ fn about(verdict: Verdict) -> &'static str {
         Verdict::Conflicting => {
             "trusted peer whose headers contradict each other or have unknown values"
         }
-        Verdict::Silent => "trusted peer that sent none of the headers",
+        Verdict::Silent => {
+            "trusted peer that sent none of the headers, or with `nlb` no port that tells a scheme"
+        }
         Verdict::Untrusted => "untrusted peer",
     }
 }
@@ -96,13 +98,16 @@ pub(super) fn presets() -> Outcome<String> {
         let configuration = json!({ "forwarded_proto": sources });
         let configuration =
             config::parse(configuration.to_string().as_bytes()).with_context(|| name.to_owned())?;
-        let sources =
-            configuration.forwarded_proto().into_iter().flat_map(|policy| &policy.sources);
-        let headers: Vec<String> = sources.map(|source| format!("`{}`", source.header)).collect();
+        let policy = configuration.forwarded_proto().context("no policy")?;
+        let headers: Vec<String> =
+            policy.sources.iter().map(|source| format!("`{}`", source.header)).collect();
+        let believed = match policy.reads_destination {
+            true => "the destination port of the PROXY protocol header".into(),
+            false => headers.join(", "),
+        };
         rows.push_str(&format!(
-            "| `{name}` | {} | {} |\n",
+            "| `{name}` | {} | {believed} |\n",
             super::fields::one_line(about).trim_end_matches('.'),
-            headers.join(", ")
         ));
     }
     Ok(rows)

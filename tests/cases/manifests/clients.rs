@@ -6,7 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use laststream::render::Kind;
 use serde_json::{Value, json};
 
-use super::rendered::yaml;
+use super::mesh::{GATEWAY, Proxy};
+use super::rendered::{filter, yaml};
 use crate::lab::Lab;
 use kit::bootstrap::set;
 use kit::h1::{Connect, proxy_v1, proxy_v2};
@@ -169,6 +170,32 @@ pub(super) async fn a_proxy_header_would_forge_a_trusted_peer(lab: &Lab) -> Outc
         ensure_eq!(seen.header(CLIENT), Some("203.0.113.7".into()), "the client's address");
         ensure_eq!(seen.header(PROTO), Some("http".into()), "the scheme stays safe even there");
     }
+    Ok(())
+}
+
+/// The scheme of a gateway follows the load balancer's port; the gate's listener takes no header.
+pub(super) async fn a_rendered_gateway_restores_by_destination_ports(lab: &Lab) -> Outcome {
+    let proxy = Proxy::with(lab, GATEWAY, &filter("nlb")?).await?;
+    let main = proxy.envoy.address("main").await?;
+    for (from, port, proto) in [
+        (TRUSTED, Some(443), "https"),
+        (TRUSTED, Some(80), "http"),
+        (TRUSTED, None, "http"),
+        (STRANGER, Some(443), "http"),
+        (STRANGER, None, "http"),
+    ] {
+        let from: IpAddr = from.parse()?;
+        let connect = port.into_iter().fold(Connect::to(main).from(from), |connect, port| {
+            connect.preface(proxy_v2(([203, 0, 113, 9].into(), 5), ([192, 0, 2, 1].into(), port)))
+        });
+        let request = Request::get("/").header(PROTO, "https").header("x-forwarded-port", "443");
+        connect.open().await?.request(&request).await?.expect(200)?;
+        ensure_eq!(proxy.upstream.last()?.header(PROTO), Some(proto.into()), "{from} {port:?}");
+    }
+    let gate = proxy.envoy.address("laststream.istio-ingress.gate").await?;
+    let preface = proxy_v1(([127, 0, 0, 1].into(), 5), ([127, 0, 0, 1].into(), 443));
+    let forged = Connect::to(gate).preface(preface).open().await?.request(&Request::get("/")).await;
+    ensure!(forged.is_err() || forged.is_ok_and(|answer| answer.status == 400), "a PROXY header");
     Ok(())
 }
 

@@ -140,6 +140,7 @@ impl Mesh<'_> {
             ("ROUTE_CONFIGURATION", "MERGE") => self
                 .managers(patch, listeners, |manager| merge(&mut manager["route_config"], value)),
             ("LISTENER", "ADD") => self.add(patch, listeners),
+            ("LISTENER_FILTER", "INSERT_FIRST") => self.listen(patch, listeners),
             (what, operation) => bail!("istiod has not been taught {operation} for {what}"),
         }
     }
@@ -212,6 +213,23 @@ impl Mesh<'_> {
                     listener.pointer_mut("/filter_chains/0/filters/0/typed_config")
             {
                 change(manager);
+                found += 1;
+            }
+        }
+        ensure_eq!(found, 1, "listeners in {context}");
+        Ok(())
+    }
+
+    /// On the listeners that istiod made, not on those that patches add.
+    fn listen(&self, patch: &Value, listeners: &mut [Value]) -> Outcome {
+        let context = patch["match"]["context"].as_str().context("no context")?;
+        let mut found = 0;
+        for listener in listeners {
+            let is_own = |(name, place): &Place| listener["name"] == *name && *place == context;
+            if self.places.iter().any(is_own) {
+                let there = listener["listener_filters"].as_array().cloned().unwrap_or_default();
+                let first = patch["patch"]["value"].clone();
+                listener["listener_filters"] = std::iter::once(first).chain(there).collect();
                 found += 1;
             }
         }
