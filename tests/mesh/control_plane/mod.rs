@@ -11,7 +11,7 @@ mod injection;
 mod install;
 mod scheme;
 mod stage;
-mod world;
+pub(crate) mod world;
 
 use crate::level::{Case, Level, case};
 

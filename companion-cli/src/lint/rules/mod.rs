@@ -3,6 +3,7 @@
 
 mod delivery;
 mod envoy_filter;
+mod envoy_gateway;
 mod files;
 mod gate;
 mod grace;
@@ -33,6 +34,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         hooks::RULES,
         grace::RULES,
         overlay::RULES,
+        envoy_gateway::RULES,
         jobs::RULES,
         traffic::RULES,
     ]
