@@ -24,6 +24,9 @@ const GAP: Duration = Duration::from_millis(600);
 /// Until when the last of them may begin, from the deletion.
 const LATE: Duration = Duration::from_secs(14);
 
+/// How long the gate believes the filter's count alone only at the deadline.
+const YOUNG: Duration = Duration::from_secs(62);
+
 struct Lane {
     gateway: &'static str,
     what: &'static str,
@@ -181,13 +184,20 @@ async fn late_requests(world: &World, lane: &Lane, deployment: &Value) -> Outcom
 async fn missing_statistic(world: &World, lane: &Lane, deployment: &Value) -> Outcome {
     let gone = if lane.laststream { "downstream_rq_active" } else { "downstream_cx_active" };
     let mut pod = ready(world, &without(deployment, gone)?).await?;
+    if lane.laststream {
+        sleep(YOUNG).await;
+    }
     let long = request(format!("/delay/{}", REQUEST.as_millis()), LIMIT);
     sleep(Duration::from_secs(1)).await;
     let stopped = pod.stop().await?;
     let outcome = long.await?;
     let said = outcome.as_ref().map_or_else(|failure| format!("{failure:#}"), |()| "200".into());
     report(lane, &format!("a request of 12 s, without `{gone}`"), &said, &stopped);
-    outcome
+    outcome?;
+    let at = signalled(&stopped)?;
+    let until = if lane.laststream { REQUEST + Duration::from_secs(6) } else { LIMIT + LEAST };
+    ensure!(at > REQUEST - Duration::from_secs(1) && at < until, "{at:?}");
+    Ok(())
 }
 
 /// The Deployment whose Envoy does not export the statistics that end so.
