@@ -38,8 +38,8 @@ pub(super) async fn accepted_and_exact() -> Outcome {
     let mut pod = Pod::start(world, &merged).await?;
     pod.ready().await.with_context(|| world.controller.log())?;
     exact(world, &upstream).await?;
-    another_policy(world, &upstream).await.with_context(|| world.controller.log())?;
     drop(pod);
+    with_another_vm_id(world, &upstream, &merged).await?;
     without_the_file(world, &merged).await
 }
 
@@ -133,56 +133,41 @@ async fn exact(world: &World, upstream: &Upstream) -> Outcome {
     Ok(())
 }
 
-/// A policy of a route takes the place of the Gateway's. A counter in it has a vm_id of its own, so
-/// the gate knows none of its requests.
-async fn another_policy(world: &World, upstream: &Upstream) -> Outcome {
-    let own = world.cluster.get(EDGE, &format!("envoyextensionpolicy/{GATEWAY}")).await?;
-    let target =
-        json!({ "group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": GATEWAY });
-    let policy = json!({
-        "apiVersion": own["apiVersion"], "kind": own["kind"],
-        "metadata": { "name": "of-the-route", "namespace": EDGE },
-        "spec": { "targetRefs": [target], "wasm": own["spec"]["wasm"] },
+/// The Deployment with another text in its pods.
+fn changed(deployment: &Value, from: &str, to: &str) -> Outcome<Value> {
+    let mut changed = deployment.clone();
+    let text = changed["spec"]["template"]["spec"].to_string();
+    ensure!(text.contains(from), "no `{from}` in {text}");
+    changed["spec"]["template"]["spec"] = serde_json::from_str(&text.replace(from, to))?;
+    Ok(changed)
+}
+
+/// What LS591 finds: the gate knows no counter, and goes by Envoy's own count.
+async fn with_another_vm_id(world: &World, upstream: &Upstream, deployment: &Value) -> Outcome {
+    let other = changed(deployment, "envoyextensionpolicy/edge/g1/wasm/0", "laststream")?;
+    let mut pod = Pod::start(world, &other).await?;
+    pod.ready().await?;
+    let client = held("/hold/d", upstream, "d").await?;
+    let seen = wait_for(SOON, "the gate's count", async || {
+        let status = status().await?;
+        ensure_eq!(status["count"], "unknown", "{status}");
+        ensure_eq!(status["envoy_active"], 1, "{status}");
+        Ok(status)
     });
-    world.cluster.apply_all(&[policy]).await?;
-    partial(upstream).await?;
+    let status = seen.await?;
+    answered(client, upstream, "d").await?;
+    ensure_eq!(status["counters"], 0, "{status}");
     row(
         "G1",
-        "an EnvoyExtensionPolicy of the route beside it, with a counter of its own",
-        "takes the place of the Gateway's, in VMs of its own: the gate says `partial`, and holds \
-            by Envoy's own count",
+        "the gate with another vm_id than the counter's",
+        "`unknown`: it knows no counter, and Envoy's own count holds",
     );
     Ok(())
 }
 
-/// Until a request is in flight by Envoy's own count alone.
-async fn partial(upstream: &Upstream) -> Outcome {
-    wait_for(SOON, "the route's policy to arrive", async || {
-        let client = held("/hold/c", upstream, "c").await?;
-        let counted = counts_now().await;
-        answered(client, upstream, "c").await?;
-        ensure_eq!(counted?, (0, 1), "in flight by the filter and by Envoy");
-        Ok(())
-    })
-    .await?;
-    let client = held("/hold/c", upstream, "c").await?;
-    let status = counts("partial", 0, 1).await?;
-    ensure_eq!(status["holding"], 1, "{status}");
-    answered(client, upstream, "c").await
-}
-
-async fn counts_now() -> Outcome<(u64, u64)> {
-    let status = status().await?;
-    let number = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
-    Ok((number(&status["scopes"][0]["in_flight"]), number(&status["envoy_active"])))
-}
-
 /// As where the API server drops the volume without a word, because it knows no image volumes.
 async fn without_the_file(world: &World, deployment: &Value) -> Outcome {
-    let mut gone = deployment.clone();
-    let text = gone["spec"]["template"]["spec"].to_string();
-    let elsewhere = text.replace("/opt/laststream/plugin.wasm", "/opt/nowhere/plugin.wasm");
-    gone["spec"]["template"]["spec"] = serde_json::from_str(&elsewhere)?;
+    let gone = changed(deployment, "/opt/laststream/plugin.wasm", "/opt/nowhere/plugin.wasm")?;
     let mut pod = Pod::start(world, &gone).await?;
     let status = pod.envoy()?.process().wait(SOON).await?;
     ensure!(!status.success(), "{status}");

@@ -87,11 +87,9 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS598",
         severity: Severity::Warning,
         title: "an EnvoyExtensionPolicy of a route takes the place of the counter's",
-        why: "Envoy Gateway uses the most specific EnvoyExtensionPolicy. Without a counter in it \
-            the requests of this route are not counted. A counter in it has another vm_id than the \
-            gate, which does not find it. In both cases the gate says `partial` while these \
-            requests run, and only Envoy's own count holds the drain for them.",
-        fix: "Put what this policy does into the Gateway's policy.",
+        why: "Envoy Gateway uses the most specific EnvoyExtensionPolicy. Requests of this route \
+            are not counted, and only Envoy's own count holds the drain for them.",
+        fix: "Put what this policy does into the Gateway's policy, beside the counter.",
         check: replaced_counter,
     },
     Rule {
@@ -258,7 +256,6 @@ fn counted_connections<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 const ROUTES: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
 
 fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let has_gate = placed(inputs).next().is_some();
     let counting: Vec<Object<'_>> = counters(inputs).map(|(policy, _)| policy).collect();
     for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
         let Some(spec) = policy.spec() else { continue };
@@ -270,9 +267,8 @@ fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         let route = targets.chain(spec.get("targetRef")).find_map(|target| {
             target.get("kind").filter(|kind| kind.text().is_some_and(|kind| ROUTES.contains(&kind)))
         });
-        let what = if own { "a counter that the gate does not find" } else { "no counter" };
-        if let Some(route) = route.filter(|_| beside && (!own || has_gate)) {
-            findings.at(route, format!("`{}` has {what}", policy.name()));
+        if let Some(route) = route.filter(|_| beside && !own) {
+            findings.at(route, format!("`{}` has no counter", policy.name()));
         }
     }
 }
