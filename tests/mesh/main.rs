@@ -7,6 +7,7 @@
 mod agent;
 mod cluster;
 mod control_plane;
+mod envoy_gateway;
 mod isolation;
 mod istio;
 mod level;
@@ -22,7 +23,7 @@ use crate::isolation::Role;
 use crate::level::Level;
 
 /// In the order in which they run.
-const LEVELS: &[Level] = &[control_plane::LEVEL, node::LEVEL];
+const LEVELS: &[Level] = &[control_plane::LEVEL, envoy_gateway::LEVEL, node::LEVEL];
 
 fn main() -> ExitCode {
     if let Some(arguments) = node::inside::arguments() {

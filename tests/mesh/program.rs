@@ -36,6 +36,10 @@ impl Program {
         })
     }
 
+    pub(crate) fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
     pub(crate) fn log(&self) -> String {
         read_log(&self.log)
     }

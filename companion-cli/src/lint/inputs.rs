@@ -132,6 +132,9 @@ fn holders(texts: &Texts, tree: u32) -> Vec<u32> {
 fn holds_text(node: Node<'_>) -> bool {
     let (Some(raw), Some(key)) = (node.raw(), node.key_text()) else { return false };
     let Kind::Scalar(text, _) = &raw.kind else { return false };
+    if key == "value" && is_bootstrap(node) {
+        return true;
+    }
     if key == "value" {
         return text.trim_start().starts_with('{') && node.parent().is_some_and(is_string_value);
     }
@@ -145,6 +148,13 @@ fn holds_text(node: Node<'_>) -> bool {
         named.then(|| node.parent()).flatten().filter(|data| data.key_text() == Some("data"));
     data.and_then(Node::parent).and_then(|object| object.get("kind")).and_then(Node::text)
         == Some("ConfigMap")
+}
+
+/// Whether it is the bootstrap in an EnvoyProxy.
+fn is_bootstrap(node: Node<'_>) -> bool {
+    let object = node.has_keys(&["value", "bootstrap", "spec"]).then(|| node.upwards().nth(3));
+    let kind = object.flatten().and_then(|object| object.get("kind"));
+    kind.and_then(Node::text) == Some("EnvoyProxy")
 }
 
 fn by_awaited_name(texts: &Texts) -> Waiting {

@@ -12,9 +12,9 @@ pub(crate) const ADMIN_CLUSTER: &str = "admin";
 
 /// The stat prefix of the connection manager that ends the HBONE tunnels of a waypoint.
 pub(crate) const TUNNELS: &str = "connect_terminate";
-/// Stat prefixes of connection managers that are Envoy Gateway's or the gate's: kubelet's probes
-/// and scrapes of the metrics hold no drain.
-const ENVOY_GATEWAYS_OWN: [&str; 3] = ["eg-ready-http", "eg-stats-http", "laststream"];
+/// Stat prefixes of connection managers that hold no drain: the gate's and those that it asks
+/// through, and Envoy Gateway's for kubelet's probes and for scrapes of the metrics.
+const ENVOY_GATEWAYS_OWN: [&str; 4] = ["admin", "laststream", "eg-ready-http", "eg-stats-http"];
 
 /// The filter state key under which the gate finds its secret.
 pub(crate) const SECRET_KEY: &str = "laststream.gate_secret";

@@ -14,6 +14,7 @@ mod stage;
 mod volumes;
 mod waypoint;
 mod world;
+pub(crate) mod world;
 
 use crate::level::{Case, Level, case};
 

@@ -4,6 +4,7 @@
 mod clients;
 mod delivery;
 mod envoy_filter;
+mod envoy_gateway;
 mod files;
 mod gate;
 mod grace;
@@ -39,6 +40,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         overlay::RULES,
         volume::RULES,
         waypoint::RULES,
+        envoy_gateway::RULES,
         jobs::RULES,
         traffic::RULES,
     ]

@@ -11,6 +11,7 @@ use crate::lint::modules::{Module, counters, gates};
 use crate::lint::node::Node;
 use crate::lint::objects::of_kind;
 use crate::lint::reach::is_same_resource;
+use crate::lint::rules::envoy_gateway::proxy_of;
 
 /// The number of gates that are compared pair by pair. More would not add information.
 const MOST_GATES: usize = 64;
@@ -51,7 +52,8 @@ pub(super) fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let in_bootstraps: Vec<u32> =
         bootstraps(inputs).filter_map(|part| Some(part.root.ok()??.tree)).collect();
-    for (module, gate) in gates(inputs) {
+    // Envoy Gateway's counter is in a policy of its own: LS591.
+    for (module, gate) in gates(inputs).filter(|(module, _)| proxy_of(module.plugin).is_none()) {
         // The counter of a gate in a bootstrap comes from a resource.
         let in_bootstrap = in_bootstraps.contains(&module.typed.tree);
         let counted: Vec<_> = counters(inputs)

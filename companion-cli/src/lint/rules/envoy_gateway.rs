@@ -1,0 +1,303 @@
+//! LS59x: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway takes most of these
+//! mistakes without a word.
+
+mod patch;
+
+use crate::lint::finding::{Findings, Rule, Severity};
+use crate::lint::inputs::Inputs;
+use crate::lint::modules::{Module, gates};
+use crate::lint::node::Node;
+use crate::lint::objects::{Object, object_of, of_kind};
+use laststream_filter::config::wire::Gate;
+use patch::{grace_below_deadline, hook_below_deadline, mixed_hook, unknown_field};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS591",
+        severity: Severity::Error,
+        title: "the gate's vm_id is not the one that Envoy Gateway gives the counter",
+        why: "Envoy Gateway makes it of the EnvoyExtensionPolicy: \
+            `envoyextensionpolicy/NAMESPACE/NAME/wasm/INDEX`. With another one the gate finds no \
+            counter, says `unknown`, and holds every stop until its deadline.",
+        fix: "Write that vm_id into the gate's `vm_config`; or render both: `laststream render \
+            envoy-gateway`.",
+        check: other_vm_id,
+    },
+    Rule {
+        code: "LS592",
+        severity: Severity::Error,
+        title: "the stop hook is mixed with Envoy Gateway's own",
+        why: "Envoy Gateway's own hook is an httpGet, and the patch is merged over it. Two kinds of \
+            hook are refused by the API server, and only the controller's log says so: the former \
+            Deployment runs on. `httpGet: null` does not help, because the API server drops the \
+            null when it stores the EnvoyProxy.",
+        fix: "Write `preStop: {$patch: replace, exec: …}`.",
+        check: mixed_hook,
+    },
+    Rule {
+        code: "LS593",
+        severity: Severity::Warning,
+        title: "the patch of the Deployment has an unknown field",
+        why: "Envoy Gateway drops it without a word, and the EnvoyProxy stays Accepted: the \
+            Deployment is as if it were not written.",
+        fix: "Correct the name, or move the field to where it belongs.",
+        check: unknown_field,
+    },
+    Rule {
+        code: "LS594",
+        severity: Severity::Error,
+        title: "the grace period in the EnvoyProxy is over before the gate's deadline",
+        why: "kubelet counts the hook into the grace period. When that is over, SIGKILL comes \
+            while the gate still holds.",
+        fix: "Make terminationGracePeriodSeconds the gate's deadline and 2 s more, for kubelet; or \
+            the deadline shorter.",
+        check: grace_below_deadline,
+    },
+    Rule {
+        code: "LS595",
+        severity: Severity::Error,
+        title: "the EnvoyProxy's stop hook gives up before the gate does",
+        why: "`laststream wait` ends after --timeout, 25 s when it is not written, and SIGTERM \
+            follows: streams that the gate would have held are cut.",
+        fix: "Make --timeout longer than the gate's deadline.",
+        check: hook_below_deadline,
+    },
+    Rule {
+        code: "LS596",
+        severity: Severity::Warning,
+        title: "no Gateway names the EnvoyProxy that has the gate",
+        why: "Envoy Gateway looks at an EnvoyProxy only if a Gateway or a GatewayClass names it. \
+            Streams are then counted, but the pods have no gate, and stop as before.",
+        fix: "Write `infrastructure: {parametersRef: {group: gateway.envoyproxy.io, kind: \
+            EnvoyProxy, name: NAME}}` into the Gateway.",
+        check: unnamed,
+    },
+    Rule {
+        code: "LS597",
+        severity: Severity::Warning,
+        title: "Envoy Gateway's shutdown manager counts the gate's own connections",
+        why: "It adds up `listener.*.downstream_cx_active` of all names without `admin`, `worker`, \
+            19001 and 19003. A hook that waits at the gate is such a connection: the manager then \
+            waits for it until `drainTimeout`.",
+        fix: "Give the gate's listener a `stat_prefix` such as laststream_gate_admin; or remove \
+            the container shutdown-manager in the patch, as what is rendered does.",
+        check: counted_connections,
+    },
+    Rule {
+        code: "LS598",
+        severity: Severity::Warning,
+        title: "an EnvoyExtensionPolicy of a route takes the place of the counter's",
+        why: "Envoy Gateway uses the most specific EnvoyExtensionPolicy. Requests of this route \
+            are not counted, and only Envoy's own count holds the drain for them.",
+        fix: "Put what this policy does into the Gateway's policy, beside the counter.",
+        check: replaced_counter,
+    },
+    Rule {
+        code: "LS599",
+        severity: Severity::Warning,
+        title: "the gate cannot ask this Envoy for its own count",
+        why: "The gate asks through the cluster of Envoy Gateway's Prometheus endpoint, which is \
+            not there when that is disabled. And `matches` hides every statistic that it does not \
+            name. The count is then `assumed`, and streams that the filter does not see can be cut.",
+        fix: "Leave Prometheus on, and add matches with the suffixes downstream_rq_active, \
+            downstream_rq_total and downstream_cx_tx_bytes_buffered.",
+        check: no_own_count,
+    },
+];
+
+/// A gate in the bootstrap of an EnvoyProxy.
+#[derive(Clone)]
+struct Placed<'g> {
+    module: Module<'g>,
+    gate: Gate,
+    proxy: Object<'g>,
+}
+
+impl<'g> Placed<'g> {
+    /// The spec of the pods in the patch.
+    fn pod(&self) -> Option<Node<'g>> {
+        pod_of(self.proxy)
+    }
+}
+
+fn placed(inputs: &Inputs) -> impl Iterator<Item = Placed<'_>> {
+    gates(inputs).filter_map(|(module, gate)| {
+        let proxy = proxy_of(module.plugin)?;
+        Some(Placed { module, gate, proxy })
+    })
+}
+
+/// The EnvoyProxy whose bootstrap a node stands in.
+pub(super) fn proxy_of(node: Node<'_>) -> Option<Object<'_>> {
+    let holder = node.carrier()?;
+    let object = object_of(holder.outermost())?;
+    (object.kind == "EnvoyProxy").then_some(object)
+}
+
+/// The patch's value; a Deployment or a DaemonSet.
+fn patched(proxy: Object<'_>) -> Option<Node<'_>> {
+    let kubernetes = proxy.spec()?.get("provider")?.get("kubernetes")?;
+    let kinds = ["envoyDeployment", "envoyDaemonSet"].into_iter();
+    kinds.filter_map(|kind| kubernetes.get(kind)).find_map(|kind| kind.get("patch")?.get("value"))
+}
+
+fn pod_of(proxy: Object<'_>) -> Option<Node<'_>> {
+    patched(proxy)?.get("spec")?.get("template")?.get("spec")
+}
+
+fn containers<'g>(pod: Node<'g>) -> impl Iterator<Item = Node<'g>> {
+    pod.get("containers").into_iter().flat_map(Node::items)
+}
+
+fn named<'g>(pod: Node<'g>, name: &'static str) -> Option<Node<'g>> {
+    containers(pod).find(|container| container.get("name").and_then(Node::text) == Some(name))
+}
+
+/// Counters in EnvoyExtensionPolicies: the policy, and the index in its list.
+fn counters(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, usize)> {
+    of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| {
+        let list = policy.spec().and_then(|spec| spec.get("wasm"));
+        let own = list.into_iter().flat_map(Node::items).enumerate();
+        own.filter(|(_, wasm)| is_ours(*wasm)).map(move |(index, _)| (policy, index))
+    })
+}
+
+fn is_ours(wasm: Node<'_>) -> bool {
+    let image =
+        wasm.get("code").and_then(|code| code.get("image")).and_then(|image| image.get("url"));
+    let http = wasm.get("code").and_then(|code| code.get("http")).and_then(|http| http.get("url"));
+    let texts = [wasm.get("name"), wasm.get("rootID"), image, http];
+    wasm.get("config").is_some_and(|config| config.get("scope").is_some())
+        || texts
+            .into_iter()
+            .flatten()
+            .filter_map(Node::text)
+            .any(|text| text.contains("laststream"))
+}
+
+fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for Placed { module, proxy, .. } in placed(inputs) {
+        let own = module.vm_id();
+        let expected: Vec<String> = counters(inputs)
+            .filter(|(policy, _)| meets(policy.namespace(), proxy.namespace()))
+            .map(|(policy, index)| {
+                let namespace = policy.namespace().or(proxy.namespace()).unwrap_or_default();
+                format!("envoyextensionpolicy/{namespace}/{}/wasm/{index}", policy.name())
+            })
+            .collect();
+        let agrees = if expected.is_empty() {
+            own.starts_with("envoyextensionpolicy/")
+        } else {
+            expected.iter().any(|expected| {
+                // Where no namespace is written, kubectl or kustomize gives one.
+                own == expected || expected.contains("policy//") && own.ends_with(tail(expected))
+            })
+        };
+        if !agrees {
+            let place = module.vm().and_then(|vm| vm.field("vm_id")).unwrap_or(module.plugin);
+            let expected = expected.first().map_or("envoyextensionpolicy/…", String::as_str);
+            findings.at(place, format!("`{own}` is not the counter's: `{expected}`"));
+        }
+    }
+}
+
+/// A vm_id without its namespace: `/NAME/wasm/INDEX`.
+fn tail(vm_id: &str) -> &str {
+    vm_id.split_once("//").map_or(vm_id, |(_, tail)| tail)
+}
+
+fn meets(one: Option<&str>, two: Option<&str>) -> bool {
+    one.zip(two).is_none_or(|(one, two)| one == two)
+}
+
+fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let is_named = |name: &str| {
+        inputs.keyed("parametersRef").any(|reference| {
+            let field = |key| reference.get(key).and_then(Node::text);
+            field("kind") == Some("EnvoyProxy") && field("name") == Some(name)
+        })
+    };
+    // Without any Gateway among the files it is elsewhere, with what it names.
+    let is_of_api = |gateway: &Object<'_>| {
+        let version = gateway.node.get("apiVersion").and_then(Node::text);
+        version.is_some_and(|version| version.starts_with("gateway.networking.k8s.io/"))
+    };
+    if of_kind(inputs, "Gateway").any(|gateway| is_of_api(&gateway)) {
+        for Placed { proxy, .. } in placed(inputs).filter(|placed| !is_named(placed.proxy.name())) {
+            findings.at(
+                proxy.node.get("metadata").unwrap_or(proxy.node),
+                format!("no Gateway of these files names `{}`", proxy.name()),
+            );
+        }
+    }
+}
+
+fn counted_connections<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for placed in placed(inputs) {
+        let manager = placed.pod().and_then(|pod| named(pod, "shutdown-manager"));
+        let patch = manager.and_then(|manager| manager.get("$patch")).and_then(Node::text);
+        if patch == Some("delete") {
+            continue;
+        }
+        let Some(listener) = crate::lint::listeners::listener(placed.module.filter()) else {
+            continue;
+        };
+        let prefix = listener.field("stat_prefix");
+        let text = prefix.and_then(Node::text).unwrap_or_default();
+        if !["admin", "worker"].iter().any(|word| text.contains(word)) {
+            findings.at(
+                prefix.or_else(|| listener.get("name")).unwrap_or(listener),
+                "a hook that waits here holds the shutdown manager",
+            );
+        }
+    }
+}
+
+const ROUTES: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
+
+fn replaced_counter<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let counting: Vec<Object<'_>> = counters(inputs).map(|(policy, _)| policy).collect();
+    for policy in of_kind(inputs, "EnvoyExtensionPolicy") {
+        let Some(spec) = policy.spec() else { continue };
+        let own = counting.iter().any(|counter| counter.node == policy.node);
+        let beside = counting.iter().any(|counter| {
+            counter.node != policy.node && meets(counter.namespace(), policy.namespace())
+        });
+        let targets = spec.get("targetRefs").into_iter().flat_map(Node::items);
+        let route = targets.chain(spec.get("targetRef")).find_map(|target| {
+            target.get("kind").filter(|kind| kind.text().is_some_and(|kind| ROUTES.contains(&kind)))
+        });
+        if let Some(route) = route.filter(|_| beside && !own) {
+            findings.at(route, format!("`{}` has no counter", policy.name()));
+        }
+    }
+}
+
+/// What is in flight, and what tells that nothing began and ended between two looks.
+const WITNESSES: [&str; 2] = ["downstream_rq_active", "downstream_rq_total"];
+
+fn no_own_count<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for Placed { proxy, .. } in placed(inputs) {
+        let telemetry = proxy.spec().and_then(|spec| spec.get("telemetry"));
+        let Some(metrics) = telemetry.and_then(|telemetry| telemetry.get("metrics")) else {
+            continue;
+        };
+        let disabled = metrics.get("prometheus").and_then(|prometheus| prometheus.get("disable"));
+        if let Some(node) = disabled.filter(|node| node.is_true()) {
+            findings.at(node, "the cluster that the gate asks is not there");
+        }
+        let Some(matches) = metrics.get("matches").filter(|list| list.items().next().is_some())
+        else {
+            continue;
+        };
+        let names = |witness: &&&str| {
+            matches
+                .items()
+                .filter_map(|item| item.get("value")?.text())
+                .any(|value| value.contains(**witness))
+        };
+        if let Some(missing) = WITNESSES.iter().find(|witness| !names(witness)) {
+            findings.at(matches, format!("no match names `{missing}`"));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Envoy Gateway's controller as a process. It reads its certificates from /certs, so it runs in a
+//! root folder of its own, which its shutdown manager shares.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+use super::root::Root;
+use crate::cluster::Cluster;
+use crate::isolation::folder;
+use crate::parts::part;
+use crate::program::{Program, ask};
+use kit::prelude::*;
+
+/// The namespace of the controller, and of the proxies.
+pub(crate) const NAMESPACE: &str = "envoy-gateway-system";
+/// Where proxies look for the controller.
+pub(crate) const HOST: &str = "envoy-gateway.envoy-gateway-system.svc.cluster.local";
+const PROGRAM: &str = "/envoy-gateway";
+
+/// Ends when it is dropped.
+pub(crate) struct Controller {
+    root: Root,
+    program: Program,
+}
+
+impl Controller {
+    pub(crate) async fn start(cluster: &Cluster) -> Outcome<Self> {
+        let root = root()?;
+        let crds = part("envoy-gateway")?.with_file_name("crds").display().to_string();
+        cluster.kubectl(&["apply", "--server-side", "-f", &crds]).await?.expect(0)?;
+        let established = ["wait", "--for=condition=Established", "crd", "--all"];
+        cluster.kubectl(&established).await?.expect(0)?;
+        cluster.namespace(NAMESPACE).await?;
+        let mut certificates = within(&root, cluster);
+        certificates.args(["certgen", "--disable-topology-injector"]);
+        ask(certificates, "").await?.expect(0)?;
+        write_secret(cluster, "envoy-gateway", &root.folder("/certs")?).await?;
+        fs::write(root.path("/settings.json"), settings().to_string())?;
+        let mut server = within(&root, cluster);
+        server.args(["server", "--config-path", "/settings.json"]);
+        let program = Program::start("envoy-gateway", server, &folder("envoy-gateway-log")?)?;
+        Ok(Self { root, program })
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.program.log()
+    }
+
+    /// The program with other arguments, as in a container of its image.
+    pub(crate) fn command(&self) -> Command {
+        self.root.command(PROGRAM)
+    }
+
+    /// A file that containers of its image see, and that nobody clears for them.
+    pub(crate) fn forget(&self, file: &str) {
+        fs::remove_file(self.root.path(file)).ok(); // it need not be there
+    }
+}
+
+/// The files of a Secret.
+pub(crate) async fn write_secret(cluster: &Cluster, name: &str, folder: &Path) -> Outcome {
+    let secret = cluster.get(NAMESPACE, &format!("secret/{name}")).await?;
+    fs::create_dir_all(folder)?;
+    for (file, text) in secret["data"].as_object().context("data")? {
+        fs::write(folder.join(file), BASE64.decode(text.as_str().unwrap_or_default())?)?;
+    }
+    Ok(())
+}
+
+/// The ports that its Envoys have, too, are given to them.
+fn settings() -> Value {
+    json!({
+        "apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": "EnvoyGateway",
+        "gateway": { "controllerName": "gateway.envoyproxy.io/gatewayclass-controller" },
+        "provider": { "type": "Kubernetes", "kubernetes": {
+            "leaderElection": { "disable": true },
+            "proxyTopologyInjector": { "disabled": true },
+        } },
+        "extensionApis": { "enableEnvoyPatchPolicy": true },
+        "admin": { "address": { "host": "127.0.0.1", "port": 29000 } },
+        "telemetry": { "metrics": { "prometheus": { "disable": true } } },
+    })
+}
+
+fn root() -> Outcome<Root> {
+    let root = Root::new("envoy-gateway")?;
+    root.program(part("envoy-gateway")?, PROGRAM)?;
+    let temporary = std::env::temp_dir();
+    let inside = temporary.display().to_string(); // the cluster's kubeconfig is there
+    root.folder(&inside)?;
+    root.bind(&temporary, &inside)?;
+    Ok(root)
+}
+
+fn within(root: &Root, cluster: &Cluster) -> Command {
+    let mut command = root.command(PROGRAM);
+    command.env("KUBECONFIG", cluster.kubeconfig());
+    command.envs([
+        ("ENVOY_GATEWAY_NAMESPACE", NAMESPACE),
+        ("ENVOY_POD_NAMESPACE", NAMESPACE),
+        ("POD_NAME", "envoy-gateway-0"),
+    ]);
+    command
+}

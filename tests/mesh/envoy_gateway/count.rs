@@ -1,0 +1,182 @@
+//! G1: the controller takes everything that is rendered; its Envoy has the gate, and the count is
+//! exact.
+
+use serde_json::{Value, json};
+
+use super::pod::{GATE, PORT, Pod};
+use super::world::{EDGE, SOON, World};
+use crate::seen::row;
+use kit::prelude::*;
+use kit::wire::local;
+
+const GATEWAY: &str = "g1";
+const POLICY: &str = "drain: {longest_request: 20s}\nforwarded_proto: {presets: [gcp], trust: \
+    {peers: [35.191.0.0/16]}}\n";
+
+pub(super) async fn accepted_and_exact() -> Outcome {
+    let world = World::get().await?;
+    let upstream = Upstream::start().await?;
+    world.gateway(GATEWAY, upstream.h1()).await?;
+    let own = world.deployment(GATEWAY, |_| true).await?;
+    let own = &own["spec"]["template"]["spec"];
+    let names: Vec<_> = containers(own).map(|container| container["name"].clone()).collect();
+    ensure_eq!(names, [json!("envoy"), json!("shutdown-manager")], "its own containers");
+    world.put(GATEWAY, POLICY).await?;
+    let merged =
+        world.deployment(GATEWAY, |pod| pod["volumes"].to_string().contains("image")).await;
+    let merged = merged.with_context(|| world.controller.log())?;
+    is_merged(&merged["spec"]["template"]["spec"])?;
+    for kind in ["envoyextensionpolicy", "envoypatchpolicy", "gateway"] {
+        accepted(world, kind).await?;
+    }
+    row(
+        "G1",
+        "a Gateway of Envoy Gateway, `render all`, applied as its files say",
+        "all objects accepted; its Deployment has the hook, 35 s of grace, the image volume and \
+            the program; its shutdown manager is gone",
+    );
+    let mut pod = Pod::start(world, &merged).await?;
+    pod.ready().await.with_context(|| world.controller.log())?;
+    exact(world, &upstream).await?;
+    drop(pod);
+    with_another_vm_id(world, &upstream, &merged).await?;
+    without_the_file(world, &merged).await
+}
+
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    pod["containers"].as_array().into_iter().flatten()
+}
+
+fn is_merged(pod: &Value) -> Outcome {
+    let [envoy] = &containers(pod).collect::<Vec<_>>()[..] else { bail!("{pod:#}") };
+    let hook = &envoy["lifecycle"]["preStop"];
+    ensure_eq!(hook["exec"]["command"][1], "wait", "the hook: {hook}");
+    ensure_eq!(hook["httpGet"], Value::Null, "Envoy Gateway's own hook");
+    ensure_eq!(pod["terminationGracePeriodSeconds"], 35, "the grace period");
+    ensure_eq!(pod["initContainers"][0]["command"][1], "install", "the init container");
+    let mounts = envoy["volumeMounts"].to_string();
+    ensure!(
+        mounts.contains("\"/opt/laststream\"") && mounts.contains("laststream-program"),
+        "{mounts}"
+    );
+    let arguments = envoy["args"].to_string();
+    ensure!(arguments.contains("--drain-time-s\",\"50\""), "{arguments}");
+    Ok(())
+}
+
+/// Every condition of the object, and of its ancestors; but a Gateway without a load balancer has
+/// no address.
+async fn accepted(world: &World, kind: &str) -> Outcome {
+    wait_for(SOON, &format!("{kind} to be accepted"), async || {
+        let object = world.cluster.get(EDGE, &format!("{kind}/{GATEWAY}")).await?;
+        let own = object["status"]["conditions"].as_array().into_iter().flatten();
+        let ancestors = object["status"]["ancestors"].as_array().into_iter().flatten();
+        let of_ancestors =
+            ancestors.filter_map(|ancestor| ancestor["conditions"].as_array()).flatten();
+        let conditions: Vec<&Value> = own
+            .chain(of_ancestors)
+            .filter(|condition| condition["reason"] != "AddressNotAssigned")
+            .collect();
+        ensure!(
+            !conditions.is_empty()
+                && conditions.iter().all(|condition| condition["status"] == "True"),
+            "{:#}",
+            object["status"]
+        );
+        Ok(())
+    })
+    .await
+}
+
+async fn status() -> Outcome<Value> {
+    once(local(GATE), &Request::get("/status").host("localhost")).await?.expect(200)?.json()
+}
+
+/// Until the gate's status has this count, with so many in flight by either witness.
+async fn counts(count: &str, in_flight: usize, envoy: usize) -> Outcome<Value> {
+    wait_for(SOON, "the gate's count", async || {
+        let status = status().await?;
+        ensure_eq!(status["count"], count, "{status}");
+        ensure_eq!(status["scopes"][0]["in_flight"], in_flight, "{status}");
+        ensure_eq!(status["envoy_active"], envoy, "{status}");
+        Ok(status)
+    })
+    .await
+}
+
+async fn held(path: &str, upstream: &Upstream, key: &str) -> Outcome<Client> {
+    let mut client = Client::connect(local(PORT)).await?;
+    client.send(&Request::get(path).bytes()).await?;
+    upstream.wait_held(key, 1, SOON).await?;
+    Ok(client)
+}
+
+async fn answered(mut client: Client, upstream: &Upstream, key: &str) -> Outcome {
+    upstream.release(key);
+    client.response("GET").await?.expect(200).map(drop)
+}
+
+async fn exact(world: &World, upstream: &Upstream) -> Outcome {
+    counts("exact", 0, 0).await?;
+    let [one, two] = [held("/hold/a", upstream, "a").await?, held("/hold/b", upstream, "b").await?];
+    counts("exact", 2, 2).await?;
+    let said = world.laststream(&["status"])?.expect(0)?;
+    said.stdout_contains("exact, ")?;
+    answered(one, upstream, "a").await?;
+    answered(two, upstream, "b").await?;
+    counts("exact", 0, 0).await?;
+    row(
+        "G1",
+        "its bootstrap and xDS in the real Envoy, two requests in flight",
+        "the gate: `exact`, 2 in flight by the filter and by Envoy, 0 after them",
+    );
+    Ok(())
+}
+
+/// The Deployment with another text in its pods.
+fn changed(deployment: &Value, from: &str, to: &str) -> Outcome<Value> {
+    let mut changed = deployment.clone();
+    let text = changed["spec"]["template"]["spec"].to_string();
+    ensure!(text.contains(from), "no `{from}` in {text}");
+    changed["spec"]["template"]["spec"] = serde_json::from_str(&text.replace(from, to))?;
+    Ok(changed)
+}
+
+/// What LS591 finds: the gate knows no counter, and goes by Envoy's own count.
+async fn with_another_vm_id(world: &World, upstream: &Upstream, deployment: &Value) -> Outcome {
+    let other = changed(deployment, "envoyextensionpolicy/edge/g1/wasm/0", "laststream")?;
+    let mut pod = Pod::start(world, &other).await?;
+    pod.ready().await?;
+    let client = held("/hold/d", upstream, "d").await?;
+    let seen = wait_for(SOON, "the gate's count", async || {
+        let status = status().await?;
+        ensure_eq!(status["count"], "unknown", "{status}");
+        ensure_eq!(status["envoy_active"], 1, "{status}");
+        Ok(status)
+    });
+    let status = seen.await?;
+    answered(client, upstream, "d").await?;
+    ensure_eq!(status["counters"], 0, "{status}");
+    row(
+        "G1",
+        "the gate with another vm_id than the counter's",
+        "`unknown`: it knows no counter, and Envoy's own count holds",
+    );
+    Ok(())
+}
+
+/// As where the API server drops the volume without a word, because it knows no image volumes.
+async fn without_the_file(world: &World, deployment: &Value) -> Outcome {
+    let gone = changed(deployment, "/opt/laststream/plugin.wasm", "/opt/nowhere/plugin.wasm")?;
+    let mut pod = Pod::start(world, &gone).await?;
+    let status = pod.envoy()?.process().wait(SOON).await?;
+    ensure!(!status.success(), "{status}");
+    let log = pod.envoy()?.log();
+    ensure!(log.contains("/opt/nowhere/plugin.wasm"), "{log}");
+    row(
+        "G1",
+        "the module's file is not there",
+        "Envoy does not start, and names the file: a rollout stops at its first pod",
+    );
+    Ok(())
+}

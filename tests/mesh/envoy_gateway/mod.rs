@@ -1,0 +1,27 @@
+//! The level of Envoy Gateway: its real controller beside the API server makes a Deployment, whose
+//! containers run as processes. No kubelet: what stands in for it is in `pod.rs`.
+
+mod controller;
+mod count;
+mod pod;
+mod root;
+mod stops;
+mod world;
+
+use crate::level::{Case, Level, case};
+
+pub(crate) const LEVEL: Level = Level {
+    name: "envoy-gateway",
+    needs_root: false,
+    makes_cgroups: false,
+    parts: &["etcd", "kube-apiserver", "mesh-kubectl", "envoy-gateway"],
+    at_a_time: Some(1), // its Envoys have fixed ports
+    cases,
+};
+
+fn cases() -> Vec<Case> {
+    vec![
+        case!("g1_accepted_and_exact", count::accepted_and_exact, 240),
+        case!("g2_stops_under_load", stops::case, 400),
+    ]
+}

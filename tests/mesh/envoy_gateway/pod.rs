@@ -1,0 +1,186 @@
+//! A pod of Envoy Gateway's Deployment, its containers as processes: the commands, files and hooks
+//! are the Deployment's. Images are not pulled: Envoy is the newest one, and the program is the one of
+//! the tests.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::time::{sleep, timeout_at};
+
+use super::controller::{HOST, NAMESPACE, write_secret};
+use super::root::Root;
+use super::world::{SOON, World};
+use crate::parts::part;
+use crate::program::{Program, ask};
+use kit::prelude::*;
+use kit::user;
+use kit::wire::local;
+use rustix::process::Signal;
+
+/// Port 80 of a Gateway in its Envoy.
+pub(crate) const PORT: u16 = 10080;
+pub(crate) const GATE: u16 = 15091;
+
+pub(crate) struct Pod<'w> {
+    world: &'w World,
+    spec: Value,
+    root: Root,
+    containers: Vec<(Value, Program)>,
+}
+
+/// How a container was stopped; times since the deletion.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pub(crate) name: String,
+    /// What the hook ended with.
+    pub(crate) hook: String,
+    pub(crate) signalled: Duration,
+    pub(crate) ended: Duration,
+}
+
+impl<'w> Pod<'w> {
+    /// As kubelet starts it.
+    pub(crate) async fn start(world: &'w World, deployment: &Value) -> Outcome<Self> {
+        let name = deployment["metadata"]["name"].as_str().context("a name")?;
+        let root = Root::new(&format!("{name}-{}", fastrand::u32(..)))?;
+        let spec = deployment["spec"]["template"]["spec"].clone();
+        let mut pod = Self { world, spec, root, containers: Vec::new() };
+        pod.volumes(name).await?;
+        world.controller.forget("/tmp/shutdown-ready");
+        for init in pod.spec["initContainers"].as_array().into_iter().flatten() {
+            let words = Self::words(init, &init["command"]);
+            let [program, arguments @ ..] = &words[..] else { bail!("{init:#}") };
+            pod.root.program(user::laststream()?, program)?;
+            let mut command = pod.root.command(program);
+            command.args(arguments);
+            ask(command, "").await?.expect(0)?;
+        }
+        for container in pod.spec["containers"].as_array().context("containers")?.clone() {
+            let (command, name) = (pod.command(&container), name_of(&container));
+            let program = Program::start(&name, command, &pod.root.folder("/tmp")?)?;
+            pod.containers.push((container, program));
+        }
+        Ok(pod)
+    }
+
+    /// Until Envoy answers requests through the Gateway.
+    pub(crate) async fn ready(&mut self) -> Outcome {
+        let (_, envoy) = self.containers.first_mut().context("a container")?;
+        let answers = async || once(local(PORT), &Request::get("/")).await?.expect(200).map(drop);
+        envoy.ready(SOON, answers).await
+    }
+
+    pub(crate) fn envoy(&mut self) -> Outcome<&mut Program> {
+        self.containers.first_mut().map(|(_, envoy)| envoy).context("a container")
+    }
+
+    async fn volumes(&self, name: &str) -> Outcome {
+        self.root.program(part("envoy")?, "/envoy")?;
+        self.root.folder("/opt/laststream-program")?;
+        let module = laststream::module::builtin().map_err(Error::msg)?;
+        fs::write(self.root.folder("/opt/laststream")?.join("plugin.wasm"), module)?;
+        write_secret(&self.world.cluster, "envoy", &self.root.folder("/certs")?).await?;
+        let sds = self.root.folder("/sds")?;
+        let map = self.world.cluster.get(NAMESPACE, &format!("configmap/{name}")).await?;
+        for (file, text) in map["data"].as_object().context("data")? {
+            fs::write(sds.join(file), text.as_str().unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    /// Words of a command, with the container's variables in them. The controller is on this
+    /// machine.
+    fn words(container: &Value, list: &Value) -> Vec<String> {
+        let variables: Vec<(String, &str)> = container["env"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|each| {
+                let name = each["name"].as_str().unwrap_or_default();
+                (format!("$({name})"), each["value"].as_str().unwrap_or("laststream"))
+            })
+            .collect();
+        let words = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+        words
+            .map(|word| {
+                let word = word.replace(&format!("{HOST}."), "127.0.0.1");
+                variables.iter().fold(word, |word, (name, value)| word.replace(name, value))
+            })
+            .collect()
+    }
+
+    fn command(&self, container: &Value) -> Command {
+        let first = container["command"][0].as_str().unwrap_or_default();
+        let mut command = self.program(first);
+        command.args(Self::words(container, &container["args"]));
+        command
+    }
+
+    fn program(&self, name: &str) -> Command {
+        match name {
+            "envoy" => self.root.command("/envoy"),
+            "envoy-gateway" => self.world.controller.command(),
+            other => self.root.command(other),
+        }
+    }
+
+    /// As kubelet stops it: all hooks at once, SIGTERM after each, SIGKILL after the grace period.
+    pub(crate) async fn stop(&mut self) -> Outcome<Vec<Stopped>> {
+        let begun = Instant::now();
+        let mut containers = std::mem::take(&mut self.containers);
+        Ok(match &mut containers[..] {
+            [one] => vec![self.stop_container(one, begun).await?],
+            [one, two] => {
+                let (one, two) =
+                    tokio::join!(self.stop_container(one, begun), self.stop_container(two, begun));
+                vec![one?, two?]
+            }
+            others => bail!("{} containers", others.len()),
+        })
+    }
+
+    async fn stop_container(
+        &self,
+        (container, program): &mut (Value, Program),
+        begun: Instant,
+    ) -> Outcome<Stopped> {
+        let grace = self.spec["terminationGracePeriodSeconds"].as_u64().unwrap_or(30);
+        let end = begun + Duration::from_secs(grace);
+        let hook = match timeout_at(end.into(), self.hook(&container["lifecycle"]["preStop"])).await
+        {
+            Ok(Ok(said)) => said,
+            Ok(Err(failure)) => format!("{failure:#}"),
+            Err(_) => "the grace period was over".into(),
+        };
+        let signalled = begun.elapsed();
+        program.process().signal(Signal::TERM).ok(); // it may have ended
+        while program.process().exited()?.is_none() {
+            if Instant::now() > end + Duration::from_secs(2) {
+                program.process().kill()?;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(Stopped { name: name_of(container), hook, signalled, ended: begun.elapsed() })
+    }
+
+    async fn hook(&self, hook: &Value) -> Outcome<String> {
+        if let Some(path) = hook["httpGet"]["path"].as_str() {
+            let port = hook["httpGet"]["port"].as_u64().and_then(|port| u16::try_from(port).ok());
+            let mut client = Client::connect(local(port.context("a port")?)).await?;
+            client = client.patience(Duration::from_secs(600));
+            return Ok(client.get(path).await?.status.to_string());
+        }
+        let words = Self::words(&Value::Null, &hook["exec"]["command"]);
+        let [program, arguments @ ..] = &words[..] else { return Ok("none".into()) };
+        let mut command = self.program(program);
+        command.args(arguments);
+        let said = ask(command, "").await?;
+        Ok(format!("exit code {}", said.code.unwrap_or(-1)))
+    }
+}
+
+fn name_of(container: &Value) -> String {
+    container["name"].as_str().unwrap_or_default().to_owned()
+}

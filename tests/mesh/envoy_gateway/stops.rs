@@ -1,0 +1,216 @@
+//! G2: stops under load, with laststream's hook and with Envoy Gateway's own manager alone.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::pod::{PORT, Pod, Stopped};
+use super::world::{EDGE, World};
+use crate::seen::row;
+use kit::prelude::*;
+use kit::wire::local;
+
+/// What both have until they give up.
+const LIMIT: Duration = Duration::from_secs(30);
+/// What both take at least.
+const LEAST: Duration = Duration::from_secs(4);
+/// The request that is in flight when the pod is deleted.
+const REQUEST: Duration = Duration::from_secs(12);
+/// Requests that arrive late, one after the other: each takes so long, and so long is nothing.
+const SHORT: Duration = Duration::from_millis(1600);
+const GAP: Duration = Duration::from_millis(600);
+/// Until when the last of them may begin, from the deletion.
+const LATE: Duration = Duration::from_secs(14);
+
+/// How long the gate believes the filter's count alone only at the deadline.
+const YOUNG: Duration = Duration::from_secs(62);
+
+struct Lane {
+    gateway: &'static str,
+    what: &'static str,
+    /// Whether laststream's hook stops it, and how.
+    laststream: bool,
+}
+
+const LANES: [Lane; 2] = [
+    Lane { gateway: "g2", what: "laststream's hook", laststream: true },
+    Lane { gateway: "g2-own", what: "Envoy Gateway's own manager", laststream: false },
+];
+
+pub(super) async fn case() -> Outcome {
+    let world = World::get().await?;
+    let upstream = Upstream::start().await?;
+    for lane in &LANES {
+        world.gateway(lane.gateway, upstream.h1()).await?;
+        let deployment = deployment(world, lane).await?;
+        long_and_idle(world, lane, &deployment).await?;
+        late_requests(world, lane, &deployment).await?;
+        missing_statistic(world, lane, &deployment).await?;
+    }
+    Ok(())
+}
+
+async fn deployment(world: &World, lane: &Lane) -> Outcome<Value> {
+    if lane.laststream {
+        let policy =
+            format!("drain: {{deadline: {}s, delay: {}s}}\n", LIMIT.as_secs(), LEAST.as_secs());
+        world.put(lane.gateway, &policy).await?;
+    } else {
+        let name = json!({ "name": lane.gateway, "namespace": EDGE });
+        let shutdown = json!({
+            "drainTimeout": format!("{}s", LIMIT.as_secs()),
+            "minDrainDuration": format!("{}s", LEAST.as_secs()),
+        });
+        let parameters = json!({
+            "group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": lane.gateway,
+        });
+        let proxy = json!({
+            "apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": "EnvoyProxy",
+            "metadata": name, "spec": { "shutdown": shutdown },
+        });
+        world.cluster.apply_all(&[proxy]).await?;
+        let patch = json!({ "spec": { "infrastructure": { "parametersRef": parameters } } });
+        let gateway = ["patch", "gateway", lane.gateway, "--namespace", EDGE];
+        let how = ["--type", "merge", "--patch", &patch.to_string()];
+        world.cluster.kubectl(&[&gateway[..], &how].concat()).await?.expect(0)?;
+    }
+    let is_so = |pod: &Value| {
+        let own = pod.to_string().contains(&format!("--drain-timeout={}s", LIMIT.as_secs()));
+        if lane.laststream { pod["initContainers"].is_array() } else { own }
+    };
+    world.deployment(lane.gateway, is_so).await.with_context(|| world.controller.log())
+}
+
+/// A request on a connection of its own; an error is the client's.
+fn request(path: String, patience: Duration) -> JoinHandle<Outcome> {
+    tokio::spawn(async move {
+        let mut client = Client::connect(local(PORT)).await?.patience(patience);
+        client.get(&path).await?.expect(200).map(drop)
+    })
+}
+
+async fn ready<'w>(world: &'w World, deployment: &Value) -> Outcome<Pod<'w>> {
+    let mut pod = Pod::start(world, deployment).await?;
+    pod.ready().await.with_context(|| world.controller.log())?;
+    Ok(pod)
+}
+
+/// What was seen: the outcome, then when Envoy got SIGTERM and when the pod was gone.
+fn report(lane: &Lane, situation: &str, outcome: &str, stopped: &[Stopped]) {
+    let envoy = stopped.iter().find(|container| container.name == "envoy");
+    let gone = stopped.iter().map(|container| container.ended).max().unwrap_or_default();
+    let seen = match envoy {
+        Some(envoy) => format!(
+            "{outcome}; Envoy got SIGTERM after {:.1} s (hook: {}), and the pod was gone after \
+             {:.1} s",
+            envoy.signalled.as_secs_f64(),
+            envoy.hook,
+            gone.as_secs_f64()
+        ),
+        None => outcome.to_owned(),
+    };
+    row("G2", format!("{situation}: {}", lane.what), seen);
+}
+
+/// When Envoy got SIGTERM.
+fn signalled(stopped: &[Stopped]) -> Outcome<Duration> {
+    let envoy = stopped.iter().find(|container| container.name == "envoy").context("an Envoy")?;
+    Ok(envoy.signalled)
+}
+
+async fn long_and_idle(world: &World, lane: &Lane, deployment: &Value) -> Outcome {
+    let mut pod = ready(world, deployment).await?;
+    let mut idle = Client::connect(local(PORT)).await?;
+    idle.get("/").await?.expect(200)?;
+    let long = request(format!("/delay/{}", REQUEST.as_millis()), LIMIT);
+    sleep(Duration::from_secs(1)).await;
+    let stopped = pod.stop().await?;
+    let outcome = long.await?;
+    drop(idle);
+    let said = outcome.as_ref().map_or_else(|failure| format!("{failure:#}"), |()| "200".into());
+    report(lane, "a request of 12 s, and an idle connection", &said, &stopped);
+    outcome?;
+    let at = signalled(&stopped)?;
+    if lane.laststream {
+        ensure!(
+            at > REQUEST - Duration::from_secs(1) && at < REQUEST + Duration::from_secs(6),
+            "{at:?}"
+        );
+        ensure_eq!(stopped[0].hook, "exit code 0", "the hook");
+    } else {
+        ensure!(
+            at >= LIMIT - Duration::from_secs(1),
+            "an idle connection does not hold it: {at:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Requests that still come, as from clients that have not heard of the stop: each on a connection
+/// of its own, with pauses.
+async fn late_requests(world: &World, lane: &Lane, deployment: &Value) -> Outcome {
+    let mut pod = ready(world, deployment).await?;
+    let begun = Instant::now();
+    let load = tokio::spawn(async move {
+        let (mut fine, mut cut, mut refused) = (0, 0, 0);
+        while begun.elapsed() < LATE {
+            match Client::connect(local(PORT)).await {
+                Err(_) => refused += 1,
+                Ok(mut client) => {
+                    match client.get(&format!("/delay/{}", SHORT.as_millis())).await {
+                        Ok(response) if response.status == 200 => fine += 1,
+                        _ => cut += 1,
+                    }
+                }
+            }
+            sleep(GAP).await;
+        }
+        (fine, cut, refused)
+    });
+    let stopped = pod.stop().await?;
+    let (fine, cut, refused) = load.await?;
+    let said = format!("{fine} requests answered, {cut} cut, {refused} refused");
+    report(lane, "requests of 1.6 s with pauses of 0.6 s, for 14 s", &said, &stopped);
+    if lane.laststream {
+        ensure_eq!((cut, refused), (0, 0), "nothing is lost");
+    }
+    Ok(())
+}
+
+/// Envoy without the statistic that decides: its own count for the gate, connections for the
+/// manager.
+async fn missing_statistic(world: &World, lane: &Lane, deployment: &Value) -> Outcome {
+    let gone = if lane.laststream { "downstream_rq_active" } else { "downstream_cx_active" };
+    let mut pod = ready(world, &without(deployment, gone)?).await?;
+    if lane.laststream {
+        sleep(YOUNG).await;
+    }
+    let long = request(format!("/delay/{}", REQUEST.as_millis()), LIMIT);
+    sleep(Duration::from_secs(1)).await;
+    let stopped = pod.stop().await?;
+    let outcome = long.await?;
+    let said = outcome.as_ref().map_or_else(|failure| format!("{failure:#}"), |()| "200".into());
+    report(lane, &format!("a request of 12 s, without `{gone}`"), &said, &stopped);
+    outcome?;
+    let at = signalled(&stopped)?;
+    let until = if lane.laststream { REQUEST + Duration::from_secs(6) } else { LIMIT + LEAST };
+    ensure!(at > REQUEST - Duration::from_secs(1) && at < until, "{at:?}");
+    Ok(())
+}
+
+/// The Deployment whose Envoy does not export the statistics that end so.
+fn without(deployment: &Value, statistic: &str) -> Outcome<Value> {
+    let mut changed = deployment.clone();
+    let arguments = changed["spec"]["template"]["spec"]["containers"][0]["args"]
+        .as_array_mut()
+        .context("arguments")?;
+    let at = arguments.iter().position(|word| word == "--config-yaml").context("a bootstrap")? + 1;
+    let text = arguments.get(at).and_then(Value::as_str).context("a bootstrap")?;
+    let mut bootstrap: Value = serde_saphyr::from_str(text)?;
+    bootstrap["stats_config"]["stats_matcher"] =
+        json!({ "exclusion_list": { "patterns": [{ "suffix": statistic }] } });
+    arguments[at] = bootstrap.to_string().into();
+    Ok(changed)
+}

@@ -1,0 +1,181 @@
+//! What the cases share: the cluster, the controller, a registry with the module, an upstream.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OnceCell;
+use tokio::task::block_in_place;
+
+use super::controller::{Controller, HOST, NAMESPACE};
+use crate::cluster::{Cluster, Settings};
+use crate::control_plane::world::push;
+use crate::isolation::{folder, run_tool};
+use kit::command::CommandOutput;
+use kit::prelude::*;
+use kit::registry::real::{self, Registry};
+use kit::user::User;
+
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+/// The namespace of the Gateways.
+pub(crate) const EDGE: &str = "edge";
+/// An address of the upstream that the API server takes: none of the loopback interface's.
+const APP: &str = "10.244.0.9";
+
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    pub(crate) controller: Controller,
+    pub(crate) user: User,
+    /// The module, as policies name it.
+    pub(crate) module: String,
+    _registry: Registry,
+}
+
+impl World {
+    /// The first that asks starts it; it ends with the process.
+    pub(crate) async fn get() -> Outcome<&'static Self> {
+        static WORLD: OnceCell<Result<World, String>> = OnceCell::const_new();
+        let started = async || World::start().await.map_err(|failure| format!("{failure:#}"));
+        WORLD.get_or_init(started).await.as_ref().map_err(Error::msg)
+    }
+
+    async fn start() -> Outcome<Self> {
+        run_tool("ip", &["address", "add", &format!("{APP}/32"), "dev", "lo"])?;
+        let hosts = folder("etc")?.join("hosts");
+        std::fs::write(&hosts, format!("127.0.0.1 localhost {HOST}\n"))?;
+        run_tool("mount", &["--bind", hosts.to_str().context("a path")?, "/etc/hosts"])?;
+        let registry = Registry::start(&real::Settings::default())?;
+        let image = format!("{}/mesh/laststream:1", registry.name());
+        block_in_place(|| push(&image))?;
+        let cluster = Cluster::start(&Settings {
+            api_server: vec!["--feature-gates=ImageVolume=true".into()],
+            ..Settings::default()
+        })
+        .await?;
+        let controller = Controller::start(&cluster).await?;
+        cluster.namespace(EDGE).await?;
+        cluster.apply_all(&[class()]).await?;
+        Ok(Self {
+            cluster,
+            controller,
+            user: User::new()?,
+            module: format!("oci://{image}"),
+            _registry: registry,
+        })
+    }
+
+    pub(crate) fn laststream(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
+        block_in_place(|| self.user.run(arguments, ""))
+    }
+
+    /// A Gateway, and all its requests to this upstream.
+    pub(crate) async fn gateway(&self, name: &str, upstream: SocketAddr) -> Outcome {
+        let app = forwarded(upstream).await?;
+        let metadata = |name: &str| json!({ "name": name, "namespace": EDGE });
+        let route = json!({
+            "parentRefs": [{ "name": name }],
+            "rules": [{ "backendRefs": [{ "name": name, "port": 80 }] }],
+        });
+        let port = json!({ "name": "http", "port": app.port(), "protocol": "TCP" });
+        self.cluster
+            .apply_all(&[
+                json!({
+                    "apiVersion": "v1", "kind": "Service", "metadata": metadata(name),
+                    "spec": { "ports": [{ "name": "http", "port": 80 }] },
+                }),
+                json!({
+                    "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+                    "metadata": {
+                        "name": name, "namespace": EDGE,
+                        "labels": { "kubernetes.io/service-name": name },
+                    },
+                    "addressType": "IPv4", "ports": [port],
+                    "endpoints": [{ "addresses": [APP], "conditions": { "ready": true } }],
+                }),
+                json!({
+                    "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+                    "metadata": metadata(name), "spec": route,
+                }),
+                json!({
+                    "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+                    "metadata": metadata(name),
+                    "spec": {
+                        "gatewayClassName": "envoy",
+                        "listeners": [{ "name": "http", "port": 80, "protocol": "HTTP" }],
+                    },
+                }),
+            ])
+            .await
+    }
+
+    /// Renders a policy for a Gateway, applies it as its files say, and gives the folder.
+    pub(crate) async fn put(&self, gateway: &str, more: &str) -> Outcome<std::path::PathBuf> {
+        let policy = format!(
+            "name: {gateway}\nnamespace: {EDGE}\nmodule: {}\ndelivery: image_volume\n\
+             program_image: registry.example.com/laststream-program:1\n\
+             placement: {{envoy_gateway: {{gateway: {gateway}}}}}\n{more}",
+            self.module
+        );
+        let file = self.user.file(&format!("{gateway}.yaml"), policy)?.display().to_string();
+        let folder = self.user.path(gateway);
+        let output = folder.display().to_string();
+        self.laststream(&["render", "all", "--policy", &file, "--output", &output])?.expect(0)?;
+        self.laststream(&["lint", &output])?.expect(0)?;
+        self.cluster
+            .kubectl(&["apply", "--validate=strict", "--kustomize", &output])
+            .await?
+            .expect(0)?;
+        let patch = folder.join("gateway.patch.yaml").display().to_string();
+        let object = ["patch", "gateway", gateway, "--namespace", EDGE];
+        let how = ["--type", "merge", "--patch-file", &patch];
+        self.cluster.kubectl(&[&object[..], &how].concat()).await?.expect(0)?;
+        Ok(folder)
+    }
+
+    /// The Deployment that the controller has made for a Gateway, once it is so.
+    pub(crate) async fn deployment(
+        &self,
+        gateway: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Outcome<Value> {
+        let label = format!("gateway.envoyproxy.io/owning-gateway-name={gateway}");
+        wait_for(SOON, "Envoy Gateway's Deployment", async || {
+            let get = ["get", "deployments", "--namespace", NAMESPACE, "--output", "json"];
+            let said = self.cluster.kubectl(&[&get[..], &["--selector", &label]].concat()).await?;
+            let list: Value = serde_json::from_str(&said.expect(0)?.stdout)?;
+            let deployment = list["items"][0].clone();
+            ensure!(
+                deployment.is_object() && is_so(&deployment["spec"]["template"]["spec"]),
+                "{deployment:#}"
+            );
+            Ok(deployment)
+        })
+        .await
+    }
+}
+
+fn class() -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
+        "metadata": { "name": "envoy" },
+        "spec": { "controllerName": "gateway.envoyproxy.io/gatewayclass-controller" },
+    })
+}
+
+/// The upstream under an address of this network.
+async fn forwarded(upstream: SocketAddr) -> Outcome<SocketAddr> {
+    let listener = TcpListener::bind((APP, 0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((mut from, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                if let Ok(mut to) = TcpStream::connect(upstream).await {
+                    copy_bidirectional(&mut from, &mut to).await.ok();
+                }
+            });
+        }
+    });
+    Ok(address)
+}
