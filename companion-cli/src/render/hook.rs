@@ -2,7 +2,7 @@
 //! open.
 
 use super::volume::Program;
-use crate::policy::file::{GateSecret, Placement};
+use crate::policy::file::GateSecret;
 use crate::policy::{KUBELET, Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
 use crate::yaml::{List, Map};
