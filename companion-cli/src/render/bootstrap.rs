@@ -1,5 +1,5 @@
-//! The gate as a static listener of Envoy's bootstrap: for waypoints, which take no listener from an
-//! EnvoyFilter. It is an annotation of the pods, because that changes together with them, and needs
+//! The gate as a static listener of Envoy's bootstrap: for waypoints, to which EnvoyFilters do not
+//! apply. It is an annotation of the pods, because that changes together with them, and needs
 //! no object beside the overlay.
 
 use super::gate;

@@ -52,8 +52,8 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     Ok(objects("wasmplugin.yaml", &about, &documents))
 }
 
-const PLACE: &str = "It has no place of its own either: filters that EnvoyFilters insert first come \
-    before it, and what those answer is not counted.";
+const PLACE: &str = "It has no place of its own either: filters that EnvoyFilters insert first \
+    come before it, and what those answer is not counted.";
 
 fn about_the_gate(policy: &Policy) -> &'static str {
     match (&policy.placement, policy.gate_port) {

@@ -31,8 +31,8 @@ pub(super) async fn made_by_istio() -> Outcome {
     ensure_eq!(hook(&template)["exec"]["command"][0], "pilot-agent", "the hook");
     ensure_eq!(pod["terminationGracePeriodSeconds"], 40, "the grace period");
     let named = |list: &Value, name: &str| {
-        let items = list.as_array().into_iter().flatten();
-        items.cloned().find(|item| item["name"] == name).context(name.to_owned())
+        let mut items = list.as_array().into_iter().flatten();
+        items.find(|item| item["name"] == name).cloned().context(name.to_owned())
     };
     let variable = named(&pod["containers"][0]["env"], VARIABLE)?;
     let mount = named(&pod["containers"][0]["volumeMounts"], "laststream-bootstrap")?;
@@ -192,8 +192,8 @@ async fn gateway(stage: &Stage, name: &str) -> Outcome {
 async fn deploy(stage: &Stage, drain: &str) -> Outcome<Value> {
     let name = stage.name;
     let policy = format!(
-        "name: {name}\nnamespace: {name}\nmodule: {}\nplacement: {{waypoint: {{gateway: {name}}}}}\n\
-         drain: {{{drain}}}\ngate: {{port: {}}}\n",
+        "name: {name}\nnamespace: {name}\nmodule: {}\n\
+         placement: {{waypoint: {{gateway: {name}}}}}\ndrain: {{{drain}}}\ngate: {{port: {}}}\n",
         module()?.display(),
         stage.gate
     );
@@ -234,7 +234,7 @@ async fn agent(stage: &Stage, template: &Value, more: &[Value]) -> Outcome<Agent
     let mut bootstrap: Value = serde_saphyr::from_str(text(&annotations[ANNOTATION])?)?;
     let listeners = bootstrap["static_resources"]["listeners"].as_array_mut();
     listeners.context("listeners")?.extend(more.iter().cloned());
-    let file = stage.user.file("bootstrap.yaml", &bootstrap.to_string())?.display().to_string();
+    let file = stage.user.file("bootstrap.yaml", bootstrap.to_string())?.display().to_string();
     let labels = labels(stage.name);
     let pairs = annotations.as_object().context("annotations")?;
     let pairs: Vec<(&str, &str)> =

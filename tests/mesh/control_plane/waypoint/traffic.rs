@@ -1,6 +1,6 @@
 //! W2: requests through HBONE tunnels. istiod's own listeners run, as static ones, without what
-//! only Istio's proxy has: peer metadata, and the mutual TLS of port 15008. Plugin and clusters come
-//! from istiod.
+//! only Istio's proxy has: peer metadata, and the mutual TLS of port 15008. Plugin and clusters
+//! come from istiod.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::agent::Agent;
 use crate::control_plane::stage::{SOON, Stage};
 use crate::parts::part;
 use crate::seen::row;
-use kit::bootstrap::socket_address;
+use kit::bootstrap::{extension, socket_address};
 use kit::envoy::{Envoy, Options};
 use kit::prelude::*;
 use kit::wire::local;
@@ -172,35 +172,42 @@ async fn stat(waypoint: &Agent, name: &str) -> Outcome<u64> {
     waypoint.stat(name).await?.context(name.to_owned())
 }
 
+const OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+
+/// HTTP/2 with small windows, so that bytes wait in the waypoint.
+fn http2() -> Value {
+    let windows = json!({
+        "initial_stream_window_size": 65535, "initial_connection_window_size": 65535,
+    });
+    json!({
+        "@type": format!("type.googleapis.com/{OPTIONS}"),
+        "explicit_http_config": { "http2_protocol_options": windows },
+    })
+}
+
+/// A listener whose connections go through tunnels to this port of the app.
+fn tunnel(name: &str, port: u16) -> Value {
+    let hostname = format!("{VIP}:{port}");
+    let config = json!({
+        "stat_prefix": name, "cluster": "waypoint", "tunneling_config": { "hostname": hostname },
+    });
+    let kind = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy";
+    json!({
+        "name": name, "address": socket_address("127.0.0.1", 0),
+        "per_connection_buffer_limit_bytes": 32768,
+        "filter_chains": [{ "filters": [extension("tcp", kind, config)] }],
+    })
+}
+
 /// Envoy as ztunnel: each connection to it goes through a tunnel of its own.
 struct Tunnels(Envoy);
 
 impl Tunnels {
     async fn start() -> Outcome<Self> {
-        let listener = |name: &str, port: u16| {
-            let config = json!({
-                "@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
-                "stat_prefix": name, "cluster": "waypoint",
-                "tunneling_config": { "hostname": format!("{VIP}:{port}") },
-            });
-            json!({
-                "name": name, "address": socket_address("127.0.0.1", 0),
-                "per_connection_buffer_limit_bytes": 32768,
-                "filter_chains": [{ "filters": [{ "name": "tcp", "typed_config": config }] }],
-            })
-        };
-        let options = json!({
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-                "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-                "explicit_http_config": { "http2_protocol_options": {
-                    "initial_stream_window_size": 65535, "initial_connection_window_size": 65535,
-                }},
-            },
-        });
         let endpoint = json!({ "endpoint": { "address": socket_address("127.0.0.1", 15008) } });
         let cluster = json!({
             "name": "waypoint", "type": "STATIC", "per_connection_buffer_limit_bytes": 32768,
-            "typed_extension_protocol_options": options,
+            "typed_extension_protocol_options": { OPTIONS: http2() },
             "load_assignment": {
                 "cluster_name": "waypoint", "endpoints": [{ "lb_endpoints": [endpoint] }],
             },
@@ -208,7 +215,7 @@ impl Tunnels {
         let config = json!({
             "admin": { "address": socket_address("127.0.0.1", 0) },
             "static_resources": {
-                "listeners": [listener("http", 80), listener("tcp", 90)], "clusters": [cluster],
+                "listeners": [tunnel("http", 80), tunnel("tcp", 90)], "clusters": [cluster],
             },
         });
         Ok(Self(Envoy::start(part("envoy")?, config, Options::default()).await?))

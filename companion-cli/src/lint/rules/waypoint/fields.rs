@@ -1,4 +1,4 @@
-//! The fields of Envoy's bootstrap, of listeners and of filter chains: LS585. The names are those of
+//! The fields of Envoy's bootstrap, of listeners and of filter chains: LS585. The names are from
 //! Envoy 1.40 (envoy/config/{bootstrap,listener}/v3/*.proto).
 
 use crate::lint::bootstraps::bootstraps;
