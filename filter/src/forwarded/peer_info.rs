@@ -9,7 +9,8 @@ use super::source::Source;
 use crate::config::wire::Form;
 
 /// The lines of the value. The first is the address of the direct peer; for `nlb` the local address
-/// and the direct local address follow after blanks. If the filter in front also writes headers, three more lines follow: `x-forwarded-proto` as it is now, the saved header, and
+/// and the direct local address follow after blanks. If the filter in front also writes headers,
+/// three more lines follow: `x-forwarded-proto` as it is now, the saved header, and
 /// `x-forwarded-port`. A line is empty if there is no such header.
 ///
 /// No client can forge it: filter state belongs to Envoy, no header can contain the end of a line,

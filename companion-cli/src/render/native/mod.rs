@@ -25,7 +25,8 @@ use crate::yaml::{List, Map};
 /// Which connections the filters must be right for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listeners {
-    /// Without TLS on this port, and Envoy overwrites the header: it is http before any filter runs.
+    /// Without TLS on this port, and Envoy overwrites the header: it is http before any filter
+    /// runs.
     Edge(u16),
     /// Without TLS: what Envoy has not overwritten is http, once it is removed.
     Plaintext,

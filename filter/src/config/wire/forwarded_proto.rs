@@ -64,8 +64,9 @@ pub struct Trust {
     pub identities: Vec<TextMatch>,
     /// The filter state key that holds the direct peer's address; a `set_filter_state` filter in
     /// front of this one writes it. For `nlb` the local address and the direct local address follow
-    /// in the same line, with blanks between them. The filter may add three lines, with `x-forwarded-proto`, the
-    /// `original_header` and `x-forwarded-port`, so that the module need not read all headers.
+    /// in the same line, with blanks between them. The filter may add three lines, with
+    /// `x-forwarded-proto`, the `original_header` and `x-forwarded-port`, so that the module need
+    /// not read all headers.
     #[default(PEER_KEY.into())]
     pub peer_key: String,
 }
