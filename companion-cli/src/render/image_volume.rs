@@ -187,7 +187,10 @@ mod tests {
     fn what_a_controller_makes_has_its_own_place() {
         for (more, words) in [
             ("placement: {gateway_api: {gateway: edge}}", "render overlay"),
-            ("placement: {envoy_gateway: {gateway: edge}}", "a controller makes"),
+            (
+                "program_image: h/tools:1\nplacement: {envoy_gateway: {gateway: edge}}",
+                "a controller makes",
+            ),
         ] {
             let refused = rendered(Kind::ImageVolume, more).expect_err(more);
             assert!(refused.contains(words), "{refused}");
@@ -206,7 +209,7 @@ mod tests {
     fn an_envoy_without_a_mesh_gets_the_program_and_the_hook() {
         let patch = file(Kind::Lifecycle, "placement: {envoy: {}}\nprogram_image: h/tools:1");
         let pod = &patch["spec"]["template"]["spec"];
-        assert_eq!(pod["volumes"][0]["image"]["reference"], "h/tools:1");
+        assert_eq!(pod["initContainers"][0]["image"], "h/tools:1");
         let hook = &pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"];
         assert_eq!(hook[0], "/opt/laststream-program/laststream");
         assert!(rendered(Kind::Lifecycle, "placement: {envoy: {}}").is_err());

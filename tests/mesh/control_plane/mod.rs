@@ -13,7 +13,6 @@ mod scheme;
 mod stage;
 mod volumes;
 mod waypoint;
-mod world;
 pub(crate) mod world;
 
 use crate::level::{Case, Level, case};
