@@ -37,9 +37,8 @@ fn swaps(version: &str) -> Outcome {
     let (policy, plugin) = (folder.path().join("policy.yaml"), folder.path().join("plugin.wasm"));
     std::fs::write(&policy, "")?;
     module(&plugin, b'0');
-    let arguments = format!(
-        "--policy policy.yaml --module plugin.wasm --watch --concurrency 2 --envoy-version {version}"
-    );
+    let arguments = "--policy policy.yaml --module plugin.wasm --watch --concurrency 2";
+    let arguments = format!("{arguments} --envoy-version {version}");
     let mut run = Run::start_in(folder, &arguments.split(' ').collect::<Vec<_>>())?;
     let at = run.place("listener");
     // Older than all swaps.

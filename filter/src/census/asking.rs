@@ -230,8 +230,8 @@ impl Census {
             || !fresh.is_empty() && !fresh.iter().any(|entry| is_alike(&entry))
     }
 
-    /// The listings of this round or a later one, and whether every counter of the scopes has listed
-    /// all of its streams.
+    /// The listings of this round or a later one, and whether every counter of the scopes has
+    /// listed all of its streams.
     pub(crate) fn listings(
         &self,
         host: &impl Control,

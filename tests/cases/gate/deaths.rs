@@ -160,8 +160,8 @@ async fn uncounted(bench: &Bench) -> Outcome<Client> {
     bail!("every stream is counted")
 }
 
-/// A hook that waits on a dead gate never gets 200 while a stream is in flight. Envoy refuses a hook
-/// that reaches the dead gate. The gate that comes after it goes on with the same drain.
+/// A hook that waits on a dead gate never gets 200 while a stream is in flight. Envoy refuses a
+/// hook that reaches the dead gate. The gate that comes after it goes on with the same drain.
 async fn a_gate_that_dies_says_nothing_false(lab: &Lab) -> Outcome {
     let bench = bench(lab, "FAIL_RELOAD").await?;
     let held = bench.held("a").await?;

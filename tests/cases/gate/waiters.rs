@@ -1,5 +1,5 @@
-//! Many hooks wait at once, over both protocols and on both workers. Each client that stays gets one
-//! answer, soon after the last stream has ended.
+//! Many hooks wait at once, over both protocols and on both workers. Each client that stays gets
+//! one answer, soon after the last stream has ended.
 
 use std::time::{Duration, Instant};
 

@@ -9,8 +9,8 @@ use crate::cases::stage::ACTIVE;
 use super::bench::{Bench, SOON, same};
 use kit::prelude::*;
 
-/// The gate is closed as long as Envoy itself has requests in flight; then it opens. No client sends
-/// new requests, so a gate that says `drained` was empty before Envoy's count is read.
+/// The gate is closed as long as Envoy itself has requests in flight; then it opens. No client
+/// sends new requests, so a gate that says `drained` was empty before Envoy's count is read.
 pub(super) async fn opens_only_at_zero(bench: &Bench) -> Outcome {
     wait_for(SOON, "the drain to end", async || {
         let status = bench.status().await?;
