@@ -1,5 +1,5 @@
-//! Pods and what makes them, their proxies' settings, and the hooks of containers. An overlay, which
-//! Istio merges over the pods of a Gateway, is a pod here, too.
+//! Pods and what makes them, their proxies' settings, and the hooks of containers. An overlay,
+//! which Istio merges over the pods of a Gateway, is a pod here, too.
 
 use super::node::Node;
 use super::objects::{Object, objects};

@@ -131,7 +131,7 @@ fn deployment(
         parts.volumes.push((bootstrap::volume(), bootstrap::mount()));
     }
     if is_mounted && let Some(module) = Volume::of_module(&policy.source(resolve)?) {
-        parts.volumes.push((module.item(), module.mount()));
+        parts.module = Some(module);
         parts.pull_secrets = pull_secrets(policy);
     }
     let template = match annotations {
@@ -150,6 +150,7 @@ struct Parts {
     env: Vec<Map>,
     /// With their mounts.
     volumes: Vec<(Map, Map)>,
+    module: Option<Volume>,
     pull_secrets: Option<List>,
 }
 
@@ -171,21 +172,23 @@ fn pod(policy: &Policy, parts: Parts) -> Map {
             .note(why_grace(policy))
             .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
     }
+    let has_volumes = parts.module.is_some() || !parts.volumes.is_empty();
     let (volumes, mounts): (Vec<Map>, Vec<Map>) = parts.volumes.into_iter().unzip();
-    if !mounts.is_empty() {
-        container = container.with("volumeMounts", mounts.into_iter().collect::<List>());
+    let (mut volumes, mut mounts): (List, List) =
+        (volumes.into_iter().collect(), mounts.into_iter().collect());
+    if let Some(module) = &parts.module {
+        volumes = volumes.note(WHY_VOLUME).item(module.item());
+        mounts = mounts.item(module.mount());
+    }
+    if has_volumes {
+        container = container.with("volumeMounts", mounts);
     }
     let pod = pod
         .note(WHY_SECRET)
         .with_some("imagePullSecrets", parts.pull_secrets)
         .note("The name of the proxy's container in what Istio makes.")
         .with("containers", List::new().item(container));
-    if volumes.is_empty() {
-        return pod;
-    }
-    let is_mounted = policy.delivery == Delivery::ImageVolume;
-    let pod = if is_mounted { pod.note(WHY_VOLUME) } else { pod };
-    pod.with("volumes", volumes.into_iter().collect::<List>())
+    if has_volumes { pod.with("volumes", volumes) } else { pod }
 }
 
 fn exit_on_zero(policy: &Policy) -> Vec<Map> {

@@ -265,10 +265,10 @@ pub fn local(port: u16) -> SocketAddr {
     SocketAddr::V4(SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port))
 }
 
-/// A port that nothing listens on, that no other case of this process was given, and that the kernel
-/// gives to no listener on any port: Envoy's listeners share their ports with others of the same
-/// user. A listener that keeps its address hands its socket on when it is replaced; one that changes
-/// it, and be it from any port to this very one, loses connections in between.
+/// A port that nothing listens on, that no other case of this process was given, and that the
+/// kernel gives to no listener on any port: Envoy's listeners share their ports with others of the
+/// same user. A listener that keeps its address hands its socket on when it is replaced; one that
+/// changes it, and be it from any port to this very one, loses connections in between.
 pub fn free_port() -> Outcome<u16> {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")

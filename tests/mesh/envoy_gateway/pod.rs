@@ -1,6 +1,6 @@
 //! A pod of Envoy Gateway's Deployment, its containers as processes: the commands, files and hooks
-//! are the Deployment's. Images are not pulled: Envoy is the newest one, and the program is the one of
-//! the tests.
+//! are the Deployment's. Images are not pulled: Envoy is the newest one, and the program is the one
+//! of the tests.
 
 use std::fs;
 use std::process::Command;

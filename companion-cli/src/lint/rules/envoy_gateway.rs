@@ -27,8 +27,8 @@ pub(super) const RULES: &[Rule] = &[
         code: "LS592",
         severity: Severity::Error,
         title: "the stop hook is mixed with Envoy Gateway's own",
-        why: "Envoy Gateway's own hook is an httpGet, and the patch is merged over it. Two kinds of \
-            hook are refused by the API server, and only the controller's log says so: the former \
+        why: "Envoy Gateway's own hook is an httpGet, and the patch is merged over it. Two kinds \
+            of hook are refused by the API server, and only the controller's log says so: the former \
             Deployment runs on. `httpGet: null` does not help, because the API server drops the \
             null when it stores the EnvoyProxy.",
         fix: "Write `preStop: {$patch: replace, exec: …}`.",
@@ -98,7 +98,8 @@ pub(super) const RULES: &[Rule] = &[
         title: "the gate cannot ask this Envoy for its own count",
         why: "The gate asks through the cluster of Envoy Gateway's Prometheus endpoint, which is \
             not there when that is disabled. And `matches` hides every statistic that it does not \
-            name. The count is then `assumed`, and streams that the filter does not see can be cut.",
+            name. The count is then `assumed`, and streams that the filter does not see can be \
+            cut.",
         fix: "Leave Prometheus on, and add matches with the suffixes downstream_rq_active, \
             downstream_rq_total and downstream_cx_tx_bytes_buffered.",
         check: no_own_count,
