@@ -13,7 +13,7 @@ pub(crate) struct Level {
     /// Begins the names of its trials, so it is a filter on the command line, too.
     pub(crate) name: &'static str,
     pub(crate) needs_root: bool,
-    /// Whether cgroups are made, which nobody takes away with the namespaces.
+    /// Whether cgroups are made, which do not end with the namespaces.
     pub(crate) makes_cgroups: bool,
     /// What `tests/tools/program` must give.
     pub(crate) parts: &'static [&'static str],

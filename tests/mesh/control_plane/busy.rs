@@ -23,7 +23,7 @@ pub(super) async fn with_a_witness() -> Outcome {
     let agent = stage.gateway(&[WITNESS]).await?;
     stage.answers(200).await?;
     taken_away(&stage, &agent, &policy).await?;
-    // Once more over requests that nobody has counted, and then a drain.
+    // Once more over requests that are not counted, and then a drain.
     let held = hold(&stage).await?;
     stage.put(&policy).await?;
     // The gate is there before Envoy has answered its first query.
@@ -37,7 +37,7 @@ pub(super) async fn with_a_witness() -> Outcome {
     stage.drain().await?;
     sleep(LONGER_THAN_QUIET).await;
     let status = stage.status().await?;
-    ensure_eq!(status["state"], "draining", "with {HELD} requests that nobody counted: {status}");
+    ensure_eq!(status["state"], "draining", "with {HELD} uncounted requests: {status}");
     let reason = status["reason"].as_str().unwrap_or_default().to_owned();
     stage.answered(held).await?;
     stage.status_with("state", "drained").await?;
@@ -63,7 +63,7 @@ pub(super) async fn without_a_witness() -> Outcome {
     stage.drain().await?;
     sleep(LONGER_THAN_QUIET).await;
     let status = stage.status().await?;
-    ensure_eq!(status["state"], "draining", "with {HELD} requests that nobody counted: {status}");
+    ensure_eq!(status["state"], "draining", "with {HELD} uncounted requests: {status}");
     let status = stage.status_with("state", "expired").await?;
     stage.answered(held).await?;
     row(
@@ -85,7 +85,7 @@ async fn taken_away(stage: &Stage, agent: &Agent, policy: &str) -> Outcome {
     ensure_eq!(
         agent.stat(IN_FLIGHT).await?.unwrap_or(0),
         0,
-        "those that began before are counted by nobody"
+        "requests that began before are not counted"
     );
     stage.answered(before).await?;
     stage.status_with("count", "exact").await?;

@@ -38,7 +38,7 @@ pub(super) async fn under_load() -> Outcome {
         stage.put(&stage.gateway_policy(&more).replace(&stage.world.module, module)).await?;
         taken(&agent, change).await?;
         took.push(changed.elapsed());
-        // Some more with the new one, and then nobody moves, so that the count can be compared.
+        // Some more with the new one, and then a pause, so that the count can be compared.
         wait_for(SOON, "requests", async || {
             ensure!(load.requests() > at + 50, "no more requests");
             Ok(())
@@ -163,7 +163,7 @@ impl Load {
         self.shared.requests.load(Ordering::Acquire)
     }
 
-    /// Nobody asks anything meanwhile.
+    /// No request is sent meanwhile.
     async fn pause(&self, what: impl AsyncFn() -> Outcome) -> Outcome {
         self.shared.paused.store(true, Ordering::Release);
         wait_for(SOON, "the load to pause", async || {

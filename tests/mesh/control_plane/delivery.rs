@@ -65,8 +65,7 @@ pub(super) async fn sidecar() -> Outcome {
     outbound.nothing_refused()
 }
 
-/// A sidecar whose ports are captured by nobody: it listens for the app's callers, and for the
-/// app's calls.
+/// A sidecar without captured ports: it listens for the app's callers, and for the app's calls.
 fn sidecar_objects(stage: &Stage, out: u16) -> Vec<serde_json::Value> {
     let app = stage.upstream.h1().port();
     let host = format!("app.{}.test", stage.name);
@@ -177,7 +176,7 @@ fn fetched_by_digest(stage: &Stage) -> Outcome {
     let log = stage.world.registry.log();
     let fetch =
         log.lines().find(|line| line.contains(&wanted) && line.contains("go-containerregistry"));
-    fetch.with_context(|| format!("nobody asked the registry for {wanted}"))?;
+    fetch.with_context(|| format!("the registry was not asked for {wanted}"))?;
     row(
         "M1",
         "who fetched the module",

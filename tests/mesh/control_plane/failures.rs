@@ -144,7 +144,7 @@ pub(super) async fn wrong_checksums() -> Outcome {
     stage.drain().await?;
     sleep(LONGER_THAN_QUIET).await;
     let status = stage.status().await?;
-    ensure_eq!(status["state"], "draining", "with a request that nobody counts: {status}");
+    ensure_eq!(status["state"], "draining", "with an uncounted request: {status}");
     stage.answered(held).await?;
     stage.status_with("state", "drained").await?;
     row(

@@ -84,8 +84,8 @@ impl Stage {
         })
     }
 
-    /// The pod that the case's proxy would be in: istiod takes the labels from there. Nobody runs
-    /// it.
+    /// The pod that the case's proxy would be in: istiod takes the labels from there. It
+    /// does not run.
     pub(crate) fn pod(&self, label: &str) -> Value {
         let metadata = json!({
             "name": self.name, "namespace": self.name, "labels": { label: self.selector },

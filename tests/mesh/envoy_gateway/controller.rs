@@ -56,7 +56,7 @@ impl Controller {
         self.root.command(PROGRAM)
     }
 
-    /// A file that containers of its image see, and that nobody clears for them.
+    /// Removes a file that containers of its image see, because no container removes it.
     pub(crate) fn forget(&self, file: &str) {
         fs::remove_file(self.root.path(file)).ok(); // it need not be there
     }

@@ -18,7 +18,7 @@ const REQUEST: Duration = Duration::from_secs(10);
 const LONG_REQUEST: Duration = Duration::from_secs(25);
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The lane whose Deployment somebody has given a shorter grace period, and the deadline of its
+/// The lane whose Deployment has a shorter grace period than rendered, and the deadline of its
 /// gate, which is the default.
 const LATE: &str = "late";
 const LATE_GRACE: u32 = 8;

@@ -81,7 +81,7 @@ async fn app(address: SocketAddr) -> Outcome {
         }
     }
     drop(listener);
-    stop.send(true).ok(); // nobody is connected
+    stop.send(true).ok(); // no client is connected
     say(&format!("SIGTERM; {} connections are open", connections.len()));
     while connections.join_next().await.is_some() {}
     say("all answered");

@@ -19,7 +19,7 @@ const NAMESPACE: &str = "jobs";
 const CALLED: &str = "backend.default";
 const WORK: &str = "/takes/3000";
 const SOON: Duration = Duration::from_secs(150);
-/// How long a Job is watched that nobody completes.
+/// How long a Job is watched that does not complete.
 const WATCHED: Duration = Duration::from_secs(10);
 
 struct Job {
@@ -193,7 +193,7 @@ async fn without(world: &World) -> Outcome {
             ended.as_deref().unwrap_or("still running")
         ),
     );
-    ensure!(ended.is_none(), "nobody ended the sidecar, and the Job ended");
+    ensure!(ended.is_none(), "the Job ended, although its sidecar was not ended");
     world
         .kubectl(&["delete", "job", "--namespace", NAMESPACE, "without", "--wait=false"])
         .await

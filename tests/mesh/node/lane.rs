@@ -72,7 +72,7 @@ impl Seen {
             Err(why) => why.clone(),
         };
         let exit =
-            self.exit.map_or(String::from("nobody saw how the proxy ended"), |exit| match exit {
+            self.exit.map_or(String::from("the proxy's end was not seen"), |exit| match exit {
                 SIGKILL => "the proxy was killed by SIGKILL".into(),
                 code => format!("the proxy ended with {code}"),
             });
@@ -142,7 +142,7 @@ impl Lane {
         )
     }
 
-    /// Nobody replaces the pod: that would only keep the machine busy.
+    /// The pod is not replaced: that would only keep the machine busy.
     async fn orphan(&self, world: &World) -> Outcome {
         let selector = format!("app={}", self.workload.name);
         for kind in ["deployments", "replicasets"] {

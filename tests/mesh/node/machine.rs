@@ -154,8 +154,8 @@ fn cgroup() -> Outcome<String> {
     std::env::var(CGROUP).context(CGROUP)
 }
 
-/// Kubelet puts its pods below a cgroup that must be there. Whoever started this level takes it
-/// away.
+/// Kubelet puts its pods below a cgroup that must be there. The process that started this level
+/// removes it.
 fn make_cgroups() -> Outcome {
     let name = cgroup()?;
     if Path::new(CGROUPS).join("cgroup.controllers").exists() {
