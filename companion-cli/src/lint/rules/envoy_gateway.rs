@@ -28,9 +28,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the stop hook is mixed with Envoy Gateway's own",
         why: "Envoy Gateway's own hook is an httpGet, and the patch is merged over it. Two kinds \
-            of hook are refused by the API server, and only the controller's log says so: the former \
-            Deployment runs on. `httpGet: null` does not help, because the API server drops the \
-            null when it stores the EnvoyProxy.",
+            of hook are refused by the API server, and only the controller's log says so: the \
+            former Deployment runs on. `httpGet: null` does not help, because the API server drops \
+            the null when it stores the EnvoyProxy.",
         fix: "Write `preStop: {$patch: replace, exec: …}`.",
         check: mixed_hook,
     },
