@@ -41,6 +41,7 @@ pub enum WaitEnd {
 /// Waits. `news` is called with every answer that does not end the wait.
 pub fn wait(gate: &Gate, wait: &Wait, news: &mut dyn FnMut(&WaitAnswer)) -> WaitEnd {
     let until = Instant::now() + wait.timeout;
+    let mut last = None;
     loop {
         let began = Instant::now();
         let left = until.saturating_duration_since(began).max(SHORTEST);
@@ -53,8 +54,11 @@ pub fn wait(gate: &Gate, wait: &Wait, news: &mut dyn FnMut(&WaitAnswer)) -> Wait
                 news(&answer);
                 let next = began + wait.interval.max(SHORTEST);
                 if next >= until {
-                    return WaitEnd::Late(answer);
+                    // The end of the wait has cut this request short, which says nothing of the gate.
+                    let is_cut_short = answer.is_err() && limit < GRACE;
+                    return WaitEnd::Late(last.filter(|_| is_cut_short).map_or(answer, Ok));
                 }
+                last = answer.ok();
                 thread::sleep(next.saturating_duration_since(Instant::now()));
             }
         }
