@@ -101,9 +101,11 @@ impl Stats {
 
     /// A response that has ended may still wait in the tunnel around its connection, where only the
     /// HTTP/2 codec knows its bytes. That statistic exists from the first HTTP/2 connection on: if
-    /// there are tunnels, and it is missing, the number of bytes is unknown.
+    /// there are tunnels, and it is missing, the number of bytes is unknown. Zero bytes in tunnels
+    /// do not stand for those of connections that Envoy does not export.
     fn add_bytes_in_tunnels(&mut self) {
         match self.pending {
+            Some(0) => {}
             Some(bytes) => add_to(&mut self.buffered, bytes),
             None if self.tunnels > 0 => self.buffered = None,
             None => {}
@@ -235,6 +237,8 @@ http.a.downstream_rq_time: P0(1,2)
             (Some(1), 0, None),
             "tunnels whose bytes Envoy does not export"
         );
+        let unexported = "http.inbound_80.downstream_rq_active: 1\nhttp2.pending_send_bytes: 0\n";
+        assert_eq!(read(unexported, &tunnels), (Some(1), 0, None), "bytes of connections");
         let idle = "http.connect_terminate.downstream_cx_tx_bytes_buffered: 0\n";
         assert_eq!(read(idle, &tunnels), (None, 0, Some(0)), "there was no tunnel yet");
     }
