@@ -65,7 +65,9 @@ impl Policy {
     }
 
     fn strip<'e>(&self, finding: Finding, headers: Headers<'e>, mut write: impl FnMut(Edit<'e>)) {
-        let all = self.strip.untrusted && finding == Finding::Untrusted;
+        // With a destination port, every header is the client's.
+        let is_clients = self.reads_destination || finding == Finding::Untrusted;
+        let all = self.strip.untrusted && is_clients;
         if !all && !self.strip.twins {
             return;
         }

@@ -89,6 +89,10 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// The first line of the filter state for `nlb`.
+const ADDRESSES: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT% \
+    %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_DIRECT_LOCAL_ADDRESS%";
+
 /// The modules that take the scheme from a destination port.
 fn port_readers(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, &str)> {
     restorers(inputs)
@@ -140,9 +144,8 @@ fn tells_addresses(teller: &SupportingFilter<'_>) -> bool {
         state.fields("format_string.text_format_source.inline_string").and_then(Node::text)
     });
     format.is_some_and(|format| {
-        let line = format.lines().next().unwrap_or_default();
-        line.contains("%DOWNSTREAM_LOCAL_ADDRESS%")
-            && line.contains("%DOWNSTREAM_DIRECT_LOCAL_ADDRESS%")
+        // In this order: two addresses that are exchanged make the listener's own port the client's.
+        format.lines().next() == Some(ADDRESSES)
     })
 }
 
@@ -210,7 +213,8 @@ fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         } else if is_type(config, "CustomHeaderConfig") && !is_limited(list) {
             findings.at(config, "the filter chain takes every peer");
         } else if listener(list).is_some_and(|up| has_listener_filter(up, "ProxyProtocol")) {
-            findings.at(config, "the peer is whom the PROXY protocol header names");
+            findings
+                .at(config, "the PROXY protocol header chooses the address that Envoy looks at");
         }
     }
 }

@@ -68,7 +68,8 @@ pub(super) fn is_removed(
 
 /// The same for resources of which these files do not tell which listeners they reach.
 pub(super) fn is_removed_somewhere(inputs: &Inputs) -> bool {
-    inputs.keyed("remove").any(|name| is_header(name) || name.items().any(is_header))
+    let early = inputs.keyed("earlyRequestHeaders").filter_map(|headers| headers.get("remove"));
+    inputs.keyed("remove").any(is_header) || early.flat_map(Node::items).any(is_header)
 }
 
 fn is_header(name: Node<'_>) -> bool {
