@@ -107,7 +107,7 @@ pub(super) fn main(policy: &Policy, scheme: &Scheme<'_>, module: Map, listen: So
     let mut limited = Vec::new();
     let mut others = Map::new();
     for Chain { matches, manager } in entry::chains(policy, scheme) {
-        let manager = connection_manager(manager, scheme, module.clone());
+        let manager = connection_manager(policy, manager, scheme, module.clone());
         let filters = List::new().item(Map::new().with("name", HCM).with("typed_config", manager));
         match matches {
             Some(matches) => {
@@ -131,7 +131,7 @@ pub(super) fn main(policy: &Policy, scheme: &Scheme<'_>, module: Map, listen: So
 }
 
 /// The rest of a connection manager.
-fn connection_manager(manager: Map, scheme: &Scheme<'_>, module: Map) -> Map {
+fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module: Map) -> Map {
     let teller = scheme.peer_info().map(parts::peer_info_filter);
     let filters = teller
         .into_iter()
@@ -150,7 +150,10 @@ fn connection_manager(manager: Map, scheme: &Scheme<'_>, module: Map) -> Map {
         .with("routes", List::new().item(route));
     manager
         .note(WHY_EARLY)
-        .with_some("early_header_mutation_extensions", scheme.early().map(parts::early_mutation))
+        .with_some(
+            "early_header_mutation_extensions",
+            scheme.early().map(|early| parts::early_mutation(early, policy)),
+        )
         .note(
             "WebSockets are let through; they hold a drain until they end, unless the policy has \
             them exempt.",

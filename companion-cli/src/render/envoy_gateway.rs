@@ -90,7 +90,8 @@ fn clients(policy: &Policy, gateway: &EnvoyGateway) -> Option<Map> {
         .map(|(address, length)| format!("{address}/{length}"))
         .collect::<List>();
     let trusted = Map::new().with("trustedCIDRs", ranges);
-    let removed = Map::new().with("remove", List::new().item(FORWARDED_PROTO));
+    let all: List = [FORWARDED_PROTO].into_iter().chain(parts::EDGE_HEADERS).collect();
+    let removed = Map::new().with("remove", all);
     Some(
         spec.note("The same peers as those whose x-forwarded-proto is believed.")
             .with("clientIPDetection", Map::new().with("xForwardedFor", trusted))
@@ -185,7 +186,10 @@ fn patches(
         }
         if let Some(early) = scheme.early() {
             let path = format!("{MANAGER}/early_header_mutation_extensions");
-            patches.push((WHY_EARLY, add(LISTENER, path, parts::early_mutation(early).into())));
+            patches.push((
+                WHY_EARLY,
+                add(LISTENER, path, parts::early_mutation(early, policy).into()),
+            ));
         }
         if let Some(header) = scheme.saved_in() {
             let path = "/request_headers_to_remove".to_owned();

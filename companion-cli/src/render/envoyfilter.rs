@@ -270,7 +270,7 @@ fn around_requests(policy: &Policy, scheme: &Scheme<'_>) -> Vec<Patch> {
     let manager = scheme.early().map(|early| {
         let manager = Map::new()
             .with("@type", HCM_TYPE)
-            .with("early_header_mutation_extensions", parts::early_mutation(early));
+            .with("early_header_mutation_extensions", parts::early_mutation(early, policy));
         let manager = Map::new().with("name", HCM).with("typed_config", manager);
         (WHY_EARLY, patch("NETWORK_FILTER", Some(in_managers(context)), "MERGE", manager))
     });

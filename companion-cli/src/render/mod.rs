@@ -41,12 +41,14 @@ pub enum Kind {
     /// sidecars.
     #[value(name = "envoyfilter")]
     EnvoyFilter,
-    /// WasmPlugins. They support pull secrets and waypoints; they have no gate.
+    /// WasmPlugins. They support pull secrets and waypoints. The gate of a waypoint is in its
+    /// `overlay`.
     #[value(name = "wasmplugin")]
     WasmPlugin,
     /// A complete bootstrap for an Envoy without a mesh.
     Envoy,
-    /// Envoy Gateway's policies.
+    /// Envoy Gateway's policies; with `delivery: image_volume` an EnvoyProxy with gate and stop
+    /// hook.
     EnvoyGateway,
     /// The stop hook that asks the gate; `--for` chooses its place.
     Lifecycle,

@@ -230,7 +230,7 @@ const WHY_ADDRESSES: &str = "From Envoy itself: the direct peer of the connectio
 
 /// `early_header_mutation_extensions`: saves what the peer sent, and lets it go if Envoy is to
 /// write its own everywhere.
-pub(super) fn early_mutation(early: Early<'_>) -> List {
+pub(super) fn early_mutation(early: Early<'_>, policy: &Policy) -> List {
     let mut mutations = List::new();
     if let Some(header) = early.saved_in {
         let append = Map::new()
@@ -257,6 +257,12 @@ pub(super) fn early_mutation(early: Early<'_>) -> List {
             )
             .item(Map::new().with("remove", FORWARDED_PROTO));
     }
+    if policy.forwarded_for.is_some() {
+        mutations = mutations.note(WHY_EDGE);
+        for header in EDGE_HEADERS {
+            mutations = mutations.item(Map::new().with("remove", header));
+        }
+    }
     early_mutations(mutations)
 }
 
@@ -278,6 +284,17 @@ pub(super) struct Early<'a> {
     /// Whether the peer's own is removed.
     pub(super) forgets: bool,
 }
+
+/// Headers that Envoy overwrites or removes with `use_remote_address` only.
+pub(super) const EDGE_HEADERS: [&str; 4] = [
+    "x-envoy-external-address",
+    "x-envoy-decorator-operation",
+    "x-envoy-downstream-service-cluster",
+    "x-envoy-original-path",
+];
+
+/// Why they are removed.
+const WHY_EDGE: &str = "Without use_remote_address Envoy keeps what clients write here.";
 
 /// Why the early mutation is there.
 pub(super) const WHY_EARLY: &str = "What the peer sent is saved before Envoy writes its own \

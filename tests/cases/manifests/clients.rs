@@ -18,6 +18,9 @@ const CLIENT: &str = "x-seen-client";
 const PROTO: &str = "x-forwarded-proto";
 const XFF: &str = "x-forwarded-for";
 const CDN: &str = "cf-connecting-ip";
+/// A header for the address that only Envoy may write.
+const EDGE: &str = "x-envoy-external-address";
+const FORGED: &str = "192.0.2.66";
 const TRUSTED: &str = "127.0.0.2";
 const STRANGER: &str = "127.0.0.9";
 
@@ -235,12 +238,14 @@ async fn holds(row: &Row, to: SocketAddr, upstream: &Upstream) -> Outcome {
     let request = row
         .sent
         .iter()
-        .fold(Request::get("/"), |request, (name, value)| request.header(name, value));
+        .fold(Request::get("/"), |request, (name, value)| request.header(name, value))
+        .header(EDGE, FORGED);
     let from: IpAddr = row.from.parse()?;
     Connect::to(to).from(from).open().await?.request(&request).await?.expect(200)?;
     let seen = upstream.last()?;
     ensure_eq!(seen.header(CLIENT), Some(row.client.into()), "the client's address");
     ensure_eq!(seen.header(PROTO), Some(row.proto.into()), "the scheme");
     ensure_eq!(seen.header(XFF).unwrap_or_default(), row.list, "x-forwarded-for");
+    ensure!(seen.header(EDGE).as_deref() != Some(FORGED), "{EDGE} is the client's own");
     Ok(())
 }
