@@ -144,7 +144,7 @@ fn tells_addresses(teller: &SupportingFilter<'_>) -> bool {
         state.fields("format_string.text_format_source.inline_string").and_then(Node::text)
     });
     format.is_some_and(|format| {
-        // In this order: two addresses that are exchanged make the listener's own port the client's.
+        // In this order: if they are exchanged, the listener's own port decides.
         format.lines().next() == Some(ADDRESSES)
     })
 }
