@@ -54,7 +54,7 @@ pub fn wait(gate: &Gate, wait: &Wait, news: &mut dyn FnMut(&WaitAnswer)) -> Wait
                 news(&answer);
                 let next = began + wait.interval.max(SHORTEST);
                 if next >= until {
-                    // The end of the wait has cut this request short: that says nothing of the gate.
+                    // Cut short by the end of the wait, which says nothing of the gate.
                     let is_cut_short = answer.is_err() && limit < GRACE;
                     return WaitEnd::Late(last.filter(|_| is_cut_short).map_or(answer, Ok));
                 }
