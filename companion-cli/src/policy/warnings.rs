@@ -15,11 +15,32 @@ pub(super) fn of(policy: &Policy, has_namespace: bool) -> Vec<String> {
     if matches!(&policy.placement, Placement::Gateway(_)) && !has_namespace {
         warnings.push(ROOT.into());
     }
+    if is_of_a_class(&policy.placement)
+        && policy.namespace.as_deref().is_some_and(|namespace| namespace != ROOT_NAMESPACE)
+    {
+        warnings.push(CLASS.into());
+    }
     let wide =
         policy.forwarded_proto.iter().flat_map(|proto| &proto.peers).filter(|range| is_wide(range));
     warnings.extend(wide.map(|range| format!("forwarded_proto.trust.peers: `{range}` {WIDE}")));
     warnings
 }
+
+/// Whether the resources are for all Gateways of a class.
+fn is_of_a_class(placement: &Placement) -> bool {
+    match placement {
+        Placement::GatewayApi(api) => api.class.is_some(),
+        Placement::Waypoint(waypoint) => waypoint.class.is_some(),
+        _ => false,
+    }
+}
+
+/// Istio's root namespace, unless its installation says otherwise.
+const ROOT_NAMESPACE: &str = "istio-system";
+
+const CLASS: &str = "namespace: is not `istio-system`, where istiod looks for what is meant for a \
+    class: anywhere else the rendered files have no effect. Leave it out, unless your istiod is in \
+    this namespace";
 
 const ROOT: &str = "namespace: is not written, so it is `istio-system`. That is Istio's root \
     namespace, where a selector reaches the gateways of all namespaces: write the gateway's own \

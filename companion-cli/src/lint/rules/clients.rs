@@ -169,10 +169,16 @@ fn undoes_redirection(listener: Node<'_>) -> bool {
 /// Whether only some peers get to the filter chain around a node.
 fn is_limited(node: Node<'_>) -> bool {
     node.upwards().filter(|up| up.field("filters").is_some()).any(|chain| {
-        chain
-            .fields("filter_chain_match.direct_source_prefix_ranges")
-            .is_some_and(|ranges| ranges.items().next().is_some())
+        chain.fields("filter_chain_match.direct_source_prefix_ranges").is_some_and(names_peers)
     })
+}
+
+/// Whether a list of ranges leaves out some peers.
+fn names_peers(ranges: Node<'_>) -> bool {
+    let is_everyone = |range: Node<'_>| {
+        range.field("prefix_len").and_then(Node::number).is_none_or(|length| length == 0)
+    };
+    ranges.items().next().is_some() && !ranges.items().any(is_everyone)
 }
 
 fn ports_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
@@ -205,11 +211,9 @@ fn has_hops(node: Node<'_>) -> bool {
 fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (list, config) in extensions(inputs) {
         let cidrs = config.field("xff_trusted_cidrs");
-        let names_peers = cidrs
-            .and_then(|cidrs| cidrs.get("cidrs"))
-            .is_some_and(|cidrs| cidrs.items().next().is_some());
-        if is_type(config, "XffConfig") && !names_peers && !has_hops(config) {
-            findings.at(cidrs.unwrap_or(config), "no peers are listed, so every peer is believed");
+        let is_limited_list = cidrs.and_then(|cidrs| cidrs.get("cidrs")).is_some_and(names_peers);
+        if is_type(config, "XffConfig") && !is_limited_list && !has_hops(config) {
+            findings.at(cidrs.unwrap_or(config), "every peer is believed");
         } else if is_type(config, "CustomHeaderConfig") && !is_limited(list) {
             findings.at(config, "the filter chain takes every peer");
         } else if listener(list).is_some_and(|up| has_listener_filter(up, "ProxyProtocol")) {

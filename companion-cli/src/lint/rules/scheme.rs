@@ -42,7 +42,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "no filter tells the module the direct peer",
         why: "Trust in addresses needs the connection's own peer, which a `set_filter_state` \
             filter in front of the module writes. Without it no peer is trusted: every request \
-            keeps the scheme of the connection.",
+            keeps the scheme of the connection. Any other address is what a header claims.",
         fix: "Put `envoy.filters.http.set_filter_state` in front, with the key of `trust.peer_key` \
             and %DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%.",
         check: no_peer,
@@ -271,13 +271,25 @@ fn own_peer_info_filters<'t, 'g>(
 fn no_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let tellers = peer_info_filters(inputs);
     for (module, proto) in restorers(inputs).filter(|(_, proto)| wants_peer(proto)) {
-        if own_peer_info_filters(&tellers, module, proto).next().is_none() {
+        let mut own = own_peer_info_filters(&tellers, module, proto).peekable();
+        if own.peek().is_none() {
             findings.at(
                 section(module),
                 format!("no `set_filter_state` of these files writes `{}`", proto.trust.peer_key),
             );
         }
+        for teller in own.filter(|teller| first_word(*teller).is_some_and(|word| word != PEER)) {
+            findings.at(teller, format!("it begins with something else than `{PEER}`"));
+        }
     }
+}
+
+/// The only address that no header can change.
+const PEER: &str = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%";
+
+fn first_word(teller: Node<'_>) -> Option<&str> {
+    let format = teller.parent()?.fields("format_string.text_format_source.inline_string")?;
+    format.text()?.split_ascii_whitespace().next()
 }
 
 fn peer_too_late<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
