@@ -45,13 +45,7 @@ pub(super) async fn a_rendered_gateway_restores_counts_and_holds(lab: &Lab) -> O
     let refused =
         once(gate, &Request::get("/prestop").host("localhost")).await?.expect(503)?.json()?;
     ensure_eq!(refused["state"], "draining", "{refused}");
-    kit::wait::wait_for(SOON, "the count to be exact", async || {
-        let status =
-            once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
-        ensure_eq!(status["count"], "exact", "{status}");
-        Ok(())
-    })
-    .await?;
+    count_is_exact(gate).await?;
     ensure!(
         !proxy.upstream.received().iter().any(|request| request.path == "/drain"),
         "the agent is told at zero, not before"
@@ -248,6 +242,16 @@ pub(super) async fn every_other_rendered_filter_runs(lab: &Lab) -> Outcome {
     Ok(())
 }
 
+async fn count_is_exact(gate: SocketAddr) -> Outcome {
+    kit::wait::wait_for(SOON, "the count to be exact", async || {
+        let status =
+            once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
+        ensure_eq!(status["count"], "exact", "{status}");
+        Ok(())
+    })
+    .await
+}
+
 /// The module stands in the listeners, as a file that kubelet would mount.
 pub(super) async fn a_rendered_image_volume_counts_and_gates(lab: &Lab) -> Outcome {
     const FILE: &str = "/opt/laststream/plugin.wasm";
@@ -258,13 +262,7 @@ pub(super) async fn a_rendered_image_volume_counts_and_gates(lab: &Lab) -> Outco
     let proxy = Proxy::with(lab, GATEWAY, &filter).await?;
     once(proxy.envoy.address("main").await?, &Request::get("/")).await?.expect(200)?;
     let gate = proxy.envoy.address("laststream.edge.gate").await?;
-    kit::wait::wait_for(SOON, "the count to be exact", async || {
-        let status =
-            once(gate, &Request::get("/status").host("localhost")).await?.expect(200)?.json()?;
-        ensure_eq!(status["count"], "exact", "{status}");
-        Ok(())
-    })
-    .await?;
+    count_is_exact(gate).await?;
     let held = once(gate, &Request::get("/prestop?wait").host("localhost")).await?.expect(200)?;
     ensure_eq!(held.json()?["state"], "drained", "{}", held.text());
     Ok(())

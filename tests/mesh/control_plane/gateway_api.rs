@@ -143,7 +143,11 @@ fn render(stage: &Stage, policy: &str) -> Outcome<std::path::PathBuf> {
 }
 
 /// The template of a Deployment's pods, once Istio has made it so.
-async fn template(stage: &Stage, name: &str, is_so: impl Fn(&Value) -> bool) -> Outcome<Value> {
+pub(super) async fn template(
+    stage: &Stage,
+    name: &str,
+    is_so: impl Fn(&Value) -> bool,
+) -> Outcome<Value> {
     wait_for(SOON, "Istio's Deployment", async || {
         let object = format!("deployment/{name}");
         let deployment = stage.world.cluster.get(stage.name, &object).await;
@@ -155,6 +159,6 @@ async fn template(stage: &Stage, name: &str, is_so: impl Fn(&Value) -> bool) -> 
     .await
 }
 
-fn hook(template: &Value) -> &Value {
+pub(super) fn hook(template: &Value) -> &Value {
     &template["spec"]["containers"][0]["lifecycle"]["preStop"]
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::crds;
+use super::gateway_api::{hook, template};
 use super::stage::{SOON, Stage};
 use crate::agent::{Agent, Proxy};
 use crate::isolation::folder;
@@ -286,21 +287,4 @@ fn managers(listener: &Value) -> impl Iterator<Item = &Value> {
 
 fn text(value: &Value) -> Outcome<&str> {
     value.as_str().with_context(|| value.to_string())
-}
-
-/// The template of a Deployment's pods, once Istio has made it so.
-async fn template(stage: &Stage, name: &str, is_so: impl Fn(&Value) -> bool) -> Outcome<Value> {
-    wait_for(SOON, "Istio's Deployment", async || {
-        let object = format!("deployment/{name}");
-        let deployment = stage.world.cluster.get(stage.name, &object).await;
-        let deployment = deployment.with_context(|| stage.world.istio.log())?;
-        let template = deployment["spec"]["template"].clone();
-        ensure!(is_so(&template), "{template}\n{}", stage.world.istio.log());
-        Ok(template)
-    })
-    .await
-}
-
-fn hook(template: &Value) -> &Value {
-    &template["spec"]["containers"][0]["lifecycle"]["preStop"]
 }
