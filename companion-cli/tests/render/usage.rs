@@ -75,8 +75,8 @@ fn what_is_allowed_but_worth_a_word_is_a_warning() -> Outcome {
         .stderr_contains("every address is trusted")?;
     let secret = gateway() + "pull_secret: registry\n";
     render_policy(&secret, &["envoyfilter"])?.expect(0)?.stderr_contains("wasmplugin")?;
-    let class = "namespace: shop\nplacement: {gateway_api: {class: istio}}\n";
-    render_policy(class, &["envoyfilter"])?.expect(0)?.stderr_contains("meant for a class")?;
+    let class = gateway() + "placement: {gateway_api: {class: istio}}\n";
+    render_policy(&class, &["envoyfilter"])?.expect(0)?.stderr_contains("meant for a class")?;
     Ok(())
 }
 
