@@ -137,11 +137,9 @@ fn begin(stream: &mut HttpStream, host: &Memory, wire: &Configuration, request: 
 }
 
 fn trusts(policy: &ForwardedProto, request: &Request) -> bool {
-    let text = |bytes: &Option<Vec<u8>>| {
-        bytes.as_ref().and_then(|bytes| String::from_utf8(bytes.clone()).ok())
-    };
-    let peer = text(&request.peer);
-    let alone = peer.as_deref().map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+    // What is not text in the other words does not concern the peer.
+    let line = request.peer.as_deref().map(String::from_utf8_lossy);
+    let alone = line.as_deref().map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
         [peer, _, _] => peer,
         _ => line,
     });
