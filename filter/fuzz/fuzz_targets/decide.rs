@@ -137,12 +137,10 @@ fn begin(stream: &mut HttpStream, host: &Memory, wire: &Configuration, request: 
 }
 
 fn trusts(policy: &ForwardedProto, request: &Request) -> bool {
-    // What is not text in the other words does not concern the peer.
-    let line = request.peer.as_deref().map(String::from_utf8_lossy);
-    let alone = line.as_deref().map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
-        [peer, _, _] => peer,
-        _ => line,
-    });
+    let line = request.peer.as_deref().unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let alone = if let [peer, _, _] = words[..] { peer } else { line };
+    let alone = std::str::from_utf8(alone).ok();
     let peer = alone.and_then(|peer| peer.split('%').next()?.parse().ok());
     let is_peer = peer.is_some_and(|peer| {
         policy
