@@ -36,6 +36,7 @@ fuzz_target!(|data: &[u8]| {
         match wire.role {
             Role::Stream => serve(&mut root, &host, &wire, requests),
             Role::Gate => ask(&root, &host, requests),
+            Role::Websocket => {} // refused: it belongs to the other module
         }
     }
 });
@@ -139,7 +140,11 @@ fn begin(stream: &mut HttpStream, host: &Memory, wire: &Configuration, request: 
 fn trusts(policy: &ForwardedProto, request: &Request) -> bool {
     let line = request.peer.as_deref().unwrap_or_default();
     let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-    let alone = if let [peer, _, _] = words[..] { peer } else { line };
+    let with_addresses = policy.presets.contains(&Preset::Nlb);
+    let alone = match words[..] {
+        [peer, _, _] if with_addresses => peer,
+        _ => line,
+    };
     let alone = std::str::from_utf8(alone).ok();
     let peer = alone.and_then(|peer| peer.split('%').next()?.parse().ok());
     let is_peer = peer.is_some_and(|peer| {

@@ -185,4 +185,8 @@ impl Control for Memory {
     fn set_effective_context(&self, _stream: u32) -> bool {
         true
     }
+
+    fn set_property(&self, _name: &str, _value: &[u8]) -> bool {
+        true
+    }
 }

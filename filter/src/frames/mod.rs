@@ -1,0 +1,12 @@
+//! The frame filter: follows the frames of a WebSocket, and ends it with a close frame where a
+//! counter asks for it. It has a module file of its own, because Envoy enters a module that takes
+//! bodies for every chunk of every stream.
+
+pub mod follower;
+mod root;
+mod stream;
+
+pub use root::{HttpStream, Root};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The life of root contexts and HTTP contexts in the module of the frame filter, without the SDK.
+//! They have the names of [`crate::lifecycle`], which is the other module's.
+
+use core::cell::Cell;
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use super::stream::Socket;
+use crate::census::frames::{FrameNotice, register_frame_filter, remove_frame_filter};
+use crate::config::tree::{self, Value};
+use crate::config::{Fault, fault};
+use crate::host::{Body, BodyHost, Control, Level};
+use crate::lifecycle::Flow;
+
+/// A root context: one configuration of the frame filter on one worker.
+#[derive(Debug, Default)]
+pub struct Root {
+    shared: Option<Rc<Shared>>,
+}
+
+/// What the streams of a root context share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    queue: Cell<Option<u32>>,
+    /// Until when a counter may ask for the end of a stream.
+    ends_until: Cell<u64>,
+    has_warned: Cell<bool>,
+}
+
+/// An HTTP context. None if its frames are not followed.
+#[derive(Debug)]
+pub struct HttpStream {
+    shared: Option<Rc<Shared>>,
+    socket: Option<Socket>,
+}
+
+/// When the first tick comes; milliseconds.
+const FIRST_TICK: u32 = 10;
+
+impl Root {
+    /// A root context that is not configured yet.
+    #[must_use]
+    pub fn new(_id: u32) -> Self {
+        Self::default()
+    }
+
+    /// Reads the configuration. False: Envoy rejects it, and the previous one stays active.
+    pub fn on_configure(&mut self, host: &impl Control, text: &[u8]) -> bool {
+        match check(text) {
+            Ok(()) => {
+                self.shared.get_or_insert_default();
+                // A VM that Envoy creates only to validate a configuration never ticks.
+                host.set_tick_period(FIRST_TICK);
+                host.log(Level::Info, SUMMARY);
+                true
+            }
+            Err(fault) => {
+                host.log(Level::Error, &format!("configuration refused: {}", fault.to_text()));
+                false
+            }
+        }
+    }
+
+    /// Creates an HTTP context.
+    #[must_use]
+    pub fn create_stream(&self, _id: u32) -> HttpStream {
+        HttpStream { shared: self.shared.clone(), socket: None }
+    }
+
+    /// The tick period has passed.
+    pub fn on_tick(&self, host: &impl Control) {
+        if let Some(shared) = &self.shared {
+            shared.enter(host);
+            host.set_tick_period(0);
+        }
+    }
+
+    /// A gate says until when ends go on.
+    pub fn on_queue_ready(&self, host: &impl Control, queue: u32) {
+        if let Some(shared) = &self.shared {
+            while let Some(message) = host.dequeue(queue) {
+                // The time only grows: a worker's gate may have asked for more than another.
+                let until = FrameNotice::parse(&message).map_or(0, |notice| notice.until);
+                shared.ends_until.update(|known| known.max(until));
+            }
+        }
+    }
+
+    /// Envoy destroys the root context.
+    pub fn on_delete(&mut self, host: &impl Control) {
+        if let Some(queue) = self.shared.take().and_then(|shared| shared.queue.take()) {
+            remove_frame_filter(host, queue);
+        }
+    }
+}
+
+/// The role and nothing else. The types of the whole configuration would double the module, and
+/// accept the same texts.
+fn check(text: &[u8]) -> Result<(), Fault> {
+    let text = core::str::from_utf8(text).unwrap_or_default();
+    match tree::parse(text)? {
+        Value::Object(members) if is_role(&members) => Ok(()),
+        _ => Err(fault(
+            "configuration",
+            "must be {\"role\": \"websocket\"}: this module has no other role and no settings",
+        )),
+    }
+}
+
+fn is_role(members: &[(Cow<'_, str>, Value<'_>)]) -> bool {
+    matches!(members, [(name, Value::Text(role))] if name == "role" && role == "websocket")
+}
+
+const SUMMARY: &str =
+    concat!("laststream ", env!("CARGO_PKG_VERSION"), ": follows the frames of WebSockets");
+
+impl Shared {
+    fn enter(&self, host: &impl Control) {
+        if self.queue.get().is_none() {
+            self.queue.set(register_frame_filter(host));
+        }
+    }
+
+    /// The time, as long as ends go on. Else no chunk reads the clock.
+    pub(super) fn time_if_ends_go_on(&self, host: &impl Control) -> Option<u64> {
+        if self.ends_until.get() == 0 {
+            return None;
+        }
+        let now = host.monotonic_time();
+        if now < self.ends_until.get() {
+            return Some(now);
+        }
+        self.ends_until.set(0);
+        None
+    }
+
+    /// Logs once that a WebSocket cannot be followed; a line for each would not help.
+    #[cold]
+    pub(super) fn warn_of_garbage(&self, host: &impl Control, body: Body) {
+        if !self.has_warned.replace(true) {
+            let from = match body {
+                Body::Request => "the client",
+                Body::Response => "the upstream",
+            };
+            let line = format!(
+                "what {from} sends after the upgrade is not made of WebSocket frames: such streams \
+                 are left as they are, and are reset at their end"
+            );
+            host.log(Level::Warning, &line);
+        }
+    }
+}
+
+impl HttpStream {
+    /// The request headers have arrived.
+    pub fn on_request_headers(&mut self, host: &impl Control) -> Flow {
+        if let Some(shared) = &self.shared {
+            shared.enter(host);
+            self.socket = Socket::new(shared, host);
+        }
+        Flow::Continue
+    }
+
+    /// A chunk of a body has arrived.
+    pub fn on_body(&mut self, host: &impl BodyHost, body: Body, size: usize, is_last: bool) {
+        if let Some(socket) = &mut self.socket
+            && !socket.on_body(host, body, size, is_last)
+        {
+            self.socket = None;
+        }
+    }
+
+    /// The stream has ended. Nothing is counted, so there is nothing to do.
+    pub fn on_delete(&mut self, _host: &impl Control) {}
+}

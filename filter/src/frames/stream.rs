@@ -1,0 +1,188 @@
+//! One stream of a route with the frame filter: a WebSocket is followed in both directions, and
+//! ended between two frames if a counter asks for it.
+
+use std::rc::Rc;
+
+use super::follower::{Follower, Position, Writer};
+use super::root::Shared;
+use crate::census::frames::{CLOSE, FRAMES};
+use crate::headers::Headers;
+use crate::host::{Body, BodyHost, Control};
+
+/// How much of a chunk is read at once. A frame that is longer is skipped without its bytes.
+const WINDOW: usize = 4096;
+/// For so long the filter waits for the end of a message; then the end of a fragment is enough.
+/// Milliseconds.
+const WAITS_FOR_MESSAGE: u64 = 1_000;
+
+/// Status 1001, going away. The client's frame is masked with zeros, which change nothing.
+const CLOSE_OF_SERVER: &[u8] = &[0x88, 2, 0x03, 0xe9];
+const CLOSE_OF_CLIENT: &[u8] = &[0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe9];
+
+/// A WebSocket, after its request headers.
+#[derive(Debug)]
+pub(super) struct Socket {
+    shared: Rc<Shared>,
+    request: Side,
+    response: Side,
+    /// The upstream has agreed to the upgrade, so both bodies are made of frames.
+    is_open: bool,
+    /// When the filter found that the stream is to end.
+    ending_since: Option<u64>,
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Side {
+    follower: Follower,
+    /// The filter has written a close frame, and drops what comes after it.
+    is_written: bool,
+}
+
+impl Socket {
+    /// None if the request asks for anything else. Envoy shows the extended CONNECT of HTTP/2 and
+    /// HTTP/3 as such an upgrade, too.
+    pub(super) fn new(shared: &Rc<Shared>, host: &impl Control) -> Option<Self> {
+        let map = host.request_headers();
+        let upgrade = Headers::new(&map).first("upgrade")?;
+        if !upgrade.eq_ignore_ascii_case(b"websocket") {
+            return None;
+        }
+        host.set_property(FRAMES, b"1");
+        let side = |writer| Side { follower: Follower::new(writer), is_written: false };
+        Some(Self {
+            shared: Rc::clone(shared),
+            request: side(Writer::Client),
+            response: side(Writer::Server),
+            is_open: false,
+            ending_since: None,
+        })
+    }
+
+    /// A chunk has come. False: the stream has become none that the filter could follow.
+    pub(super) fn on_body(
+        &mut self,
+        host: &impl BodyHost,
+        body: Body,
+        size: usize,
+        is_last: bool,
+    ) -> bool {
+        if self.side(body).is_written {
+            host.replace_body(body, &[]);
+            return true;
+        }
+        if size == 0 && !is_last {
+            return true;
+        }
+        if body == Body::Response && !self.has_opened(host) {
+            return false;
+        }
+        let ending_since = self.ending_since(host);
+        let takes_fragments =
+            ending_since.is_some_and(|(since, now)| now - since >= WAITS_FOR_MESSAGE);
+        let place = self.side(body).follow(host, body, size, takes_fragments);
+        if self.side(body).follower.position() == Position::Garbage {
+            self.shared.warn_of_garbage(host, body);
+            // Nothing may follow a close frame of ours, so the other direction stays cut.
+            return self.request.is_written || self.response.is_written;
+        }
+        if let (Some(place), Some(_)) = (place, ending_since)
+            && !self.is_closing()
+            && self.has_opened(host)
+        {
+            self.write_close(host, body, place);
+        }
+        true
+    }
+
+    /// Until the upgrade is accepted, and after it was refused, the bodies are none of a WebSocket.
+    fn has_opened(&mut self, host: &impl Control) -> bool {
+        self.is_open = self.is_open || response_code(host) == Some(SWITCHING_PROTOCOLS);
+        self.is_open
+    }
+
+    /// Since when the stream is to end, and the time now.
+    fn ending_since(&mut self, host: &impl Control) -> Option<(u64, u64)> {
+        if let Some(since) = self.ending_since {
+            return Some((since, host.monotonic_time().max(since)));
+        }
+        let now = self.shared.time_if_ends_go_on(host)?;
+        host.property(CLOSE)?;
+        self.ending_since = Some(now);
+        Some((now, now))
+    }
+
+    /// Client or server have begun to close by themselves, and each answers the other: a second
+    /// close frame would break the rules. So would one of ours behind theirs.
+    fn is_closing(&self) -> bool {
+        self.request.follower.is_closing() || self.response.follower.is_closing()
+    }
+
+    fn write_close(&mut self, host: &impl BodyHost, body: Body, place: usize) {
+        let mut bytes = if place > 0 { host.body(body, 0, place) } else { Vec::new() };
+        bytes.extend_from_slice(match body {
+            Body::Request => CLOSE_OF_CLIENT,
+            Body::Response => CLOSE_OF_SERVER,
+        });
+        host.replace_body(body, &bytes);
+        self.side(body).is_written = true;
+    }
+
+    fn side(&mut self, body: Body) -> &mut Side {
+        match body {
+            Body::Request => &mut self.request,
+            Body::Response => &mut self.response,
+        }
+    }
+}
+
+impl Side {
+    /// Follows a chunk. Returns the last place in it where a close frame may be inserted; none if
+    /// the chunk holds one already.
+    fn follow(
+        &mut self,
+        host: &impl BodyHost,
+        body: Body,
+        size: usize,
+        takes_fragments: bool,
+    ) -> Option<usize> {
+        let mut at = 0;
+        let mut place = None;
+        let note =
+            |follower: &Follower, at: usize, place: &mut Option<usize>| match follower.position() {
+                Position::BetweenMessages => *place = Some(at),
+                Position::BetweenFragments if takes_fragments => *place = Some(at),
+                Position::Closed | Position::Garbage => *place = None,
+                Position::BetweenFragments | Position::InFrame => {}
+            };
+        note(&self.follower, at, &mut place);
+        while at < size {
+            let skipped = self.follower.skip(size - at);
+            at += skipped;
+            if skipped > 0 {
+                note(&self.follower, at, &mut place);
+                continue;
+            }
+            let window = host.body(body, at, WINDOW.min(size - at));
+            if window.is_empty() {
+                return None; // Envoy has no more bytes than these
+            }
+            let mut rest = window.as_slice();
+            while !rest.is_empty() {
+                let read = self.follower.read(rest);
+                rest = rest.get(read..).unwrap_or_default();
+                at += read;
+                note(&self.follower, at, &mut place);
+            }
+        }
+        place
+    }
+}
+
+const SWITCHING_PROTOCOLS: u64 = 101;
+
+/// Known from the response headers on.
+fn response_code(host: &impl Control) -> Option<u64> {
+    let bytes = host.property("response\0code")?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
