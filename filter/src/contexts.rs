@@ -1,4 +1,5 @@
-//! The contexts that the SDK calls. They only forward to [`crate::lifecycle`].
+//! The contexts that the SDK calls. They only forward to [`crate::lifecycle`], or to
+//! [`crate::frames`] in the module of the frame filter, which has the feature `frames`.
 //!
 //! The SDK exports every callback, but the linker keeps only those that
 //! `companion-cli/src/module/compile.rs` lists: a new callback must be added there, too.
@@ -11,7 +12,13 @@ use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::{Action, ContextType, LogLevel};
 
 use crate::envoy::Envoy;
-use crate::lifecycle::{Flow, HttpStream, Root};
+#[cfg(feature = "frames")]
+use crate::frames::{HttpStream, Root};
+#[cfg(feature = "frames")]
+use crate::host::Body;
+use crate::lifecycle::Flow;
+#[cfg(not(feature = "frames"))]
+use crate::lifecycle::{HttpStream, Root};
 
 /// With the allocator of the standard library, the first worker needs 2 MB more.
 #[global_allocator]
@@ -33,6 +40,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 struct PluginRoot(Root);
 
 impl Context for PluginRoot {
+    #[cfg(not(feature = "frames"))]
     fn on_http_call_response(
         &mut self,
         call: u32,
@@ -82,6 +90,18 @@ impl HttpContext for PluginStream {
             Flow::Continue => Action::Continue,
             Flow::Stop => Action::Pause,
         }
+    }
+
+    #[cfg(feature = "frames")]
+    fn on_http_request_body(&mut self, size: usize, is_last: bool) -> Action {
+        self.0.on_body(&Envoy, Body::Request, size, is_last);
+        Action::Continue
+    }
+
+    #[cfg(feature = "frames")]
+    fn on_http_response_body(&mut self, size: usize, is_last: bool) -> Action {
+        self.0.on_body(&Envoy, Body::Response, size, is_last);
+        Action::Continue
     }
 }
 

@@ -8,7 +8,8 @@
 //! - `define_metric`: Ok; BadArgument for an unknown type. Types are the SDK's enum.
 //! - `increment_metric`, `get_metric`: Ok, NotFound, BadArgument. All are expected.
 //! - `record_metric`: Ok, NotFound. Both are expected.
-//! - `proxy_get_property`: not called through the SDK; [`crate::raw`] handles every status.
+//! - `proxy_get_property`, `proxy_set_property`: not called through the SDK; [`crate::raw`] handles
+//!   every status.
 //! - `proxy_get_header_map_pairs`: not called through the SDK, which unwraps UTF-8 of names; other
 //!   filters can add any bytes. See [`crate::raw`].
 //! - `set_map_value_bytes`, `remove_map_value`: Ok; BadArgument without request headers. Called
@@ -16,6 +17,8 @@
 //! - `get_map_value_bytes` of a response: Ok, NotFound; BadArgument without a response. Called only
 //!   if `num_headers > 0`: a call that failed has none.
 //! - `get_buffer`: Ok, NotFound; BadArgument for a `start` beyond the end. `start` is 0.
+//! - `get_buffer`, `set_buffer` of a body: Ok, NotFound; BadArgument for a `start` beyond the end,
+//!   or for a part that is replaced. Called only in callbacks for that body; parts are only read.
 //! - `dispatch_http_call`: Ok, BadArgument, InternalFailure. All are expected. Numbers of calls are
 //!   unique in a VM, and calls are made in callbacks of the root context, which outlives them.
 //! - `get_shared_data`: Ok, NotFound. `set_shared_data`: Ok, CasMismatch. All are expected.
@@ -36,7 +39,7 @@ use std::time::UNIX_EPOCH;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, LogLevel, MapType, MetricType};
 
-use crate::host::{Control, Host, Kind, Level, Metric};
+use crate::host::{Body, BodyHost, Control, Host, Kind, Level, Metric};
 use crate::parse::digits;
 use crate::raw;
 
@@ -196,5 +199,26 @@ impl Control for Envoy {
 
     fn set_effective_context(&self, stream: u32) -> bool {
         hostcalls::set_effective_context(stream).is_ok()
+    }
+
+    fn set_property(&self, name: &str, value: &[u8]) -> bool {
+        raw::set_property(name, value)
+    }
+}
+
+impl BodyHost for Envoy {
+    fn body(&self, body: Body, start: usize, length: usize) -> Vec<u8> {
+        hostcalls::get_buffer(buffer(body), start, length).ok().flatten().unwrap_or_default()
+    }
+
+    fn replace_body(&self, body: Body, bytes: &[u8]) {
+        let _ = hostcalls::set_buffer(buffer(body), 0, usize::MAX, bytes);
+    }
+}
+
+fn buffer(body: Body) -> BufferType {
+    match body {
+        Body::Request => BufferType::HttpRequestBody,
+        Body::Response => BufferType::HttpResponseBody,
     }
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::headers::serialise;
-use crate::host::{Control, Host, Kind, Level, Metric};
+use crate::host::{Body, BodyHost, Control, Host, Kind, Level, Metric};
 use crate::lifecycle::{Flow, HttpStream, Root};
 
 /// The contexts of one VM by their numbers, like the SDK's dispatcher.
@@ -59,6 +59,10 @@ pub(crate) struct Fake {
     /// Metrics whose names contain this stay zero, as if the stats matcher rejected them.
     pub(crate) rejects: RefCell<Option<&'static str>>,
     pub(crate) properties: RefCell<BTreeMap<&'static str, &'static str>>,
+    /// The chunk that the module sees, and what it makes of it.
+    pub(crate) chunk: RefCell<Vec<u8>>,
+    /// How many bytes of chunks were read.
+    pub(crate) body_reads: Cell<usize>,
     pub(crate) headers: RefCell<Vec<(String, Vec<u8>)>>,
     pub(crate) lines: RefCell<Vec<String>>,
     pub(crate) reads: Cell<usize>,
@@ -77,6 +81,11 @@ pub(crate) struct Fake {
     pub(crate) calls: RefCell<Vec<String>>,
     pub(crate) answers: RefCell<Vec<(u32, u16, String)>>,
     pub(crate) resets: RefCell<Vec<u32>>,
+    /// Contexts that no longer exist.
+    pub(crate) gone: RefCell<Vec<u32>>,
+    effective: Cell<u32>,
+    /// Properties of single streams, by context and name.
+    pub(crate) set_properties: RefCell<BTreeMap<(u32, String), Vec<u8>>>,
 }
 
 impl Fake {
@@ -153,6 +162,10 @@ impl Host for Fake {
 
     fn property(&self, path: &str) -> Option<Vec<u8>> {
         self.reads.set(self.reads.get() + 1);
+        let key = (self.effective.get(), path.into());
+        if let Some(value) = self.set_properties.borrow().get(&key) {
+            return Some(value.clone());
+        }
         let path = path.replace('\0', "/");
         self.properties.borrow().get(path.as_str()).map(|value| value.as_bytes().to_vec())
     }
@@ -262,7 +275,27 @@ impl Control for Fake {
         self.resets.borrow_mut().push(stream);
     }
 
-    fn set_effective_context(&self, _stream: u32) -> bool {
+    fn set_effective_context(&self, stream: u32) -> bool {
+        self.effective.set(stream);
+        !self.gone.borrow().contains(&stream)
+    }
+
+    fn set_property(&self, name: &str, value: &[u8]) -> bool {
+        let key = (self.effective.get(), name.into());
+        self.set_properties.borrow_mut().insert(key, value.to_vec());
         true
+    }
+}
+
+impl BodyHost for Fake {
+    fn body(&self, _body: Body, start: usize, length: usize) -> Vec<u8> {
+        let chunk = self.chunk.borrow();
+        let end = chunk.len().min(start + length);
+        self.body_reads.set(self.body_reads.get() + end - start);
+        chunk[start..end].to_vec()
+    }
+
+    fn replace_body(&self, _body: Body, bytes: &[u8]) {
+        *self.chunk.borrow_mut() = bytes.to_vec();
     }
 }

@@ -53,6 +53,12 @@ impl<'m> Headers<'m> {
     pub(crate) fn is_grpc(self) -> bool {
         self.first("content-type").is_some_and(|kind| begins_with(kind, "application/grpc"))
     }
+
+    /// Whether the client accepts an event stream.
+    pub(crate) fn accepts_event_stream(self) -> bool {
+        let is_one = |kind: &[u8]| begins_with(kind.trim_ascii(), "text/event-stream");
+        self.all("accept").any(|kinds| kinds.split(|&byte| byte == b',').any(is_one))
+    }
 }
 
 /// Whether a text begins so, in upper or lower case.

@@ -91,8 +91,28 @@ pub trait Control: Host {
     fn send_http_response(&self, stream: u32, status: u16, headers: &[(&str, &str)], body: &str);
     /// Resets a stream, without an answer.
     fn reset_stream(&self, stream: u32);
-    /// Sets the context whose properties are read; false if it no longer exists.
+    /// Sets the context whose properties are read and set; false if it no longer exists.
     fn set_effective_context(&self, stream: u32) -> bool;
+    /// Sets a property of the current stream. Every filter of the stream can read it, also in
+    /// another VM.
+    fn set_property(&self, name: &str, value: &[u8]) -> bool;
+}
+
+/// The body of a request or of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// What the client sends.
+    Request,
+    /// What the upstream sends.
+    Response,
+}
+
+/// The host calls of callbacks for bodies, in the module of the frame filter.
+pub trait BodyHost: Control {
+    /// A part of the chunk, or as much of it as there is.
+    fn body(&self, body: Body, start: usize, length: usize) -> Vec<u8>;
+    /// Sends these bytes on in place of the chunk.
+    fn replace_body(&self, body: Body, bytes: &[u8]);
 }
 
 /// From the current value to the new one; none leaves it unchanged.

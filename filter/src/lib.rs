@@ -24,6 +24,7 @@ mod envoy;
 #[cfg(test)]
 mod fake;
 pub mod forwarded;
+pub mod frames;
 pub mod gate;
 pub mod headers;
 pub mod host;

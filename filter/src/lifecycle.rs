@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use slab::Slab;
 
-use crate::config::{self, Refused};
+use crate::config::{self, Refused, fault, wire};
 use crate::gate::Gate;
 use crate::host::{Control, Level};
 use crate::stream::{Plugin, Stream};
@@ -33,6 +33,14 @@ struct CountingRoot {
     /// With the numbers of their contexts. They are stored here and not in their contexts, because
     /// the SDK's table of contexts cannot be iterated.
     streams: RefCell<Slab<(u32, Stream)>>,
+}
+
+impl CountingRoot {
+    fn visit(&self, visit: &mut dyn FnMut(u32, &mut Stream)) {
+        for (_, (context, stream)) in &mut *self.streams.borrow_mut() {
+            visit(*context, stream);
+        }
+    }
 }
 
 /// An HTTP context. All roles share one type, because each type that implements the SDK's traits
@@ -104,7 +112,7 @@ impl Root {
             Some(Role::Stream(root)) => {
                 let Plugin { counter, config, .. } = &*root.plugin;
                 counter.enter_index(host, config.scope, config.fingerprint);
-                host.set_tick_period(0);
+                counter.on_tick(host, &mut |visit| root.visit(visit));
             }
             Some(Role::Gate(gate)) => gate.borrow_mut().on_tick(host),
             None => {}
@@ -114,11 +122,10 @@ impl Root {
     /// A message is on a queue of this root context.
     pub fn on_queue_ready(&self, host: &impl Control, queue: u32) {
         match &self.role {
-            Some(Role::Stream(root)) => root.plugin.counter.reply_to_all(host, &mut |visit| {
-                for (_, (context, stream)) in &mut *root.streams.borrow_mut() {
-                    visit(*context, stream);
-                }
-            }),
+            Some(Role::Stream(root)) => {
+                let Plugin { counter, config, .. } = &*root.plugin;
+                counter.reply_to_all(host, config.kinds, &mut |visit| root.visit(visit));
+            }
             Some(Role::Gate(gate)) => gate.borrow_mut().on_queue_ready(host, queue),
             None => {}
         }
@@ -149,6 +156,9 @@ impl Role {
     /// At the first tick, a counter enters the index of the census.
     fn new(host: &impl Control, root: u32, text: &[u8]) -> Result<Self, Refused> {
         let config = config::parse(text)?;
+        if config.role == wire::Role::Websocket {
+            return Err(fault("role", WRONG_MODULE).into());
+        }
         for warning in &config.warnings() {
             host.log(Level::Warning, warning);
         }
@@ -165,6 +175,9 @@ impl Role {
         Ok(role)
     }
 }
+
+const WRONG_MODULE: &str = "`websocket` is the role of another module, laststream_frames.wasm: \
+                            this one is not entered for bodies";
 
 /// When the first tick comes; milliseconds.
 const FIRST_TICK: u32 = 10;

@@ -1,7 +1,9 @@
 //! The names of the metrics in Envoy. Envoy puts `wasmcustom.` before them; Prometheus shows them
 //! as they are here.
 
-use crate::census::CountState;
+use strum::VariantArray as _;
+
+use crate::census::{CountState, StreamKind};
 use crate::config::wire::Scope;
 use crate::config::{Fault, fault};
 use crate::forwarded::Verdict;
@@ -12,7 +14,7 @@ use crate::host::{Host, Kind, Metric};
 pub const CLOSING: &str = "laststream_gate_closing_until";
 
 /// The gate's own metrics.
-pub const GATE: [(Kind, &str); 8] = [
+pub const GATE: [(Kind, &str); 10] = [
     (Kind::Gauge, "laststream_gate_state"),
     (Kind::Gauge, "laststream_gate_drain_seconds"),
     (Kind::Gauge, "laststream_gate_late_streams"),
@@ -20,8 +22,50 @@ pub const GATE: [(Kind, &str); 8] = [
     (Kind::Counter, "laststream_gate_heals_total"),
     (Kind::Counter, "laststream_gate_expired_total"),
     (Kind::Counter, "laststream_gate_forced_total"),
-    (Kind::Counter, "laststream_gate_evictions_total"),
+    (Kind::Counter, EVICTIONS),
+    (Kind::Gauge, "laststream_gate_deadline_seconds"),
+    (Kind::Gauge, "laststream_gate_holding"),
 ];
+
+/// The metrics of a gate that watches changes of Envoy's configuration.
+pub const CONFIG_DRAIN: [(Kind, &str); 2] = [
+    (Kind::Gauge, "laststream_gate_config_drain_streams"),
+    (Kind::Gauge, "laststream_gate_config_drain_seconds_left"),
+];
+
+/// Counter: streams that the gate ended.
+pub const EVICTIONS: &str = "laststream_gate_evictions_total";
+
+/// Counter: those of them that were of this kind.
+pub fn evictions(kind: StreamKind) -> String {
+    format!("laststream_gate_evictions_{kind}_total")
+}
+
+/// The counters of ended streams. The counter that ends a stream writes them, and gates read them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Evictions {
+    pub(crate) total: Metric,
+    kinds: [Metric; StreamKind::VARIANTS.len()],
+}
+
+impl Evictions {
+    /// # Errors
+    /// Which metric Envoy does not define.
+    pub(crate) fn define(host: &impl Host) -> Result<Self, Fault> {
+        let total = define(host, Kind::Counter, EVICTIONS.into())?;
+        let mut kinds = [Metric(0); StreamKind::VARIANTS.len()];
+        for (metric, kind) in kinds.iter_mut().zip(StreamKind::VARIANTS) {
+            *metric = define(host, Kind::Counter, evictions(*kind))?;
+            host.make_visible(*metric);
+        }
+        host.make_visible(total);
+        Ok(Self { total, kinds })
+    }
+
+    pub(crate) fn of(&self, kind: StreamKind) -> Metric {
+        self.kinds[kind as usize]
+    }
+}
 
 /// # Errors
 /// Which metric Envoy does not define.

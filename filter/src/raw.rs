@@ -1,10 +1,11 @@
-//! The only `unsafe` of the workspace: three host calls that the SDK does not offer in this form,
+//! The only `unsafe` of the workspace: four host calls that the SDK does not offer in this form,
 //! and the custom section.
 //!
 //! - Header map: the SDK copies it into `String`s, which takes 15,000 more instructions per
 //!   request, and panics if a name is not UTF-8.
 //! - Property: the SDK builds its path in two allocations, which takes 700 more instructions, and
 //!   takes an empty value for a missing one.
+//! - Setting a property: the SDK panics on any status but Ok.
 //! - Clock: the SDK has only the wall clock, which steps. Envoy implements WASI's `clock_time_get`
 //!   for every module.
 #![allow(unsafe_code, reason = "foreign functions and link sections have no safe form")]
@@ -30,6 +31,12 @@ unsafe extern "C" {
         value: &mut *mut u8,
         length: &mut usize,
     ) -> u32;
+    fn proxy_set_property(
+        path: *const u8,
+        path_length: usize,
+        value: *const u8,
+        length: usize,
+    ) -> u32;
 }
 
 #[link(wasm_import_module = "wasi_snapshot_preview1")]
@@ -47,6 +54,14 @@ pub(crate) fn request_headers() -> Vec<u8> {
 pub(crate) fn property(path: &str) -> Option<Vec<u8>> {
     // SAFETY: the host reads the bytes of the path and nothing after the call.
     filled(|value, length| unsafe { proxy_get_property(path.as_ptr(), path.len(), value, length) })
+}
+
+/// Sets a property of the stream whose context is the effective one.
+pub(crate) fn set_property(name: &str, value: &[u8]) -> bool {
+    // SAFETY: the host reads the bytes of the name and of the value and nothing after the call.
+    let status =
+        unsafe { proxy_set_property(name.as_ptr(), name.len(), value.as_ptr(), value.len()) };
+    status == OK
 }
 
 /// The buffer that the host allocates and fills.

@@ -1,5 +1,7 @@
 //! The asking side of the census: a gate's rounds of requests, and what it knows of each counter.
 
+use super::end_asking::{self, KnownEnd};
+use super::ending::EndReply;
 use super::index::{IndexEntry, entries, register_queue, remove_from_index};
 use super::messages::{CountReply, CountRequest, LatchCheck};
 use super::survey::{ByLiveness, Liveness, Survey, SurveyOptions};
@@ -43,6 +45,8 @@ struct KnownCounter {
     /// Since when its streams are subtracted from the count. It holds nothing until it replies
     /// again.
     written_off: Option<u64>,
+    /// What it has replied about ends, by job.
+    ends: Vec<KnownEnd>,
 }
 
 impl KnownCounter {
@@ -74,6 +78,7 @@ pub(crate) struct RequestOptions {
     pub(crate) long_lived_before: u64,
     pub(crate) list_limit: usize,
     pub(crate) plain_only: bool,
+    pub(crate) older_than: u64,
     /// How long Envoy's main thread has been busy with queries.
     pub(crate) busy: u64,
 }
@@ -85,6 +90,7 @@ pub(crate) struct Census {
     round: u64,
     asked_at: u64,
     known: Vec<(u32, KnownCounter)>,
+    end_round: u64,
 }
 
 impl Census {
@@ -126,8 +132,8 @@ impl Census {
         self.asked_at = now;
         let entries = entries(host);
         self.known.retain(|(queue, _)| entries.iter().any(|entry| entry.queue == *queue));
-        let RequestOptions { latch_check, long_lived_before, list_limit, plain_only, busy } =
-            options;
+        let RequestOptions { latch_check, long_lived_before, list_limit, .. } = options;
+        let RequestOptions { plain_only, older_than, busy, .. } = options;
         let request = CountRequest {
             reply_to,
             round: self.round,
@@ -136,6 +142,7 @@ impl Census {
             long_lived_before,
             list_limit,
             plain_only,
+            older_than,
         };
         let message = request.to_text();
         for entry in entries {
@@ -144,11 +151,28 @@ impl Census {
             if list_limit == 0 {
                 known.listing = None;
             }
-            if known.unread < MOST_UNREAD {
-                known.unread += 1;
+            if self.may_send(entry.queue) {
                 host.enqueue(entry.queue, message.as_bytes());
             }
         }
+    }
+
+    /// The number of a round of ends. It is apart from [`Self::round`], whose numbers counts need.
+    pub(super) fn next_end_round(&mut self) -> u64 {
+        self.end_round += 1;
+        self.end_round
+    }
+
+    pub(super) fn ends_of(&self, queue: u32) -> Option<&[KnownEnd]> {
+        self.find(queue).map(|known| known.ends.as_slice())
+    }
+
+    /// Whether a counter may get another message; see [`MOST_UNREAD`].
+    pub(super) fn may_send(&mut self, queue: u32) -> bool {
+        let known = self.find_or_insert(queue);
+        let may_send = known.unread < MOST_UNREAD;
+        known.unread += u32::from(may_send);
+        may_send
     }
 
     fn find_or_insert(&mut self, queue: u32) -> &mut KnownCounter {
@@ -175,6 +199,11 @@ impl Census {
                 if let Some(listing) = listing {
                     known.listing = Some((reply.round, listing.into()));
                 }
+            } else if let Some((reply, listing)) = EndReply::parse(&message) {
+                let known = self.find_or_insert(reply.queue);
+                known.unread = 0;
+                end_asking::record(&mut known.ends, reply, now, listing);
+                has_reply = true;
             }
         }
         has_reply

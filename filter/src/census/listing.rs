@@ -3,6 +3,7 @@
 //! A counter lists its streams between requests. Header maps must not be read then; properties can
 //! be, in the stream's own context.
 
+use super::kinds::{Ending, KeptKind, StreamKind};
 use crate::host::Control;
 use crate::parse::{self, printable_line};
 
@@ -12,8 +13,16 @@ pub(crate) trait ListedStream {
     fn is_plain(&self) -> bool;
     /// It is counted as long-lived.
     fn is_long_lived(&self) -> bool;
+    /// It is counted, as whatever.
+    fn is_in_flight(&self) -> bool {
+        self.is_plain() || self.is_long_lived()
+    }
     /// Counts a plain stream as long-lived from now on.
     fn become_long_lived(&mut self, host: &impl Control);
+    /// Its kind, if the configuration asks for kinds and it is counted.
+    fn kept_kind(&mut self) -> Option<&mut KeptKind>;
+    /// Counts that the counter ends it.
+    fn count_eviction(&self, host: &impl Control, kind: StreamKind);
 }
 
 /// Visits each stream of a root context, with the number of its HTTP context.
@@ -69,8 +78,30 @@ pub(crate) fn mark_long_lived<S: ListedStream>(
     });
 }
 
-/// The oldest streams, a line each, with the fields of [`ListingLine`]. Envoy numbers contexts
-/// consecutively, so the lowest are the oldest.
+/// The lowest number of a context whose stream did not begin before that moment. Envoy numbers
+/// contexts consecutively, so all streams below are older.
+pub(crate) fn first_not_older<S: ListedStream>(
+    host: &impl Control,
+    for_each: ForEachStream<'_, S>,
+    clock: Clock,
+    moment: u64,
+) -> u64 {
+    let (mut first, mut next) = (u64::MAX, 0);
+    for_each(&mut |context, stream| {
+        let context_number = u64::from(context);
+        next = next.max(context_number + 1);
+        if context_number < first
+            && stream.is_in_flight()
+            && !(host.set_effective_context(context)
+                && began(host, clock).is_some_and(|began| began < moment))
+        {
+            first = context_number;
+        }
+    });
+    first.min(next)
+}
+
+/// The oldest streams, a line each, with the fields of [`ListingLine`].
 pub(crate) fn oldest<S: ListedStream>(
     host: &impl Control,
     for_each: ForEachStream<'_, S>,
@@ -78,14 +109,37 @@ pub(crate) fn oldest<S: ListedStream>(
     limit: usize,
     plain_only: bool,
 ) -> String {
+    oldest_of(host, for_each, clock, limit, &mut |_, stream| {
+        stream.is_plain() || !plain_only && stream.is_long_lived()
+    })
+}
+
+/// The oldest streams that match. Envoy numbers contexts consecutively, so the lowest are the
+/// oldest.
+pub(super) fn oldest_of<S: ListedStream>(
+    host: &impl Control,
+    for_each: ForEachStream<'_, S>,
+    clock: Clock,
+    limit: usize,
+    matches: &mut dyn FnMut(u32, &mut S) -> bool,
+) -> String {
     let mut chosen = Vec::new();
     for_each(&mut |context, stream| {
-        if stream.is_plain() || !plain_only && stream.is_long_lived() {
-            insert_lowest(&mut chosen, limit, context.into(), stream.is_long_lived().into());
+        if matches(context, stream) {
+            insert_lowest(&mut chosen, limit, context.into(), 0);
+        }
+    });
+    // Kept for the chosen only: a Wasm memory never shrinks, and there may be many streams.
+    let mut listed = vec![(false, None); chosen.len()];
+    for_each(&mut |context, stream| {
+        let index = chosen.binary_search(&(context.into(), 0)).ok();
+        if let Some(known) = index.and_then(|index| listed.get_mut(index)) {
+            *known = (stream.is_long_lived(), stream.kept_kind().copied());
         }
     });
     let mut lines = String::new();
-    for (context, long_lived) in chosen {
+    for ((context, _), (long_lived, kept)) in chosen.into_iter().zip(listed) {
+        let long_lived = u8::from(long_lived);
         host.set_effective_context(context as u32);
         let began = began(host, clock).unwrap_or_default();
         let (status, bytes) =
@@ -95,6 +149,10 @@ pub(crate) fn oldest<S: ListedStream>(
             let text = host.property(property).unwrap_or_default();
             lines.push_str(&printable_line(&text, LONGEST_TEXT));
             lines.push('\t');
+        }
+        if let Some(KeptKind { kind, ending, .. }) = kept {
+            let is_ending = u8::from(ending != Ending::No);
+            lines.push_str(&format!("{}\t{is_ending}\t", kind.at_status(status)));
         }
         lines.push('\n');
     }
@@ -126,6 +184,10 @@ pub(crate) struct ListingLine<'t> {
     pub(crate) bytes: u64,
     /// Request, protocol, route, cluster, peer, upstream; empty if there is none.
     pub(crate) texts: [&'t str; 6],
+    /// None if the counter does not keep it.
+    pub(crate) kind: Option<StreamKind>,
+    /// Its counter ends it.
+    pub(crate) ending: bool,
 }
 
 impl<'t> ListingLine<'t> {
@@ -136,7 +198,9 @@ impl<'t> ListingLine<'t> {
         for text in &mut texts {
             *text = fields.next()?;
         }
-        Some(Self { began, long_lived: long_lived == 1, status, bytes, texts })
+        let kind = fields.next().and_then(|kind| kind.parse().ok());
+        let ending = kind.is_some() && fields.next() == Some("1");
+        Some(Self { began, long_lived: long_lived == 1, status, bytes, texts, kind, ending })
     }
 }
 
@@ -148,7 +212,7 @@ fn began(host: &impl Control, clock: Clock) -> Option<u64> {
 }
 
 /// Envoy serialises a number as eight bytes, the lowest first.
-fn number(host: &impl Control, property: &str) -> u64 {
+pub(super) fn number(host: &impl Control, property: &str) -> u64 {
     host.property(property).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
@@ -157,6 +221,7 @@ mod tests {
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::{Clock, ListingLine, insert_lowest};
+    use crate::census::StreamKind;
 
     #[wasm_bindgen_test(unsupported = test)]
     fn keeps_the_lowest() {
@@ -190,11 +255,13 @@ mod tests {
     #[wasm_bindgen_test(unsupported = test)]
     fn parses_a_listing_line() {
         let texts = ["GET a/b", "HTTP/1.1", "", "app", "10.0.0.1:80", ""];
-        let line = ListingLine { began: 7, long_lived: true, status: 200, bytes: 12, texts };
-        assert_eq!(
-            ListingLine::parse("7\t1\t200\t12\tGET a/b\tHTTP/1.1\t\tapp\t10.0.0.1:80\t\t"),
-            Some(line)
-        );
+        let (kind, ending) = (None, false);
+        let line =
+            ListingLine { began: 7, long_lived: true, status: 200, bytes: 12, texts, kind, ending };
+        let text = "7\t1\t200\t12\tGET a/b\tHTTP/1.1\t\tapp\t10.0.0.1:80\t\t";
+        assert_eq!(ListingLine::parse(text), Some(line.clone()));
+        let with_kind = ListingLine { kind: Some(StreamKind::Grpc), ending: true, ..line };
+        assert_eq!(ListingLine::parse(&format!("{text}grpc\t1\t")), Some(with_kind));
         assert_eq!(ListingLine::parse("7\t1\t200\t12\tGET a/b"), None);
         assert_eq!(ListingLine::parse(""), None);
     }

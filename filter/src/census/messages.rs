@@ -37,21 +37,25 @@ pub(crate) struct CountRequest {
     pub(crate) list_limit: usize,
     /// Long-lived streams are not to be listed.
     pub(crate) plain_only: bool,
+    /// Streams that began before this are to be counted; 0 for none.
+    pub(crate) older_than: u64,
 }
 
 impl CountRequest {
     pub(crate) fn to_text(self) -> String {
         let Self { reply_to, round, latch_check, sent_at, .. } = self;
-        let Self { long_lived_before, list_limit, plain_only, .. } = self;
-        let (check, plain_only) = (latch_check as u8, u8::from(plain_only));
+        let Self { long_lived_before, list_limit, plain_only, older_than, .. } = self;
+        let (check, plain) = (latch_check as u8, u8::from(plain_only));
         format!(
-            "ask {reply_to} {round} {check} {sent_at} {long_lived_before} {list_limit} {plain_only}"
+            "ask {reply_to} {round} {check} {sent_at} {long_lived_before} {list_limit} {plain} \
+             {older_than}"
         )
     }
 
     pub(crate) fn parse(message: &[u8]) -> Option<Self> {
-        let [reply_to, round, latch_check, sent_at, long_lived_before, list_limit, plain_only] =
+        let ([reply_to, round, latch_check, sent_at, numbers @ ..], [older_than]): ([_; 7], _) =
             parse_numbers("ask ", core::str::from_utf8(message).ok()?)?;
+        let [long_lived_before, list_limit, plain_only] = numbers;
         Some(Self {
             reply_to: u32::try_from(reply_to).ok()?,
             round,
@@ -60,6 +64,7 @@ impl CountRequest {
             long_lived_before,
             list_limit: usize::try_from(list_limit).ok()?,
             plain_only: plain_only == 1,
+            older_than,
         })
     }
 }
@@ -76,12 +81,14 @@ pub(crate) struct CountReply {
     pub(crate) round: u64,
     /// When the request was sent.
     pub(crate) requested_at: u64,
+    /// Streams in flight that began before [`CountRequest::older_than`].
+    pub(crate) older: u64,
 }
 
 impl CountReply {
     pub(crate) fn to_text(self) -> String {
-        let Self { queue, in_flight, long_lived, excluded, round, requested_at } = self;
-        format!("here {queue} {in_flight} {long_lived} {excluded} {round} {requested_at}")
+        let Self { queue, in_flight, long_lived, excluded, round, requested_at, older } = self;
+        format!("here {queue} {in_flight} {long_lived} {excluded} {round} {requested_at} {older}")
     }
 
     /// The reply, and the listing if the message has one.
@@ -90,14 +97,77 @@ impl CountReply {
         let (first, listing) = message
             .split_once('\n')
             .map_or((message, None), |(first, listing)| (first, Some(listing)));
-        let [queue, in_flight, long_lived, excluded, round, requested_at] =
+        let ([queue, in_flight, long_lived, excluded, round, requested_at], [older]) =
             parse_numbers("here ", first)?;
         let queue = u32::try_from(queue).ok()?;
-        let reply = Self { queue, in_flight, long_lived, excluded, round, requested_at };
+        let reply = Self { queue, in_flight, long_lived, excluded, round, requested_at, older };
         Some((reply, listing))
     }
 }
 
-fn parse_numbers<const N: usize>(kind: &str, message: &str) -> Option<[u64; N]> {
-    parse::numbers(&mut message.strip_prefix(kind)?.split(' '))
+/// The numbers of a message, and those that later versions have added behind them. A message of an
+/// earlier version has none of the latter: gate and counters are replaced one after the other, and
+/// a drain goes on meanwhile. Both sides ignore words behind those that they know.
+fn parse_numbers<const N: usize, const LATER: usize>(
+    kind: &str,
+    message: &str,
+) -> Option<([u64; N], [u64; LATER])> {
+    let mut words = message.strip_prefix(kind)?.split(' ');
+    let numbers = parse::numbers(&mut words)?;
+    Some((numbers, parse::numbers(&mut words.chain(core::iter::repeat("0")))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{CountReply, CountRequest, LatchCheck};
+
+    const REQUEST: CountRequest = CountRequest {
+        reply_to: 1,
+        round: 2,
+        latch_check: LatchCheck::ForAWhile,
+        sent_at: 4,
+        long_lived_before: 5,
+        list_limit: 6,
+        plain_only: true,
+        older_than: 8,
+    };
+    const REPLY: CountReply = CountReply {
+        queue: 1,
+        in_flight: 2,
+        long_lived: 3,
+        excluded: 4,
+        round: 5,
+        requested_at: 6,
+        older: 7,
+    };
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn messages_survive_their_text() {
+        let (request, reply) = (REQUEST.to_text(), REPLY.to_text());
+        assert_eq!(CountRequest::parse(request.as_bytes()), Some(REQUEST));
+        assert_eq!(CountReply::parse(reply.as_bytes()), Some((REPLY, None)));
+        let listed = format!("{reply}\na\nb\n");
+        assert_eq!(CountReply::parse(listed.as_bytes()), Some((REPLY, Some("a\nb\n"))));
+        for message in
+            ["", "ask", "ask 1 2 3 4 5 6", "here 1 2 3 4 5", "here x 2 3 4 5 6", "\u{fe}"]
+        {
+            assert_eq!(CountRequest::parse(message.as_bytes()), None, "{message}");
+            assert_eq!(CountReply::parse(message.as_bytes()), None, "{message}");
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn messages_of_other_versions_are_read() {
+        let earlier = CountRequest { older_than: 0, ..REQUEST };
+        assert_eq!(CountRequest::parse(b"ask 1 2 1 4 5 6 1"), Some(earlier));
+        assert_eq!(CountRequest::parse(b"ask 1 2 1 4 5 6 1 8 9"), Some(REQUEST), "a later one");
+        assert_eq!(CountRequest::parse(b"ask 1 2 1 4 5 6 1 x"), None);
+        let earlier = CountReply { older: 0, ..REPLY };
+        assert_eq!(CountReply::parse(b"here 1 2 3 4 5 6"), Some((earlier, None)));
+        let listed = CountReply::parse(b"here 1 2 3 4 5 6\nline\n");
+        assert_eq!(listed, Some((earlier, Some("line\n"))));
+        assert_eq!(CountReply::parse(b"here 1 2 3 4 5 6 7 8"), Some((REPLY, None)), "a later one");
+    }
 }

@@ -7,7 +7,12 @@
 mod asking;
 mod count_state;
 mod counting;
-mod index;
+mod end_asking;
+pub(crate) mod ender;
+pub(crate) mod ending;
+pub(crate) mod frames;
+pub(crate) mod index;
+mod kinds;
 pub(crate) mod latch;
 mod listing;
 mod messages;
@@ -18,7 +23,11 @@ pub use count_state::CountState;
 pub(crate) use counting::Counter;
 #[cfg(all(test, not(target_arch = "wasm32")))]
 pub(crate) use counting::CounterFields;
+pub(crate) use end_asking::{EndOrder, EndSurvey, MOST_ORDERED};
+pub(crate) use ending::{EndFilter, EndManner};
 pub(crate) use index::{is_rejected, reject};
+pub use kinds::StreamKind;
+pub(crate) use kinds::{KeptKind, Kinds};
 pub(crate) use listing::{ListedStream, ListingLine, insert_lowest};
 pub(crate) use messages::LatchCheck;
 pub(crate) use survey::{Sides, Survey, SurveyOptions};

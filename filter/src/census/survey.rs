@@ -92,6 +92,8 @@ pub(crate) struct Survey {
     /// Streams in flight that do not hold the drain, of the counters that replied to a round from
     /// [`SurveyOptions::ignorable_since`] on.
     pub(crate) ignorable_in_flight: Sides,
+    /// Streams of the gate's scopes that began before the moment that the gate asked for.
+    pub(crate) older: u64,
 }
 
 impl Survey {
@@ -106,6 +108,7 @@ impl Survey {
             alive_until: u64::MAX,
             completed_round: u64::MAX,
             ignorable_in_flight: [0; 2],
+            older: 0,
         }
     }
 
@@ -126,6 +129,7 @@ impl Survey {
         // A time in the future is of another clock: of a module version that used wall time.
         self.counting_since = self.counting_since.max(entry.since.min(now));
         self.in_flight += reply.in_flight;
+        self.older += reply.older;
         if is_current {
             let long_lived = if options.exempts_long_lived { reply.long_lived } else { 0 };
             *own += reply.excluded + long_lived;

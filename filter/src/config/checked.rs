@@ -1,6 +1,6 @@
 //! The checked configuration.
 
-use super::wire::Scope;
+use super::wire::{Role, Scope};
 use crate::forwarded::Policy;
 use crate::gate::policy::Policy as GatePolicy;
 use crate::stream::rules::Rule;
@@ -8,9 +8,12 @@ use crate::stream::rules::Rule;
 /// A checked configuration.
 #[derive(Debug)]
 pub struct Config {
+    pub(crate) role: Role,
     pub(crate) scope: Scope,
     pub(crate) exclude: Vec<Rule>,
     pub(crate) long_lived: Vec<Rule>,
+    /// The kind of each stream is kept.
+    pub(crate) kinds: bool,
     pub(crate) forwarded_proto: Option<Policy>,
     pub(crate) gate: Option<GatePolicy>,
     /// A hash of the text, which tells it from other configurations.
@@ -62,6 +65,9 @@ impl Config {
                 summary = format!("{summary}{}{scope}", if index == 0 { " for " } else { " and " });
             }
             return summary;
+        }
+        if self.role == Role::Websocket {
+            return format!("{NAME}: follows the frames of WebSockets");
         }
         let proto = match &self.forwarded_proto {
             Some(policy) => format!("{} sources for x-forwarded-proto", policy.sources.len()),

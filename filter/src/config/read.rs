@@ -155,6 +155,13 @@ pub(crate) fn whole<'de, const LOW: u64, const HIGH: u64, D: Deserializer<'de>>(
     reader.deserialize_any(Bounds { low: LOW, high: HIGH })
 }
 
+/// The same where the number may be missing.
+pub(crate) fn optional_whole<'de, const LOW: u64, const HIGH: u64, D: Deserializer<'de>>(
+    reader: D,
+) -> Result<Option<u64>, D::Error> {
+    whole::<LOW, HIGH, D>(reader).map(Some)
+}
+
 /// The lowest and the highest number that there may be.
 struct Bounds {
     low: u64,

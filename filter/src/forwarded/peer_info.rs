@@ -42,10 +42,13 @@ fn socket_address(text: &[u8]) -> Option<SocketAddr> {
 pub(crate) type HeaderPairs<'n> = [(&'n [u8], &'n [u8]); 3];
 
 impl<'t> PeerInfo<'t> {
-    /// A value with too few or too many lines has no headers.
-    pub(crate) fn parse(value: &'t [u8]) -> Self {
+    /// A value with too few or too many lines has no headers. Only `nlb` has addresses beside the
+    /// peer; for others the first line is the peer as it is, because looking for blanks in it costs
+    /// every request.
+    pub(crate) fn parse(value: &'t [u8], with_addresses: bool) -> Self {
         let mut lines = value.split(|byte| *byte == b'\n');
-        let (peer, addresses) = addresses(lines.next().unwrap_or_default());
+        let first = lines.next().unwrap_or_default();
+        let (peer, addresses) = if with_addresses { addresses(first) } else { (first, None) };
         let headers = [lines.next(), lines.next(), lines.next()];
         let is_at_end = lines.all(<[u8]>::is_empty);
         let headers = if let ([Some(current), Some(saved), Some(port)], true) = (headers, is_at_end)
@@ -125,12 +128,21 @@ mod tests {
             ("::1\nhttp\na, b\n443\nx", "::1", None),
         ] {
             let headers = headers.map(|headers| headers.map(str::as_bytes));
-            assert_eq!(
-                PeerInfo::parse(value.as_bytes()),
-                PeerInfo { peer: peer.as_bytes(), addresses: None, headers },
-                "{value:?}"
-            );
+            for with_addresses in [false, true] {
+                assert_eq!(
+                    PeerInfo::parse(value.as_bytes(), with_addresses),
+                    PeerInfo { peer: peer.as_bytes(), addresses: None, headers },
+                    "{value:?}"
+                );
+            }
         }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn only_a_policy_by_ports_splits_the_first_line() {
+        let value = b"10.0.0.1 192.0.2.1:443 127.0.0.1:8443";
+        assert_eq!(PeerInfo::parse(value, true).peer, b"10.0.0.1");
+        assert_eq!(PeerInfo::parse(value, false).peer, value, "it is no address, so not trusted");
     }
 
     #[wasm_bindgen_test(unsupported = test)]
@@ -157,7 +169,7 @@ mod tests {
         ] {
             for headers in ["", "\nhttp\n\n443"] {
                 let value = format!("10.0.0.1 {addresses}{headers}");
-                let info = PeerInfo::parse(value.as_bytes());
+                let info = PeerInfo::parse(value.as_bytes(), true);
                 assert_eq!(info.destination_port(), port, "{value:?}");
             }
         }
@@ -270,7 +282,7 @@ mod tests {
                 let lines = [current, if is_separate { saved } else { current }, port]
                     .map(Option::unwrap_or_default);
                 let value = [b"::1", lines[0], lines[1], lines[2]].join(&b'\n');
-                let pairs = PeerInfo::parse(&value).headers(&policy).expect("all headers");
+                let pairs = PeerInfo::parse(&value, false).headers(&policy).expect("all headers");
                 prop_assert_eq!(
                     outcome(&policy, Headers::of_pairs(&pairs), peer),
                     outcome(&policy, Headers::new(&map), peer),

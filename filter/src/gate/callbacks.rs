@@ -15,8 +15,13 @@ use crate::host::{Control, Level};
 impl Gate {
     pub(crate) fn on_tick(&mut self, host: &impl Control) {
         self.run_next_command(host);
-        if self.period > 0 {
+        if self.is_idle && self.claim_routine(host) {
+            return self.evaluate_in_routine(host);
+        }
+        // An idle gate asks nothing of the counters until some configuration drains.
+        if self.period > 0 && (!self.is_idle || self.has_older_streams(host)) {
             self.ask_counters(host);
+            self.drive_ends(host);
         }
         self.evaluate_and_answer(host);
     }
@@ -96,6 +101,7 @@ impl Gate {
         *requests = requests.saturating_sub(1);
         self.commands.retain(|(other, _)| *other != stream);
         self.waiting.forget(stream);
+        self.ends.forget(stream);
         let is_of_stream = |signal: &mut LatchedSignal| signal.is_of_stream(stream);
         if self.latched_signal.take_if(is_of_stream).is_some() {
             self.open_latch(host);
@@ -118,15 +124,19 @@ impl Gate {
         match call {
             Call::Begin => self.record_call_result(host, CallKind::Begin, outcome),
             Call::Finish => self.on_finish_response(host, status),
+            Call::Notify { began } => self.on_notify_response(host, began, status),
             Call::Cancel(stream) => self.on_cancel_response(host, stream, outcome),
             Call::Signal { stream, is_latched, ends_envoy } => {
                 self.on_signal_response(host, stream, is_latched, ends_envoy, status, &body())
             }
-            Call::Stats => {
+            Call::Stats | Call::ConfigDrain(_) => {
                 let managers = self.policy.connection_managers();
                 let is_read = outcome == CallOutcome::Success;
                 let stats = is_read.then(|| Stats::parse(&body(), managers));
-                self.on_envoy_stats(host, stats);
+                match call {
+                    Call::ConfigDrain(at) => self.on_config_drain_answer(host, at, stats),
+                    _ => self.on_envoy_stats(host, stats),
+                }
             }
             Call::App => {
                 let is_from_app =

@@ -18,6 +18,12 @@ pub(super) enum Call {
     },
     Stats,
     App,
+    /// Tells the app that the drain has begun, which began then.
+    Notify {
+        began: u64,
+    },
+    /// Queries what is draining of Envoy's configuration; with the time of the query.
+    ConfigDrain(u64),
 }
 
 /// The calls of which the shared record has a [`Step`](super::step::Step).
@@ -64,6 +70,10 @@ impl Calls {
     pub(super) fn take(&mut self, number: u32) -> Option<Call> {
         let index = self.pending.iter().position(|(other, _)| *other == number)?;
         Some(self.pending.swap_remove(index).1)
+    }
+
+    pub(super) fn any(&self, is_such: impl Fn(&Call) -> bool) -> bool {
+        self.pending.iter().any(|(_, call)| is_such(call))
     }
 
     pub(super) fn contains(&self, call: &Call) -> bool {

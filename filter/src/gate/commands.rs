@@ -71,6 +71,8 @@ impl Gate {
                 self.respond_plainly(host, stream, 202, reason);
             }
             Command::Cancel => self.cancel_drain(host, stream),
+            Command::End(command) => self.begin_end(host, stream, command),
+            Command::StopEnd => self.stop_end(host, stream),
             Command::Force(why) => self.force_open(host, stream, &why),
             Command::Signal { path, is_graceful } => {
                 self.signal_or_hold(host, stream, path, is_graceful)
@@ -192,7 +194,12 @@ impl Gate {
     }
 
     /// Recent replies are good enough for a status, unless the count is zero.
-    fn hold_for_counts(&mut self, host: &impl Control, stream: u32, waits_for: WaitsFor) {
+    pub(super) fn hold_for_counts(
+        &mut self,
+        host: &impl Control,
+        stream: u32,
+        waits_for: WaitsFor,
+    ) {
         let now = host.monotonic_time();
         let joins_round = waits_for == WaitsFor::Counts && self.sources.census.has_just_asked(now);
         let needs_envoy =

@@ -34,6 +34,7 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         alive_until: NOW,
         completed_round: 1,
         ignorable_in_flight: [0; 2],
+        older: 0,
     };
     let observed = Observation {
         count,
@@ -47,7 +48,18 @@ fn snapshot(phase: Phase, reason: Reason, count: CountState, envoy: EnvoyCount) 
         app: App::Asking,
     };
     let record = Record { phase, began: 9_000, deadline: 12_000, ..Record::default() };
-    Snapshot { now: NOW, survey, stats: None, answered_query: 1, observed, record, reason }
+    Snapshot {
+        now: NOW,
+        survey,
+        stats: None,
+        answered_query: 1,
+        observed,
+        record,
+        reason,
+        config_draining: None,
+        notify: None,
+        ends: Vec::new(),
+    }
 }
 
 /// Nothing is in flight, by both counts.
@@ -159,6 +171,8 @@ fn idle<'g>(
         is_latch_held: false,
         is_healing: false,
         has_commands: false,
+        awaits_end: false,
+        is_ending: false,
     }
 }
 

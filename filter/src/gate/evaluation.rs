@@ -22,7 +22,7 @@ use crate::host::{Control, Level};
 
 /// A query of the statistics may take so many times as long as other calls, because Envoy goes
 /// through all of them.
-const STATS_PATIENCE: u64 = 10;
+pub(super) const STATS_PATIENCE: u64 = 10;
 
 impl Gate {
     /// Called when something new is known, so that its consequences need not wait for the tick.
@@ -30,6 +30,7 @@ impl Gate {
         let snapshot = self.evaluate(host);
         self.confirm_latched_signal(host, &snapshot);
         self.answer_ready_waiters(host, &snapshot);
+        self.answer_pending_end(host, &snapshot);
         self.set_tick_period(host);
     }
 
@@ -40,6 +41,7 @@ impl Gate {
         let before = self.record.read(host);
         self.query_envoy_stats(host, now, &before, &survey);
         self.query_app(host, now, &before);
+        self.query_config_drain(host, now, &before);
         let observed = self.sources.observe(host, &self.policy, (now, &survey, &before));
         let (mut phase_before, mut record) = (Phase::Serving, Record::default());
         let (mut reason, mut action, mut logs) = (Reason::NotDraining, None, false);
@@ -51,16 +53,32 @@ impl Gate {
         });
         let samples = &self.sources.samples;
         let (stats, answered_query) = (samples.stats(now), samples.answered_query());
-        let snapshot = Snapshot { now, survey, stats, answered_query, observed, record, reason };
+        let config_draining = self.config_draining(host);
+        let ends = self.end_statuses(host, &record, now);
+        let notify = self.notify_step(host, &record);
+        let snapshot = Snapshot {
+            now,
+            survey,
+            stats,
+            answered_query,
+            observed,
+            record,
+            reason,
+            config_draining,
+            notify,
+            ends,
+        };
         if logs {
             host.log(Level::Info, &format!("draining: {}", sentence(&snapshot, self.policy.quiet)));
         }
         self.report_phase(host, phase_before, &snapshot);
         self.report_count_state(host, &snapshot);
+        self.report_config_drain(host, &snapshot);
         self.healing.count(&snapshot.observed);
         if let Some(action) = action {
             self.perform(host, action, &snapshot.survey);
         }
+        self.notify_app_once(host, &snapshot.record, now);
         snapshot
     }
 
@@ -70,6 +88,7 @@ impl Gate {
             (record.late_streams(snapshot.observed.begun), record.duration(snapshot.now));
         host.record_metric(metrics.late, late);
         host.record_metric(metrics.seconds, lasted / 1_000);
+        host.record_metric(metrics.holding, snapshot.observed.holding);
         if phase_before == record.phase {
             return;
         }
@@ -84,20 +103,31 @@ impl Gate {
             Phase::Draining => {
                 format!("the drain goes on: {}", sentence(snapshot, self.policy.quiet))
             }
-            open => format!("the drain ends: {open} after {lasted} ms; {late} streams came late"),
+            open => {
+                let ended = match self.ends.ended_in(host, record) {
+                    0 => String::new(),
+                    ended => format!("; the gate ended {ended} streams at most"),
+                };
+                format!("the drain ends: {open} after {lasted} ms; {late} streams came late{ended}")
+            }
         };
         host.log(Level::Warning, &line);
     }
 
-    /// A count that is merely being asked for is not reported again.
+    /// A count that is merely being asked for is not reported again. The gauges are those of all
+    /// workers: another one may have reported since.
     fn report_count_state(&mut self, host: &impl Control, snapshot: &Snapshot) {
         let count = snapshot.observed.count;
-        let reported = self.reported_count_state;
-        if reported == Some(count) || count == CountState::Asking && reported.is_some() {
+        let gauges = || CountState::VARIANTS.iter().zip(&self.sources.metrics.count);
+        let is_shown = |gauge| host.get_metric(gauge) == Some(1);
+        let is_reported = match count {
+            CountState::Asking => gauges().any(|(_, gauge)| is_shown(*gauge)),
+            _ => gauges().any(|(other, gauge)| *other == count && is_shown(*gauge)),
+        };
+        if is_reported {
             return;
         }
-        self.reported_count_state = Some(count);
-        for (other, gauge) in CountState::VARIANTS.iter().zip(&self.sources.metrics.count) {
+        for (other, gauge) in gauges() {
             host.record_metric(*gauge, (*other == count).into());
         }
         if count == CountState::Assumed {
@@ -150,6 +180,7 @@ impl Gate {
     /// can tell which of Envoy's requests do not hold the drain.
     pub(super) fn on_envoy_stats(&mut self, host: &impl Control, stats: Option<Stats>) {
         QueryPacing::end(host);
+        self.record_config_drain(host, self.sources.samples.queried_at(), stats);
         let round = self.sources.census.round() + 1;
         self.sources.samples.end_query(host.monotonic_time(), round, stats);
         if stats.is_some_and(|stats| stats.active.is_some_and(|active| active > 0)) {
@@ -219,6 +250,7 @@ impl Gate {
                     });
                     respond_json(host, stream, 200, body);
                 }
+                WaitsFor::Metrics => {}
                 WaitsFor::Listing(limit) => self.respond_streams(host, snapshot, &waiter, limit),
                 WaitsFor::Ready | WaitsFor::Opening => self.respond_ready(host, stream, snapshot),
                 WaitsFor::Signal => self.try_signal(host, snapshot, waiter),

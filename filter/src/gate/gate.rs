@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 
 use super::calls::{Call, CallKind, Calls, Target};
+use super::config_drain::Draining;
+use super::ends::Ends;
 use super::healing::Healing;
 use super::http::Command;
 use super::machine::Record;
@@ -21,8 +23,8 @@ use super::snapshot::Snapshot;
 use super::sources::{Sources, envoy_busy};
 use super::step::CallOutcome;
 use super::waiting::Waiting;
+use crate::census::RequestOptions;
 use crate::census::latch::{self, Latch};
-use crate::census::{CountState, RequestOptions};
 use crate::config::{Fault, wire::Finish};
 use crate::host::{Control, Kind, Level};
 use crate::metrics::{self, define};
@@ -42,23 +44,27 @@ pub(crate) struct Gate {
     pub(super) latched_signal: Option<LatchedSignal>,
     pub(super) calls: Calls,
     pub(super) healing: Healing,
-    /// What the metrics and the log last showed.
-    pub(super) reported_count_state: Option<CountState>,
     pub(super) period: u32,
+    /// Whether there is nothing to do. The gate may tick nevertheless, for [`Policy::idle_tick`].
+    pub(super) is_idle: bool,
     /// Whether a gRPC request was reset, which is logged once.
     pub(super) has_reset_grpc: bool,
     /// Commands that the root context is to run, with their streams, the oldest first.
     pub(super) commands: VecDeque<(u32, Command)>,
+    pub(super) ends: Ends,
 }
 
 impl Gate {
     /// # Errors
     /// Which metric Envoy does not define.
     pub(crate) fn new(host: &impl Control, root: u32, policy: Policy) -> Result<Self, Fault> {
-        let metrics = Metrics::define(host, &policy.scopes)?;
+        let watches_config = policy.config_drain_time.is_some();
+        let metrics = Metrics::define(host, &policy.scopes, watches_config)?;
         let latch = Latch::new(define(host, Kind::Gauge, metrics::CLOSING.into())?);
+        let record = SharedRecord::of_this_filter(host, &policy.scopes);
         let mut gate = Self {
-            record: SharedRecord::of_this_filter(host, &policy.scopes),
+            ends: Ends::new(&record.key),
+            record,
             policy,
             sources: Sources::new(metrics),
             waiting: Waiting::default(),
@@ -66,13 +72,14 @@ impl Gate {
             latched_signal: None,
             calls: Calls::new(root),
             healing: Healing::default(),
-            reported_count_state: None,
             period: 0,
+            is_idle: true,
             has_reset_grpc: false,
             commands: VecDeque::new(),
         };
         // A drain that began before this configuration goes on under it.
         host.record_metric(gate.sources.metrics.state, gate.record.read(host).phase as u64);
+        host.record_metric(gate.sources.metrics.deadline, gate.policy.deadline / 1_000);
         gate.set_tick_period(host);
         Ok(gate)
     }
@@ -87,12 +94,19 @@ impl Gate {
             is_latch_held: self.latch.is_held(),
             is_healing: self.healing.is_going_on(),
             has_commands: !self.commands.is_empty(),
+            awaits_end: self.ends.has_pending(),
+            is_ending: self.ends.is_going_on(),
         }
     }
 
     pub(super) fn set_tick_period(&mut self, host: &impl Control) {
         let record = self.record.read(host);
-        let period = self.schedule(&record).tick_period(|| host.monotonic_time());
+        self.refresh_ends(host, &record);
+        let mut period = self.schedule(&record).tick_period(|| host.monotonic_time());
+        self.is_idle = period == 0;
+        if self.is_idle {
+            period = self.policy.idle_tick();
+        }
         if period != self.period {
             self.period = period;
             host.set_tick_period(period);
@@ -107,6 +121,7 @@ impl Gate {
             long_lived_before: schedule.long_lived_before(),
             list_limit: self.waiting.list_limit(),
             plain_only: self.policy.exempts_long_lived,
+            older_than: self.config_draining(host).map_or(0, Draining::moment),
             busy: envoy_busy(host),
         };
         self.sources.census.ask(host, options);
@@ -119,12 +134,9 @@ impl Gate {
         kind: CallKind,
         outcome: CallOutcome,
     ) {
-        self.record.update(host, &mut |record| {
-            match kind {
-                CallKind::Begin => &mut record.begin,
-                CallKind::Finish => &mut record.finish,
-            }
-            .record(outcome);
+        self.record.update(host, &mut |record| match kind {
+            CallKind::Begin => record.begin.record(outcome),
+            CallKind::Finish => record.finish.record(outcome),
         });
         if outcome == CallOutcome::Failure {
             let failed = match kind {

@@ -1,5 +1,6 @@
 //! The requests that the gate takes: from method and path to a command. Pure.
 
+use super::ends::{EndCommand, parse_end};
 use crate::parse::{digits, printable_line};
 
 /// A valid request.
@@ -17,6 +18,10 @@ pub enum Command {
     Drain,
     /// Cancel the drain.
     Cancel,
+    /// End a share of the streams.
+    End(EndCommand),
+    /// Stop that.
+    StopEnd,
     /// Open the gate, for this reason.
     Force(String),
     /// Pass a signal to Envoy's admin interface: at zero only, unless it is graceful.
@@ -68,7 +73,7 @@ pub fn parse_command(method: &str, path: &str) -> Result<Command, RequestError> 
     let allow = match plain {
         "/status" | "/streams" | "/ready" => "GET, HEAD",
         "/prestop" => "GET, HEAD, POST",
-        "/drain" => "POST, DELETE",
+        "/drain" | "/end" => "POST, DELETE",
         "/force" | "/quitquitquit" | "/drain_listeners" => "POST",
         _ => return Err(RequestError::Path),
     };
@@ -102,6 +107,8 @@ fn command_of(method: &str, path: &str, plain: &str, query: &str) -> Result<Comm
         "/prestop" => Command::PreStop(parse_wait(query)?),
         "/drain" if method == "DELETE" => Command::Cancel,
         "/drain" => Command::Drain,
+        "/end" if method == "DELETE" => Command::StopEnd,
+        "/end" => Command::End(parse_end(query)?),
         "/force" => match parameter(query, "reason").map(decoded_line) {
             Some(reason) if !reason.trim_ascii().is_empty() => Command::Force(reason),
             _ => return Err(RequestError::Query("say why: POST /force?reason=…")),
@@ -121,22 +128,25 @@ fn parse_wait(query: &str) -> Result<u64, RequestError> {
     match parameter(query, "wait") {
         None => Ok(0),
         Some("") => Ok(UNTIL_OPEN),
-        Some(time) => {
-            let (number, unit) = time.split_at(
-                time.find(|character: char| !character.is_ascii_digit()).unwrap_or(time.len()),
-            );
-            let milliseconds = match unit {
-                "ms" => 1,
-                "" | "s" => 1_000,
-                "m" => 60_000,
-                _ => return Err(HELP),
-            };
-            number.parse().ok().and_then(|number: u64| number.checked_mul(milliseconds)).ok_or(HELP)
-        }
+        Some(time) => parse_time(time).ok_or(HELP),
     }
 }
 
-fn parse_limit(query: &str) -> Result<usize, RequestError> {
+/// A time in milliseconds: `500ms`, `30s`, `30`, `2m`, `1h`.
+pub(super) fn parse_time(time: &str) -> Option<u64> {
+    let digits = time.find(|character: char| !character.is_ascii_digit()).unwrap_or(time.len());
+    let (number, unit) = time.split_at(digits);
+    let milliseconds = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.parse().ok().and_then(|number: u64| number.checked_mul(milliseconds))
+}
+
+pub(super) fn parse_limit(query: &str) -> Result<usize, RequestError> {
     parameter(query, "limit").map_or(Ok(20), |limit| {
         digits(limit.as_bytes())
             .filter(|limit| (1..=MOST_STREAMS).contains(limit))
@@ -144,7 +154,7 @@ fn parse_limit(query: &str) -> Result<usize, RequestError> {
     })
 }
 
-fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
+pub(super) fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
     query
         .split('&')
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -258,7 +268,7 @@ mod tests {
             ("POST", "/force"),
             ("POST", "/force?reason=+"),
             ("GET", "/prestop?wait=-1"),
-            ("GET", "/prestop?wait=1h"),
+            ("GET", "/prestop?wait=1d"),
             ("GET", "/streams?limit=0"),
             ("GET", "/streams?limit=101"),
             ("GET", "/streams?limit="),

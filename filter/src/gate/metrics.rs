@@ -6,7 +6,7 @@ use crate::census::CountState;
 use crate::config::Fault;
 use crate::config::wire::Scope;
 use crate::host::{Control, Kind, Metric};
-use crate::metrics::{self, define};
+use crate::metrics::{self, Evictions, define};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Metrics {
@@ -25,6 +25,12 @@ pub(super) struct Metrics {
     pub(super) heals: Metric,
     pub(super) expired: Metric,
     pub(super) forced: Metric,
+    pub(super) deadline: Metric,
+    pub(super) holding: Metric,
+    /// Streams that are older than a change of the configuration, and the seconds that they have;
+    /// none if the gate does not watch changes.
+    pub(super) config_drain: Option<[Metric; 2]>,
+    pub(super) evictions: Evictions,
 }
 
 type NameOfScope = fn(Scope) -> String;
@@ -38,7 +44,11 @@ const OF_A_SCOPE: [(Kind, NameOfScope); 3] = [
 impl Metrics {
     /// # Errors
     /// Which metric Envoy does not define.
-    pub(super) fn define(host: &impl Control, gate_scopes: &[Scope]) -> Result<Self, Fault> {
+    pub(super) fn define(
+        host: &impl Control,
+        gate_scopes: &[Scope],
+        watches_config: bool,
+    ) -> Result<Self, Fault> {
         let mut own = [Metric(0); metrics::GATE.len()];
         for (metric, (kind, name)) in own.iter_mut().zip(&metrics::GATE) {
             *metric = define(host, *kind, (*name).into())?;
@@ -46,8 +56,8 @@ impl Metrics {
                 host.make_visible(*metric);
             }
         }
-        // Evictions are not implemented yet.
-        let [state, seconds, late, refused, heals, expired, forced, _evictions] = own;
+        let [state, seconds, late, refused, heals, expired, forced, _evictions, deadline, holding] =
+            own;
         let mut all_begun = Vec::new();
         for scope in Scope::VARIANTS {
             for name in &[metrics::begun, metrics::excluded] {
@@ -73,6 +83,10 @@ impl Metrics {
             heals,
             expired,
             forced,
+            deadline,
+            holding,
+            config_drain: if watches_config { Some(define_config_drain(host)?) } else { None },
+            evictions: Evictions::define(host)?,
         })
     }
 }
@@ -82,6 +96,14 @@ fn define_count_states(host: &impl Control) -> Result<Vec<Metric>, Fault> {
         .iter()
         .map(|state| define(host, Kind::Gauge, metrics::count(*state)))
         .collect()
+}
+
+fn define_config_drain(host: &impl Control) -> Result<[Metric; 2], Fault> {
+    let mut gauges = [Metric(0); 2];
+    for (gauge, (kind, name)) in gauges.iter_mut().zip(metrics::CONFIG_DRAIN) {
+        *gauge = define(host, kind, name.into())?;
+    }
+    Ok(gauges)
 }
 
 fn define_of_scope(host: &impl Control, scope: Scope) -> Result<[Metric; 3], Fault> {

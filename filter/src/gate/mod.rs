@@ -8,9 +8,13 @@
 //! | configuration, requests and calls | `calls`, `policy`, [`http`], [`access`] |
 //! | the drain as a state machine, pure | [`phase`], [`step`], [`observation`], [`machine`] |
 //! | what is known at one moment, pure | `stats`, `envoy_samples`, `app`, `waiting`, `snapshot` |
-//! | what follows from it, pure | [`replies`], `streams`, `schedule`, `signals` |
-//! | what is read and shared | `record`, `query_pacing`, `metrics`, `healing`, `sources` |
+//! | what follows from it, pure | [`replies`], `config_drain_status`, `streams`, `schedule` |
+//! | what becomes of a signal, pure | `signals` |
+//! | what is read and shared | `record`, `config_drain`, `query_pacing`, `metrics`, `healing` |
+//! | where the counts come from | `sources` |
 //! | the gate of one worker | `gate` (its state), `evaluation`, `commands`, `callbacks` |
+//! | what the app is told | `notification` |
+//! | what a serving gate watches | `config_drain_watch`, `routine` |
 
 /// The gate's HTTP interface, as OpenAPI.
 #[cfg(feature = "schema")]
@@ -21,8 +25,12 @@ mod app;
 mod callbacks;
 mod calls;
 mod commands;
+mod config_drain;
+mod config_drain_status;
+mod config_drain_watch;
 #[cfg(test)]
 mod decisions;
+mod ends;
 mod envoy_samples;
 mod evaluation;
 #[allow(clippy::module_inception, reason = "the owner of everything else here")]
@@ -34,12 +42,14 @@ mod metrics;
 #[cfg(test)]
 #[cfg(not(target_arch = "wasm32"))] // threads
 mod model;
+mod notification;
 pub mod observation;
 pub mod phase;
 pub(crate) mod policy;
 mod query_pacing;
 mod record;
 pub mod replies;
+mod routine;
 mod schedule;
 mod signals;
 mod snapshot;
@@ -49,5 +59,5 @@ pub mod step;
 mod streams;
 mod waiting;
 
-pub use crate::census::CountState;
+pub use crate::census::{CountState, StreamKind};
 pub(crate) use gate::Gate;

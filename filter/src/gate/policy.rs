@@ -1,8 +1,12 @@
 //! The checked configuration of a gate. Times are in milliseconds.
 
 use super::calls::Target;
+pub(crate) use super::ends::{EndPolicy, SHORTEST};
 use super::stats::ConnectionManagers;
-use crate::config::wire::{App, BeginCall, Finish, Gate, LongLivedPolicy, Scope};
+use crate::config::wire::{App, BeginCall, Finish, Gate, LongLivedPolicy, Notify, Scope};
+
+/// Between two looks at changes of Envoy's configuration.
+const WATCH_TICK: u32 = 1_000;
 
 /// The fields are described in [`crate::config::wire`].
 #[derive(Debug, Clone)]
@@ -13,6 +17,8 @@ pub struct Policy {
     pub(crate) deadline: u64,
     pub(crate) open_for: u64,
     pub(crate) assumed_after: u64,
+    /// 0: only when something needs it.
+    pub(crate) evaluate_every: u64,
     pub(crate) delay: u64,
     pub(crate) patience: u64,
     pub(crate) exempts_long_lived: bool,
@@ -25,20 +31,27 @@ pub struct Policy {
     pub(crate) ignore: Vec<String>,
     pub(crate) tunnels: Vec<String>,
     pub(crate) app: Option<App>,
+    pub(crate) notify: Option<Notify>,
+    /// Envoy's drain time, if changes of its configuration are watched.
+    pub(crate) config_drain_time: Option<u64>,
     pub(crate) secret: Option<String>,
     pub(crate) secret_key: Option<String>,
     pub(crate) hosts: Vec<String>,
+    pub(crate) end: EndPolicy,
 }
 
 impl Policy {
     pub(crate) fn new(wire: Gate) -> Self {
+        let end = EndPolicy::new(&wire);
         Self {
+            end,
             scopes: wire.scopes,
             quiet: wire.quiet_ms,
             linger: wire.linger_ms,
             deadline: wire.deadline_ms,
             open_for: wire.open_ms,
             assumed_after: wire.assumed_after_ms,
+            evaluate_every: wire.evaluate_every_ms.unwrap_or_default(),
             delay: wire.begin.delay_ms,
             patience: wire.admin.timeout_ms,
             exempts_long_lived: wire.long_lived == LongLivedPolicy::Exempt,
@@ -51,6 +64,8 @@ impl Policy {
             ignore: wire.admin.ignore,
             tunnels: wire.admin.tunnels,
             app: wire.app,
+            notify: wire.notify,
+            config_drain_time: wire.config_change.map(|change| change.drain_ms),
             secret: wire.secret,
             secret_key: wire.secret_key,
             hosts: wire.hosts.iter().map(|name| name.trim_end_matches('.').into()).collect(),
@@ -77,6 +92,14 @@ impl Policy {
 
     pub(crate) fn waits_for_app(&self) -> bool {
         self.app.is_some()
+    }
+
+    /// Between two ticks of a gate that has nothing to do; 0 for none.
+    pub(super) fn idle_tick(&self) -> u32 {
+        match self.config_drain_time {
+            Some(_) => WATCH_TICK,
+            None => u32::try_from(self.evaluate_every).unwrap_or_default(),
+        }
     }
 
     /// The path of the call that tells clients to leave.

@@ -13,11 +13,13 @@ use crate::config::wire::Scope;
 use crate::host::{Control, compare_and_set_shared};
 use crate::parse;
 
+/// Every earlier version reads and writes this one. What is new gets a key of its
+/// own: a drain goes on through an upgrade, and through a downgrade.
 const VERSION: &str = "2";
 
 /// Numbers separated by blanks, the reason last.
 pub(crate) fn to_text(record: &Record) -> String {
-    let [begin, finish] = [record.begin, record.finish].map(numbers);
+    let [begin, finish] = [record.begin, record.finish].map(Step::to_numbers);
     let numbers = [
         record.phase as u64,
         record.began,
@@ -26,12 +28,12 @@ pub(crate) fn to_text(record: &Record) -> String {
         record.begun_before,
         record.begun_last,
         record.quiet_since,
-        begin.0,
-        begin.1,
-        begin.2,
-        finish.0,
-        finish.1,
-        finish.2,
+        begin[0],
+        begin[1],
+        begin[2],
+        finish[0],
+        finish[1],
+        finish[2],
         record.logged_at,
     ];
     let mut text = String::from(VERSION);
@@ -59,7 +61,7 @@ pub(crate) fn parse(text: &[u8]) -> Option<Record> {
         steps @ ..,
         logged_at,
     ] = numbers;
-    let [begin_kind, begin_since, begin_tries, finish_kind, finish_since, finish_tries] = steps;
+    let [begin_kind, begin_since, begin_tries, finish @ ..] = steps;
     Some(Record {
         phase: *Phase::VARIANTS.get(usize::try_from(phase).ok()?)?,
         began,
@@ -68,30 +70,11 @@ pub(crate) fn parse(text: &[u8]) -> Option<Record> {
         begun_before,
         begun_last,
         quiet_since,
-        begin: step(begin_kind, begin_since, begin_tries)?,
-        finish: step(finish_kind, finish_since, finish_tries)?,
+        begin: Step::from_numbers([begin_kind, begin_since, begin_tries])?,
+        finish: Step::from_numbers(finish)?,
         logged_at,
         force_reason: words.next().unwrap_or_default().into(),
     })
-}
-
-fn numbers(step: Step) -> (u64, u64, u64) {
-    match step {
-        Step::Due => (0, 0, 0),
-        Step::UnderWay { since, tries } => (1, since, tries),
-        Step::Done => (2, 0, 0),
-        Step::Failed => (3, 0, 0),
-    }
-}
-
-fn step(kind: u64, since: u64, tries: u64) -> Option<Step> {
-    match kind {
-        0 => Some(Step::Due),
-        1 => Some(Step::UnderWay { since, tries }),
-        2 => Some(Step::Done),
-        3 => Some(Step::Failed),
-        _ => None,
-    }
 }
 
 /// The record of one gate, shared by its workers.
@@ -132,5 +115,37 @@ impl SharedRecord {
             let after = to_text(&record);
             (after != before || text.is_none()).then(|| after.into_bytes())
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{Phase, Record, Step, parse, to_text};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn the_text_is_that_of_earlier_versions() {
+        let record = Record {
+            phase: Phase::Draining,
+            began: 10_000,
+            deadline: 33_000,
+            ended: 0,
+            begun_before: 4,
+            begun_last: 5,
+            quiet_since: 6,
+            begin: Step::Done,
+            finish: Step::UnderWay { since: 7, tries: 1 },
+            logged_at: 8,
+            force_reason: "by hand  twice".into(),
+        };
+        let text = "2 1 10000 33000 0 4 5 6 2 0 0 1 7 1 8 by hand  twice";
+        assert_eq!(to_text(&record), text);
+        assert_eq!(parse(text.as_bytes()), Some(record));
+        for text in
+            ["", "2", "3 1 10000 33000 0 4 5 6 2 0 0 1 7 1 8 ", "2 9 0 0 0 0 0 0 0 0 0 0 0 0 0 "]
+        {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
     }
 }

@@ -4,12 +4,14 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use super::config_drain_status::ConfigDrainStatus;
+use super::ends::{Job, JobKind};
 use super::observation::{App, EnvoyCount, Reason};
 use super::phase::Phase;
 use super::policy::Policy;
 use super::snapshot::Snapshot;
 use super::step::Step;
-use crate::census::CountState;
+use crate::census::{CountState, Kinds, StreamKind};
 use crate::config::wire::Scope;
 
 /// The state and the counts of the gate.
@@ -56,6 +58,12 @@ pub struct Status {
     /// The last call, if there is one; not while serving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<Progress>,
+    /// The call that tells the app of the drain, if there is one; not while serving.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Progress>,
+    /// A drain of Envoy's configuration, if the gate watches changes and something drains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_drain: Option<ConfigDrainStatus>,
     /// Whether the signal to end was sent to Envoy or its agent: new streams are refused until the
     /// process ends.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,8 +72,70 @@ pub struct Status {
     pub refused: u64,
     /// How often a leaked count was healed.
     pub heals: u64,
+    /// The ends of streams that go on, or will in this drain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub ends: Vec<EndStatus>,
+    /// Streams that were ended since Envoy started.
+    pub evictions: u64,
     /// The module's version.
     pub version: &'static str,
+}
+
+/// Streams that the gate ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct EndStatus {
+    /// Whether an operator asked for it, and not the drain.
+    pub on_command: bool,
+    /// Whether a change of Envoy's configuration is the reason.
+    pub on_config_change: bool,
+    /// The kinds that are ended.
+    pub kinds: Vec<StreamKind>,
+    /// Streams of these kinds that are to be ended, as far as the counters have answered.
+    pub left: u64,
+    /// When the ends begin; milliseconds. Absent once they have begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begins_in_ms: Option<u64>,
+    /// How long they are spread from now on; milliseconds.
+    pub ends_in_ms: u64,
+}
+
+impl EndStatus {
+    pub(super) fn new(job: &Job, endable: u64, now: u64) -> Self {
+        Self {
+            on_command: job.kind == JobKind::Command,
+            on_config_change: job.kind == JobKind::ConfigChange,
+            kinds: job.which.kinds.iter().collect(),
+            left: endable.min(job.left),
+            begins_in_ms: job.window.from.checked_sub(now).filter(|wait| *wait > 0),
+            ends_in_ms: job.window.to.saturating_sub(now),
+        }
+    }
+}
+
+/// The answer to `POST /end`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct EndOutcome {
+    /// How far the drain is.
+    pub state: Phase,
+    /// The effect, or why there is none.
+    pub reason: String,
+    /// Streams that match.
+    pub matching: u64,
+    /// How many of them are ended at most; with `dry_run`: would be.
+    pub ending: u64,
+    /// With `dry_run`: the streams that would be ended first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub streams: Vec<StreamStatus>,
+}
+
+/// Kinds in words.
+pub(super) fn kind_names(kinds: Kinds) -> String {
+    let names: Vec<&str> = kinds.iter().map(Into::into).collect();
+    names.join(", ")
 }
 
 /// The counts of one scope.
@@ -129,6 +199,13 @@ pub struct StreamStatus {
     pub status: Option<u64>,
     /// Bytes of the response's body so far.
     pub bytes: u64,
+    /// Its kind, if its counter keeps kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<StreamKind>,
+    /// Whether its counter ends it: the client was answered, or a WebSocket closes.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub ending: bool,
 }
 
 /// The answer to a command: the effect, or why there is none.
@@ -164,7 +241,7 @@ impl From<Step> for Progress {
     fn from(step: Step) -> Self {
         match step {
             Step::Due => Self::Due,
-            Step::UnderWay { .. } => Self::UnderWay,
+            Step::UnderWay { .. } | Step::Paused { .. } => Self::UnderWay,
             Step::Done => Self::Done,
             Step::Failed => Self::Failed,
         }
@@ -179,6 +256,7 @@ pub(super) struct Details {
     pub(super) is_sealed: bool,
     pub(super) refused: u64,
     pub(super) heals: u64,
+    pub(super) evictions: u64,
 }
 
 impl Status {
@@ -205,9 +283,15 @@ impl Status {
             late: record.late_streams(details.begun),
             begin: is_draining.then(|| record.begin.into()),
             finish: (is_draining && policy.finishes()).then(|| record.finish.into()),
+            notify: snapshot.notify.map(Into::into),
+            config_drain: snapshot
+                .config_draining
+                .and_then(|draining| ConfigDrainStatus::new(draining, survey.older)),
             sealed: details.is_sealed.then_some(true),
             refused: details.refused,
             heals: details.heals,
+            ends: snapshot.ends.clone(),
+            evictions: details.evictions,
             version: env!("CARGO_PKG_VERSION"),
         }
     }
@@ -240,8 +324,10 @@ pub(super) fn sentence(snapshot: &Snapshot, needed: u64) -> String {
     let Snapshot { now, record, reason, .. } = snapshot;
     match reason {
         Reason::NotDraining => "no drain was asked for".into(),
-        Reason::Streams(1) => "1 stream is in flight".into(),
-        Reason::Streams(count) => format!("{count} streams are in flight"),
+        Reason::Streams(1) => format!("1 stream is in flight{}", ends_in_words(snapshot)),
+        Reason::Streams(count) => {
+            format!("{count} streams are in flight{}", ends_in_words(snapshot))
+        }
         Reason::NoCounter => format!("{}{HOLDING}", doubt(CountState::Unknown)),
         Reason::Requests(state, 1) => {
             format!("Envoy counts 1 request in flight ({})", doubt(*state))
@@ -268,6 +354,17 @@ pub(super) fn sentence(snapshot: &Snapshot, needed: u64) -> String {
         Reason::Open(Phase::Expired) => "the deadline came before the last stream had ended".into(),
         Reason::Open(_) => "the last stream has ended".into(),
     }
+}
+
+fn ends_in_words(snapshot: &Snapshot) -> String {
+    let goes_on = |ends: &&EndStatus| ends.begins_in_ms.is_none() && ends.left > 0;
+    snapshot.ends.iter().find(goes_on).map_or_else(String::new, |ends| {
+        format!(
+            "; the gate ends {} of them within {} s",
+            ends.left,
+            ends.ends_in_ms.div_ceil(1_000)
+        )
+    })
 }
 
 /// Why a count is not exact.

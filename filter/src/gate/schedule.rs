@@ -30,6 +30,10 @@ pub(super) struct Schedule<'g> {
     pub(super) is_latch_held: bool,
     pub(super) is_healing: bool,
     pub(super) has_commands: bool,
+    /// A command waits for the counters to say how many streams can be ended.
+    pub(super) awaits_end: bool,
+    /// Streams are ended on command.
+    pub(super) is_ending: bool,
 }
 
 /// Whether Envoy's own count is queried now.
@@ -116,6 +120,7 @@ impl Schedule<'_> {
     /// shorter, so that its end is not missed by a tick.
     pub(super) fn tick_period(&self, now: impl FnOnce() -> u64) -> u32 {
         if self.has_commands
+            || self.awaits_end
             || self.waiting.needs_fresh_counts()
             || self.latched.is_some()
             || self.awaits_finish_call()
@@ -128,6 +133,7 @@ impl Schedule<'_> {
             || !self.waiting.is_empty()
             || self.is_latch_held
             || self.is_healing
+            || self.is_ending
         {
             TICK
         } else if self.record.phase != Phase::Serving {

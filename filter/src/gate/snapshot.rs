@@ -1,9 +1,12 @@
 //! What one worker's gate knows at one moment. Its replies, and what it does next, are pure
 //! functions of one snapshot.
 
+use super::config_drain::Draining;
 use super::machine::Record;
 use super::observation::{EnvoyCount, Observation, Reason};
+use super::replies::EndStatus;
 use super::stats::Stats;
+use super::step::Step;
 use super::waiting::{Needs, Waiter, WaitsFor};
 use crate::census::Survey;
 
@@ -21,6 +24,12 @@ pub(super) struct Snapshot {
     /// The record after the evaluation, and the reason that it returned.
     pub(super) record: Record,
     pub(super) reason: Reason,
+    /// What drains of Envoy's configuration, if the gate watches it.
+    pub(super) config_draining: Option<Draining>,
+    /// How far the call to the app is, if there is one.
+    pub(super) notify: Option<Step>,
+    /// The ends that go on, or will in this drain.
+    pub(super) ends: Vec<EndStatus>,
 }
 
 impl Snapshot {
@@ -48,7 +57,7 @@ impl Snapshot {
         let is_open_anyway = self.record.phase.is_unconditionally_open();
         self.now >= waiter.until
             || match waiter.waits_for {
-                WaitsFor::Counts | WaitsFor::Listing(_) => has_answers,
+                WaitsFor::Counts | WaitsFor::Metrics | WaitsFor::Listing(_) => has_answers,
                 WaitsFor::Ready => !self.may_open() || has_answers,
                 WaitsFor::Opening => self.is_open() && (is_open_anyway || has_answers),
                 WaitsFor::Signal => is_open_anyway || has_answers,

@@ -215,6 +215,7 @@ impl Sources {
             is_sealed: latch::is_sealed(host),
             refused: host.get_metric(self.metrics.refused).unwrap_or_default(),
             heals: healing::heals(host),
+            evictions: host.get_metric(self.metrics.evictions.total).unwrap_or_default(),
         }
     }
 }

@@ -19,8 +19,9 @@ pub(crate) const ALL: &str = concat!(
     "%7Clistener_manager%5C.total_.*_draining%7Cserver%5C.%28concurrency%7Ctotal_connections%29%29$"
 );
 
-/// Connection managers of the proxy itself; the filter is never in them.
-const OWN: [&str; 4] = ["admin", "stats", "agent", "laststream"];
+/// Connection managers of the proxy itself, in Istio, Envoy Gateway and laststream; the filter is
+/// never in them.
+const OWN: [&str; 6] = ["admin", "stats", "agent", "laststream", "eg-ready-http", "eg-stats-http"];
 
 /// Which connection managers matter to a gate.
 #[derive(Debug, Clone, Copy)]
@@ -200,6 +201,20 @@ http.a.downstream_rq_time: P0(1,2)
             (Some(14), 3, false),
             "an ignored connection manager may have counted streams"
         );
+    }
+
+    /// A probe is not a stream that began and must be waited for.
+    #[wasm_bindgen_test(unsupported = test)]
+    fn the_proxys_own_connection_managers_hold_no_counted_streams() {
+        for own in ["stats", "eg-ready-http", "eg-stats-http"] {
+            let ignore = ["admin".into(), own.into()];
+            let managers =
+                ConnectionManagers { scopes: &[Scope::Gateway], ignore: &ignore, tunnels: &[] };
+            let text =
+                format!("http.{own}.downstream_rq_active: 1\nhttp.a.downstream_rq_active: 2");
+            let stats = Stats::parse(&text, managers);
+            assert_eq!((stats.active, stats.ignored), (Some(2), 0), "{own}");
+        }
     }
 
     #[wasm_bindgen_test(unsupported = test)]

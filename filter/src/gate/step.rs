@@ -2,6 +2,9 @@
 
 /// How often a call is tried.
 pub(super) const TRIES: u64 = 3;
+/// After a failure, [`Step::record_and_pause`] waits for so long, times the number of tries;
+/// milliseconds.
+const PAUSE: u64 = 1_000;
 
 /// A call to Envoy or its agent that must be made once, and may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -13,6 +16,13 @@ pub enum Step {
         /// When this try began.
         since: u64,
         /// The number of this try.
+        tries: u64,
+    },
+    /// A try has failed, and the next one comes after a pause.
+    Paused {
+        /// When the next try is due.
+        until: u64,
+        /// The number of tries so far.
         tries: u64,
     },
     /// It was answered with success.
@@ -37,6 +47,28 @@ impl CallOutcome {
 }
 
 impl Step {
+    /// For the text of shared data.
+    pub(super) fn to_numbers(self) -> [u64; 3] {
+        match self {
+            Self::Due => [0, 0, 0],
+            Self::UnderWay { since, tries } => [1, since, tries],
+            Self::Done => [2, 0, 0],
+            Self::Failed => [3, 0, 0],
+            Self::Paused { until, tries } => [4, until, tries],
+        }
+    }
+
+    pub(super) fn from_numbers([kind, since, tries]: [u64; 3]) -> Option<Self> {
+        match kind {
+            0 => Some(Self::Due),
+            1 => Some(Self::UnderWay { since, tries }),
+            2 => Some(Self::Done),
+            3 => Some(Self::Failed),
+            4 => Some(Self::Paused { until: since, tries }),
+            _ => None,
+        }
+    }
+
     /// Whether the call is not to be tried again.
     pub(super) fn has_ended(self) -> bool {
         matches!(self, Self::Done | Self::Failed)
@@ -48,6 +80,7 @@ impl Step {
         let tries = match *self {
             Self::Due => 0,
             Self::UnderWay { since, tries } if now >= since.saturating_add(2 * patience) => tries,
+            Self::Paused { until, tries } if now >= until => tries,
             _ => return false,
         };
         if tries >= TRIES {
@@ -73,10 +106,53 @@ impl Step {
         *self = match (outcome, *self) {
             (_, Self::Due) => Self::Due,
             (CallOutcome::Success, _) | (_, Self::Done) => Self::Done,
+            (CallOutcome::Failure, paused @ Self::Paused { .. }) => paused,
             (CallOutcome::Failure, Self::UnderWay { tries, .. }) if tries < TRIES => {
                 Self::UnderWay { since: 0, tries }
             }
             _ => Self::Failed,
         };
+    }
+
+    /// The same, but the next try comes after a pause: the call is to the app, which may be busy.
+    pub fn record_and_pause(&mut self, outcome: CallOutcome, now: u64) {
+        self.record(outcome);
+        if let Self::UnderWay { since: 0, tries } = *self {
+            *self = Self::Paused { until: now.saturating_add(PAUSE * tries), tries };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{CallOutcome, Step};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_call_to_the_app_is_tried_three_times_with_pauses() {
+        let mut step = Step::Due;
+        for (from, pause) in [(10_000, 1_000), (20_000, 2_000)] {
+            assert!(step.claim(500, from) && !step.claim(500, from + 999), "one worker makes it");
+            step.record_and_pause(CallOutcome::Failure, from);
+            assert!(!step.claim(500, from + pause - 1), "{step:?}");
+            step.record_and_pause(CallOutcome::Failure, from + 1);
+            assert!(matches!(step, Step::Paused { .. }), "a late failure of the same try");
+        }
+        assert!(step.claim(500, 22_000));
+        step.record_and_pause(CallOutcome::Failure, 22_000);
+        assert_eq!(step, Step::Failed);
+        step.record_and_pause(CallOutcome::Success, 22_001);
+        assert_eq!(step, Step::Done, "the first try was merely slow");
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_worker_that_dies_uses_up_its_try() {
+        let mut step = Step::Due;
+        for now in [10_000, 11_000, 12_000] {
+            assert!(step.claim(500, now));
+        }
+        assert!(!step.claim(500, 13_000));
+        assert_eq!(step, Step::Failed);
     }
 }

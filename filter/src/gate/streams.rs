@@ -14,20 +14,7 @@ impl Streams {
         limit: usize,
     ) -> Self {
         let observed = &snapshot.observed;
-        let lines: Vec<(Scope, ListingLine<'_>)> = listings
-            .iter()
-            .flat_map(|(scope, listing)| listing.lines().map(move |line| (*scope, line)))
-            .filter_map(|(scope, line)| Some((scope, ListingLine::parse(line)?)))
-            .collect();
-        let mut oldest = Vec::new();
-        for (index, (_, line)) in lines.iter().enumerate() {
-            insert_lowest(&mut oldest, limit, line.began, index);
-        }
-        let streams: Vec<StreamStatus> = oldest
-            .into_iter()
-            .filter_map(|(_, index)| lines.get(index))
-            .map(|(scope, line)| status(*scope, line, snapshot.now))
-            .collect();
+        let streams = oldest_streams(snapshot.now, listings, limit);
         Self {
             state: snapshot.record.phase,
             holding: observed.holding,
@@ -37,6 +24,28 @@ impl Streams {
             streams,
         }
     }
+}
+
+/// At most `limit` streams of all listings.
+pub(super) fn oldest_streams(
+    now: u64,
+    listings: &[(Scope, &str)],
+    limit: usize,
+) -> Vec<StreamStatus> {
+    let lines: Vec<(Scope, ListingLine<'_>)> = listings
+        .iter()
+        .flat_map(|(scope, listing)| listing.lines().map(move |line| (*scope, line)))
+        .filter_map(|(scope, line)| Some((scope, ListingLine::parse(line)?)))
+        .collect();
+    let mut oldest = Vec::new();
+    for (index, (_, line)) in lines.iter().enumerate().filter(|_| limit > 0) {
+        insert_lowest(&mut oldest, limit, line.began, index);
+    }
+    oldest
+        .into_iter()
+        .filter_map(|(_, index)| lines.get(index))
+        .map(|(scope, line)| status(*scope, line, now))
+        .collect()
 }
 
 fn status(scope: Scope, line: &ListingLine<'_>, now: u64) -> StreamStatus {
@@ -53,6 +62,8 @@ fn status(scope: Scope, line: &ListingLine<'_>, now: u64) -> StreamStatus {
         upstream: non_empty(upstream),
         status: (line.status > 0).then_some(line.status),
         bytes: line.bytes,
+        kind: line.kind,
+        ending: line.ending,
     }
 }
 

@@ -5,6 +5,8 @@
 pub(crate) enum WaitsFor {
     /// Fresh counts, for a status.
     Counts,
+    /// The same for the metrics alone; there is no stream to answer.
+    Metrics,
     /// Fresh counts, for whether the gate is open at this moment.
     Ready,
     /// The gate to open.

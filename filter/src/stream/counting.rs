@@ -6,7 +6,7 @@ use super::headers::LazyHeaders;
 use super::plugin::Plugin;
 use super::rules;
 use super::scheme::restore_scheme;
-use crate::census::ListedStream;
+use crate::census::{KeptKind, ListedStream, StreamKind};
 use crate::host::{Control, Host};
 use crate::metrics;
 
@@ -15,6 +15,8 @@ use crate::metrics;
 pub(crate) struct Stream {
     plugin: Rc<Plugin>,
     counted: Counted,
+    /// None if the configuration does not ask for kinds, or the stream is not counted.
+    kept_kind: Option<KeptKind>,
 }
 
 /// How a stream is counted. Envoy also creates a context for streams whose request headers never
@@ -29,13 +31,13 @@ pub(crate) enum Counted {
 
 impl Stream {
     pub(crate) fn new(plugin: Rc<Plugin>) -> Self {
-        Self { plugin, counted: Counted::No }
+        Self { plugin, counted: Counted::No, kept_kind: None }
     }
 
     /// A stream in the middle of its life: a state of the model checker.
     #[cfg(all(test, not(target_arch = "wasm32")))]
     pub(crate) fn resumed(plugin: Rc<Plugin>, counted: Counted) -> Self {
-        Self { plugin, counted }
+        Self { plugin, counted, kept_kind: None }
     }
 
     #[cfg(all(test, not(target_arch = "wasm32")))]
@@ -48,6 +50,9 @@ impl Stream {
         let mut headers = LazyHeaders::new(host);
         if self.counted == Counted::No {
             self.counted = self.count(host, &mut headers);
+            if self.plugin.config.kinds && self.counted != Counted::Excluded {
+                self.kept_kind = Some(KeptKind::new(headers.get(), host.monotonic_time()));
+            }
         }
         // Counted first and checked second: see `Gate::close_latch`.
         if matches!(self.counted, Counted::Plain | Counted::LongLived) && self.is_refused(host) {
@@ -133,6 +138,16 @@ impl ListedStream for Stream {
         self.counted = Counted::LongLived;
         host.increment_metric(self.plugin.metrics.long_lived, 1);
         self.plugin.counter.long_lived.update(|long_lived| long_lived + 1);
+    }
+
+    fn kept_kind(&mut self) -> Option<&mut KeptKind> {
+        self.kept_kind.as_mut()
+    }
+
+    fn count_eviction(&self, host: &impl Control, kind: StreamKind) {
+        for metric in self.plugin.metrics.evictions(kind) {
+            host.increment_metric(metric, 1);
+        }
     }
 }
 

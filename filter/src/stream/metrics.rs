@@ -2,12 +2,13 @@
 
 use core::cell::Cell;
 
+use crate::census::StreamKind;
 use crate::config::Fault;
 use crate::config::fault;
 use crate::config::wire::Scope;
 use crate::forwarded::Verdict;
 use crate::host::{Host, Kind, Metric};
-use crate::metrics::{self, CLOSING, define, rejected};
+use crate::metrics::{self, CLOSING, Evictions, define, rejected};
 
 /// The metrics of one scope.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Metrics {
     pub(crate) excluded: ProbedCounter,
     pub(super) closing: Metric,
     verdicts: Option<[Metric; Verdict::ALL.len()]>,
+    /// Ended streams: all, and by kind.
+    evictions: Option<Evictions>,
 }
 
 impl Metrics {
@@ -29,6 +32,7 @@ impl Metrics {
         host: &impl Host,
         scope: Scope,
         with_verdicts: bool,
+        with_kinds: bool,
     ) -> Result<Self, Fault> {
         let mut verdicts = [Metric(0); Verdict::ALL.len()];
         for (metric, verdict) in verdicts.iter_mut().zip(&Verdict::ALL).filter(|_| with_verdicts) {
@@ -41,11 +45,17 @@ impl Metrics {
             excluded: ProbedCounter::new(visible_counter(host, metrics::excluded(scope))?),
             closing: define(host, Kind::Gauge, CLOSING.into())?,
             verdicts: with_verdicts.then_some(verdicts),
+            evictions: if with_kinds { Some(Evictions::define(host)?) } else { None },
         })
     }
 
     pub(super) fn verdict(&self, verdict: Verdict) -> Option<Metric> {
         self.verdicts.as_ref()?.get(verdict as usize).copied()
+    }
+
+    /// The metrics of an ended stream.
+    pub(super) fn evictions(&self, kind: StreamKind) -> impl Iterator<Item = Metric> {
+        self.evictions.iter().flat_map(move |evictions| [evictions.total, evictions.of(kind)])
     }
 }
 

@@ -24,7 +24,8 @@ impl Plugin {
     /// # Errors
     /// Why this Envoy cannot run the configuration.
     pub(crate) fn new(host: &impl Host, config: Config) -> Result<Self, Refused> {
-        let metrics = Metrics::define(host, config.scope, config.forwarded_proto.is_some())?;
+        let metrics =
+            Metrics::define(host, config.scope, config.forwarded_proto.is_some(), config.kinds)?;
         Ok(Self {
             config,
             metrics,

@@ -1,6 +1,6 @@
 //! The rules for streams that are not counted, and for long-lived ones.
 
-use crate::headers::{Headers, begins_with};
+use crate::headers::Headers;
 use crate::text::Text;
 
 /// How a stream is recognised.
@@ -50,10 +50,7 @@ impl Rule {
                 headers.first(":method") == Some(b"CONNECT") || headers.first("upgrade").is_some()
             }
             Self::Grpc => headers.is_grpc(),
-            Self::EventStream => {
-                let is_one = |kind: &[u8]| begins_with(kind.trim_ascii(), "text/event-stream");
-                headers.all("accept").any(|kinds| kinds.split(|&byte| byte == b',').any(is_one))
-            }
+            Self::EventStream => headers.accepts_event_stream(),
             Self::Route(text) => text.matches(&route()),
         }
     }

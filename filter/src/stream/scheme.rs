@@ -18,7 +18,7 @@ pub(super) fn restore_scheme<H: Host>(
         plugin.warn_of_missing_peer(host, &policy.trust.peer_key);
         Vec::new()
     });
-    let peer_info = PeerInfo::parse(&value);
+    let peer_info = PeerInfo::parse(&value, policy.reads_destination);
     if policy.reads_destination && peer_info.lacks_addresses() {
         plugin.warn_of_missing_addresses(host, &policy.trust.peer_key);
     }

@@ -48,13 +48,13 @@ impl Checker {
             (
                 !wire.sources.is_empty(),
                 "forwarded_proto.sources",
-                "is nothing beside `nlb`: a load balancer of layer 4 forwards headers that its \
+                "has no place beside `nlb`: a load balancer of layer 4 forwards headers that its \
                  clients write. Take it out",
             ),
             (
                 !wire.trust.identities.is_empty(),
                 "forwarded_proto.trust.identities",
-                "is nothing beside `nlb`: the PROXY protocol header comes before TLS, so no \
+                "has no place beside `nlb`: the PROXY protocol header comes before TLS, so no \
                  certificate vouches for it. Name address ranges in `peers`",
             ),
             (

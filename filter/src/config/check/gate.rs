@@ -5,12 +5,12 @@ use crate::config::wire::{BeginCall, Configuration, Gate, Role, SHORTEST_SECRET,
 use crate::gate::policy::Policy;
 
 impl Checker {
-    /// Each instance has one role; settings of the other role would silently do nothing.
+    /// Each instance has one role; settings of another role would silently do nothing.
     pub(super) fn gate(&mut self, wire: &mut Configuration) -> Option<Policy> {
+        if wire.role != Role::Gate && wire.gate.is_some() {
+            self.add_problem("gate", "belongs to an instance with `\"role\": \"gate\"`");
+        }
         if wire.role == Role::Stream {
-            if wire.gate.is_some() {
-                self.add_problem("gate", "belongs to an instance with `\"role\": \"gate\"`");
-            }
             return None;
         }
         if wire.forwarded_proto.is_some() {
@@ -20,10 +20,19 @@ impl Checker {
             );
         }
         if wire.scope != Scope::default() {
-            self.add_problem("scope", "is not the gate's: see `gate.scopes`");
+            self.add_problem(
+                "scope",
+                match wire.role {
+                    Role::Gate => "is not the gate's: see `gate.scopes`",
+                    _ => "belongs to an instance with `\"role\": \"stream\"`",
+                },
+            );
         }
         if wire.count.is_some() {
             self.add_problem("count", "belongs to an instance with `\"role\": \"stream\"`");
+        }
+        if wire.role == Role::Websocket {
+            return None;
         }
         let gate = wire.gate.take().unwrap_or_default();
         self.check_gate(&gate);
@@ -55,20 +64,26 @@ impl Checker {
                 "nothing comes after it: see `gate.begin.call`",
             );
         }
+        self.check_end(gate);
         self.check_clusters(gate);
         self.check_access(gate);
-        if gate.app.as_ref().is_some_and(|app| !app.path.starts_with('/') || !is_visible(&app.path))
-        {
-            self.add_problem("gate.app.path", "is not `/` and visible ASCII characters");
+        for (path, value) in [
+            ("gate.app.path", gate.app.as_ref().map(|app| &app.path)),
+            ("gate.notify.path", gate.notify.as_ref().map(|notify| &notify.path)),
+        ] {
+            if value.is_some_and(|value| !value.starts_with('/') || !is_visible(value)) {
+                self.add_problem(path, "is not `/` and visible ASCII characters");
+            }
         }
     }
 
     fn check_clusters(&mut self, gate: &Gate) {
-        let Gate { admin, app, .. } = gate;
+        let Gate { admin, app, notify, .. } = gate;
         for (path, cluster) in [
             ("gate.admin.cluster", Some(&admin.cluster)),
             ("gate.admin.agent_cluster", Some(&admin.agent_cluster)),
             ("gate.app.cluster", app.as_ref().map(|app| &app.cluster)),
+            ("gate.notify.cluster", notify.as_ref().map(|notify| &notify.cluster)),
         ] {
             if cluster.is_some_and(String::is_empty) {
                 self.add_problem(path, "names no cluster");
@@ -184,6 +199,18 @@ mod tests {
         (r#""app": {"cluster": ""}"#, "app.cluster", "no cluster"),
         (r#""app": {"cluster": "app", "path": "healthz"}"#, "app.path", "is not `/`"),
         (r#""app": {"cluster": "app", "path": "/a\r\nb: c"}"#, "app.path", "visible"),
+        (r#""notify": {"path": "/drain"}"#, "notify.cluster", "is required"),
+        (r#""notify": {"cluster": "app"}"#, "notify.path", "is required"),
+        (r#""notify": {"cluster": "", "path": "/drain"}"#, "notify.cluster", "no cluster"),
+        (r#""notify": {"cluster": "app", "path": "drain"}"#, "notify.path", "is not `/`"),
+        (r#""notify": {"cluster": "app", "path": "/a b"}"#, "notify.path", "visible"),
+        (
+            r#""notify": {"cluster": "app", "path": "/", "timeout_ms": 49}"#,
+            "notify.timeout_ms",
+            "from 50 to 60000",
+        ),
+        (r#""config_change": {"drain_ms": 999}"#, "config_change.drain_ms", "from 1000 to"),
+        (r#""config_change": true"#, "config_change", "an object"),
         (r#""secret": """#, "secret", "16 visible ASCII characters"),
         (r#""secret": "fifteen-letters""#, "secret", "16 visible ASCII characters"),
         (r#""secret": "sixteen-letters-\n""#, "secret", "visible"),
@@ -251,6 +278,7 @@ mod tests {
                     "app": {"cluster": "app", "path": "/healthz?full"}"#,
                 0,
             ),
+            (r#""notify": {"cluster": "app", "path": "/drain?why=stop"}, "config_change": {}"#, 0),
         ] {
             let text = gate(inside);
             assert_eq!(parse(text.as_bytes()).expect(&text).warnings().len(), warnings, "{text}");

@@ -1,5 +1,6 @@
 //! From the written configuration to the checked one. Finds every problem before it reports any.
 
+mod end;
 mod forwarded_proto;
 mod gate;
 
@@ -15,9 +16,11 @@ pub(super) fn check(mut wire: Configuration, fingerprint: u32) -> Result<Config,
     let gate = checker.gate(&mut wire);
     let (exclude, long_lived) =
         wire.count.as_ref().map_or_else(Default::default, |count| checker.count(count));
+    let kinds = wire.count.as_ref().is_some_and(|count| count.kinds);
     let forwarded_proto = wire.forwarded_proto.as_ref().map(|wire| checker.forwarded_proto(wire));
     if checker.0.is_empty() {
-        Ok(Config { scope: wire.scope, exclude, long_lived, forwarded_proto, gate, fingerprint })
+        let Configuration { role, scope, .. } = wire;
+        Ok(Config { role, scope, exclude, long_lived, kinds, forwarded_proto, gate, fingerprint })
     } else {
         Err(Refused(checker.0))
     }
@@ -32,7 +35,7 @@ impl Checker {
     }
 
     fn count(&mut self, wire: &Count) -> (Vec<Rule>, Vec<Rule>) {
-        let Count { exclude, long_lived } = wire;
+        let Count { exclude, long_lived, kinds: _ } = wire;
         let mut excluded = Vec::new();
         self.texts("count.exclude.paths", &exclude.paths, wrong_path, &mut |text| {
             excluded.push(Rule::Path(text))

@@ -15,6 +15,9 @@ pub struct Count {
     /// Streams that match any of these rules are counted as long-lived too, so that a drain can
     /// treat them apart.
     pub long_lived: LongLived,
+    /// Whether the kind of each stream is kept, so that a gate can end streams by their kind. It
+    /// costs a read of the headers of every request. Without it no stream is ever ended.
+    pub kinds: bool,
 }
 
 /// Rules for streams that are not counted.

@@ -5,8 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use super::end::End;
 use super::scope::Scope;
-use crate::config::read::whole;
+use crate::config::read::{optional_whole, whole};
 
 /// The longest drain: thirty days, in milliseconds. A larger number is a mistake.
 const LONGEST: u64 = 2_592_000_000;
@@ -52,10 +53,18 @@ pub struct Gate {
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = LONGEST)))]
     #[default(60_000)]
     pub assumed_after_ms: u64,
+    /// How often a gate that serves evaluates its count for its metrics, because nothing else asks
+    /// it then; milliseconds. Without it the metrics show the last evaluation, which may be old.
+    #[serde(deserialize_with = "optional_whole::<5_000, LONGEST, _>")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64", range(min = 5_000, max = LONGEST)))]
+    pub evaluate_every_ms: Option<u64>,
     /// Whether long-lived streams hold the drain.
     pub long_lived: LongLivedPolicy,
     /// Streams that are older than this when the drain begins are long-lived, too; milliseconds.
     pub long_lived_after_ms: Option<u64>,
+    /// Which streams the gate ends before the deadline, and when; only for counters with
+    /// `count.kinds`. Without this field it ends none.
+    pub end: Option<End>,
     /// How the drain begins.
     pub begin: Begin,
     /// The last call, after the last stream has ended.
@@ -64,6 +73,11 @@ pub struct Gate {
     pub admin: Admin,
     /// Also wait until the app has gone, so that the proxy outlives it.
     pub app: Option<App>,
+    /// Tell the app when the drain begins, so that it ends its own long streams.
+    pub notify: Option<Notify>,
+    /// Watch for changes of Envoy's configuration that replace listeners or filter chains. Envoy
+    /// closes every stream on them when its drain time is over.
+    pub config_change: Option<ConfigChange>,
     /// The secret that state-changing requests, and the listing of streams, must carry in
     /// `x-laststream-secret`: 16 visible ASCII characters or more. It stands here in clear text, so
     /// prefer `secret_key`. One of the two is required if the listener is not on the loopback
@@ -157,7 +171,8 @@ pub struct Admin {
     pub ignore: Vec<String>,
     /// Stat prefixes of connection managers that carry nothing but tunnels, such as
     /// `connect_terminate` of a waypoint. A tunnel does not hold the drain. Bytes that wait to be
-    /// written into one do.
+    /// written into one do. The filter must not stand in such a connection manager, because it
+    /// would count each tunnel as a stream.
     pub tunnels: Vec<String>,
 }
 
@@ -173,6 +188,41 @@ pub struct App {
     /// gate holds until the deadline.
     #[serde(default = "App::usual_path")]
     pub path: String,
+}
+
+/// The call that tells the app that the drain has begun. It is tried at most three times, and
+/// neither delays nor prevents the drain.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Notify {
+    /// The app's cluster, without TLS.
+    pub cluster: String,
+    /// The path of the POST request.
+    pub path: String,
+    /// The time-out of a try; milliseconds.
+    #[serde(default = "Notify::usual_timeout", deserialize_with = "whole::<50, 60_000, _>")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 50, max = 60_000)))]
+    pub timeout_ms: u64,
+}
+
+impl Notify {
+    fn usual_timeout() -> u64 {
+        2_000
+    }
+}
+
+/// How changes of Envoy's configuration are treated.
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ConfigChange {
+    /// Envoy's drain time (`--drain-time-s`), after which it closes the streams on a listener or
+    /// filter chain that was replaced; milliseconds. The default is Istio's.
+    #[serde(deserialize_with = "whole::<1_000, LONGEST, _>")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = LONGEST)))]
+    #[default(45_000)]
+    pub drain_ms: u64,
 }
 
 impl App {

@@ -8,16 +8,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod count;
+mod end;
 mod forwarded_proto;
 mod gate;
 mod scope;
 
 pub use count::{Count, Exclude, HeaderMatch, LongLived, TextMatch};
+pub use end::{End, EndKind, RetryAfter};
 pub use forwarded_proto::{
     Decision, Element, Fallback, Form, ForwardedProto, ORIGINAL_HEADER, PEER_KEY, Ports, Preset,
     Source, Strip, Trust,
 };
-pub use gate::{Admin, App, Begin, BeginCall, Finish, Gate, LongLivedPolicy, SHORTEST_SECRET};
+pub use gate::{
+    Admin, App, Begin, BeginCall, ConfigChange, Finish, Gate, LongLivedPolicy, Notify,
+    SHORTEST_SECRET,
+};
 pub use scope::Scope;
 
 /// Configuration of the laststream module. Every field is optional: `{}` counts streams and touches
@@ -49,4 +54,7 @@ pub enum Role {
     /// Answers on a listener of its own: holds stop hooks and refuses signals until the last stream
     /// has ended.
     Gate,
+    /// Follows the frames of WebSockets, so that they end with a close frame. Only in the module
+    /// laststream_frames.wasm.
+    Websocket,
 }

@@ -297,6 +297,10 @@ impl Control for Port<'_> {
     fn set_effective_context(&self, _stream: u32) -> bool {
         true
     }
+
+    fn set_property(&self, _name: &str, _value: &[u8]) -> bool {
+        true
+    }
 }
 
 /// Metrics before anything is counted; every probe succeeds.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use strum::VariantArray as _;
 
-use crate::census::CountState;
+use crate::census::{CountState, StreamKind};
 use crate::config::wire::Scope;
 use crate::host::Metric;
 use crate::metrics;
@@ -21,6 +21,7 @@ static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
     }
     names.extend(metrics::GATE.iter().map(|(_, name)| (*name).to_string()));
     names.extend(CountState::VARIANTS.iter().map(|trust| metrics::count(*trust)));
+    names.extend(StreamKind::VARIANTS.iter().map(|kind| metrics::evictions(*kind)));
     names
 });
 

@@ -1,0 +1,177 @@
+//! The asking side of an end: orders to the counters, and what they reply.
+
+use super::asking::Census;
+use super::ending::{EndFilter, EndManner, EndReply, EndRequest};
+use super::index::entries;
+use crate::config::wire::Scope;
+use crate::host::Control;
+
+/// Older replies say nothing any more; milliseconds.
+const VALID_FOR: u64 = 1_000;
+/// The most that one counter is ordered to end at once. It takes several callbacks for them.
+pub(crate) const MOST_ORDERED: u64 = 512;
+
+/// The last reply of a counter about one job.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct KnownEnd {
+    reply: EndReply,
+    at: u64,
+    listing: Option<String>,
+}
+
+/// An order to all counters of some scopes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndOrder<'o> {
+    pub(crate) scopes: &'o [Scope],
+    pub(crate) job: u64,
+    pub(crate) which: EndFilter,
+    pub(crate) how: EndManner,
+    /// How many streams to end, over all counters.
+    pub(crate) count: u64,
+    pub(crate) list_limit: usize,
+}
+
+/// What the counters have replied about one job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct EndSurvey {
+    /// Streams that match and have not been ended.
+    pub(crate) endable: u64,
+    /// Counters that are to reply, those that have, and those of them that keep kinds.
+    pub(crate) asked: u64,
+    pub(crate) replied: u64,
+    pub(crate) with_kinds: u64,
+}
+
+impl Census {
+    /// Sends an order to every counter of the scopes. Each gets a part of the count that fits its
+    /// share of the streams, so no two counters end a stream for the same order. Returns the round.
+    pub(crate) fn order_ends(&mut self, host: &impl Control, order: EndOrder<'_>) -> u64 {
+        let Some(reply_to) = self.queue_or_register(host) else { return 0 };
+        let (now, round) = (host.monotonic_time(), self.next_end_round());
+        let entries = entries(host);
+        let queues: Vec<u32> = entries
+            .iter()
+            .filter(|entry| order.scopes.contains(&entry.scope))
+            .map(|entry| entry.queue)
+            .collect();
+        let endable: Vec<u64> =
+            queues.iter().map(|queue| self.endable_of(*queue, order.job, now)).collect();
+        let EndOrder { job, which, how, list_limit, .. } = order;
+        for (queue, count) in queues.into_iter().zip(split(order.count, &endable)) {
+            if self.may_send(queue) {
+                let request = EndRequest {
+                    reply_to,
+                    job,
+                    round,
+                    sent_at: now,
+                    which,
+                    count,
+                    how,
+                    list_limit,
+                };
+                host.enqueue(queue, request.to_text().as_bytes());
+            }
+        }
+        round
+    }
+
+    fn endable_of(&self, queue: u32, job: u64, now: u64) -> u64 {
+        self.known_end(queue, job, now).map_or(0, |known| known.reply.endable)
+    }
+
+    fn known_end(&self, queue: u32, job: u64, now: u64) -> Option<&KnownEnd> {
+        let ends = self.ends_of(queue)?;
+        ends.iter().find(|known| known.reply.job == job && now.saturating_sub(known.at) < VALID_FOR)
+    }
+
+    /// What is known of a job, from replies to this round or a later one.
+    pub(crate) fn end_survey(
+        &self,
+        host: &impl Control,
+        scopes: &[Scope],
+        job: u64,
+        round: u64,
+    ) -> EndSurvey {
+        let (now, mut survey) = (host.monotonic_time(), EndSurvey::default());
+        for entry in entries(host).iter().filter(|entry| scopes.contains(&entry.scope)) {
+            survey.asked += 1;
+            let known = self.known_end(entry.queue, job, now);
+            if let Some(KnownEnd { reply, .. }) = known.filter(|known| known.reply.round >= round) {
+                survey.replied += 1;
+                survey.with_kinds += u64::from(reply.knows_kinds);
+                survey.endable = survey.endable.saturating_add(reply.endable);
+            }
+        }
+        survey
+    }
+
+    /// The listings of a job's round.
+    pub(crate) fn end_listings(
+        &self,
+        host: &impl Control,
+        scopes: &[Scope],
+        job: u64,
+        round: u64,
+    ) -> Vec<(Scope, &str)> {
+        let now = host.monotonic_time();
+        let entries = entries(host).into_iter().filter(|entry| scopes.contains(&entry.scope));
+        entries
+            .filter_map(|entry| {
+                let known = self.known_end(entry.queue, job, now)?;
+                let is_current = known.reply.round >= round;
+                Some((entry.scope, known.listing.as_deref().filter(|_| is_current)?))
+            })
+            .collect()
+    }
+}
+
+/// Replaces what a counter has replied about the same job.
+pub(super) fn record(ends: &mut Vec<KnownEnd>, reply: EndReply, at: u64, listing: Option<&str>) {
+    ends.retain(|known| known.reply.job != reply.job);
+    ends.push(KnownEnd { reply, at, listing: listing.map(Into::into) });
+}
+
+/// Splits a count in proportion to the streams of each counter, never more than it has.
+fn split(count: u64, endable: &[u64]) -> Vec<u64> {
+    let total = endable.iter().copied().fold(0, u64::saturating_add);
+    let mut passed = 0_u64;
+    let share = |streams: u64| match streams.saturating_mul(count).checked_div(total) {
+        Some(share) if count < total => share,
+        _ => streams,
+    };
+    let mut parts = Vec::with_capacity(endable.len());
+    for streams in endable {
+        let before = share(passed);
+        passed = passed.saturating_add(*streams);
+        let part = share(passed).saturating_sub(before);
+        parts.push(part.min(*streams).min(MOST_ORDERED));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::{MOST_ORDERED, split};
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn a_count_is_split_without_a_rest() {
+        for (count, endable, parts) in [
+            (0, &[5, 5][..], &[0, 0][..]),
+            (1, &[5, 5], &[0, 1]),
+            (3, &[1, 1, 1, 1], &[0, 1, 1, 1]),
+            (10, &[30, 10], &[7, 3]),
+            (10, &[0, 4], &[0, 4]),
+            (7, &[0, 0], &[0, 0]),
+            (5, &[], &[]),
+            (1 << 50, &[1 << 40, 1 << 40], &[MOST_ORDERED, MOST_ORDERED]),
+        ] {
+            assert_eq!(split(count, endable), parts, "{count} of {endable:?}");
+        }
+        for count in 0..200 {
+            let parts = split(count, &[17, 0, 99, 3, 81]);
+            assert_eq!(parts.iter().sum::<u64>(), count, "{parts:?}");
+        }
+    }
+}

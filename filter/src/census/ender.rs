@@ -1,0 +1,265 @@
+//! The end of streams by the counter that owns them. It only ever asks Envoy to end a stream: the
+//! count goes down when Envoy has done so, as for any other stream.
+
+use core::cell::Cell;
+
+use super::ending::{EndFilter, EndManner, EndReply, EndRequest};
+use super::frames::{CLOSE, FRAMES};
+use super::kinds::{Ending, KeptKind, StreamKind};
+use super::listing::{Clock, ForEachStream, ListedStream, insert_lowest, number, oldest_of};
+use crate::host::Control;
+
+/// Ends in one callback. Envoy nests them after the callback, and a few hundred overflow the stack
+/// of the VM.
+pub(crate) const MOST_ACTIONS: u64 = 64;
+/// Between two looks at WebSockets that the frame filter closes; milliseconds.
+pub(crate) const CLOSING_TICK: u32 = 100;
+/// The same, while some are overdue: the grace period of as many as the gate orders at once can end
+/// at once.
+const OVERDUE_TICK: u32 = 10;
+/// Younger streams are left alone: Envoy takes many ends of young streams on one connection for an
+/// attack, and closes the connection; milliseconds.
+pub(crate) const YOUNG: u64 = 2_000;
+/// A request that is older was made for another state of the drain; milliseconds.
+const VALID_FOR: u64 = 1_000;
+/// Requests at whose responses one pass looks, which takes about 2.5 µs each.
+const MOST_LOOKS: u32 = 1_024;
+
+/// The counter that ends its streams.
+#[derive(Debug)]
+pub(crate) struct Owner<'c> {
+    pub(crate) queue: u32,
+    pub(crate) knows_kinds: bool,
+    /// How many streams it may still end in this callback.
+    pub(crate) actions: &'c mut u64,
+    /// At how many waiting requests the passes before have looked; the next one goes on there.
+    pub(crate) looked_at: &'c Cell<u32>,
+}
+
+/// The requests at whose responses one pass looks.
+#[derive(Debug, Default)]
+struct Looks {
+    skipped: u32,
+    left: u32,
+    /// Those of them that still wait.
+    waiting: u32,
+}
+
+impl Looks {
+    fn take(&mut self) -> bool {
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return false;
+        }
+        let takes = self.left > 0;
+        self.left -= u32::from(takes);
+        takes
+    }
+}
+
+/// Ends the oldest streams that match, lists some if that is asked for, and replies how many are
+/// left. What exceeds the actions of this callback goes into another.
+pub(crate) fn end_streams<S: ListedStream>(
+    host: &impl Control,
+    owner: Owner<'_>,
+    request: EndRequest,
+    clock: Clock,
+    for_each: ForEachStream<'_, S>,
+) -> AfterEnd {
+    let Owner { queue, knows_kinds, actions, looked_at } = owner;
+    let now = host.monotonic_time();
+    let age = now.saturating_sub(request.sent_at);
+    let wanted = if age < VALID_FOR { request.count } else { 0 };
+    let count = wanted.min(*actions);
+    let (mut endable, chosen) = choose(host, request.which, count, looked_at, now, for_each);
+    let mut has_closing = false;
+    if !chosen.is_empty() {
+        for_each(&mut |context, stream| {
+            if chosen.binary_search(&(context.into(), 0)).is_ok()
+                && let Some(ending) = end(host, context, stream, &request, now)
+            {
+                endable -= 1;
+                has_closing |= ending != Ending::Ended;
+            }
+        });
+    }
+    *actions -= chosen.len() as u64;
+    // With fewer, there are no more old ones.
+    let has_rest = wanted > count && chosen.len() as u64 == count;
+    if has_rest {
+        let rest = EndRequest { count: wanted - count, list_limit: 0, ..request };
+        host.enqueue(queue, rest.to_text().as_bytes());
+    }
+    let EndRequest { job, round, .. } = request;
+    reply(host, EndReply { queue, job, round, knows_kinds, endable }, request, clock, for_each);
+    AfterEnd { has_closing, has_rest }
+}
+
+/// How many streams match, and the oldest of them that may be ended now.
+fn choose<S: ListedStream>(
+    host: &impl Control,
+    which: EndFilter,
+    count: u64,
+    looked_at: &Cell<u32>,
+    now: u64,
+    for_each: ForEachStream<'_, S>,
+) -> (u64, Vec<(u64, usize)>) {
+    let EndFilter { kinds, .. } = which;
+    let needs_response = kinds.contains(StreamKind::Waiting) != kinds.contains(StreamKind::Other);
+    let skipped = looked_at.get();
+    let left = if needs_response { MOST_LOOKS } else { 0 };
+    let mut looks = Looks { skipped, left, waiting: 0 };
+    let (mut endable, mut chosen) = (0, Vec::new());
+    for_each(&mut |context, stream| {
+        if matches(host, context, stream, which, &mut looks) {
+            endable += 1;
+            if is_old(stream, now) {
+                insert_lowest(&mut chosen, count as usize, context.into(), 0);
+            }
+        }
+    });
+    if needs_response {
+        let is_at_end = looks.left > 0;
+        looked_at.set(if is_at_end { 0 } else { skipped.saturating_add(looks.waiting) });
+    }
+    (endable, chosen)
+}
+
+/// Sends the reply, with a listing if the request wants one.
+fn reply<S: ListedStream>(
+    host: &impl Control,
+    reply: EndReply,
+    request: EndRequest,
+    clock: Clock,
+    for_each: ForEachStream<'_, S>,
+) {
+    let EndRequest { reply_to, which, list_limit, .. } = request;
+    let mut text = reply.to_text();
+    if list_limit > 0 {
+        let mut is_listed =
+            |context, stream: &mut S| matches(host, context, stream, which, &mut Looks::default());
+        text.push('\n');
+        text.push_str(&oldest_of(host, for_each, clock, list_limit, &mut is_listed));
+    }
+    host.enqueue(reply_to, text.as_bytes());
+}
+
+/// What the counter has to do after a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AfterEnd {
+    /// A WebSocket must be looked at again.
+    pub(crate) has_closing: bool,
+    /// The rest of the request is in the counter's own queue, for another callback.
+    pub(crate) has_rest: bool,
+}
+
+/// Whether a job may end this stream. A request at whose response no pass has looked counts as
+/// waiting.
+fn matches<S: ListedStream>(
+    host: &impl Control,
+    context: u32,
+    stream: &mut S,
+    which: EndFilter,
+    looks: &mut Looks,
+) -> bool {
+    let EndFilter { kinds, changing, began_before, plain_only } = which;
+    if plain_only && !stream.is_plain() {
+        return false;
+    }
+    let Some(kept) = stream.kept_kind() else { return false };
+    if kept.ending != Ending::No || kept.changing && !changing || kept.began >= began_before {
+        return false;
+    }
+    if kept.kind == StreamKind::Waiting && looks.take() && host.set_effective_context(context) {
+        kept.kind = kept.kind.at_status(number(host, STATUS));
+        looks.waiting += u32::from(kept.kind == StreamKind::Waiting);
+    }
+    kinds.contains(kept.kind)
+}
+
+fn is_old<S: ListedStream>(stream: &mut S, now: u64) -> bool {
+    stream.kept_kind().is_some_and(|kept| now.saturating_sub(kept.began) >= YOUNG)
+}
+
+/// An upgrade that was refused is no WebSocket, so the frame filter lets it be.
+const SWITCHING_PROTOCOLS: u64 = 101;
+
+/// The status of the response; nothing until it has begun.
+const STATUS: &str = "response\0code";
+
+/// Ends one stream. Two actions on one stream in one callback crash Envoy, so this is called once
+/// for each.
+fn end<S: ListedStream>(
+    host: &impl Control,
+    context: u32,
+    stream: &mut S,
+    request: &EndRequest,
+    now: u64,
+) -> Option<Ending> {
+    let kept = stream.kept_kind()?;
+    if !host.set_effective_context(context) {
+        return None;
+    }
+    let status = number(host, STATUS);
+    kept.kind = kept.kind.at_status(status);
+    let KeptKind { kind, .. } = *kept;
+    if !request.which.kinds.contains(kind) {
+        return None;
+    }
+    let EndManner { retry_after, grace } = request.how;
+    kept.ending = if status == 0 {
+        let seconds = format!("{}", drawn(retry_after, context, now));
+        host.send_http_response(context, 503, &[("retry-after", &seconds)], BODY);
+        Ending::Ended
+    } else if (kind, status) == (StreamKind::Websocket, SWITCHING_PROTOCOLS)
+        && host.property(FRAMES).is_some()
+        && host.set_property(CLOSE, b"1")
+    {
+        Ending::Closing { until: now.saturating_add(grace) }
+    } else {
+        host.reset_stream(context);
+        Ending::Ended
+    };
+    let ending = kept.ending;
+    stream.count_eviction(host, kind);
+    Some(ending)
+}
+
+const BODY: &str = "the proxy ends soon: send the request again\n";
+
+/// Resets WebSockets whose grace period is over. Returns when to look again, if there are more.
+pub(crate) fn reset_overdue<S: ListedStream>(
+    host: &impl Control,
+    for_each: ForEachStream<'_, S>,
+) -> Option<u32> {
+    let (now, mut actions, mut next) = (host.monotonic_time(), MOST_ACTIONS, None);
+    for_each(&mut |context, stream| {
+        let Some(kept) = stream.kept_kind() else { return };
+        let Ending::Closing { until } = kept.ending else { return };
+        if now < until {
+            next = next.or(Some(CLOSING_TICK));
+        } else if actions == 0 {
+            next = Some(OVERDUE_TICK);
+        } else {
+            actions -= 1;
+            kept.ending = Ending::Ended;
+            host.reset_stream(context);
+        }
+    });
+    next
+}
+
+/// A number in the range, which differs from stream to stream: clients that are ended together
+/// must not return together.
+fn drawn([from, to]: [u64; 2], context: u32, now: u64) -> u64 {
+    // The finalizer of splitmix64.
+    let mut bits = (u64::from(context) << 32 ^ now).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let span = to.saturating_sub(from).saturating_add(1);
+    from.saturating_add((bits ^ bits >> 31) % span)
+}
+
+#[cfg(test)]
+#[path = "ender_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+//! Checks which streams the gate ends, and when.
+
+use super::Checker;
+use crate::config::wire::{End, Gate};
+use crate::gate::policy::{EndPolicy, SHORTEST};
+
+impl Checker {
+    pub(super) fn check_end(&mut self, gate: &Gate) {
+        let Some(end) = &gate.end else { return };
+        let End { retry_after_s, before_deadline_ms, at_age_ms, .. } = end;
+        if retry_after_s.from > retry_after_s.to {
+            let message = format!(
+                "begins at {} and ends at {}: write the shorter one as `from`",
+                retry_after_s.from, retry_after_s.to
+            );
+            self.add_problem("gate.end.retry_after_s", &message);
+        }
+        match (before_deadline_ms, at_age_ms) {
+            (Some(_), Some(_)) => self.add_problem(
+                "gate.end.at_age_ms",
+                "is there beside `before_deadline_ms`: keep one, they are two beginnings",
+            ),
+            (_, Some(0)) => self.add_problem(
+                "gate.end.at_age_ms",
+                "is 0, so every stream would be ended as soon as the drain begins: leave it out \
+                 to end streams before the deadline",
+            ),
+            _ => self.check_window(gate),
+        }
+    }
+
+    /// Some time must be left to spread the ends over.
+    fn check_window(&mut self, gate: &Gate) {
+        let policy = EndPolicy::new(gate);
+        let deadline = gate.deadline_ms.saturating_sub(gate.begin.delay_ms);
+        if policy.kinds.is_empty() {
+            return;
+        }
+        let needed = policy.reserve.saturating_add(SHORTEST);
+        let (path, window) = match (policy.at_age, &gate.end) {
+            (None, Some(End { before_deadline_ms: Some(before), .. })) => {
+                if *before > deadline {
+                    let message = format!(
+                        "{before} begins before the drain does: take at most {deadline}, or a \
+                         later `gate.deadline_ms`"
+                    );
+                    return self.add_problem("gate.end.before_deadline_ms", &message);
+                }
+                ("gate.end.before_deadline_ms", *before)
+            }
+            (None, _) if policy.over < needed => ("gate.end.over_ms", policy.over),
+            _ => ("gate.deadline_ms", deadline),
+        };
+        if window < needed {
+            let message = format!(
+                "{window} leaves no time to spread the ends: {} of it are for the quiet period \
+                 and for WebSockets that close, so take {needed} at least",
+                policy.reserve
+            );
+            self.add_problem(path, &message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use crate::config::parse;
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn refuses_what_contradicts() {
+        for (inside, path, message) in [
+            (r#""end": {"websockets": "end"}"#, "end.websockets", "did you mean `websocket`?"),
+            (r#""end": {"websocket": "exempt"}"#, "end.websocket", "known: wait, end"),
+            (r#""end": {"over_ms": 999}"#, "end.over_ms", "from 1000 to"),
+            (r#""end": {"websocket_grace_ms": 60001}"#, "end.websocket_grace_ms", "to 60000"),
+            (
+                r#""end": {"retry_after_s": {"from": 5, "to": 4}}"#,
+                "end.retry_after_s",
+                "begins at 5 and ends at 4",
+            ),
+            (r#""end": {"retry_after_s": {"to": 86401}}"#, "end.retry_after_s.to", "to 86400"),
+            (
+                r#""end": {"before_deadline_ms": 5000, "at_age_ms": 5000}"#,
+                "end.at_age_ms",
+                "keep one",
+            ),
+            (r#""end": {"at_age_ms": 0}"#, "end.at_age_ms", "as soon as the drain begins"),
+            (
+                r#""end": {"waiting": "end", "before_deadline_ms": 23001}"#,
+                "end.before_deadline_ms",
+                "take at most 23000",
+            ),
+            (
+                r#""end": {"websocket": "end", "before_deadline_ms": 4499}"#,
+                "end.before_deadline_ms",
+                "3500 of it are for the quiet period and for WebSockets that close, so take 4500",
+            ),
+            (r#""end": {"waiting": "end", "over_ms": 2499}"#, "end.over_ms", "take 2500 at least"),
+            (
+                r#""deadline_ms": 2400, "end": {"waiting": "end"}"#,
+                "deadline_ms",
+                "2400 leaves no time to spread the ends",
+            ),
+            (
+                r#""deadline_ms": 2400, "end": {"waiting": "end", "at_age_ms": 1}"#,
+                "deadline_ms",
+                "2400 leaves no time",
+            ),
+        ] {
+            let text = format!(r#"{{"role": "gate", "gate": {{{inside}}}}}"#);
+            let refused = parse(text.as_bytes()).map(|_| ()).expect_err(&text);
+            assert_eq!(refused.0.len(), 1, "{refused}");
+            assert_eq!(refused.0[0].path, format!("gate.{path}"), "{refused}");
+            assert!(refused.0[0].message.contains(message), "{refused}");
+        }
+    }
+
+    #[wasm_bindgen_test(unsupported = test)]
+    fn accepts_what_can_be_done() {
+        for inside in [
+            r#""end": {}"#,
+            r#""end": {"websocket": "end", "waiting": "end", "other": "end"}"#,
+            r#""end": {"waiting": "end", "before_deadline_ms": 23000, "changing": true}"#,
+            r#""end": {"grpc": "end", "at_age_ms": 3600000, "over_ms": 600000}"#,
+            r#""deadline_ms": 5000, "end": {"websocket": "end"}"#,
+            r#""end": {"retry_after_s": {"from": 3, "to": 3}}"#,
+        ] {
+            let text = format!(r#"{{"role": "gate", "gate": {{{inside}}}}}"#);
+            assert!(parse(text.as_bytes()).is_ok(), "{text}");
+        }
+    }
+}

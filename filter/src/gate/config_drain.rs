@@ -1,0 +1,195 @@
+//! Drains of Envoy's configuration: when a listener or a filter chain is replaced, Envoy closes the
+//! streams on it after its drain time. A filter cannot tell which of its streams those are; it
+//! only knows when each began.
+//!
+//! The gates of all workers share one text. One of them queries Envoy at a time.
+
+use crate::host::{Control, compare_and_set_shared};
+use crate::parse;
+
+/// What is queried.
+pub(super) const DRAINING: &str = concat!(
+    "/stats?type=Gauges&filter=",
+    "%5Elistener_manager%5C.total_%28filter_chains%7Clisteners%29_draining$"
+);
+
+/// The shared data key.
+const KEY: &str = "laststream.config_drain";
+/// A text of another version is ignored.
+const VERSION: &str = "1";
+/// Between two queries; milliseconds. Less than a tick, because a tick can come a little early.
+const INTERVAL: u64 = 950;
+/// A change for which Envoy still drains so long after its time was not the last one; milliseconds.
+const SLACK: u64 = 5_000;
+/// More changes at a time are not told apart.
+const MOST_CHANGES: usize = 16;
+
+/// What all workers know of changes. Times are milliseconds of Envoy's clock.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ConfigDrain {
+    /// When the last query began.
+    asked_at: u64,
+    /// When the last query began that was answered.
+    known_at: u64,
+    /// Listeners and filter chains that drained then; none if Envoy does not export that.
+    draining: Option<u64>,
+    /// For each change, the beginning of the last query before it, the oldest first. A stream that
+    /// began earlier is older than the change.
+    changes: Vec<u64>,
+}
+
+/// The configuration that drains at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Draining {
+    /// None.
+    Nothing,
+    /// Envoy does not export what drains.
+    NotExported,
+    /// It has drained since before the first query, so no stream is known to be older.
+    SinceUnknown,
+    /// Streams that began before `moment` may be closed in `left` milliseconds.
+    Since { moment: u64, left: u64 },
+}
+
+impl Draining {
+    /// Streams that began before this are older than the change; 0 if none is known to be.
+    pub(super) fn moment(self) -> u64 {
+        if let Self::Since { moment, .. } = self { moment } else { 0 }
+    }
+}
+
+/// How an answer changed what is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transition {
+    None,
+    /// A listener or filter chain was replaced.
+    Changed,
+    /// Something drains, and the gate has not seen the beginning.
+    FoundDraining,
+    /// Nothing drains any more.
+    Ended,
+    /// Envoy does not export the statistics.
+    NotExported,
+}
+
+impl ConfigDrain {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let mut words = core::str::from_utf8(text).ok()?.split(' ');
+        if words.next() != Some(VERSION) {
+            return None;
+        }
+        let [asked_at, known_at, is_exported, draining] = parse::numbers(&mut words)?;
+        let draining = (is_exported == 1).then_some(draining);
+        let changes = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        Some(Self { asked_at, known_at, draining, changes })
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        let Self { asked_at, known_at, draining, changes } = self;
+        let (is_exported, draining) = draining.map_or((0, 0), |draining| (1, draining));
+        let mut text = format!("{VERSION} {asked_at} {known_at} {is_exported} {draining}");
+        for moment in changes {
+            text.push_str(&format!(" {moment}"));
+        }
+        text.into_bytes()
+    }
+
+    fn claim(&mut self, now: u64) -> bool {
+        let is_due = now >= self.asked_at.saturating_add(INTERVAL);
+        if is_due {
+            self.asked_at = now;
+        }
+        is_due
+    }
+
+    /// Envoy has answered the query that began at that time. Answers to several workers may arrive
+    /// in another order than the queries began.
+    fn observe(&mut self, at: u64, draining: Option<u64>, drain_time: u64) -> Transition {
+        if at < self.known_at || at == 0 {
+            return Transition::None;
+        }
+        let is_first = self.known_at == 0;
+        let earlier = core::mem::replace(&mut self.draining, draining);
+        let known_at = core::mem::replace(&mut self.known_at, at);
+        self.asked_at = self.asked_at.max(at);
+        let Some(draining) = draining else {
+            self.changes.clear();
+            let is_news = is_first || earlier.is_some();
+            return if is_news { Transition::NotExported } else { Transition::None };
+        };
+        let over = drain_time.saturating_add(SLACK);
+        self.changes.retain(|moment| at < moment.saturating_add(over));
+        match earlier {
+            _ if draining == 0 => {
+                self.changes.clear();
+                let has_ended = earlier.is_some_and(|earlier| earlier > 0);
+                if has_ended { Transition::Ended } else { Transition::None }
+            }
+            None => Transition::FoundDraining,
+            Some(earlier) if draining > earlier => {
+                if self.changes.len() < MOST_CHANGES {
+                    self.changes.push(known_at);
+                }
+                Transition::Changed
+            }
+            Some(_) => Transition::None,
+        }
+    }
+
+    /// The change whose streams are closed next.
+    pub(super) fn at(&self, now: u64, drain_time: u64) -> Draining {
+        let left = |moment: &u64| moment.saturating_add(drain_time).saturating_sub(now);
+        match self.draining {
+            None if self.known_at > 0 => Draining::NotExported,
+            None | Some(0) => Draining::Nothing,
+            // A change is over before Envoy's statistics show it. The next one counts then.
+            Some(_) => match self.changes.iter().find(|moment| left(moment) > 0) {
+                Some(moment) => Draining::Since { moment: *moment, left: left(moment) },
+                None => match self.changes.last() {
+                    Some(moment) => Draining::Since { moment: *moment, left: 0 },
+                    None => Draining::SinceUnknown,
+                },
+            },
+        }
+    }
+
+    pub(super) fn read(host: &impl Control) -> Self {
+        let text = host.get_shared_data(KEY);
+        text.and_then(|(text, _)| Self::parse(&text)).unwrap_or_default()
+    }
+
+    /// Whether this worker is to query Envoy now.
+    pub(super) fn claim_query(host: &impl Control) -> bool {
+        let now = host.monotonic_time();
+        let mut is_claimed = false;
+        let is_changed = Self::update(host, &mut |known| is_claimed = known.claim(now));
+        is_claimed && is_changed
+    }
+
+    /// Records what a query that began at that time has shown.
+    pub(super) fn record(
+        host: &impl Control,
+        at: u64,
+        draining: Option<u64>,
+        drain_time: u64,
+    ) -> Transition {
+        let mut transition = Transition::None;
+        let is_changed = Self::update(host, &mut |known| {
+            transition = known.observe(at, draining, drain_time);
+        });
+        if is_changed { transition } else { Transition::None }
+    }
+
+    fn update(host: &impl Control, work: &mut dyn FnMut(&mut Self)) -> bool {
+        compare_and_set_shared(host, KEY, &mut |text| {
+            let before = text.and_then(Self::parse).unwrap_or_default();
+            let mut after = before.clone();
+            work(&mut after);
+            (after != before).then(|| after.to_text())
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "config_drain_tests.rs"]
+mod tests;
