@@ -1,6 +1,7 @@
 //! Checks a policy file and fills in defaults. All problems are reported together.
 
 mod delivery;
+pub(crate) mod end;
 mod envoy_gateway;
 mod forwarded_for;
 mod gate;
@@ -9,7 +10,8 @@ mod placement;
 mod values;
 
 use super::file::{
-    Begin, Delivery, Drain, Engine, File, Finish, Job, LongLived, Placement, Retries,
+    Begin, Delivery, Drain, Engine, File, Finish, Job, LongLived, Monitoring, Placement, Retries,
+    Scaling,
 };
 use super::sizing::Usual;
 use super::{Policy, PolicyProblem, Sizing, sizing, warnings};
@@ -23,11 +25,11 @@ pub(super) fn check(file: File) -> Result<Policy, Vec<PolicyProblem>> {
 
 /// The problems so far. What is wrong is replaced by something harmless in the result, which is
 /// then not used.
-struct Checker(Vec<PolicyProblem>);
+pub(super) struct Checker(Vec<PolicyProblem>);
 
 const OF_THE_GATE: &str = "is the gate's, and there is none: take it out";
 impl Checker {
-    fn problem(&mut self, path: &str, message: impl Into<String>) {
+    pub(super) fn problem(&mut self, path: &str, message: impl Into<String>) {
         self.0.push(PolicyProblem::new(path, message));
     }
 
@@ -55,14 +57,31 @@ impl Checker {
         }
         let usual = usual_times(&placement, gate_port.is_some());
         let sizing = self.drain(&file.drain, gate_port.is_some(), in_istio, usual);
+        let config_drain_time = file
+            .gate
+            .config_change
+            .as_ref()
+            .map(|change| self.drain_time(change, &placement, &sizing));
         let forwarded_proto = self.forwarded_proto(file.forwarded_proto, &placement);
         if let Some(from) = &file.forwarded_for {
             self.forwarded_for(from, forwarded_proto.as_ref(), &placement);
+        }
+        if let Some(websockets) = &file.websockets {
+            let module = file.module.as_deref();
+            let ends = (gate_port.is_some(), file.end.is_some());
+            self.websockets(websockets, &placement, ends, module);
         }
         let retries = file.retries.map(|retries| self.retries(retries, sizing.longest_request));
         if let Some(job) = &file.job {
             self.job(job);
         }
+        self.0.extend(file.monitoring.iter().flat_map(Monitoring::problems));
+        self.0.extend(file.scaling.iter().flat_map(Scaling::problems));
+        if let Some(scaling) = &file.scaling {
+            self.dns_label("scaling.deployment", &scaling.deployment);
+        }
+        let (count, long_lived) =
+            self.end(file.end.as_ref(), &file.drain, file.count, gate_port.is_some());
         let mut policy = Policy {
             name,
             namespace,
@@ -76,13 +95,15 @@ impl Checker {
                 let delivery = if is_envoy_gateway { Delivery::Proxy } else { delivery };
                 delivery::usual_failure_policy(delivery, file.module.as_deref())
             }),
-            count: file.count,
+            count,
             forwarded_proto,
             engine: file.engine.unwrap_or(Engine::Auto),
             forwarded_for: file.forwarded_for,
             gate_port,
             gate_secret: file.gate.secret,
             gate_hosts: file.gate.hosts,
+            notify: file.gate.notify,
+            config_drain_time,
             begin: file.drain.begin.unwrap_or(if is_envoy_gateway {
                 Begin::FailHealthChecks
             } else {
@@ -93,14 +114,19 @@ impl Checker {
             } else {
                 Finish::Nothing
             }),
-            long_lived: file.drain.long_lived.unwrap_or(LongLived::Wait),
+            long_lived: long_lived.unwrap_or(LongLived::Wait),
             long_lived_after: file.drain.long_lived_after,
+            end: file.end,
             app: file.drain.wait_for_app,
             sizing,
             exit_on_zero: file.drain.exit_on_zero,
+            websockets: file.websockets,
             retries,
             job: file.job,
+            monitoring: file.monitoring,
+            scaling: file.scaling,
             warnings: Vec::new(),
+            gate_dropped: false,
             module: file.module,
             digest: file.digest,
         };

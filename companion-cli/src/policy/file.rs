@@ -7,7 +7,16 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use super::watching::{Monitoring, Scaling};
+use super::websockets::Websockets;
 use crate::time_span::TimeSpan;
+pub use drain::{App, Begin, Drain, Finish, LongLived};
+pub use end::{End, EndKind, RetryAfter};
+pub use gate::{ConfigChange, Notify};
+
+mod drain;
+mod end;
+mod gate;
 
 /// The policy: where the module goes, what it does there, and how long a drain may take. Only
 /// `module` is required.
@@ -58,10 +67,19 @@ pub struct File {
     /// How a drain goes, and how long it may take. Times that are not given are computed from the
     /// others.
     pub drain: Drain,
+    /// Streams that the gate ends before the deadline, or that do not hold the drain. Without this
+    /// section the gate ends none.
+    pub end: Option<End>,
+    /// Where WebSockets end with close code 1001, because the frame filter is on their routes.
+    pub websockets: Option<Websockets>,
     /// Retries at the caller's side, as a second line; for `render virtualservice`.
     pub retries: Option<Retries>,
     /// A Job whose command waits for its sidecar and ends it; for `render job`.
     pub job: Option<Job>,
+    /// For `render monitoring`.
+    pub monitoring: Option<Monitoring>,
+    /// For `render keda` and `render hpa`.
+    pub scaling: Option<Scaling>,
 }
 
 /// The kind of proxy.
@@ -244,6 +262,11 @@ pub struct Gate {
     pub secret: Option<GateSecret>,
     /// Host names that requests to the gate may carry, besides IP addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// Tells the app when the drain begins, so that it ends its own long streams.
+    pub notify: Option<Notify>,
+    /// Watches for changes of Envoy's configuration that replace listeners or filter chains, by
+    /// default not; `{}` switches it on.
+    pub config_change: Option<ConfigChange>,
 }
 
 /// Where the proxy has the gate's secret from. The secret itself never stands in a policy or in a
@@ -257,86 +280,6 @@ pub enum GateSecret {
     /// A file in the proxy with an SDS resource: a `generic_secret` named `laststream-gate`, which
     /// may name the file with the secret.
     Sds(String),
-}
-
-/// How a drain goes, and how long it may take.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Drain {
-    /// The longest request that must not be cut.
-    pub longest_request: Option<TimeSpan>,
-    /// The pod's `terminationGracePeriodSeconds`.
-    pub grace_period: Option<TimeSpan>,
-    /// When the gate opens whatever is in flight, from the beginning of the drain.
-    pub deadline: Option<TimeSpan>,
-    /// The quiet period: how long nothing may be in flight before the drain is over, by default 1s.
-    pub quiet: Option<TimeSpan>,
-    /// How long to wait before the drain begins, while the removal of the endpoint spreads; by
-    /// default 0s, and 10s for Envoy Gateway, whose own manager takes that.
-    pub delay: Option<TimeSpan>,
-    /// How long Istio's agent drains after SIGTERM when the deadline was reached: its
-    /// `terminationDrainDuration`, by default 5s.
-    pub agent: Option<TimeSpan>,
-    /// How clients are told to leave, by default `drain_listeners`, and `fail_health_checks` for
-    /// Envoy Gateway, as its own manager does.
-    pub begin: Option<Begin>,
-    /// The last call of the gate, at zero. The default is `drain_agent` in Istio and `nothing`
-    /// elsewhere.
-    pub finish: Option<Finish>,
-    /// Whether long-lived streams hold the drain, by default `wait`.
-    pub long_lived: Option<LongLived>,
-    /// Streams that are older than this when the drain begins are long-lived, too.
-    pub long_lived_after: Option<TimeSpan>,
-    /// Also wait until the app has gone, so that the proxy outlives it.
-    pub wait_for_app: Option<App>,
-    /// Keeps Istio's own EXIT_ON_ZERO_ACTIVE_CONNECTIONS beside the gate; for `render
-    /// proxy-config`.
-    pub exit_on_zero: bool,
-}
-
-/// How clients are told to leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Begin {
-    /// `/drain_listeners?graceful&skip_exit`: responses tell clients to close. Envoy cannot undo
-    /// it.
-    DrainListeners,
-    /// `/healthcheck/fail`: the same for both directions. Envoy can undo it.
-    FailHealthChecks,
-    /// No call: something else tells clients to leave.
-    Nothing,
-}
-
-/// The last call, made at zero and never at the deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Finish {
-    /// No call.
-    Nothing,
-    /// `POST /drain` to Istio's agent, which then ends at once at SIGTERM.
-    DrainAgent,
-    /// `POST /quitquitquit` to Envoy.
-    Quit,
-}
-
-/// Whether long-lived streams hold the drain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LongLived {
-    /// They hold the drain like all others.
-    Wait,
-    /// They do not hold the drain, and are reported separately.
-    Exempt,
-}
-
-/// The app beside the proxy.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct App {
-    /// Envoy's cluster for the app, without TLS, such as `inbound|8080||`.
-    pub cluster: String,
-    /// The path that is asked, by default `/`. The app has gone when its port refuses connections.
-    pub path: Option<String>,
 }
 
 /// Retries at the caller's side.

@@ -11,6 +11,8 @@ pub(crate) mod module_json;
 mod sizing;
 mod source;
 pub(crate) mod warnings;
+mod watching;
+mod websockets;
 
 use std::collections::BTreeMap;
 
@@ -23,10 +25,12 @@ use crate::yaml::tree::{MOST_NODES, Tree};
 pub use error::{PolicyError, PolicyProblem};
 use file::{
     App, Begin, Delivery, Engine, FailurePolicy, File, Finish, ForwardedFor, GateSecret, LongLived,
-    Placement, Retries,
+    Notify, Placement, Retries,
 };
-pub use sizing::{KUBELET, LATE, Sizing};
-pub use source::{MODULE_FOLDER, ModuleLocation, Resolve};
+pub(crate) use sizing::{ENVOY_DRAIN, ISTIO_DRAIN, Usual};
+pub use sizing::{KUBELET, LATE, Sizing, drain_sizing};
+pub use source::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Resolve};
+pub use websockets::{WebsocketRoute, Websockets};
 
 /// A valid policy.
 #[derive(Debug, Clone)]
@@ -61,6 +65,10 @@ pub struct Policy {
     pub gate_secret: Option<GateSecret>,
     /// Names under which the gate may be asked.
     pub gate_hosts: Vec<String>,
+    /// The call that tells the app of the drain.
+    pub notify: Option<Notify>,
+    /// Envoy's drain time, if the gate watches changes of the configuration.
+    pub config_drain_time: Option<TimeSpan>,
     /// How the drain begins.
     pub begin: Begin,
     /// How it ends.
@@ -69,18 +77,28 @@ pub struct Policy {
     pub long_lived: LongLived,
     /// The age that makes a stream long-lived.
     pub long_lived_after: Option<TimeSpan>,
+    /// Streams that the gate ends.
+    pub end: Option<file::End>,
     /// The app that it also waits for.
     pub app: Option<App>,
     /// How long everything takes.
     pub sizing: Sizing,
     /// Istio's own setting is kept.
     pub exit_on_zero: bool,
+    /// Where WebSockets end with a close frame.
+    pub websockets: Option<Websockets>,
     /// Retries at the caller's side.
     pub retries: Option<Retries>,
     /// A Job beside a sidecar.
     pub job: Option<file::Job>,
+    /// Rules, alerts and a dashboard.
+    pub monitoring: Option<file::Monitoring>,
+    /// Scaling by streams in flight.
+    pub scaling: Option<file::Scaling>,
     /// Warnings.
     pub warnings: Vec<String>,
+    /// Whether the gate is left out because `--module` is not an image for `delivery`.
+    pub gate_dropped: bool,
     module: Option<String>,
     digest: Option<String>,
 }
@@ -154,7 +172,15 @@ impl Policy {
     pub fn read(text: &[u8], overrides: &Overrides) -> Result<Self, PolicyError> {
         let text = text_of(text).map_err(|problem| PolicyError(vec![problem]))?;
         let file = shape(text).map_err(|problem| PolicyError(vec![problem]))?;
-        check::check(apply(file, overrides)).map_err(|problems| {
+        let is_volume = file.delivery == Some(Delivery::ImageVolume);
+        let wants_gate = file.gate.enabled != Some(false);
+        let file = apply(file, overrides);
+        let delivery_dropped = is_volume && file.delivery.is_none();
+        let checked = check::check(file).map(|policy| Self {
+            gate_dropped: delivery_dropped && wants_gate && policy.gate_port.is_none(),
+            ..policy
+        });
+        checked.map_err(|problems| {
             let placed = |problem: PolicyProblem| PolicyProblem {
                 place: place(text, &problem, overrides),
                 ..problem
@@ -176,11 +202,30 @@ impl Policy {
             ));
         };
         source::read(module, self.digest.as_deref(), resolve)
+            .and_then(|source| source.reachable(&self.placement))
             .map(|source| match self.delivery {
                 Delivery::Proxy => source,
-                Delivery::ImageVolume => source.mounted(),
+                Delivery::ImageVolume => source.mounted(MODULE_FOLDER),
             })
             .map_err(|(field, message)| PolicyProblem::new(field, message))
+    }
+
+    /// Where the module of the frame filter comes from, if the policy has WebSockets.
+    ///
+    /// # Errors
+    /// As [`Self::source`].
+    pub fn frames_source(
+        &self,
+        resolve: Resolve<'_>,
+    ) -> Result<Option<ModuleLocation>, PolicyProblem> {
+        let Some(websockets) = &self.websockets else { return Ok(None) };
+        source::read(&websockets.module, websockets.digest.as_deref(), resolve)
+            .and_then(|source| source.reachable(&self.placement))
+            .map(|source| match self.delivery {
+                Delivery::Proxy => Some(source),
+                Delivery::ImageVolume => Some(source.mounted(FRAMES_FOLDER)),
+            })
+            .map_err(|(field, message)| PolicyProblem::new(format!("websockets.{field}"), message))
     }
 
     /// What the policy file may look like (JSON Schema, draft 2020-12).

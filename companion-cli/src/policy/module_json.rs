@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::Policy;
-use super::file::{Begin, Direction, Finish, LongLived, Placement};
+use super::check::end::kinds;
+use super::file::{
+    Begin, Direction, End, EndKind, Finish, LongLived, Notify, Placement, RetryAfter,
+};
 
 /// The cluster of the admin interface in a bootstrap of ours.
 pub(crate) const ADMIN_CLUSTER: &str = "admin";
@@ -65,11 +68,15 @@ pub(crate) fn gate(policy: &Policy) -> Value {
         "quiet_ms": sizing.quiet.millis(),
         "deadline_ms": sizing.deadline.millis(),
     });
+    add_interval(policy, &mut gate);
     if policy.long_lived == LongLived::Exempt {
         gate["long_lived"] = "exempt".into();
     }
     if let Some(age) = policy.long_lived_after {
         gate["long_lived_after_ms"] = age.millis().into();
+    }
+    if let Some(end) = policy.end.as_ref().and_then(end) {
+        gate["end"] = end;
     }
     if let Some(begin) = begin(policy) {
         gate["begin"] = begin;
@@ -94,7 +101,51 @@ pub(crate) fn gate(policy: &Policy) -> Value {
     if let Some(app) = &policy.app {
         gate["app"] = json!({ "cluster": app.cluster, "path": app.path.as_deref().unwrap_or("/") });
     }
+    if let Some(Notify { cluster, path, timeout }) = &policy.notify {
+        gate["notify"] = json!({ "cluster": cluster, "path": path });
+        if let Some(timeout) = timeout {
+            gate["notify"]["timeout_ms"] = timeout.millis().into();
+        }
+    }
+    if let Some(drain_time) = policy.config_drain_time {
+        gate["config_change"] = json!({ "drain_ms": drain_time.millis() });
+    }
     json!({ "role": "gate", "gate": gate })
+}
+
+/// None if nothing is ended.
+fn end(end: &End) -> Option<Value> {
+    let mut json = Map::new();
+    for (name, kind) in kinds(end) {
+        if kind == Some(EndKind::End) {
+            json.insert(name.into(), "end".into());
+        }
+    }
+    let times = [
+        ("over_ms", end.over),
+        ("before_deadline_ms", end.before_deadline),
+        ("at_age_ms", end.at_age),
+        ("websocket_grace_ms", end.websocket_grace),
+    ];
+    for (name, time) in times {
+        if let Some(time) = time {
+            json.insert(name.into(), time.millis().into());
+        }
+    }
+    if end.changing {
+        json.insert("changing".into(), true.into());
+    }
+    if let Some(RetryAfter { from, to }) = end.retry_after {
+        let (from, to) = (from.whole_seconds(), to.whole_seconds());
+        json.insert("retry_after_s".into(), json!({ "from": from, "to": to }));
+    }
+    (!json.is_empty()).then(|| json.into())
+}
+
+fn add_interval(policy: &Policy, gate: &mut Value) {
+    if let Some(monitoring) = &policy.monitoring {
+        gate["evaluate_every_ms"] = monitoring.evaluate_every().millis().into();
+    }
 }
 
 fn begin(policy: &Policy) -> Option<Value> {

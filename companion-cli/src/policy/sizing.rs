@@ -16,9 +16,13 @@ pub const KUBELET: TimeSpan = TimeSpan::seconds(2);
 /// How long after the drain has begun a request may still arrive, because clients and load
 /// balancers learn of it later.
 pub const LATE: TimeSpan = TimeSpan::seconds(2);
+/// Istio's default of Envoy's drain time.
+pub(crate) const ISTIO_DRAIN: TimeSpan = TimeSpan::seconds(45);
+/// Envoy's own.
+pub(crate) const ENVOY_DRAIN: TimeSpan = TimeSpan::seconds(600);
 /// Times where the policy says nothing.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Usual {
+pub(crate) struct Usual {
     /// The time that Istio's agent takes after SIGTERM when the deadline was reached; nothing where
     /// there is no agent.
     agent: Option<TimeSpan>,
@@ -30,8 +34,18 @@ impl Usual {
     /// Kubernetes' own grace period.
     const GRACE: TimeSpan = TimeSpan::seconds(30);
 
-    pub(super) const ISTIO: Self =
+    pub(crate) const ISTIO: Self =
         Self { agent: Some(TimeSpan::seconds(5)), delay: TimeSpan::seconds(0), grace: Self::GRACE };
+    /// What goes before the drain.
+    pub(crate) fn delay(self) -> TimeSpan {
+        self.delay
+    }
+
+    /// What comes after the deadline.
+    pub(crate) fn agent(self) -> TimeSpan {
+        self.agent.unwrap_or_default()
+    }
+
     pub(super) const ENVOY: Self = Self { agent: None, ..Self::ISTIO };
     /// Not less than Envoy Gateway's own manager gives: a `minDrainDuration` of 10 s, and a
     /// `drainTimeout` of 60 s.
@@ -65,6 +79,19 @@ impl Sizing {
         TimeSpan::seconds((self.deadline.millis() * 3).div_ceil(2_000))
             .max(self.longest_request.rounded_up())
     }
+}
+
+/// The times that follow from the longest request, with nothing else written.
+#[must_use]
+pub fn drain_sizing(
+    longest: TimeSpan,
+    quiet: TimeSpan,
+    delay: TimeSpan,
+    agent: TimeSpan,
+) -> Sizing {
+    let deadline = delay + longest + LATE + quiet;
+    let grace_period = (deadline + agent + KUBELET).rounded_up();
+    Sizing { longest_request: longest, grace_period, deadline, quiet, delay, agent }
 }
 
 pub(super) fn fit(drain: &Drain, usual: Usual) -> Result<Sizing, PolicyProblem> {

@@ -1,9 +1,12 @@
 //! The values of `module`: an image, a download, a file.
 
+use super::file::Placement;
 use crate::oci::image::FILE;
 
 /// Where an image volume with the module is mounted in the proxy's container.
 pub const MODULE_FOLDER: &str = "/opt/laststream";
+/// Where the one with the module of the frame filter is mounted.
+pub const FRAMES_FOLDER: &str = "/opt/laststream-frames";
 
 /// Where the module comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,13 +60,29 @@ impl ModuleLocation {
         }
     }
 
-    /// The same module, its image mounted by kubelet.
-    pub(super) fn mounted(self) -> Self {
+    /// A file is named from the root of the proxy's file system. An Envoy without a mesh may also
+    /// be started where the file is.
+    pub(super) fn reachable(self, placement: &Placement) -> Result<Self, (&'static str, String)> {
+        match &self {
+            Self::File(path) if !path.starts_with('/') && !is_plain(placement) => Err((
+                "module",
+                format!(
+                    "`{path}` is a relative path, and the proxy runs elsewhere: write the path of \
+                        the file in the proxy, such as `{MODULE_FOLDER}/{FILE}`, or \
+                        `oci://HOST/REPOSITORY:TAG`"
+                ),
+            )),
+            _ => Ok(self),
+        }
+    }
+
+    /// The same module, its image mounted by kubelet in this folder.
+    pub(super) fn mounted(self, folder: &str) -> Self {
         match self {
             Self::Image { repository, tag, digest } => Self::Mounted {
                 reference: format!("{repository}@sha256:{digest}"),
                 tag,
-                path: format!("{MODULE_FOLDER}/{FILE}"),
+                path: format!("{folder}/{FILE}"),
             },
             other => other,
         }
@@ -78,6 +97,10 @@ impl ModuleLocation {
             Self::Mounted { .. } | Self::File(_) => None,
         }
     }
+}
+
+fn is_plain(placement: &Placement) -> bool {
+    matches!(placement, Placement::Envoy(_))
 }
 
 /// Finds the digest of `HOST/REPOSITORY:TAG` in its registry: `sha256:` and 64 hexadecimal digits.

@@ -34,7 +34,7 @@ impl Checker {
             Some(GateSecret::Sds(_)) => self.problem(
                 "gate.secret.sds",
                 format!(
-                    "is nothing that the stop hook can read here: write `environment: \
+                    "cannot be read by the stop hook here: write `environment: \
                         {LASTSTREAM_SECRET}`"
                 ),
             ),

@@ -39,8 +39,8 @@ impl Checker {
             ),
             (
                 proto.destination_ports.is_some(),
-                "is nothing beside `nlb`: the PROXY protocol header names the client already, and \
-                    Envoy would look for trusted peers among the clients that it names",
+                "does not work beside `nlb`: the PROXY protocol header names the client already, \
+                    and Envoy would look for trusted peers among the clients that it names",
             ),
             (
                 !proto.forgets,

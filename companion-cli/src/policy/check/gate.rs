@@ -1,7 +1,10 @@
 //! Checks the gate's port, its secret and its host names.
 
 use super::{Checker, OF_THE_GATE, is_istio};
-use crate::policy::file::{Delivery, Gate, GateSecret, Placement};
+use crate::policy::Sizing;
+use crate::policy::file::{ConfigChange, Delivery, Gate, GateSecret, Notify, Placement};
+use crate::policy::sizing::{ENVOY_DRAIN, ISTIO_DRAIN};
+use crate::time_span::TimeSpan;
 
 /// Ports of a pod that Istio's own listeners have.
 const ISTIO_PORTS: &[u16] = &[15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
@@ -67,14 +70,62 @@ impl Checker {
 
     pub(super) fn gate_access(&mut self, gate: &Gate, has_gate: bool) {
         if !has_gate || gate.enabled == Some(false) {
-            for (field, is_written) in
-                [("gate.secret", gate.secret.is_some()), ("gate.hosts", !gate.hosts.is_empty())]
-            {
+            for (field, is_written) in [
+                ("gate.secret", gate.secret.is_some()),
+                ("gate.hosts", !gate.hosts.is_empty()),
+                ("gate.notify", gate.notify.is_some()),
+                ("gate.config_change", gate.config_change.is_some()),
+            ] {
                 if is_written {
                     self.problem(field, OF_THE_GATE);
                 }
             }
         }
+        if let Some(notify) = &gate.notify {
+            self.notify(notify);
+        }
+        self.secret(gate);
+    }
+
+    fn notify(&mut self, notify: &Notify) {
+        if notify.cluster.is_empty() {
+            self.problem(
+                "gate.notify.cluster",
+                "names no cluster: write Envoy's name of the app's, such as `inbound|8080||`",
+            );
+        }
+        let is_visible = notify.path.bytes().all(|byte| byte.is_ascii_graphic());
+        if !notify.path.starts_with('/') || !is_visible {
+            self.problem("gate.notify.path", "is not `/` and visible ASCII characters");
+        }
+        let timeout = notify.timeout.map_or(1_000, TimeSpan::millis);
+        if !(50..=60_000).contains(&timeout) {
+            self.problem("gate.notify.timeout", format!("{timeout}ms is not from 50ms to 60s"));
+        }
+    }
+
+    /// Envoy's own drain time: what the policy says, or the least that a pod of it may have. What
+    /// `render` writes is longer, but takes effect when a pod starts, and the gate's configuration
+    /// at once: with the longer time, Envoy would cut streams before the gate has ended them.
+    pub(super) fn drain_time(
+        &mut self,
+        change: &ConfigChange,
+        placement: &Placement,
+        sizing: &Sizing,
+    ) -> TimeSpan {
+        let least = match placement {
+            Placement::EnvoyGateway(_) => sizing.drain_time(), // it restarts its pods by itself
+            Placement::Envoy(_) => ENVOY_DRAIN,
+            _ => ISTIO_DRAIN,
+        };
+        let time = change.drain_time.unwrap_or(least);
+        if time < TimeSpan::seconds(1) {
+            self.problem("gate.config_change.drain_time", format!("{time} is less than 1s"));
+        }
+        time
+    }
+
+    fn secret(&mut self, gate: &Gate) {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         match &gate.secret {
             Some(GateSecret::Environment(name))

@@ -57,8 +57,8 @@ impl Checker {
         if matches!(placement, Placement::Waypoint(_)) {
             self.problem(
                 "forwarded_proto",
-                "is nothing for a waypoint, which never meets the load \
-                balancer: restore it at the gateway",
+                "does not work at a waypoint, because the load balancer never connects to it: \
+                restore the header at the gateway",
             );
         }
         let is_outbound_only = matches!(placement, Placement::Sidecar(sidecar)
@@ -113,8 +113,8 @@ impl Checker {
 }
 
 /// Redirection by iptables replaces the local address, too.
-const NLB_AT_SIDECAR: &str = "`nlb` is nothing for a sidecar: its connections are redirected, so \
-    the app's own port would pass for the load balancer's. Restore the header at the gateway";
+const NLB_AT_SIDECAR: &str = "`nlb` does not work at a sidecar: its connections are redirected, \
+    so the app's own port would pass for the load balancer's. Restore the header at the gateway";
 
 /// What is rendered always saves the peer's own `x-forwarded-proto` in another header: read where
 /// it is, it would be what is left when the module fails, and silence would look like the
@@ -132,6 +132,12 @@ fn saved_original(mut json: Value, original: String, forgets: bool) -> (Value, S
 /// The gate's fields under the names that they have here.
 fn of_drain(path: &str) -> String {
     let known = [
+        ("gate.end.over_ms", "end.over"),
+        ("gate.end.before_deadline_ms", "end.before_deadline"),
+        ("gate.end.at_age_ms", "end.at_age"),
+        ("gate.end.websocket_grace_ms", "end.websocket_grace"),
+        ("gate.end.retry_after_s", "end.retry_after"),
+        ("gate.end", "end"),
         ("gate.quiet_ms", "drain.quiet"),
         ("gate.deadline_ms", "drain.deadline"),
         ("gate.long_lived_after_ms", "drain.long_lived_after"),

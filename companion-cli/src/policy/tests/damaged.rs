@@ -1,0 +1,80 @@
+//! Damaged policies never panic, and what is rendered of them is YAML.
+
+use proptest::prelude::*;
+
+use super::read;
+
+/// Cuts, doubles and replaces pieces of a real policy.
+fn damaged() -> impl Strategy<Value = String> {
+    const PIECES: &[&str] = &[
+        "",
+        ":",
+        "\n",
+        "  ",
+        "[",
+        "]",
+        "{",
+        "}",
+        "&a",
+        "*a",
+        "<<: *a",
+        "!!binary",
+        "|",
+        ">",
+        "'",
+        "\"",
+        "#",
+        "-",
+        "---\n",
+        "\t",
+        "\0",
+        "é",
+        "1e999",
+        "-1",
+        "~",
+        "60s",
+        "null",
+        "gate:",
+        "drain:",
+        "placement:",
+        "sidecar: {}",
+        "18446744073709551615",
+        "on",
+        "0x10",
+        ".nan",
+        "? ",
+        "%YAML 1.1\n",
+        "[[[[[[[[[[[[",
+        "{a: {a: {a: ",
+    ];
+    const WHOLE: &str = include_str!("everything.yaml");
+    let cut = (0..WHOLE.len(), 0_usize..30, proptest::sample::select(PIECES));
+    proptest::collection::vec(cut, 1..5).prop_map(|cuts| {
+        cuts.into_iter().fold(WHOLE.to_owned(), |text, (at, length, piece)| {
+            let whole = |at: usize| {
+                (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+            };
+            let start = whole(at);
+            format!("{}{piece}{}", &text[..start], &text[whole(start + length)..])
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    /// Whatever is read is rendered, or refused in words; and what is rendered is YAML.
+    #[test]
+    fn no_policy_makes_anything_panic(text in damaged()) {
+        if let Ok(policy) = read(&text) {
+            let resolve = |_: &str| Ok(format!("sha256:{}", "a".repeat(64)));
+            for rendered in crate::render::every_kind(&policy, &resolve).into_iter().flatten() {
+                for file in rendered.files {
+                    let back: Result<Vec<serde_json::Value>, _> =
+                        serde_saphyr::from_multiple(&file.text);
+                    prop_assert!(back.is_ok(), "{:?}\n{}", back.err(), file.text);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The policy's part about WebSockets, as it is written, and its checks.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::check::Checker;
+use super::file::Placement;
+
+/// Where WebSockets end with close code 1001, because the frame filter is on their routes. Other
+/// routes do not pass it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Websockets {
+    /// Required. The module of the frame filter, which `laststream push --module builtin-frames`
+    /// publishes: `oci://HOST/REPOSITORY:TAG`, `https://…/plugin.wasm`, or a file that the proxy
+    /// can read.
+    pub module: String,
+    /// The same as `digest`, for this module.
+    pub digest: Option<String>,
+    /// The routes of the WebSockets; at least one.
+    pub routes: Vec<WebsocketRoute>,
+}
+
+/// A route of WebSockets. Write `name` in Istio, `prefix` for an Envoy without a mesh.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WebsocketRoute {
+    /// The name of the route in Istio: `name` of an `http` entry of a VirtualService. Inbound
+    /// routes of a sidecar are all called `default`.
+    pub name: Option<String>,
+    /// How the path begins, such as `/ws`.
+    pub prefix: Option<String>,
+}
+
+impl WebsocketRoute {
+    /// The name, or the prefix.
+    pub(crate) fn value(&self) -> &str {
+        self.name.as_deref().or(self.prefix.as_deref()).unwrap_or_default()
+    }
+}
+
+impl Checker {
+    pub(super) fn websockets(
+        &mut self,
+        websockets: &Websockets,
+        placement: &Placement,
+        (has_gate, ends): (bool, bool),
+        module: Option<&str>,
+    ) {
+        if let Some(why) = why_not(placement) {
+            self.problem("websockets", why);
+            return;
+        }
+        if !has_gate {
+            self.problem("websockets", "are ended by the gate, and there is none: take it out");
+        }
+        if has_gate && !ends {
+            self.problem(
+                "websockets",
+                "get a close frame where the gate ends them, and without a section `end` it ends \
+                    none: add one, such as `end: {websocket: end}`",
+            );
+        }
+        if websockets.module.is_empty() {
+            self.problem(
+                "websockets.module",
+                "is required: push it with `laststream push --module builtin-frames \
+                    HOST/REPOSITORY:TAG`",
+            );
+        } else if module == Some(&*websockets.module) {
+            self.problem(
+                "websockets.module",
+                "is the module of the counters: the frame filter is another file, which \
+                    `laststream push --module builtin-frames` publishes under a name of its own",
+            );
+        }
+        self.websocket_routes(&websockets.routes, matches!(placement, Placement::Envoy(_)));
+    }
+
+    fn websocket_routes(&mut self, routes: &[WebsocketRoute], is_plain: bool) {
+        if routes.is_empty() {
+            self.problem("websockets.routes", "names no route: name those of the WebSockets");
+        }
+        for (index, route) in routes.iter().enumerate() {
+            if let Some(why) = wrong_route(route, is_plain) {
+                self.problem(&format!("websockets.routes[{index}]"), why);
+            }
+            if routes.iter().filter(|other| *other == route).count() > 1 {
+                self.problem(&format!("websockets.routes[{index}]"), "is there twice");
+            }
+        }
+    }
+}
+
+/// The filter must be off except on some routes, and share its VM id with the gate.
+fn why_not(placement: &Placement) -> Option<&'static str> {
+    match placement {
+        Placement::Waypoint(_) => Some(
+            "are nothing for a waypoint: it takes WasmPlugins only, which are on for every route. \
+                Its WebSockets are reset (1006)",
+        ),
+        Placement::EnvoyGateway(_) => Some(
+            "are nothing for Envoy Gateway: it gives each Wasm filter a VM id of its own, so the \
+                gate could not reach the frame filter. Its WebSockets are reset (1006)",
+        ),
+        _ => None,
+    }
+}
+
+fn wrong_route(route: &WebsocketRoute, is_plain: bool) -> Option<&'static str> {
+    let is_path = |path: &str| path.starts_with('/') && !path.contains(['?', '#']);
+    match (&route.name, &route.prefix) {
+        (None, Some(prefix)) if is_plain && is_path(prefix) => None,
+        (None, Some(_)) if is_plain => Some("is no prefix of a path: write it as `/ws`"),
+        (Some(name), None) if !is_plain && !name.is_empty() => None,
+        _ if is_plain => Some("needs a `prefix` and nothing else, such as `{prefix: /ws}`"),
+        _ => Some(
+            "needs a `name` and nothing else: that of an `http` entry of the VirtualService, such \
+                as `{name: chat}`",
+        ),
+    }
+}
