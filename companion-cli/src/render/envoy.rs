@@ -6,36 +6,34 @@ use super::entry::{self, Chain};
 use super::gate;
 use super::parts::{self, HCM, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, other};
+use super::{File, other, websockets};
 use crate::policy::file::{Placement, PlainEnvoy};
 use crate::policy::module_json::{self, ADMIN_CLUSTER};
-use crate::policy::{ModuleLocation, Policy, PolicyProblem};
-use crate::time_span::TimeSpan;
+use crate::policy::{ENVOY_DRAIN, ModuleLocation, Policy, PolicyProblem, Resolve};
 use crate::yaml::{List, Map};
 
-/// Envoy's default of its drain time.
-const DRAIN: TimeSpan = TimeSpan::seconds(600);
-
-pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
     let Placement::Envoy(envoy) = &policy.placement else {
         return Err(PolicyProblem::new(
             "placement",
             "is not an Envoy without a mesh: write `placement: {envoy: {}}`",
         ));
     };
-    if source.path().is_none() {
-        let message = format!(
-            "`{}` is nothing that Envoy itself can load reliably: fetch it, and name the file",
-            source.url()
-        );
-        return Err(PolicyProblem::new("module", message));
-    };
+    let source = &policy.source(resolve)?;
+    needs_file("module", source)?;
+    let frames = policy.frames_source(resolve)?;
+    if let Some(source) = &frames {
+        needs_file("websockets.module", source)?;
+    }
     let [listen, app, admin] = addresses(envoy)?;
     let scheme = Scheme::of(policy, |part| format!("laststream-{part}"))?;
     let role = stream_role(policy, &scheme);
     let module =
         Map::new().with("name", role.name).with("typed_config", parts::wasm(&role, policy, source));
-    let mut listeners = List::new().item(main(policy, &scheme, module, listen));
+    let frames = frames.map(|source| websockets::filter(FRAMES, policy, &source));
+    let modules = [Some(module), frames.map(websockets::disabled)];
+    let modules = modules.into_iter().flatten().collect::<Vec<Map>>();
+    let mut listeners = List::new().item(main(policy, &scheme, &modules, listen));
     if let Some(port) = policy.gate_port {
         let role = gate_role(policy);
         let filter = Map::new()
@@ -59,10 +57,24 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
     Ok(other("envoy.yaml", &about(policy, &scheme, listen, app), bootstrap))
 }
 
+/// The name of the frame filter.
+const FRAMES: &str = "laststream-frames";
+
+fn needs_file(field: &str, source: &ModuleLocation) -> Result<(), PolicyProblem> {
+    if source.path().is_some() {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` is nothing that Envoy itself can load reliably: fetch it, and name the file",
+        source.url()
+    );
+    Err(PolicyProblem::new(field, message))
+}
+
 /// The comment at the head of the file.
 fn about(policy: &Policy, scheme: &Scheme<'_>, listen: SocketAddr, app: SocketAddr) -> Vec<String> {
     let drain = policy.sizing.drain_time();
-    let more = if drain > DRAIN {
+    let more = if drain > ENVOY_DRAIN {
         format!(" --drain-time-s {}", drain.whole_seconds())
     } else {
         String::new()
@@ -102,12 +114,17 @@ pub(super) fn gate_role(policy: &Policy) -> Role<'static> {
     Role { name: "laststream-gate", configuration: module_json::gate(policy), is_gate: true }
 }
 
-/// The listener in front of the app, with this filter in its place.
-pub(super) fn main(policy: &Policy, scheme: &Scheme<'_>, module: Map, listen: SocketAddr) -> Map {
+/// The listener in front of the app, with these filters in their place.
+pub(super) fn main(
+    policy: &Policy,
+    scheme: &Scheme<'_>,
+    modules: &[Map],
+    listen: SocketAddr,
+) -> Map {
     let mut limited = Vec::new();
     let mut others = Map::new();
     for Chain { matches, manager } in entry::chains(policy, scheme) {
-        let manager = connection_manager(policy, manager, scheme, module.clone());
+        let manager = connection_manager(policy, manager, scheme, modules);
         let filters = List::new().item(Map::new().with("name", HCM).with("typed_config", manager));
         match matches {
             Some(matches) => {
@@ -131,23 +148,20 @@ pub(super) fn main(policy: &Policy, scheme: &Scheme<'_>, module: Map, listen: So
 }
 
 /// The rest of a connection manager.
-fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module: Map) -> Map {
+fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, modules: &[Map]) -> Map {
     let teller = scheme.peer_info().map(parts::peer_info_filter);
     let filters = teller
         .into_iter()
-        .chain([module])
+        .chain(modules.iter().cloned())
         .chain(scheme.filters().iter().cloned())
         .chain([parts::router()]);
-    let route = Map::new()
-        .with("match", Map::new().with("prefix", "/"))
-        .with("route", Map::new().with("cluster", "app").with("timeout", "0s"));
     let removed = scheme.saved_in().map(|header| List::new().item(header));
     let host = Map::new()
         .with("name", "app")
         .with("domains", List::new().item("*"))
         .note(WHY_REMOVED)
         .with_some("request_headers_to_remove", removed)
-        .with("routes", List::new().item(route));
+        .with("routes", routes(policy));
     manager
         .note(WHY_EARLY)
         .with_some(
@@ -164,6 +178,24 @@ fn connection_manager(policy: &Policy, manager: Map, scheme: &Scheme<'_>, module
             "route_config",
             Map::new().with("name", "main").with("virtual_hosts", List::new().item(host)),
         )
+}
+
+/// Everything goes to the app; WebSockets on routes of their own, if the policy has some.
+fn routes(policy: &Policy) -> List {
+    let to_app = |prefix: &str| {
+        Map::new()
+            .with("match", Map::new().with("prefix", prefix))
+            .with("route", Map::new().with("cluster", "app").with("timeout", "0s"))
+    };
+    let sockets = policy.websockets.iter().flat_map(|websockets| &websockets.routes);
+    sockets
+        .map(|route| {
+            to_app(route.value())
+                .note(websockets::WHY_ON)
+                .with("typed_per_filter_config", websockets::on(FRAMES))
+        })
+        .chain([to_app("/")])
+        .collect()
 }
 
 pub(super) fn cluster(name: &str, at: SocketAddr) -> Map {

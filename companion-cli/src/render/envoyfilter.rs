@@ -4,13 +4,13 @@ use super::entry;
 use super::gate;
 use super::parts::{self, HCM, HCM_TYPE, Role, WHY_EARLY, WHY_REMOVED};
 use super::scheme::Scheme;
-use super::{File, metadata, objects, pods, target_refs};
+use super::{File, metadata, objects, pods, target_refs, websockets};
 use crate::policy::file::{Delivery, Placement};
 use crate::policy::module_json::{self, scopes};
-use crate::policy::{ModuleLocation, Policy, PolicyProblem};
+use crate::policy::{ModuleLocation, Policy, PolicyProblem, Resolve};
 use crate::yaml::{List, Map};
 
-pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
     match &policy.placement {
         Placement::Gateway(_) | Placement::GatewayApi(_) | Placement::Sidecar(_) => {}
         Placement::Waypoint(_) => {
@@ -33,9 +33,12 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
             ));
         }
     }
+    let source = &policy.source(resolve)?;
     let scheme = Scheme::of(policy, |part| name_of(policy, part))?;
+    let frames = frames(policy, resolve)?;
     let patches = [
         configurations(policy, source, &scheme),
+        frames,
         filters(policy, source, &scheme),
         gate(policy, source),
         around_requests(policy, &scheme),
@@ -234,6 +237,38 @@ fn filters(policy: &Policy, source: &ModuleLocation, scheme: &Scheme<'_>) -> Vec
         }
     }
     patches
+}
+
+/// The frame filter, which is off, and the routes where it is on. In front of all other filters of
+/// this kind, so that the counter, which comes after it here, is before it in the chain.
+fn frames(policy: &Policy, resolve: Resolve<'_>) -> Result<Vec<Patch>, PolicyProblem> {
+    const CODE: &str = "The module of the frame filter, which ends WebSockets with a close frame.";
+    const FILTER: &str = "The frame filter, off: requests on other routes do not pass it.";
+    let (Some(policied), Some(source)) = (&policy.websockets, policy.frames_source(resolve)?)
+    else {
+        return Ok(Vec::new());
+    };
+    let name = name_of(policy, "frames");
+    let mut patches: Vec<Patch> = Vec::new();
+    let filter = websockets::filter(&name, policy, &source);
+    let filter = if is_inline(&source) {
+        filter
+    } else {
+        patches.push((CODE, patch("EXTENSION_CONFIG", None, "ADD", filter)));
+        parts::discovered(&name)
+    };
+    let context = context_of(scopes(policy).first().map_or("gateway", |(scope, _)| scope));
+    let filter = websockets::disabled(filter);
+    let matching = Some(in_managers(context));
+    patches.push((FILTER, patch("HTTP_FILTER", matching, "INSERT_FIRST", filter)));
+    for route in &policied.routes {
+        let matching = Map::new().with("name", route.value());
+        let matching = Map::new().with("vhost", Map::new().with("route", matching));
+        let matching = Map::new().with("context", context).with("routeConfiguration", matching);
+        let value = Map::new().with("typed_per_filter_config", websockets::on(&name));
+        patches.push((websockets::WHY_ON, patch("HTTP_ROUTE", Some(matching), "MERGE", value)));
+    }
+    Ok(patches)
 }
 
 fn gate(policy: &Policy, source: &ModuleLocation) -> Vec<Patch> {

@@ -2,12 +2,12 @@
 //! sidecar's annotations, the pod of an Envoy without a mesh. A Gateway of the Gateway API has it
 //! in its overlay.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::volume::Volume;
 use super::{File, lifecycle, other};
 use crate::policy::file::Placement;
-use crate::policy::{ModuleLocation, Policy, PolicyProblem};
+use crate::policy::{Policy, PolicyProblem, Resolve};
 use crate::yaml::{List, Map};
 
 const WHERE: &str = "Needs Kubernetes 1.35, or 1.33 with the feature gate `ImageVolume` on API \
@@ -17,17 +17,18 @@ const WHERE: &str = "Needs Kubernetes 1.35, or 1.33 with the feature gate `Image
 const UPDATE: &str = "Another module is another digest here, so the pods are replaced: a running \
     proxy keeps the module that it began with.";
 
-pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, PolicyProblem> {
-    let Some(volume) = Volume::of_module(source) else {
+pub(super) fn render(policy: &Policy, resolve: Resolve<'_>) -> Result<File, PolicyProblem> {
+    let volumes = Volume::of_modules(policy, resolve)?;
+    if volumes.is_empty() {
         return Err(PolicyProblem::new(
             "delivery",
             "is not `image_volume`, so kubelet mounts nothing: write `delivery: image_volume`",
         ));
-    };
+    }
     match &policy.placement {
-        Placement::Gateway(_) => Ok(gateway_chart(policy, &volume)),
-        Placement::Sidecar(_) => Ok(sidecar(policy, source, &volume)),
-        Placement::Envoy(_) => Ok(plain(policy, &volume)),
+        Placement::Gateway(_) => Ok(gateway_chart(policy, &volumes)),
+        Placement::Sidecar(_) => Ok(sidecar(policy, &volumes)),
+        Placement::Envoy(_) => Ok(plain(policy, &volumes)),
         Placement::GatewayApi(_) => Err(PolicyProblem::new(
             "placement",
             "is a Gateway of the Gateway API: `render overlay` writes its volume",
@@ -49,7 +50,7 @@ pub(super) fn pull_secrets(policy: &Policy) -> Option<List> {
 pub(super) const WHY_SECRET: &str =
     "Kubelet pulls the image of a volume with the pod's own secrets.";
 
-fn gateway_chart(policy: &Policy, volume: &Volume) -> File {
+fn gateway_chart(policy: &Policy, volumes: &[Volume]) -> File {
     let about = [
         "Values for Istio's gateway chart: helm upgrade istio-ingressgateway istio/gateway -f \
             image-volume.yaml"
@@ -58,23 +59,25 @@ fn gateway_chart(policy: &Policy, volume: &Volume) -> File {
         WHERE.to_owned(),
     ];
     let values = Map::new()
-        .with("volumes", List::new().item(volume.item()))
-        .with("volumeMounts", List::new().item(volume.mount()))
+        .with("volumes", volumes.iter().map(Volume::item).collect::<List>())
+        .with("volumeMounts", volumes.iter().map(Volume::mount).collect::<List>())
         .note(WHY_SECRET)
         .with_some("imagePullSecrets", pull_secrets(policy));
     other("image-volume.yaml", &about, values)
 }
 
 /// The annotations that Istio's webhook reads; both are JSON.
-fn sidecar(policy: &Policy, source: &ModuleLocation, volume: &Volume) -> File {
-    let reference = match source {
-        ModuleLocation::Mounted { reference, .. } => reference.as_str(),
-        _ => "",
+fn sidecar(policy: &Policy, volumes: &[Volume]) -> File {
+    let image = |volume: &Volume| {
+        let image = json!({ "reference": volume.reference(), "pullPolicy": "IfNotPresent" });
+        (volume.name.to_owned(), json!({ "image": image }))
     };
-    let volumes = json!({ volume.name: {
-        "image": { "reference": reference, "pullPolicy": "IfNotPresent" }
-    } });
-    let mounts = json!({ volume.name: { "mountPath": volume.path, "readOnly": true } });
+    let mount = |volume: &Volume| {
+        let mount = json!({ "mountPath": volume.path, "readOnly": true });
+        (volume.name.to_owned(), mount)
+    };
+    let mounts = Value::Object(volumes.iter().map(mount).collect());
+    let volumes = Value::Object(volumes.iter().map(image).collect());
     let annotations = Map::new()
         .note("Istio's webhook adds the volume to the pod, and the mount to the proxy alone.")
         .with("sidecar.istio.io/userVolume", volumes.to_string())
@@ -96,15 +99,15 @@ fn sidecar(policy: &Policy, source: &ModuleLocation, volume: &Volume) -> File {
     other("image-volume.yaml", &about, lifecycle::patch(policy, template))
 }
 
-fn plain(policy: &Policy, volume: &Volume) -> File {
+fn plain(policy: &Policy, volumes: &[Volume]) -> File {
     let container = Map::new()
         .note("The name of Envoy's container.")
         .with("name", "envoy")
-        .with("volumeMounts", List::new().item(volume.mount()));
+        .with("volumeMounts", volumes.iter().map(Volume::mount).collect::<List>());
     let pod = Map::new()
         .note(WHY_SECRET)
         .with_some("imagePullSecrets", pull_secrets(policy))
-        .with("volumes", List::new().item(volume.item()))
+        .with("volumes", volumes.iter().map(Volume::item).collect::<List>())
         .with("containers", List::new().item(container));
     let name = lifecycle::workload(policy);
     let about = [

@@ -119,7 +119,7 @@ pub(crate) fn bootstrap(policy: &Policy, ports: Ports, app: SocketAddr, folder: 
 /// The listener in front of the app.
 pub(crate) fn listeners(policy: &Policy, ports: Ports, folder: &Path) -> Map {
     let filter = discovered("laststream", Watched::Stream, folder);
-    alone(envoy::main(policy, &Scheme::module(policy), filter, ports.listen))
+    alone(envoy::main(policy, &Scheme::module(policy), &[filter], ports.listen))
         .with("@type", LISTENER_TYPE)
 }
 

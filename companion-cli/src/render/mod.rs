@@ -17,15 +17,19 @@ mod job;
 mod kustomization;
 mod lifecycle;
 pub(crate) mod local;
+pub mod monitoring;
 mod native;
 pub mod output;
 mod overlay;
 mod parts;
 mod proxy_config;
+pub mod rbac;
+mod scaling;
 mod scheme;
 mod virtualservice;
 mod volume;
 mod wasmplugin;
+mod websockets;
 
 use clap::ValueEnum;
 pub(crate) use envoyfilter::IMAGE_ANNOTATION;
@@ -65,7 +69,14 @@ pub enum Kind {
     VirtualService,
     /// A patch for a Job, whose command waits for the sidecar and ends it.
     Job,
-    /// Everything that the policy uses, and a kustomization.
+    /// Rules, alerts and scrapes for Prometheus, with its operator and without, and a Grafana
+    /// dashboard.
+    Monitoring,
+    /// KEDA's ScaledObject: scaling by streams in flight.
+    Keda,
+    /// The same as a HorizontalPodAutoscaler, with values for the Prometheus adapter.
+    Hpa,
+    /// Everything that the policy uses in the proxies, and a kustomization.
     All,
 }
 
@@ -118,7 +129,7 @@ pub fn render(
     let one = |file: File| Ok(Rendered { files: vec![file], warnings: Vec::new() });
     match kind {
         Kind::EnvoyFilter => {
-            let file = envoyfilter::render(policy, &policy.source(resolve)?)?;
+            let file = envoyfilter::render(policy, resolve)?;
             let native = policy.engine == Engine::Native && policy.forwarded_proto.is_some();
             let warnings = [
                 (envoyfilter::lacks_secret(policy), envoyfilter::NO_SECRET),
@@ -132,19 +143,21 @@ pub fn render(
             Ok(Rendered { files: vec![file], warnings })
         }
         Kind::WasmPlugin => one(wasmplugin::render(policy, &policy.source(resolve)?)?),
-        Kind::Envoy => one(envoy::render(policy, &policy.source(resolve)?)?),
+        Kind::Envoy => one(envoy::render(policy, resolve)?),
         Kind::EnvoyGateway => {
             let files = envoy_gateway::render(policy, &policy.source(resolve)?)?;
             Ok(Rendered { files, warnings: Vec::new() })
         }
         Kind::Lifecycle => lifecycle(policy, home_of(policy).unwrap_or(Home::Pod)),
         Kind::ProxyConfig => one(proxy_config::render(policy)?),
-        Kind::ImageVolume => one(image_volume::render(policy, &policy.source(resolve)?)?),
+        Kind::ImageVolume => one(image_volume::render(policy, resolve)?),
         Kind::Overlay => {
             Ok(Rendered { files: overlay::render(policy, resolve)?, warnings: Vec::new() })
         }
         Kind::VirtualService => one(virtualservice::render(policy)?),
         Kind::Job => one(job::render(policy)?),
+        Kind::Monitoring => monitoring::render(policy),
+        Kind::Keda | Kind::Hpa => scaling::render(kind, policy),
         Kind::All => all(policy, resolve),
     }
 }
@@ -167,8 +180,8 @@ pub(crate) fn every_kind(
     Kind::value_variants().iter().map(|kind| render(*kind, policy, resolve)).chain(hooks).collect()
 }
 
-/// Everything that this policy uses.
-fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem> {
+/// The kinds that this policy uses.
+fn kinds_of(policy: &Policy) -> Vec<Kind> {
     let mut kinds = match &policy.placement {
         Placement::Gateway(_) | Placement::Sidecar(_) => vec![Kind::EnvoyFilter],
         Placement::GatewayApi(api) => {
@@ -202,6 +215,12 @@ fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem>
     if policy.job.is_some() {
         kinds.push(Kind::Job);
     }
+    kinds
+}
+
+/// Everything that this policy uses.
+fn all(policy: &Policy, resolve: Resolve<'_>) -> Result<Rendered, PolicyProblem> {
+    let kinds = kinds_of(policy);
     let warnings = if has_hook(policy) {
         Vec::new()
     } else {

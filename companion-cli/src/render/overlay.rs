@@ -130,8 +130,8 @@ fn deployment(
         parts.env.push(bootstrap::variable());
         parts.volumes.push((bootstrap::volume(), bootstrap::mount()));
     }
-    if is_mounted && let Some(module) = Volume::of_module(&policy.source(resolve)?) {
-        parts.module = Some(module);
+    if is_mounted {
+        parts.modules = Volume::of_modules(policy, resolve)?;
         parts.pull_secrets = pull_secrets(policy);
     }
     let template = match annotations {
@@ -150,7 +150,7 @@ struct Parts {
     env: Vec<Map>,
     /// With their mounts.
     volumes: Vec<(Map, Map)>,
-    module: Option<Volume>,
+    modules: Vec<Volume>,
     pull_secrets: Option<List>,
 }
 
@@ -172,11 +172,11 @@ fn pod(policy: &Policy, parts: Parts) -> Map {
             .note(why_grace(policy))
             .with("terminationGracePeriodSeconds", policy.sizing.grace_period.whole_seconds());
     }
-    let has_volumes = parts.module.is_some() || !parts.volumes.is_empty();
+    let has_volumes = !parts.modules.is_empty() || !parts.volumes.is_empty();
     let (volumes, mounts): (Vec<Map>, Vec<Map>) = parts.volumes.into_iter().unzip();
     let (mut volumes, mut mounts): (List, List) =
         (volumes.into_iter().collect(), mounts.into_iter().collect());
-    if let Some(module) = &parts.module {
+    for module in &parts.modules {
         volumes = volumes.note(WHY_VOLUME).item(module.item());
         mounts = mounts.item(module.mount());
     }

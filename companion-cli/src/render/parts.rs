@@ -87,6 +87,16 @@ fn failure_policy(
                 requests, and hooks run to their time-out.",
         );
     }
+    if role.configuration["role"] == "websocket" {
+        return match source.path() {
+            Some(_) => ("FAIL_RELOAD", "A VM that fails is loaded again."),
+            None => (
+                "FAIL_OPEN",
+                "Without the module WebSockets pass, and end with 1006. Whatever the policy says \
+                    of requests: the frame filter guards nothing.",
+            ),
+        };
+    }
     match (policy.failure_policy, source.path().is_some()) {
         (FailurePolicy::Open, _) => ("FAIL_OPEN", fails_open(role, policy)),
         (FailurePolicy::Closed, _) => (

@@ -3,12 +3,10 @@
 
 use super::{File, lifecycle, other};
 use crate::policy::file::Placement;
-use crate::policy::{Policy, PolicyProblem};
+use crate::policy::{ISTIO_DRAIN, Policy, PolicyProblem};
 use crate::time_span::TimeSpan;
 use crate::yaml::{self, Map, Node};
 
-/// Istio's default of Envoy's drain time.
-const DRAIN: TimeSpan = TimeSpan::seconds(45);
 /// Istio's default.
 const TERMINATION_DRAIN: TimeSpan = TimeSpan::seconds(5);
 
@@ -82,10 +80,10 @@ pub(super) fn annotations(policy: &Policy) -> Result<Map, PolicyProblem> {
 fn config(policy: &Policy) -> Option<Map> {
     let sizing = &policy.sizing;
     let mut config = Map::new();
-    if sizing.drain_time() > DRAIN {
+    if sizing.drain_time() > ISTIO_DRAIN {
         config = config
             .note(format!(
-                "Envoy's drain time, {DRAIN} if nothing is said. 1.5 times the gate's \
+                "Envoy's drain time, {ISTIO_DRAIN} if nothing is said. 1.5 times the gate's \
                 deadline of {}: in the last third Envoy (after 1.40) closes connections with \
                 running streams. And when Istio replaces a listener, what began before is cut \
                 after this time: requests may take {}.",

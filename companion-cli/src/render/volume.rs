@@ -1,7 +1,7 @@
 //! What kubelet brings into the proxy's pod: the module's image as a volume, and laststream's
 //! static program. Other files place these parts.
 
-use crate::policy::{MODULE_FOLDER, ModuleLocation, Policy};
+use crate::policy::{FRAMES_FOLDER, MODULE_FOLDER, ModuleLocation, Policy, PolicyProblem, Resolve};
 use crate::yaml::{List, Map};
 
 /// Where the program's folder is in the proxy's container.
@@ -13,18 +13,40 @@ pub(super) struct Volume {
     /// The volume's kind, such as `image`, and its settings.
     source: (&'static str, Map),
     pub(super) path: &'static str,
+    reference: String,
 }
 
 impl Volume {
     /// The module's image; nothing where the proxy has the module from elsewhere.
     pub(super) fn of_module(source: &ModuleLocation) -> Option<Self> {
+        Self::of_image(source, "laststream-module", MODULE_FOLDER)
+    }
+
+    /// The images of the module, and of that of the frame filter if the policy has WebSockets.
+    pub(super) fn of_modules(
+        policy: &Policy,
+        resolve: Resolve<'_>,
+    ) -> Result<Vec<Self>, PolicyProblem> {
+        let frames = policy.frames_source(resolve)?;
+        let frames =
+            frames.and_then(|source| Self::of_image(&source, "laststream-frames", FRAMES_FOLDER));
+        let module = Self::of_module(&policy.source(resolve)?);
+        Ok(module.into_iter().chain(frames).collect())
+    }
+
+    fn of_image(source: &ModuleLocation, name: &'static str, path: &'static str) -> Option<Self> {
         let ModuleLocation::Mounted { reference, tag, .. } = source else { return None };
         let image = match tag {
             Some(tag) => Map::new().note(format!("The tag {tag}, pinned.")),
             None => Map::new(),
         };
         let source = ("image", image_source(image, reference));
-        Some(Self { name: "laststream-module", source, path: MODULE_FOLDER })
+        Some(Self { name, source, path, reference: reference.clone() })
+    }
+
+    /// The image's reference, where it is one.
+    pub(super) fn reference(&self) -> &str {
+        &self.reference
     }
 
     /// The item of the pod's `volumes`.
@@ -66,7 +88,12 @@ impl<'a> Program<'a> {
     /// Its volume, which the init container fills.
     pub(super) fn volume() -> Volume {
         let source = ("emptyDir", Map::new());
-        Volume { name: "laststream-program", source, path: PROGRAM_FOLDER }
+        Volume {
+            name: "laststream-program",
+            source,
+            path: PROGRAM_FOLDER,
+            reference: String::new(),
+        }
     }
 
     /// The init container that copies the program.

@@ -27,6 +27,13 @@ pub(super) fn render(policy: &Policy, source: &ModuleLocation) -> Result<File, P
             ));
         }
     };
+    if policy.websockets.is_some() {
+        return Err(PolicyProblem::new(
+            "websockets",
+            "is nothing for a WasmPlugin, which is on for every route and so costs every request: \
+                `render envoyfilter`, or take it out",
+        ));
+    }
     let scheme = Scheme::only_module(
         policy,
         "a WasmPlugin has its place from Istio, and theirs would be in front of it: `render \

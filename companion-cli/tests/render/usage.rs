@@ -34,6 +34,8 @@ fn what_cannot_be_had_is_said() -> Outcome {
         ("envoyfilter", "module: oci://ghcr.io/example/laststream:latest".into(), 2, "--digest"),
         ("envoyfilter", format!("{waypoint}module: /a.wasm"), 2, "wasmplugin"),
         ("envoyfilter", format!("{envoy}module: /a.wasm"), 2, "render envoy"),
+        ("envoyfilter", "module: ./a.wasm".into(), 2, "`./a.wasm` is a relative path"),
+        ("wasmplugin", format!("{waypoint}module: a.wasm"), 2, "write the path of the file"),
         ("envoy", gateway(), 2, "placement: {envoy: {}}"),
         ("envoy", format!("{envoy}module: https://h/a.wasm\ndigest: {DIGEST}"), 2, "name the file"),
         ("envoy-gateway", gateway(), 2, "envoy_gateway"),
@@ -75,6 +77,12 @@ fn what_is_allowed_but_worth_a_word_is_a_warning() -> Outcome {
         .stderr_contains("every address is trusted")?;
     let secret = gateway() + "pull_secret: registry\n";
     render_policy(&secret, &["envoyfilter"])?.expect(0)?.stderr_contains("wasmplugin")?;
+    let volume = "namespace: a\nplacement: {waypoint: {gateway: w}}\ndelivery: image_volume\n";
+    let download = ["wasmplugin", "--module", "https://h/a.wasm", "--digest", DIGEST];
+    render_policy(volume, &download)?.expect(0)?.stderr_contains("this proxy has no gate")?;
+    let refused = format!("{volume}gate: {{enabled: false}}");
+    let output = render_policy(&refused, &download)?.expect(0)?;
+    assert!(!output.stderr.contains("no gate"), "{output:?}");
     let class = gateway() + "placement: {gateway_api: {class: istio}}\n";
     render_policy(&class, &["envoyfilter"])?.expect(0)?.stderr_contains("meant for a class")?;
     Ok(())

@@ -1,0 +1,164 @@
+//! Scaling by streams in flight: with KEDA, or with a HorizontalPodAutoscaler and the Prometheus
+//! adapter. Both leave out the streams of pods that drain, because new pods do not take them over.
+
+use super::monitoring::Settings;
+use super::{Kind, Rendered, metadata, objects, other};
+use crate::policy::file::Scaling;
+use crate::policy::{Policy, PolicyProblem};
+use crate::yaml::{List, Map};
+
+/// The metric that the adapter serves.
+const METRIC: &str = "laststream_streams_in_flight";
+/// Of proxies that take new streams.
+const WHY_SERVING: &str = "Pods that drain are left out: new pods do not take their streams over.";
+
+fn scaling<'p>(policy: &'p Policy, kind: &str) -> Result<&'p Scaling, PolicyProblem> {
+    policy.scaling.as_ref().ok_or_else(|| {
+        PolicyProblem::new(
+            "scaling",
+            format!(
+                "is required for `render {kind}`: write `scaling: {{deployment: NAME, \
+                    streams_per_pod: 100}}`"
+            ),
+        )
+    })
+}
+
+/// A pod that goes has its streams until its deadline.
+fn behaviour(policy: &Policy) -> Map {
+    let window = policy.sizing.deadline.whole_seconds().max(300);
+    let down = Map::new()
+        .note(
+            "A pod that goes drains until its deadline at most. Streams come and go in bursts, and \
+            each change of mind costs a drain.",
+        )
+        .with("stabilizationWindowSeconds", window.min(3_600));
+    Map::new().with("scaleDown", down)
+}
+
+fn query(policy: &Policy) -> String {
+    let job = Settings::of(policy).job;
+    format!(
+        "sum(laststream:streams_in_flight{{job=\"{job}\", scope!=\"outbound\"}} and on (job, \
+         instance) (laststream:gate_state{{job=\"{job}\"}} == 0))"
+    )
+}
+
+pub(super) fn render(kind: Kind, policy: &Policy) -> Result<Rendered, PolicyProblem> {
+    if kind == Kind::Keda { keda(policy) } else { hpa(policy) }
+}
+
+fn keda(policy: &Policy) -> Result<Rendered, PolicyProblem> {
+    let scaling = scaling(policy, "keda")?;
+    let Some(prometheus) = &scaling.prometheus else {
+        return Err(PolicyProblem::new(
+            "scaling.prometheus",
+            "is required for `render keda`: write the address of Prometheus, such as \
+                `http://prometheus.monitoring:9090`",
+        ));
+    };
+    let trigger = Map::new()
+        .with("serverAddress", prometheus.as_str())
+        .note(WHY_SERVING)
+        .with("query", query(policy))
+        .with("threshold", scaling.streams_per_pod.to_string())
+        .note("Without an answer the number of pods stays: no answer is not zero streams.")
+        .with("ignoreNullValues", "false");
+    let trigger = Map::new()
+        .with("type", "prometheus")
+        .with("metricType", "AverageValue")
+        .with("metadata", trigger);
+    let (min, max) = scaling.bounds();
+    let advanced = Map::new()
+        .with("horizontalPodAutoscalerConfig", Map::new().with("behavior", behaviour(policy)));
+    let spec = Map::new()
+        .with("scaleTargetRef", Map::new().with("name", scaling.deployment.as_str()))
+        .with("minReplicaCount", min)
+        .with("maxReplicaCount", max)
+        .with("advanced", advanced)
+        .with("triggers", List::new().item(trigger));
+    let object = Map::new()
+        .with("apiVersion", "keda.sh/v1alpha1")
+        .with("kind", "ScaledObject")
+        .with("metadata", metadata(policy, &policy.name))
+        .with("spec", spec);
+    let about = ["The query uses what `render monitoring` records.".to_owned()];
+    let file = objects("scaledobject.yaml", &about, &[object]);
+    Ok(Rendered { files: vec![file], warnings: Vec::new() })
+}
+
+fn hpa(policy: &Policy) -> Result<Rendered, PolicyProblem> {
+    let scaling = scaling(policy, "hpa")?;
+    let target = Map::new()
+        .with("type", "AverageValue")
+        .with("averageValue", scaling.streams_per_pod.to_string());
+    let pods = Map::new().with("metric", Map::new().with("name", METRIC)).with("target", target);
+    let (min, max) = scaling.bounds();
+    let reference = Map::new()
+        .with("apiVersion", "apps/v1")
+        .with("kind", "Deployment")
+        .with("name", scaling.deployment.as_str());
+    let spec = Map::new()
+        .with("scaleTargetRef", reference)
+        .with("minReplicas", min)
+        .with("maxReplicas", max)
+        .with("metrics", List::new().item(Map::new().with("type", "Pods").with("pods", pods)))
+        .with("behavior", behaviour(policy));
+    let object = Map::new()
+        .with("apiVersion", "autoscaling/v2")
+        .with("kind", "HorizontalPodAutoscaler")
+        .with("metadata", metadata(policy, &policy.name))
+        .with("spec", spec);
+    let about = [format!(
+        "Needs the metric `{METRIC}` from the Prometheus adapter: prometheus-adapter.values.yaml."
+    )];
+    let files = vec![objects("hpa.yaml", &about, &[object]), adapter(policy)];
+    Ok(Rendered { files, warnings: Vec::new() })
+}
+
+/// A rule of the adapter's chart.
+fn adapter(policy: &Policy) -> super::File {
+    let job = Settings::of(policy).job;
+    // The adapter takes `seriesQuery` to find series; what it sums is in `metricsQuery` alone.
+    let matchers = format!("job=\"{job}\", scope!=\"outbound\"");
+    let overrides = Map::new()
+        .with("namespace", Map::new().with("resource", "namespace"))
+        .with("pod", Map::new().with("resource", "pod"));
+    let rule = Map::new()
+        .with("seriesQuery", format!("laststream:streams_in_flight{{{matchers}}}"))
+        .with("resources", Map::new().with("overrides", overrides))
+        .with("name", Map::new().with("as", METRIC))
+        .note(WHY_SERVING)
+        .with(
+            "metricsQuery",
+            format!(
+                "sum by (<<.GroupBy>>) (<<.Series>>{{<<.LabelMatchers>>, {matchers}}} and on (job, \
+                 instance) (laststream:gate_state{{job=\"{job}\"}} == 0))"
+            ),
+        );
+    let values = Map::new().with("rules", Map::new().with("custom", List::new().item(rule)));
+    let about = ["Values for the chart prometheus-adapter. The query uses what `render \
+        monitoring` records."
+        .to_owned()];
+    other("prometheus-adapter.values.yaml", &about, values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Overrides;
+
+    #[test]
+    fn the_adapter_sums_what_keda_sums() {
+        let policy = "module: /a.wasm\nname: edge\nscaling: {deployment: d, streams_per_pod: 1}\n";
+        let policy = Policy::read(policy.as_bytes(), &Overrides::default()).unwrap();
+        let values: serde_json::Value = serde_saphyr::from_str(&adapter(&policy).text).unwrap();
+        let query = values["rules"]["custom"][0]["metricsQuery"].as_str().unwrap();
+        for words in [
+            "<<.LabelMatchers>>, job=\"istio-system/edge\", scope!=\"outbound\"",
+            "gate_state{job=",
+        ] {
+            assert!(query.contains(words), "`{words}` in {query}");
+        }
+    }
+}

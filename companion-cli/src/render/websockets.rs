@@ -1,0 +1,163 @@
+//! The frame filter for WebSockets: off in the filter chain, on for the routes that the policy
+//! names.
+
+use serde_json::json;
+
+use super::parts::{self, Role};
+use crate::policy::{ModuleLocation, Policy};
+use crate::yaml::Map;
+
+/// Where and why the filter is off.
+pub(super) const WHY_DISABLED: &str = "Off, except on the routes below. Never in \
+    upgrade_configs[].filters: that list replaces the whole chain for WebSockets, authorization \
+    included.";
+/// Why it is on for a route.
+pub(super) const WHY_ON: &str = "On for this route of WebSockets.";
+
+/// The module as the frame filter.
+pub(super) fn filter(name: &str, policy: &Policy, source: &ModuleLocation) -> Map {
+    let role = Role { name, configuration: json!({ "role": "websocket" }), is_gate: false };
+    Map::new().with("name", name).with("typed_config", parts::wasm(&role, policy, source))
+}
+
+/// The same filter, off unless a route says otherwise.
+pub(super) fn disabled(filter: Map) -> Map {
+    filter.note(WHY_DISABLED).with("disabled", true)
+}
+
+/// `typed_per_filter_config` of a route with the filter.
+pub(super) fn on(name: &str) -> Map {
+    let config = Map::new()
+        .with("@type", "type.googleapis.com/envoy.config.route.v3.FilterConfig")
+        .note("Empty: the filter keeps its own configuration.")
+        .with("config", Map::new());
+    Map::new().with(name, config)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::policy::{Overrides, Policy};
+    use crate::render::{Kind, render};
+
+    const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn policy(more: &str) -> Result<Policy, String> {
+        let text = format!("module: oci://h/r:t\nnamespace: a\n{more}");
+        Policy::read(text.as_bytes(), &Overrides::default()).map_err(|error| error.to_string())
+    }
+
+    fn rendered(kind: Kind, more: &str) -> Result<String, String> {
+        let rendered = render(kind, &policy(more)?, &|_| Ok(format!("sha256:{HEX}")));
+        let rendered = rendered.map_err(|problem| problem.to_string())?;
+        Ok(rendered.files[0].text.clone())
+    }
+
+    const CHAT: &str =
+        "end: {}\nwebsockets: {module: 'oci://h/frames:t', routes: [{name: chat}, {name: news}]}\n";
+
+    #[test]
+    fn an_envoyfilter_has_the_filter_off_and_on_for_the_routes() {
+        let text = rendered(Kind::EnvoyFilter, CHAT).expect(CHAT);
+        let document: Value = serde_saphyr::from_str(&text).expect("YAML");
+        let patches = document["spec"]["configPatches"].as_array().expect("patches");
+        let name = "laststream.a.frames";
+        let of = |kind: &str| {
+            patches.iter().filter(|patch| patch["applyTo"] == kind).collect::<Vec<_>>()
+        };
+        let routes: Vec<&Value> = of("HTTP_ROUTE");
+        let names: Vec<&Value> = routes
+            .iter()
+            .map(|patch| &patch["match"]["routeConfiguration"]["vhost"]["route"]["name"])
+            .collect();
+        assert_eq!(names, ["chat", "news"]);
+        let on = &routes[0]["patch"]["value"]["typed_per_filter_config"][name];
+        assert_eq!(on["config"], json!({}));
+        let filters = of("HTTP_FILTER");
+        let ours = |patch: &&&Value| patch["patch"]["value"]["name"] == name;
+        let filter = filters.iter().find(ours).expect("the frame filter");
+        assert_eq!(filter["patch"]["value"]["disabled"], true);
+        assert_eq!(filters.iter().position(|patch| ours(&patch)), Some(0), "behind the counter");
+        assert!(text.contains(&format!("uri: oci://h/frames@sha256:{HEX}")), "{text}");
+        assert!(text.contains(r#"{"role": "websocket"}"#), "{text}");
+    }
+
+    #[test]
+    fn an_image_volume_has_both_modules() {
+        let more = format!("delivery: image_volume\n{CHAT}");
+        let text = rendered(Kind::EnvoyFilter, &more).expect(&more);
+        assert!(text.contains("filename: /opt/laststream-frames/plugin.wasm"), "{text}");
+        let sidecar = format!("{more}placement: {{sidecar: {{}}}}");
+        for (kind, more) in [(Kind::ImageVolume, more), (Kind::ImageVolume, sidecar)] {
+            let text = rendered(kind, &more).expect(&more);
+            let parts = [format!("h/frames@sha256:{HEX}"), "/opt/laststream-frames".into()];
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+            assert!(text.contains(&format!("h/r@sha256:{HEX}")), "{text}");
+        }
+        let api =
+            format!("delivery: image_volume\nplacement: {{gateway_api: {{gateway: b}}}}\n{CHAT}");
+        let text = rendered(Kind::Overlay, &api).expect(&api);
+        assert!(text.contains("name: laststream-frames"), "{text}");
+    }
+
+    #[test]
+    fn an_envoy_without_a_mesh_has_a_route_for_each_prefix() {
+        let more = "module: /m.wasm\nplacement: {envoy: {}}\nend: {}\n\
+            websockets: {module: /f.wasm, routes: [{prefix: /ws}]}\n";
+        let policy = Policy::read(more.as_bytes(), &Overrides::default()).expect(more);
+        let rendered = render(Kind::Envoy, &policy, &|_| Err("none".into())).expect(more);
+        let document: Value = serde_saphyr::from_str(&rendered.files[0].text).expect("YAML");
+        let manager = &document["static_resources"]["listeners"][0]["filter_chains"][0]["filters"]
+            [0]["typed_config"];
+        let filters = manager["http_filters"].as_array().expect("filters");
+        assert_eq!(
+            (&filters[1]["name"], &filters[1]["disabled"]),
+            (&json!("laststream-frames"), &json!(true))
+        );
+        let routes = manager["route_config"]["virtual_hosts"][0]["routes"].as_array();
+        let routes = routes.expect("routes");
+        assert_eq!(routes[0]["match"]["prefix"], "/ws");
+        assert!(!routes[0]["typed_per_filter_config"]["laststream-frames"].is_null());
+        assert!(routes[1]["typed_per_filter_config"].is_null());
+    }
+
+    #[test]
+    fn what_cannot_be_names_the_way_out() {
+        let sockets = |inside: &str| format!("websockets: {{module: 'oci://h/frames:t'{inside}}}");
+        for (more, words) in [
+            (format!("{CHAT}placement: {{waypoint: {{gateway: b}}}}"), "takes WasmPlugins only"),
+            (format!("{CHAT}placement: {{envoy_gateway: {{gateway: b}}}}"), "a VM id of its own"),
+            (
+                format!("{}\ngate: {{enabled: false}}", sockets(", routes: [{name: a}]")),
+                "there is none",
+            ),
+            (sockets(", routes: [{name: a}]"), "add one, such as `end"),
+            (sockets(""), "names no route"),
+            (sockets(", routes: [{prefix: /ws}]"), "needs a `name`"),
+            (sockets(", routes: [{name: a}, {name: a}]"), "twice"),
+            (
+                format!("{}\nplacement: {{envoy: {{}}}}", sockets(", routes: [{name: a}]")),
+                "needs a `prefix`",
+            ),
+            (
+                format!("{}\nplacement: {{envoy: {{}}}}", sockets(", routes: [{prefix: ws}]")),
+                "write it as `/ws`",
+            ),
+            ("websockets: {routes: [{name: a}]}".into(), "builtin-frames"),
+            ("websockets: {module: 'oci://h/r:t', routes: [{name: a}]}".into(), "another file"),
+        ] {
+            let refused = policy(&more).map(drop).expect_err(&more);
+            assert!(refused.contains(words), "{more}: {refused}");
+        }
+        let refused = rendered(Kind::WasmPlugin, CHAT).expect_err("a WasmPlugin");
+        assert!(refused.contains("render envoyfilter"), "{refused}");
+        let plain = "websockets: {module: 'oci://h/f:t', routes: [{prefix: /ws}]}\n\
+            end: {}\nplacement: {envoy: {}}";
+        let text = format!("module: /m.wasm\n{plain}");
+        let policy = Policy::read(text.as_bytes(), &Overrides::default()).expect(&text);
+        let refused = render(Kind::Envoy, &policy, &|_| Ok(format!("sha256:{HEX}")));
+        let refused = refused.expect_err("an image").to_string();
+        assert!(refused.contains("websockets.module"), "{refused}");
+    }
+}
