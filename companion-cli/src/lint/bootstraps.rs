@@ -70,8 +70,18 @@ fn file<'g>(
     if let Some(downward) = volume.get("downwardAPI") {
         return of_annotation(pod, downward, file);
     }
-    let map = volume.get("configMap").and_then(|map| text(map, "name"));
-    map.map_or(Ok(None), |map| of_config_map(inputs, pod, map, file))
+    let Some(map) = volume.get("configMap") else { return Ok(None) };
+    text(map, "name").map_or(Ok(None), |name| of_config_map(inputs, pod, name, key_of(map, file)?))
+}
+
+/// The key of a ConfigMap whose text is this file of the volume.
+fn key_of<'t>(volume: Node<'t>, file: &'t str) -> Result<&'t str, String> {
+    let Some(items) = volume.get("items") else { return Ok(file) };
+    let mut items = items.items();
+    items
+        .find(|item| text(*item, "path") == Some(file))
+        .and_then(|item| text(item, "key"))
+        .ok_or_else(|| format!("the volume has no file `{file}`"))
 }
 
 fn of_annotation<'g>(
@@ -104,8 +114,10 @@ fn of_config_map<'g>(
         map.name() == name && spaces.is_none_or(|(one, two)| one == two)
     });
     let Some(map) = maps.next() else { return Ok(None) };
+    let is_binary = map.node.get("binaryData").is_some_and(|data| data.get(file).is_some());
     match map.node.get("data").and_then(|data| data.get(file)) {
         Some(text) => Ok(text.embedded()),
+        None if is_binary => Ok(None),
         None => Err(format!("the ConfigMap `{name}` has no file `{file}`")),
     }
 }

@@ -4,12 +4,13 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Deref;
 
+use super::change::{self, Part};
 use super::crds::{Definitions, Fault, Validators};
 use super::node::{Node, is_string_value};
 use super::objects::objects;
 use super::reach::Reach;
 use super::sources::SourceFile;
-use super::texts::Texts;
+use super::texts::{Texts, number};
 use super::wasm_filter::FilterFacts;
 use crate::render::bootstrap;
 use crate::yaml::tree::Kind;
@@ -56,6 +57,11 @@ pub(super) struct Inputs {
     waiting: OnceCell<Waiting>,
     /// The API server's refusals: the fault, the node's tree and number, the message.
     violations: OnceCell<Vec<(Fault, u32, u32, String)>>,
+    /// How many of the files are the old ones of a change, which come first; none if there is no
+    /// change.
+    pub(super) old_files: Option<u32>,
+    /// The parts of the change.
+    changes: OnceCell<Vec<Part>>,
 }
 
 /// The inputs have all methods of their texts.
@@ -83,7 +89,25 @@ impl Inputs {
             filter_facts: OnceCell::new(),
             waiting: OnceCell::new(),
             violations: OnceCell::new(),
+            old_files: None,
+            changes: OnceCell::new(),
         }
+    }
+
+    /// The files before a change and after it.
+    pub(super) fn of_change(
+        mut old: Vec<SourceFile>,
+        new: Vec<SourceFile>,
+        assume: Assume,
+    ) -> Self {
+        let old_files = number(old.len());
+        old.extend(new);
+        Self { old_files: Some(old_files), ..Self::read(old, assume) }
+    }
+
+    /// The parts of the change, if the files are of one.
+    pub(super) fn changes(&self) -> &[Part] {
+        self.changes.get_or_init(|| change::parts(self))
     }
 
     pub(super) fn filter_facts(&self) -> &[FilterFacts] {

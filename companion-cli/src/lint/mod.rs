@@ -5,12 +5,15 @@
 //! |---|---|
 //! | `sources`, `tree`, `inputs`, `node` | files as nodes that know their place |
 //! | `objects`, `envoy_filter`, `modules`, `listeners`, `reach` | their meaning |
-//! | `pods`, `volumes` | the same of pods |
+//! | `pods`, `parts`, `volumes` | the same of pods |
+//! | `proxy_protocol` | filters and settings that take PROXY protocol headers |
 //! | `crds` | what the API server accepts |
+//! | `change` | what a change replaces in Envoy |
 //! | `rules` | the rules |
 //! | `output` | text, JSON, SARIF |
 
 mod bootstraps;
+mod change;
 pub mod crds;
 mod envoy_filter;
 mod finding;
@@ -22,8 +25,10 @@ mod node;
 mod objects;
 pub mod output;
 mod overlaid;
+mod parts;
 mod plain;
 mod pods;
+mod proxy_protocol;
 mod reach;
 mod rules;
 mod sources;
@@ -43,15 +48,24 @@ use inputs::Inputs;
 /// All findings, by file and line.
 #[must_use]
 pub fn lint(sources: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
-    let inputs = Inputs::read(sources, assume);
+    findings_of(&Inputs::read(sources, assume), rules::all())
+}
+
+/// What the change from the old files to the new ones replaces in Envoy, by file and line.
+#[must_use]
+pub fn change(old: Vec<SourceFile>, new: Vec<SourceFile>, assume: Assume) -> Vec<Finding> {
+    findings_of(&Inputs::of_change(old, new, assume), rules::of_changes())
+}
+
+fn findings_of(inputs: &Inputs, rules: impl Iterator<Item = &'static Rule>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for rule in rules::all() {
-        let mut found = finding::Findings::new(rule, &inputs);
-        (rule.check)(&inputs, &mut found);
+    for rule in rules {
+        let mut found = finding::Findings::new(rule, inputs);
+        (rule.check)(inputs, &mut found);
         findings.append(&mut found.list);
     }
     leave_out_explained(&mut findings);
-    ignore::apply(&inputs, &mut findings);
+    ignore::apply(inputs, &mut findings);
     findings.sort_by(|one, two| {
         let place = |finding: &Finding| (finding.source, finding.line, finding.column);
         place(one)

@@ -43,6 +43,31 @@ impl<'g> Object<'g> {
         labels.filter(|labels| labels.entries().next().is_some())
     }
 
+    /// Whether two policies of Envoy Gateway may concern one Gateway: going by namespaces and by
+    /// the names of what they target.
+    pub(super) fn may_share_target(self, other: Self) -> bool {
+        let spaces = self.namespace().zip(other.namespace());
+        let others = other.gateways().unwrap_or_default();
+        self.may_target_one_of(&others) && spaces.is_none_or(|(one, two)| one == two)
+    }
+
+    /// Whether a policy may be for one of these Gateways; also where none is known.
+    pub(super) fn may_target_one_of(self, gateways: &[&str]) -> bool {
+        let own = self.gateways();
+        gateways.is_empty() || own.is_none_or(|own| own.iter().any(|name| gateways.contains(name)))
+    }
+
+    /// The Gateways that a policy of Envoy Gateway targets, where it targets nothing else.
+    fn gateways(self) -> Option<Vec<&'g str>> {
+        let spec = self.spec()?;
+        let targets = spec.get("targetRefs").into_iter().flat_map(Node::items);
+        let targets: Vec<_> = targets.chain(spec.get("targetRef")).collect();
+        let is_gateway =
+            |target: &Node<'_>| target.get("kind").and_then(Node::text) == Some("Gateway");
+        let known = !targets.is_empty() && targets.iter().all(is_gateway);
+        known.then(|| targets.iter().filter_map(|target| target.get("name")?.text()).collect())
+    }
+
     pub(super) fn targets(self) -> Option<Node<'g>> {
         self.spec()?.get("targetRefs").filter(|targets| targets.items().next().is_some())
     }

@@ -1,7 +1,7 @@
 //! The Gateways whose Deployments an overlay is merged over, as far as the files tell.
 
 use super::node::Node;
-use super::objects::of_kind;
+use super::objects::{Object, of_kind};
 use super::pods::Pod;
 use super::texts::Texts;
 
@@ -38,8 +38,31 @@ impl<'g> Overlaid<'g> {
         }
     }
 
+    /// The same for the Deployment of one Gateway.
+    pub(super) fn of_gateway(gateway: Object<'g>) -> Self {
+        let class = gateway.spec().and_then(|spec| spec.get("gatewayClassName"));
+        let class = class.and_then(Node::text).unwrap_or_default();
+        Self {
+            namespace: gateway.namespace(),
+            class: None,
+            gateways: vec![(gateway.name(), class)],
+        }
+    }
+
     fn is_unknown(&self) -> bool {
         self.class.is_none() && self.gateways.is_empty()
+    }
+
+    /// Whether Istio may merge both over the Deployment of one Gateway.
+    pub(super) fn may_share_gateway(&self, other: &Self) -> bool {
+        let has = |one: &Self, two: &Self| {
+            one.class.is_some_and(|class| two.class.is_none() && two.may_be_of(class))
+        };
+        let shared = self
+            .gateways
+            .iter()
+            .any(|(name, _)| other.gateways.iter().any(|(theirs, _)| theirs == name));
+        has(self, other) || has(other, self) || shared
     }
 
     /// Whether one of them may have this name.

@@ -79,6 +79,14 @@ impl<'g> Pod<'g> {
         self.metadata("annotations", key)
     }
 
+    /// A patch of a pod does not say what else is in it.
+    pub(super) fn is_whole(self) -> bool {
+        match self.object.kind {
+            "Pod" => true,
+            _ => self.object.spec().is_some_and(|spec| spec.get("selector").is_some()),
+        }
+    }
+
     pub(super) fn is_job(self) -> bool {
         matches!(self.object.kind, "Job" | "CronJob")
     }

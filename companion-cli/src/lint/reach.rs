@@ -5,6 +5,8 @@ use super::envoy_filter::{Patch, patch_of};
 use super::node::Node;
 use super::objects::{Object, ROOT_NAMESPACE};
 use super::overlaid::Overlaid;
+use super::pods::Pod;
+use super::texts::Texts;
 
 /// The proxies that a part of Envoy's configuration reaches.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,6 +67,28 @@ impl Mesh {
         }
     }
 
+    /// What a WasmPlugin selects by.
+    pub(super) fn of_plugin(plugin: Object<'_>) -> Self {
+        let text =
+            |node: Option<Node<'_>>| node.and_then(Node::text).unwrap_or_default().to_owned();
+        let spec = plugin.spec();
+        let selector = spec.and_then(|spec| spec.get("selector")?.get("matchLabels"));
+        let one = spec.and_then(|spec| spec.get("targetRef"));
+        let targets = plugin.targets().into_iter().flat_map(Node::items).chain(one);
+        Self {
+            namespace: plugin.namespace().map(str::to_owned),
+            labels: selector
+                .into_iter()
+                .flat_map(Node::entries)
+                .map(|(key, value)| (key.to_owned(), text(Some(value))))
+                .collect(),
+            targets: targets
+                .map(|target| (text(target.get("kind")), text(target.get("name"))))
+                .collect(),
+            version: None,
+        }
+    }
+
     /// Whether a pod of this namespace with these labels gets it.
     pub(super) fn selects(&self, namespace: Option<&str>, labels: &[(&str, &str)]) -> bool {
         let space = match (self.namespace.as_deref(), namespace) {
@@ -79,14 +103,26 @@ impl Mesh {
                 .all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
     }
 
+    /// Whether this pod may get it, or the pods of the Gateways of an overlay.
+    pub(super) fn may_select(&self, texts: &Texts, pod: Pod<'_>) -> bool {
+        if pod.is_overlay() {
+            self.may_select_gateway(&Overlaid::by(texts, pod))
+        } else {
+            self.selects(pod.namespace(), &pod.labels())
+        }
+    }
+
     /// Whether a pod may get it that Istio makes for one of these Gateways.
     pub(super) fn may_select_gateway(&self, overlaid: &Overlaid<'_>) -> bool {
         let space = match (self.namespace.as_deref(), overlaid.namespace) {
             (Some(own), Some(theirs)) => own == theirs || own == ROOT_NAMESPACE,
             _ => true,
         };
-        let by_target =
-            |(kind, name): &(String, String)| kind == "Gateway" && overlaid.may_be_named(name);
+        let by_target = |(kind, name): &(String, String)| match kind.as_str() {
+            "Gateway" => overlaid.may_be_named(name),
+            "GatewayClass" => overlaid.may_be_of(name),
+            _ => false,
+        };
         let by_label = |(key, value): &(String, String)| match key.as_str() {
             "gateway.networking.k8s.io/gateway-name" => overlaid.may_be_named(value),
             "gateway.networking.k8s.io/gateway-class-name" => overlaid.may_be_of(value),

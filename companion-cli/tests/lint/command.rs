@@ -36,6 +36,13 @@ fn exit_codes_say_how_it_ended() -> Outcome {
         (&["--explain", "nothing"], 64),
         (&["--explain", "LS204"], 0),
         (&["--list"], 0),
+        (&["--change", "changes/LS707/old.yaml", "changes/LS707/new.yaml"], 1),
+        (&["--change", "changes/nothing/old.yaml", "changes/nothing/new.yaml"], 0),
+        (&["--change", "changes/LS714/old.yaml", "changes/LS714/new.yaml"], 0), // hints
+        (&["--change", "changes/LS707", "nowhere.yaml"], 2),
+        (&["--change", "changes/LS707"], 64),
+        (&["--change", "-", "-"], 64),
+        (&["good", "--change", "good", "good"], 64),
     ] {
         let output = lint(arguments)?.expect(code)?;
         if code == 2 {
@@ -108,9 +115,10 @@ fn the_examples_of_the_help_work() -> Outcome {
         .lines()
         .filter_map(|line| line.trim().split_once("laststream lint "))
         .collect();
-    assert_eq!(examples.len(), 4, "{help}");
+    assert_eq!(examples.len(), 5, "{help}");
     for (_, arguments) in examples {
         let arguments = arguments.split(" > ").next().unwrap().replace("mesh/", "good");
+        let arguments = arguments.replace("changed/", "good");
         let arguments: Vec<_> = arguments.split_whitespace().collect();
         lint(&arguments)?.expect(0)?;
     }

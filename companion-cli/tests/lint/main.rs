@@ -8,6 +8,7 @@
     reason = "the whole program is a test"
 )]
 
+mod changes;
 mod command;
 mod damage;
 mod examples;
@@ -15,3 +16,4 @@ mod load;
 mod output;
 mod reading;
 mod support;
+mod variants;

@@ -12,7 +12,7 @@ fn findings() -> Vec<Finding> {
 }
 
 /// Compares with a file, or writes it when asked to.
-fn golden(name: &str, text: &str) {
+pub(crate) fn golden(name: &str, text: &str) {
     let path = folder("golden").join(name);
     if std::env::var_os(BLESS).is_some() {
         std::fs::write(&path, text).unwrap();

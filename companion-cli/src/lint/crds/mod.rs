@@ -6,11 +6,13 @@
 //! | `table` | the schemas of released versions, and those of `--crds` files |
 //! | `structural` | Kubernetes' structural schemas as JSON Schema, with their defaults |
 //! | `cel` | the validation rules in a schema, which are CEL expressions |
+//! | `value` | an object as the JSON value that is judged |
 //! | `verdict` | one object against its schema |
 
 mod cel;
 mod structural;
 mod table;
+mod value;
 mod verdict;
 
 pub use table::{CrdError, Definition, Definitions};

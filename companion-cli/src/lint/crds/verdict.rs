@@ -6,22 +6,16 @@ use std::rc::Rc;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{ValidationError, Validator};
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::cel;
 use super::structural::{fill_defaults, json_schema};
 use super::table::{Definition, Lookup};
+use super::value::value_of;
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
 use crate::lint::objects::Object;
-use crate::lint::plain::Meaning;
 
-/// Objects that aliases make larger than this are reported by another rule.
-const MOST_VALUES: usize = 400_000;
-/// Deeper than any object; aliases of aliases nest without end.
-const DEEPEST: u16 = 200;
-/// The key whose value is merged into the map around it.
-const MERGE: &str = "<<";
 /// Of one object: more would not be read.
 const MOST_FAULTS: usize = 50;
 
@@ -200,17 +194,15 @@ fn violations<'g>(
         vec![Violation { fault: Fault::WrongValue, node, message: format!("{place} {message}") }]
     };
     match error.kind() {
-        ValidationErrorKind::AdditionalProperties { unexpected } => unexpected
-            .iter()
-            .map(|name| Violation {
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let known = || fields_beside(schema, error.schema_path().as_str());
+            let unknown = |name: &String| Violation {
                 fault: Fault::UnknownField,
                 node: self::place(node, name),
-                message: format!(
-                    "{place} has no field `{name}`{}",
-                    nearest(name, fields_beside(schema, error.schema_path().as_str()))
-                ),
-            })
-            .collect(),
+                message: format!("{place} has no field `{name}`{}", nearest(name, known())),
+            };
+            unexpected.iter().map(unknown).collect()
+        }
         ValidationErrorKind::Required { property } => {
             one(format!("lacks `{}`", property.as_str().unwrap_or_default()))
         }
@@ -218,13 +210,7 @@ fn violations<'g>(
             one(format!("is {}, not {}", noun(error.instance()), wanted(kind)))
         }
         ValidationErrorKind::Enum { options } => {
-            let names: Vec<_> = options
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|option| option.as_str().map_or(option.to_string(), str::to_owned))
-                .collect();
-            one(format!("must be one of `{}`", names.join("`, `")))
+            one(format!("must be one of `{}`", names(options).join("`, `")))
         }
         ValidationErrorKind::Pattern { pattern } => one(format!("must match `{pattern}`")),
         ValidationErrorKind::OneOfMultipleValid { .. } => {
@@ -236,6 +222,11 @@ fn violations<'g>(
         ValidationErrorKind::UniqueItems => one("names an item twice".into()),
         _ => one(format!("is out of bounds: {}", error.masked())),
     }
+}
+
+fn names(options: &Value) -> Vec<String> {
+    let name = |option: &Value| option.as_str().map_or(option.to_string(), str::to_owned);
+    options.as_array().into_iter().flatten().map(name).collect()
 }
 
 /// The fields that are known where a pointer leads to `additionalProperties`.
@@ -359,54 +350,5 @@ impl<'g> Walk<'g> {
         let path =
             if node == self.root { "the object".into() } else { format!("`{}`", node.path()) };
         self.found.push(Violation { fault, node, message: format!("{path}: {reason}") });
-    }
-}
-
-/// What kubectl makes of a node: aliases and merge keys written out, plain words as YAML 1.1 reads
-/// them. None where aliases make it too large or too deep.
-fn value_of(node: Node<'_>) -> Option<Value> {
-    let mut left = MOST_VALUES;
-    convert(node, &mut left, DEEPEST)
-}
-
-fn convert(node: Node<'_>, left: &mut usize, depth: u16) -> Option<Value> {
-    *left = left.checked_sub(1)?;
-    let depth = depth.checked_sub(1)?;
-    if node.is_list() {
-        let items: Option<Vec<_>> = node.items().map(|item| convert(item, left, depth)).collect();
-        return items.map(Value::Array);
-    }
-    if !node.is_map() {
-        return Some(scalar(node));
-    }
-    let mut members = serde_json::Map::new();
-    for (key, inner) in node.entries().filter(|(key, _)| *key != MERGE) {
-        members.insert(key.to_owned(), convert(inner, left, depth)?);
-    }
-    for (_, merged) in node.entries().filter(|(key, _)| *key == MERGE) {
-        let maps: Vec<_> = if merged.is_list() { merged.items().collect() } else { vec![merged] };
-        for map in maps {
-            if let Value::Object(more) = convert(map, left, depth)? {
-                more.into_iter().for_each(|(key, value)| {
-                    members.entry(key).or_insert(value);
-                });
-            }
-        }
-    }
-    Some(members.into())
-}
-
-fn scalar(node: Node<'_>) -> Value {
-    let text = node.text().unwrap_or_default();
-    match node.meaning() {
-        None | Some(Meaning::Null) => Value::Null,
-        Some(Meaning::Bool(value)) => value.into(),
-        Some(Meaning::Text) => text.into(),
-        Some(Meaning::Number) => {
-            let digits = text.replace('_', "");
-            let whole = digits.parse::<i64>().ok().map(Number::from);
-            let number = whole.or_else(|| digits.parse::<f64>().ok().and_then(Number::from_f64));
-            number.map_or(Value::Null, Value::Number)
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! LS359 to LS364: what is believed of clients' connections: PROXY protocol headers, and headers
 //! with the client's address.
 
-use laststream_filter::config::wire::{Preset, Scope};
+use laststream_filter::config::wire::{PEER_KEY, Preset, Scope};
 
 use super::scheme::{SupportingFilter, mutations, peer_info_filters, restorers, section, writers};
 use super::trust::{is_removed, is_removed_somewhere, keeps, stands_at_sidecar};
@@ -11,7 +11,10 @@ use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{listener, uses};
 use crate::lint::modules::Module;
 use crate::lint::node::Node;
-use crate::lint::objects::of_kind;
+use crate::lint::objects::{Object, object_of, of_kind};
+use crate::lint::proxy_protocol::{
+    header_filters, is_type, listener_filters, policy_setting, policy_settings, topology_settings,
+};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -61,7 +64,8 @@ pub(super) const RULES: &[Rule] = &[
             can then choose its address.",
         fix: "List the load balancer's ranges in `xff_trusted_cidrs`. Put `custom_header` into a \
             filter chain with `direct_source_prefix_ranges`. Behind the PROXY protocol take the \
-            extension out.",
+            extension out. A ClientTrafficPolicy has no such filter chain: write \
+            `xForwardedFor.trustedCIDRs` in place of `customHeader`.",
         check: client_of_every_peer,
     },
     Rule {
@@ -100,47 +104,74 @@ fn port_readers(inputs: &Inputs) -> impl Iterator<Item = (Module<'_>, &str)> {
         .map(|(module, proto)| (module, proto.trust.peer_key.as_str()))
 }
 
-fn is_type(node: Node<'_>, name: &str) -> bool {
-    node.text_of("@type").is_some_and(|text| text.rsplit('.').next() == Some(name))
-}
-
-/// A listener's filters of this type.
-fn has_listener_filter(listener: Node<'_>, name: &str) -> bool {
-    listener
-        .field("listener_filters")
-        .into_iter()
-        .flat_map(Node::items)
-        .any(|filter| filter.field("typed_config").is_some_and(|config| is_type(config, name)))
-}
-
 fn no_destination<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let tellers = peer_info_filters(inputs);
     for (module, key) in port_readers(inputs) {
         for teller in tellers.iter().filter(|teller| {
-            teller.node.text() == Some(key) && teller.applies_to(module) && !tells_addresses(teller)
+            teller.node.text() == Some(key)
+                && teller.applies_to(module)
+                && !has_addresses(teller.node)
         }) {
-            findings.at(teller.node, "the local addresses of the connection are not told");
+            findings.at(teller.node, NO_ADDRESSES);
         }
         let takes_headers = match listener(module.typed) {
-            Some(listener) => has_listener_filter(listener, "ProxyProtocol"),
+            Some(listener) => takes_headers(listener),
             None => takes_headers_somewhere(inputs),
         };
         if !takes_headers {
-            let message = "no listener filter of these files takes PROXY protocol headers";
-            findings.at(section(module), message);
+            findings.at(section(module), NO_HEADERS);
+        }
+    }
+    for (policy, place) in port_reading_policies(inputs) {
+        let has_setting = policy_settings(inputs).any(|(own, _)| own.may_share_target(policy));
+        let patched = |node: Node<'g>| {
+            object_of(node)
+                .is_some_and(|own| own.kind == "EnvoyPatchPolicy" && own.may_share_target(policy))
+        };
+        if !has_setting && !header_filters(inputs).any(patched) {
+            findings.at(place, NO_HEADERS);
+        }
+        let key = place.fields("trust.peer_key").and_then(Node::text).unwrap_or(PEER_KEY);
+        let mut states = inputs
+            .keyed_field("object_key", "objectKey")
+            .filter(|state| state.text() == Some(key) && patched(*state))
+            .peekable();
+        if states.peek().is_none() {
+            findings.at(place, format!("no `set_filter_state` of these files writes `{key}`"));
+        }
+        for state in states.filter(|state| !has_addresses(*state)) {
+            findings.at(state, NO_ADDRESSES);
         }
     }
 }
 
-/// In a mesh the filter comes by a patch, or by a setting of the control plane.
-fn takes_headers_somewhere(inputs: &Inputs) -> bool {
-    inputs.keyed("@type").any(|name| {
-        name.text().is_some_and(|text| text.ends_with("listener.proxy_protocol.v3.ProxyProtocol"))
-    }) || inputs.keyed("proxyProtocol").next().is_some()
+const NO_HEADERS: &str = "no listener filter of these files takes PROXY protocol headers";
+const NO_ADDRESSES: &str = "the local addresses of the connection are not told";
+
+/// Envoy Gateway's policies whose module takes the scheme from a destination port, and what they
+/// say of it.
+fn port_reading_policies(inputs: &Inputs) -> impl Iterator<Item = (Object<'_>, Node<'_>)> {
+    of_kind(inputs, "EnvoyExtensionPolicy").flat_map(|policy| {
+        let list = policy.spec().and_then(|spec| spec.get("wasm"));
+        let configs = list.into_iter().flat_map(Node::items).filter_map(|wasm| wasm.get("config"));
+        configs
+            .filter_map(|config| config.get("forwarded_proto"))
+            .filter(|proto| {
+                let presets = proto.get("presets").into_iter().flat_map(Node::items);
+                presets.filter_map(Node::text).any(|preset| preset == "nlb")
+            })
+            .map(move |proto| (policy, proto))
+    })
 }
 
-fn tells_addresses(teller: &SupportingFilter<'_>) -> bool {
-    let format = teller.node.parent().and_then(|state| {
+/// In a mesh the filter comes by a patch, or by a setting of the control plane.
+fn takes_headers_somewhere(inputs: &Inputs) -> bool {
+    header_filters(inputs).next().is_some() || topology_settings(inputs).next().is_some()
+}
+
+/// Whether the filter state with this key begins with the connection's addresses.
+fn has_addresses(key: Node<'_>) -> bool {
+    let format = key.parent().and_then(|state| {
         state.fields("format_string.text_format_source.inline_string").and_then(Node::text)
     });
     format.is_some_and(|format| {
@@ -163,7 +194,7 @@ fn redirected<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn undoes_redirection(listener: Node<'_>) -> bool {
     listener.field("use_original_dst").is_some_and(Node::is_true)
-        || has_listener_filter(listener, "OriginalDst")
+        || listener_filters(listener, "OriginalDst").next().is_some()
 }
 
 /// Whether only some peers get to the filter chain around a node.
@@ -208,6 +239,12 @@ fn has_hops(node: Node<'_>) -> bool {
     hops.is_some_and(|hops| hops > 0)
 }
 
+const CHOSEN_BY_HEADER: &str = "the PROXY protocol header chooses the address that Envoy looks at";
+
+fn takes_headers(listener: Node<'_>) -> bool {
+    listener_filters(listener, "ProxyProtocol").next().is_some()
+}
+
 fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (list, config) in extensions(inputs) {
         let cidrs = config.field("xff_trusted_cidrs");
@@ -216,9 +253,22 @@ fn client_of_every_peer<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             findings.at(cidrs.unwrap_or(config), "every peer is believed");
         } else if is_type(config, "CustomHeaderConfig") && !is_limited(list) {
             findings.at(config, "the filter chain takes every peer");
-        } else if listener(list).is_some_and(|up| has_listener_filter(up, "ProxyProtocol")) {
-            findings
-                .at(config, "the PROXY protocol header chooses the address that Envoy looks at");
+        } else if listener(list).is_some_and(takes_headers) {
+            findings.at(config, CHOSEN_BY_HEADER);
+        }
+    }
+    for policy in of_kind(inputs, "ClientTrafficPolicy") {
+        let detection = policy.spec().and_then(|spec| spec.get("clientIPDetection"));
+        let Some(detection) = detection else { continue };
+        let ranges = detection.get("xForwardedFor").and_then(|xff| xff.get("trustedCIDRs"));
+        let everyone = |range: Node<'g>| range.text().is_none_or(|range| range.ends_with("/0"));
+        if let Some(header) = detection.get("customHeader") {
+            findings.at(header, "the policy applies to every peer");
+        } else if let Some(range) = ranges.and_then(|ranges| ranges.items().find(|r| everyone(*r)))
+        {
+            findings.at(range, "every peer is believed");
+        } else if ranges.is_some() && policy_setting(policy).is_some() {
+            findings.at(detection, CHOSEN_BY_HEADER);
         }
     }
 }

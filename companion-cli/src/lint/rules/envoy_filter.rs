@@ -181,8 +181,7 @@ fn apply_to<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         match patch.node.get("applyTo") {
             None => findings.at(patch.node, "the patch has no `applyTo`"),
             Some(node) if KINDS.iter().all(|(kind, _)| *kind != patch.apply_to()) => {
-                findings
-                    .at(node, format!("`{}` is nothing that a patch applies to", patch.apply_to()));
+                findings.at(node, format!("no patch applies to `{}`", patch.apply_to()));
             }
             Some(_) => {}
         }

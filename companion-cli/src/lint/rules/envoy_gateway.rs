@@ -1,5 +1,5 @@
-//! LS59x: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway takes most of these
-//! mistakes without a word.
+//! LS591 to LS600: EnvoyProxies with a gate, and the policies beside them. Envoy Gateway takes
+//! most of these mistakes without a word.
 
 mod patch;
 
@@ -104,6 +104,16 @@ pub(super) const RULES: &[Rule] = &[
             downstream_rq_total and downstream_cx_tx_bytes_buffered.",
         check: no_own_count,
     },
+    Rule {
+        code: "LS600",
+        severity: Severity::Error,
+        title: "the shutdown manager is deleted, and Envoy has no other stop hook",
+        why: "Envoy Gateway's own hook asks the container shutdown-manager. Without that container \
+            the hook fails at once, kubelet sends SIGTERM, and all requests in flight are cut.",
+        fix: "Write `preStop: {$patch: replace, exec: …}` into the container envoy of the patch, \
+            or keep the shutdown manager: `laststream render envoy-gateway` does the first.",
+        check: no_hook,
+    },
 ];
 
 /// A gate in the bootstrap of an EnvoyProxy.
@@ -135,11 +145,36 @@ pub(super) fn proxy_of(node: Node<'_>) -> Option<Object<'_>> {
     (object.kind == "EnvoyProxy").then_some(object)
 }
 
-/// The patch's value; a Deployment or a DaemonSet.
-fn patched(proxy: Object<'_>) -> Option<Node<'_>> {
+/// The patch of the Deployment or the DaemonSet.
+fn patch_node(proxy: Object<'_>) -> Option<Node<'_>> {
     let kubernetes = proxy.spec()?.get("provider")?.get("kubernetes")?;
     let kinds = ["envoyDeployment", "envoyDaemonSet"].into_iter();
-    kinds.filter_map(|kind| kubernetes.get(kind)).find_map(|kind| kind.get("patch")?.get("value"))
+    kinds
+        .filter_map(|kind| kubernetes.get(kind)?.get("patch"))
+        .find(|patch| patch.get("value").is_some())
+}
+
+/// The patch's value; a Deployment or a DaemonSet.
+fn patched(proxy: Object<'_>) -> Option<Node<'_>> {
+    patch_node(proxy)?.get("value")
+}
+
+/// Whether lists are replaced as a whole, and `$patch` means nothing; a strategic merge is the
+/// default.
+fn is_json_merge(proxy: Object<'_>) -> bool {
+    let merge = patch_node(proxy).and_then(|patch| patch.get("type"));
+    merge.and_then(Node::text) == Some("JSONMerge")
+}
+
+/// Where the patch takes the shutdown manager out of the pod.
+fn deleted_manager(proxy: Object<'_>) -> Option<Node<'_>> {
+    let containers = pod_of(proxy)?.get("containers")?;
+    let manager = named(pod_of(proxy)?, "shutdown-manager");
+    if is_json_merge(proxy) {
+        return Some(containers).filter(|_| manager.is_none());
+    }
+    let patch = manager?.get("$patch")?;
+    Some(patch).filter(|patch| patch.text() == Some("delete"))
 }
 
 fn pod_of(proxy: Object<'_>) -> Option<Node<'_>> {
@@ -179,32 +214,66 @@ fn is_ours(wasm: Node<'_>) -> bool {
 fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for Placed { module, proxy, .. } in placed(inputs) {
         let own = module.vm_id();
-        let expected: Vec<String> = counters(inputs)
+        let gateways = gateways_of(inputs, proxy);
+        let expected: Vec<VmId<'_>> = counters(inputs)
             .filter(|(policy, _)| meets(policy.namespace(), proxy.namespace()))
-            .map(|(policy, index)| {
-                let namespace = policy.namespace().or(proxy.namespace()).unwrap_or_default();
-                format!("envoyextensionpolicy/{namespace}/{}/wasm/{index}", policy.name())
+            .filter(|(policy, _)| policy.may_target_one_of(&gateways))
+            .map(|(policy, index)| VmId {
+                namespace: policy.namespace().or(proxy.namespace()),
+                rest: format!("/{}/wasm/{index}", policy.name()),
             })
             .collect();
         let agrees = if expected.is_empty() {
-            own.starts_with("envoyextensionpolicy/")
+            own.starts_with(POLICY)
         } else {
-            expected.iter().any(|expected| {
-                // Where no namespace is written, kubectl or kustomize gives one.
-                own == expected || expected.contains("policy//") && own.ends_with(tail(expected))
-            })
+            expected.iter().any(|expected| expected.is(own))
         };
         if !agrees {
             let place = module.vm().and_then(|vm| vm.field("vm_id")).unwrap_or(module.plugin);
-            let expected = expected.first().map_or("envoyextensionpolicy/…", String::as_str);
+            let expected =
+                expected.first().map_or_else(|| format!("{POLICY}…"), |first| first.text());
             findings.at(place, format!("`{own}` is not the counter's: `{expected}`"));
         }
     }
 }
 
-/// A vm_id without its namespace: `/NAME/wasm/INDEX`.
-fn tail(vm_id: &str) -> &str {
-    vm_id.split_once("//").map_or(vm_id, |(_, tail)| tail)
+/// How the vm_id of each EnvoyExtensionPolicy begins.
+const POLICY: &str = "envoyextensionpolicy/";
+
+/// The vm_id of a counter.
+struct VmId<'g> {
+    /// Where none is written, kubectl or kustomize gives one.
+    namespace: Option<&'g str>,
+    rest: String,
+}
+
+impl VmId<'_> {
+    fn is(&self, text: &str) -> bool {
+        let namespace =
+            text.strip_prefix(POLICY).and_then(|text| text.strip_suffix(self.rest.as_str()));
+        namespace.is_some_and(|namespace| match self.namespace {
+            Some(own) => own == namespace,
+            None => !namespace.is_empty() && !namespace.contains('/'),
+        })
+    }
+
+    fn text(&self) -> String {
+        format!("{POLICY}{}{}", self.namespace.unwrap_or("NAMESPACE"), self.rest)
+    }
+}
+
+/// The Gateways of these files that name an EnvoyProxy.
+fn gateways_of<'g>(inputs: &'g Inputs, proxy: Object<'g>) -> Vec<&'g str> {
+    let names = |gateway: &Object<'g>| {
+        let reference = gateway.spec()?.get("infrastructure")?.get("parametersRef")?;
+        let field = |key| reference.get(key).and_then(Node::text);
+        let is_this = field("kind") == Some("EnvoyProxy") && field("name") == Some(proxy.name());
+        Some(is_this && meets(gateway.namespace(), proxy.namespace()))
+    };
+    of_kind(inputs, "Gateway")
+        .filter(|gateway| names(gateway) == Some(true))
+        .map(Object::name)
+        .collect()
 }
 
 fn meets(one: Option<&str>, two: Option<&str>) -> bool {
@@ -235,9 +304,7 @@ fn unnamed<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 
 fn counted_connections<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for placed in placed(inputs) {
-        let manager = placed.pod().and_then(|pod| named(pod, "shutdown-manager"));
-        let patch = manager.and_then(|manager| manager.get("$patch")).and_then(Node::text);
-        if patch == Some("delete") {
+        if deleted_manager(placed.proxy).is_some() {
             continue;
         }
         let Some(listener) = crate::lint::listeners::listener(placed.module.filter()) else {
@@ -291,14 +358,36 @@ fn no_own_count<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
         else {
             continue;
         };
-        let names = |witness: &&&str| {
-            matches
-                .items()
-                .filter_map(|item| item.get("value")?.text())
-                .any(|value| value.contains(**witness))
-        };
+        let names = |witness: &&&str| matches.items().any(|item| covers(item, witness));
         if let Some(missing) = WITNESSES.iter().find(|witness| !names(witness)) {
             findings.at(matches, format!("no match names `{missing}`"));
+        }
+    }
+}
+
+/// Whether an item of `matches` takes this statistic of connection managers.
+fn covers(item: Node<'_>, witness: &str) -> bool {
+    // Of each name, the beginning and the end are known.
+    const BEGINNING: &str = "http.";
+    let Some(value) = item.get("value").and_then(Node::text) else { return false };
+    let ending = format!(".{witness}");
+    match item.get("type").and_then(Node::text) {
+        Some("Prefix") => BEGINNING.starts_with(value),
+        Some("Suffix") => ending.ends_with(value),
+        Some("RegularExpression") => {
+            value.contains(witness) || value.ends_with(".*") || value.ends_with(".+")
+        }
+        _ => value.starts_with(BEGINNING) && value.ends_with(&ending),
+    }
+}
+
+fn no_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for proxy in of_kind(inputs, "EnvoyProxy") {
+        let Some(deleted) = deleted_manager(proxy) else { continue };
+        let envoy = pod_of(proxy).and_then(|pod| named(pod, "envoy"));
+        let hook = envoy.and_then(|envoy| envoy.get("lifecycle")?.get("preStop"));
+        if hook.is_none_or(|hook| !patch::has_kind(hook)) {
+            findings.at(deleted, "the hook that asks it fails at once");
         }
     }
 }

@@ -59,6 +59,11 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// Whether a finding of this rule means that objects of the file are not known.
+pub(super) fn hides_objects(rule: &Rule) -> bool {
+    ["LS001", "LS004"].contains(&rule.code)
+}
+
 fn unreadable<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (number, source) in (0_u32..).zip(&inputs.sources) {
         if let Some((line, why)) = &source.trouble {

@@ -108,10 +108,11 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         title: "the gate's own requests hold the drain",
         why: "Envoy's own count must be zero before the gate opens. Requests to the gate itself \
-            count as well, unless their stat prefix is in `gate.admin.ignore`: a hook that waits \
-            then waits for itself, until the deadline.",
+            count as well, and so do its own questions to Envoy's admin interface, unless their \
+            stat prefixes are in `gate.admin.ignore`: a hook that waits then waits for itself, \
+            until the deadline.",
         fix: "Give the gate's connection manager the `stat_prefix` laststream, or name its prefix \
-            in `gate.admin.ignore`.",
+            in `gate.admin.ignore`. Keep `admin` in that list.",
         check: counts_itself,
     },
     Rule {
@@ -328,8 +329,17 @@ fn gate_without_state<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
+/// The stat prefix of Envoy's admin interface, which the gate asks.
+const ADMIN: &str = "admin";
+
 fn counts_itself<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     for (module, gate) in gates(inputs) {
+        if !gate.admin.ignore.iter().any(|ignored| ignored == ADMIN) {
+            let text = module.text().unwrap_or(module.plugin);
+            let admin = text.embedded().and_then(|root| root.get("gate")?.get("admin"));
+            let place = admin.and_then(|admin| admin.get("ignore")).or(admin).unwrap_or(text);
+            findings.at(place, format!("`{ADMIN}` is not in `gate.admin.ignore`"));
+        }
         for manager in uses(inputs, module).into_iter().filter_map(connection_manager) {
             let Some(node) = manager.field("stat_prefix") else { continue };
             let Some(prefix) = node

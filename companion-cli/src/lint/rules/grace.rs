@@ -10,7 +10,8 @@ use crate::lint::listeners::{address, listener, uses};
 use crate::lint::modules::{Module, gated_pods, gates};
 use crate::lint::node::Node;
 use crate::lint::objects::object_of;
-use crate::lint::pods::{Hook, Pod, pod_around, pods, stop_hooks};
+use crate::lint::parts::Parts;
+use crate::lint::pods::{DEFAULT_GRACE, Hook, Pod, pod_around, pods, stop_hooks};
 use crate::time_span::milliseconds;
 
 pub(super) const RULES: &[Rule] = &[
@@ -116,12 +117,14 @@ pub(super) const RULES: &[Rule] = &[
 const AFTER: u64 = 7;
 
 fn grace_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    let parts = Parts::of(inputs);
     for (gate, pod) in gated_pods(inputs) {
         let deadline = gate.deadline_ms.div_ceil(1000);
         let needed = deadline.saturating_add(AFTER);
-        let grace = pod.grace_seconds();
+        let node = parts.with_others(pod).into_iter().find_map(Pod::grace);
+        let grace = node.and_then(Node::number).unwrap_or(DEFAULT_GRACE);
         if grace < needed {
-            let place = pod.grace().unwrap_or(pod.spec);
+            let place = node.unwrap_or(pod.spec);
             findings.at(
                 place,
                 format!(
@@ -312,8 +315,10 @@ fn drain_below_deadline<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     // Of the mesh, or in values of a chart.
     let common: Vec<_> =
         inputs.keyed(DRAIN_DURATION).filter(|node| pod_around(*node).is_none()).collect();
+    let parts = Parts::of(inputs);
     for (gate, pod) in gated_pods(inputs) {
-        let own = pod.proxy_config().and_then(|config| config.get(DRAIN_DURATION));
+        let of_part = |part: Pod<'g>| part.proxy_config()?.get(DRAIN_DURATION);
+        let own = parts.with_others(pod).into_iter().find_map(of_part);
         let drain = own.or_else(|| common.first().copied()).map_or(DRAIN, longest);
         if drain < needed(gate.deadline_ms) {
             findings.at(

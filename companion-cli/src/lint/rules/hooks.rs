@@ -6,7 +6,8 @@ use crate::lint::inputs::Inputs;
 use crate::lint::listeners::{address, is_loopback, listener, uses};
 use crate::lint::modules::{gated_pods, gates};
 use crate::lint::node::Node;
-use crate::lint::pods::{Hook, hooks, stop_hooks};
+use crate::lint::parts::Parts;
+use crate::lint::pods::{Hook, Pod, hooks, stop_hooks};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -179,11 +180,10 @@ fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     if in_mesh {
         return;
     }
+    let parts = Parts::of(inputs);
     for (_, pod) in gated_pods(inputs) {
-        let annotated = pod.annotation(SUFFIXES).and_then(Node::text);
-        let configured = pod.proxy_config().and_then(|config| config.get("proxyStatsMatcher"));
-        let statistics: Vec<&str> =
-            annotated.into_iter().chain(configured.into_iter().flat_map(listed)).collect();
+        let all = parts.with_others(pod);
+        let statistics: Vec<&str> = all.iter().flat_map(|part| statistics_of(*part)).collect();
         if let Some(missing) = missing(&statistics) {
             let place = pod
                 .annotation(SUFFIXES)
@@ -195,6 +195,13 @@ fn no_request_gauge<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             );
         }
     }
+}
+
+/// What a pod adds to Istio's statistics.
+fn statistics_of(pod: Pod<'_>) -> Vec<&str> {
+    let annotated = pod.annotation(SUFFIXES).and_then(Node::text);
+    let configured = pod.proxy_config().and_then(|config| config.get("proxyStatsMatcher"));
+    annotated.into_iter().chain(configured.into_iter().flat_map(listed)).collect()
 }
 
 /// All that a matcher of statistics names.

@@ -1,8 +1,10 @@
 //! The rules, grouped by what they look at. A new one is an entry in its group's list and a
 //! function below it; its examples are two files in `tests/lint/rules`.
 
+mod change;
 mod clients;
 mod delivery;
+mod ends;
 mod envoy_filter;
 mod envoy_gateway;
 mod files;
@@ -13,12 +15,14 @@ mod jobs;
 mod module;
 mod names;
 mod overlay;
+mod proxied;
 mod schema;
 mod scheme;
 mod traffic;
 mod trust;
 mod volume;
 mod waypoint;
+mod websockets;
 
 use super::finding::Rule;
 
@@ -34,6 +38,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         scheme::RULES,
         trust::RULES,
         clients::RULES,
+        proxied::RULES,
         gate::RULES,
         hooks::RULES,
         grace::RULES,
@@ -42,10 +47,19 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         waypoint::RULES,
         envoy_gateway::RULES,
         jobs::RULES,
+        ends::RULES,
+        websockets::RULES,
         traffic::RULES,
+        change::RULES,
     ]
     .into_iter()
     .flatten()
+}
+
+/// The rules about a change, and those about files that cannot be read: without their objects a
+/// change looks smaller than it is.
+pub(super) fn of_changes() -> impl Iterator<Item = &'static Rule> {
+    files::RULES.iter().filter(|rule| files::hides_objects(rule)).chain(change::RULES)
 }
 
 /// Whether a rule only hands on what a CRD's schema says.

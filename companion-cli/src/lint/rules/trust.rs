@@ -215,39 +215,54 @@ fn wide_ranges<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
             proto.trust.peers.iter().enumerate().filter(|(_, range)| is_wide(range))
         {
             let item = peers.and_then(|peers| peers.items().nth(index));
-            findings.at(item.unwrap_or(place), format!("`{range}` is trusted"));
+            findings.at(item.unwrap_or(place), trusted(range));
         }
     }
-    for chain in inputs.keyed_field("forward_proto_config", "forwardProtoConfig") {
-        let ranges = chain
-            .upwards()
-            .find_map(|up| up.fields("filter_chain_match.direct_source_prefix_ranges"));
-        for range in ranges.into_iter().flat_map(Node::items) {
-            let address = range.field("address_prefix").and_then(Node::text);
-            let length = range.field("prefix_len").and_then(Node::number);
-            let text = address.zip(length).map(|(address, length)| format!("{address}/{length}"));
-            if let Some(text) = text.filter(|text| is_wide(text)) {
-                findings.at(range, format!("`{text}` is trusted"));
-            }
-        }
+    let chains =
+        inputs.keyed_field("forward_proto_config", "forwardProtoConfig").filter_map(|chain| {
+            chain
+                .upwards()
+                .find_map(|up| up.fields("filter_chain_match.direct_source_prefix_ranges"))
+        });
+    let cidrs = inputs.keyed_field("xff_trusted_cidrs", "xffTrustedCidrs");
+    for range in chains.chain(cidrs.filter_map(|cidrs| cidrs.get("cidrs"))).flat_map(Node::items) {
+        let prefix = range.field("address_prefix").and_then(wide_prefix);
+        prefix.into_iter().for_each(|text| findings.at(range, trusted(&text)));
     }
+    let detections = of_kind(inputs, "ClientTrafficPolicy").filter_map(|policy| {
+        policy.spec()?.get("clientIPDetection")?.get("xForwardedFor")?.get("trustedCIDRs")
+    });
+    for range in detections.flat_map(Node::items) {
+        let text = range.text().filter(|text| is_wide(text));
+        text.into_iter().for_each(|text| findings.at(range, trusted(text)));
+    }
+    wide_in_matchers(inputs, findings);
+}
+
+fn trusted(range: &str) -> String {
+    format!("`{range}` is trusted")
+}
+
+/// The range that this address begins, if it is wide.
+fn wide_prefix(address: Node<'_>) -> Option<String> {
+    let length = address.parent()?.field("prefix_len")?.number()?;
+    Some(format!("{}/{length}", address.text()?)).filter(|range| is_wide(range))
+}
+
+fn wide_in_matchers<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    // An address that begins with one number and a dot is a /8.
+    let is_octet = |node: &Node<'_>| {
+        node.text()
+            .and_then(|text| text.strip_suffix('.'))
+            .is_some_and(|text| text.parse::<u8>().is_ok())
+    };
     for matcher in writers(inputs).filter_map(|writer| matcher_around(writer.node)) {
         let inside = |node: &Node<'_>| node.upwards().any(|up| up == matcher);
         for address in inputs.keyed_field("address_prefix", "addressPrefix").filter(inside) {
-            let length =
-                address.parent().and_then(|range| range.field("prefix_len")).and_then(Node::number);
-            let range =
-                address.text().zip(length).map(|(address, length)| format!("{address}/{length}"));
-            if let Some(range) = range.filter(|range| is_wide(range)) {
-                findings.at(address, format!("`{range}` is trusted"));
-            }
+            wide_prefix(address)
+                .into_iter()
+                .for_each(|range| findings.at(address, trusted(&range)));
         }
-        // An address that begins with one number and a dot is a /8.
-        let is_octet = |node: &Node<'_>| {
-            node.text()
-                .and_then(|text| text.strip_suffix('.'))
-                .is_some_and(|text| text.parse::<u8>().is_ok())
-        };
         for prefix in inputs.keyed("prefix").filter(inside).filter(is_octet) {
             findings
                 .at(prefix, format!("`{}0.0.0/8` is trusted", prefix.text().unwrap_or_default()));

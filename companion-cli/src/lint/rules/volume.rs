@@ -102,18 +102,10 @@ fn no_image_volumes<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     }
 }
 
-/// A pod that is whole: a patch of one does not say what else is in it.
-fn is_whole(pod: Pod<'_>) -> bool {
-    match pod.object.kind {
-        "Pod" => true,
-        _ => pod.object.spec().is_some_and(|spec| spec.get("selector").is_some()),
-    }
-}
-
 fn no_file<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
     let volumes = Holders::of(inputs);
     let overlays: Vec<_> = overlay::pod_specs(inputs).collect();
-    let pods: Vec<_> = pods(inputs).filter(|pod| is_whole(*pod) && has_proxy(*pod)).collect();
+    let pods: Vec<_> = pods(inputs).filter(|pod| pod.is_whole() && has_proxy(*pod)).collect();
     let mut seen = BTreeSet::new();
     for (module, Wanted { path, .. }) in from_volumes(inputs) {
         let Some(filter) = module.patch().map(|patch| patch.filter) else { continue };

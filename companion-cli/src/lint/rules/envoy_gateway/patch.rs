@@ -1,6 +1,6 @@
 //! The patch of an EnvoyProxy's Deployment: LS592 to LS595.
 
-use super::{containers, named, patched, placed, pod_of};
+use super::{containers, is_json_merge, named, patched, placed, pod_of};
 use crate::lint::finding::Findings;
 use crate::lint::inputs::Inputs;
 use crate::lint::node::Node;
@@ -103,10 +103,22 @@ const CONTAINER: [&str; 25] = [
 const LIFECYCLE: [&str; 3] = ["postStart", "preStop", "stopSignal"];
 const HOOK: [&str; 4] = ["exec", "httpGet", "sleep", "tcpSocket"];
 
+/// Whether a hook does something.
+pub(super) fn has_kind(hook: Node<'_>) -> bool {
+    HOOK.iter().any(|kind| hook.get(kind).is_some())
+}
+
 pub(super) fn mixed_hook<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    for pod in of_kind(inputs, "EnvoyProxy").filter_map(pod_of) {
-        let envoy = named(pod, "envoy").and_then(|envoy| envoy.get("lifecycle"));
-        let Some(hook) = envoy.and_then(|lifecycle| lifecycle.get("preStop")) else { continue };
+    for proxy in of_kind(inputs, "EnvoyProxy") {
+        let envoy = pod_of(proxy).and_then(|pod| named(pod, "envoy"));
+        let lifecycle = envoy.and_then(|envoy| envoy.get("lifecycle"));
+        let Some(hook) = lifecycle.and_then(|lifecycle| lifecycle.get("preStop")) else { continue };
+        if is_json_merge(proxy) {
+            let directive = hook.get("$patch");
+            let message = "`JSONMerge` does not know `$patch`: write `type: StrategicMerge`";
+            directive.into_iter().for_each(|node| findings.at(node, message));
+            continue;
+        }
         let replaces = hook.get("$patch").and_then(Node::text) == Some("replace");
         if !replaces && HOOK.iter().any(|kind| *kind != OWN && hook.get(kind).is_some()) {
             let message = format!("Envoy Gateway's own `{OWN}` stays beside it");

@@ -10,7 +10,8 @@ use crate::lint::listeners::uses;
 use crate::lint::modules::{Module, counters, gates};
 use crate::lint::node::Node;
 use crate::lint::objects::of_kind;
-use crate::lint::reach::is_same_resource;
+use crate::lint::pods::Pod;
+use crate::lint::reach::{Mesh, Reach, is_same_resource};
 use crate::lint::rules::envoy_gateway::proxy_of;
 
 /// The number of gates that are compared pair by pair. More would not add information.
@@ -50,16 +51,21 @@ pub(super) fn other_vm_id<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
 }
 
 pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g>) {
-    let in_bootstraps: Vec<u32> =
-        bootstraps(inputs).filter_map(|part| Some(part.root.ok()??.tree)).collect();
+    let holders: Vec<(u32, Pod<'g>)> =
+        bootstraps(inputs).filter_map(|part| Some((part.root.ok()??.tree, part.pod))).collect();
     // Envoy Gateway's counter is in a policy of its own: LS591.
     for (module, gate) in gates(inputs).filter(|(module, _)| proxy_of(module.plugin).is_none()) {
         // The counter of a gate in a bootstrap comes from a resource.
-        let in_bootstrap = in_bootstraps.contains(&module.typed.tree);
+        let pods = holders.iter().filter(|(tree, _)| *tree == module.typed.tree);
+        let pods: Vec<Pod<'g>> = pods.map(|(_, pod)| *pod).collect();
+        let selects = |mesh: &Mesh| pods.iter().any(|pod| mesh.may_select(inputs, *pod));
         let counted: Vec<_> = counters(inputs)
-            .filter(|(counter, _)| in_bootstrap || module.may_meet(*counter))
+            .filter(|(counter, _)| {
+                module.may_meet(*counter)
+                    || matches!(counter.reach(), Reach::Mesh(mesh) if selects(mesh))
+            })
             .map(|(_, scope)| scope)
-            .chain(plugin_scopes(inputs).filter(|_| in_bootstrap))
+            .chain(plugin_scopes(inputs).filter(|(mesh, _)| selects(mesh)).map(|(_, scope)| scope))
             .collect();
         let missing: Vec<_> = gate
             .scopes
@@ -85,8 +91,8 @@ pub(super) fn uncounted_scope<'g>(inputs: &'g Inputs, findings: &mut Findings<'g
     }
 }
 
-/// The scopes that WasmPlugins count.
-fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = Scope> {
+/// The scopes that WasmPlugins count, and the proxies that they are for.
+fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = (Mesh, Scope)> {
     of_kind(inputs, "WasmPlugin").filter_map(|plugin| {
         let spec = plugin.spec()?;
         let names = [Some(plugin.name()), spec.get("url").and_then(Node::text)];
@@ -96,7 +102,7 @@ fn plugin_scopes(inputs: &Inputs) -> impl Iterator<Item = Scope> {
             None => Scope::default(),
             Some(name) => name.parse().ok()?,
         };
-        is_ours.then_some(scope)
+        is_ours.then(|| (Mesh::of_plugin(plugin), scope))
     })
 }
 

@@ -1,0 +1,202 @@
+//! What a changed object does to Envoy's listeners, by how istiod makes Envoy's configuration of
+//! it.
+
+use super::Effect;
+use super::pairs::{Pair, same};
+use crate::lint::node::Node;
+
+/// An effect, where it comes from, and what changed.
+type Found<'g> = (Effect, Node<'g>, String);
+
+/// The fields of a WasmPlugin that only its configuration has, which comes by discovery.
+const DISCOVERED: [&str; 9] = [
+    "url",
+    "sha256",
+    "imagePullPolicy",
+    "imagePullSecret",
+    "verificationKey",
+    "pluginConfig",
+    "pluginName",
+    "failStrategy",
+    "vmConfig",
+];
+
+pub(super) fn of<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+    let Some(object) = pair.latest() else { return Vec::new() };
+    let is_mesh_config = object.kind == "ConfigMap" && object.name().starts_with("istio");
+    if !pair.differs("spec") && !pair.comes_or_goes() && !is_mesh_config {
+        return Vec::new();
+    }
+    let at = |path: &str| {
+        let [old, new] = pair.field(path);
+        new.or(old).unwrap_or(object.node)
+    };
+    let whole = |effect: Effect| {
+        vec![(
+            effect,
+            at("spec"),
+            format!("{} `{}` is {}", object.kind, object.name(), pair.verb()),
+        )]
+    };
+    let is_istio = group(pair).ends_with("istio.io");
+    match object.kind {
+        "EnvoyFilter" => patches(pair),
+        "AuthorizationPolicy" | "RequestAuthentication" => whole(Effect::Authorization),
+        "PeerAuthentication" => whole(Effect::Tls),
+        "Telemetry" => whole(Effect::Telemetry),
+        "WasmPlugin" => wasm(pair).into_iter().flat_map(whole).collect(),
+        "Gateway" if is_istio && only_plain_hosts_differ(pair) => whole(Effect::NothingDrains),
+        "Gateway" | "Sidecar" if is_istio => whole(Effect::Listeners),
+        "Gateway" if pair.differs("spec.listeners") => whole(Effect::Listeners),
+        "ServiceEntry" => ports(pair, fields_of_service_entry(pair)),
+        "Service" => ports(pair, &["ports"]),
+        "VirtualService" => virtual_service(pair),
+        "TCPRoute" | "TLSRoute" => whole(Effect::TcpRoutes),
+        "HTTPRoute" | "GRPCRoute" | "DestinationRule" => whole(Effect::NothingDrains),
+        "ProxyConfig" if is_istio => whole(Effect::NextStart),
+        "ConfigMap" if is_mesh_config => mesh(pair),
+        _ => Vec::new(),
+    }
+}
+
+/// Hosts of a server without TLS are virtual hosts of its routes.
+fn only_plain_hosts_differ(pair: &Pair<'_>) -> bool {
+    let [old, new] = pair.field("spec.servers");
+    let (Some(old), Some(new)) = (old, new) else { return false };
+    let fields = |server: Node<'_>| server.entries().count();
+    let is_alike = |(old, new): (Node<'_>, Node<'_>)| {
+        let same_but_hosts = fields(old) == fields(new)
+            && old.entries().all(|(key, value)| key == "hosts" || same(Some(value), new.get(key)));
+        same(Some(old), Some(new)) || same_but_hosts && old.get("tls").is_none()
+    };
+    !pair.differs("spec.selector")
+        && old.items().count() == new.items().count()
+        && old.items().zip(new.items()).all(is_alike)
+}
+
+fn group<'g>(pair: &Pair<'g>) -> &'g str {
+    let version = pair.latest().and_then(|object| object.node.get("apiVersion"));
+    let version = version.and_then(Node::text).unwrap_or_default();
+    version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// Each patch that is not the same before and after.
+fn patches<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+    let [old, new] = pair
+        .field("spec.configPatches")
+        .map(|list| list.into_iter().flat_map(Node::items).collect::<Vec<_>>());
+    let moves = ["spec.workloadSelector", "spec.targetRefs", "spec.priority"];
+    let all = moves.iter().any(|path| pair.differs(path));
+    let is_in = |patch: &Node<'g>, list: &[Node<'g>]| {
+        !all && list.iter().any(|other| same(Some(*patch), Some(*other)))
+    };
+    let fresh: Vec<_> = new.iter().copied().filter(|patch| !is_in(patch, &old)).collect();
+    let kind = |patch: Node<'g>| patch.text_of("applyTo").unwrap_or_default();
+    let gone = old.iter().copied().filter(|patch| {
+        !is_in(patch, &new) && !fresh.iter().any(|other| kind(*other) == kind(*patch))
+    });
+    let found = |patch: Node<'g>, verb: &str| {
+        let apply_to = kind(patch);
+        Some((patch_effect(apply_to)?, patch, format!("the patch on {apply_to} is {verb}")))
+    };
+    let verb = if pair.old.is_none() { "new" } else { "new or changed" };
+    let fresh_found = fresh.iter().filter_map(|patch| found(*patch, verb));
+    fresh_found.chain(gone.filter_map(|patch| found(patch, "removed"))).collect()
+}
+
+fn patch_effect(apply_to: &str) -> Option<Effect> {
+    Some(match apply_to {
+        "LISTENER" | "LISTENER_FILTER" => Effect::ListenerPatch,
+        "FILTER_CHAIN" | "NETWORK_FILTER" | "HTTP_FILTER" => Effect::ChainPatch,
+        "ROUTE_CONFIGURATION" | "VIRTUAL_HOST" | "HTTP_ROUTE" | "CLUSTER" | "EXTENSION_CONFIG" => {
+            Effect::NothingDrains
+        }
+        "BOOTSTRAP" => Effect::NextStart,
+        _ => return None,
+    })
+}
+
+fn wasm(pair: &Pair<'_>) -> Option<Effect> {
+    let keys = pair.field("spec").into_iter().flatten().flat_map(Node::entries);
+    let moves = keys
+        .map(|(key, _)| key)
+        .filter(|key| !DISCOVERED.contains(key))
+        .any(|key| pair.differs(&format!("spec.{key}")));
+    Some(if pair.comes_or_goes() || moves { Effect::WasmPlace } else { Effect::NothingDrains })
+}
+
+/// The fields that are in listeners. The hosts of a TLS port are the server names by which its
+/// filter chains are chosen; those of other ports are virtual hosts.
+fn fields_of_service_entry(pair: &Pair<'_>) -> &'static [&'static str] {
+    let ports = pair.field("spec.ports").into_iter().flatten().flat_map(Node::items);
+    let mut protocols = ports.filter_map(|port| port.text_of("protocol"));
+    let is_tls = |protocol: &str| ["TLS", "HTTPS"].contains(&protocol.to_uppercase().as_str());
+    if protocols.any(is_tls) {
+        &["ports", "addresses", "location", "resolution", "exportTo", "hosts"]
+    } else {
+        &["ports", "addresses", "location", "resolution", "exportTo"]
+    }
+}
+
+fn ports<'g>(pair: &Pair<'g>, fields: &[&str]) -> Vec<Found<'g>> {
+    let Some(old) = pair.old else { return Vec::new() };
+    let is_changed = |field: &&&str| pair.new.is_none() || pair.differs(&format!("spec.{field}"));
+    let Some(changed) = fields.iter().filter(is_changed).find(|field| !only_adds(pair, field))
+    else {
+        return Vec::new();
+    };
+    let [before, after] = pair.field(&format!("spec.{changed}"));
+    let node = after.or(before).unwrap_or(old.node);
+    let what = format!("`{changed}` of {} `{}` {}", old.kind, old.name(), changes(pair));
+    vec![(Effect::Listeners, node, what)]
+}
+
+/// A port that is added gets a listener or chain of its own, and replaces none.
+fn only_adds(pair: &Pair<'_>, field: &str) -> bool {
+    let [before, after] = pair.field(&format!("spec.{field}"));
+    if field == "exportTo" && before.is_none() {
+        return false; // without it, all namespaces see the object
+    }
+    let is_list = before.is_none_or(Node::is_list) && after.is_none_or(Node::is_list);
+    let after: Vec<_> = after.into_iter().flat_map(Node::items).collect();
+    let is_kept = |item| after.iter().any(|other| same(Some(item), Some(*other)));
+    is_list && before.into_iter().flat_map(Node::items).all(is_kept)
+}
+
+fn changes(pair: &Pair<'_>) -> &'static str {
+    if pair.new.is_none() { "are removed" } else { "are changed" }
+}
+
+fn virtual_service<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+    let mut found = Vec::new();
+    for (field, effect) in
+        [("tcp", Effect::TcpRoutes), ("tls", Effect::TcpRoutes), ("http", Effect::NothingDrains)]
+    {
+        let path = format!("spec.{field}");
+        let [old, new] = pair.field(&path);
+        let is_concerned =
+            pair.differs(&path) || pair.differs("spec.hosts") || pair.differs("spec.gateways");
+        if let Some(node) = new.or(old).filter(|_| is_concerned) {
+            found.push((effect, node, format!("routes for {field} are {}", pair.verb())));
+        }
+    }
+    found
+}
+
+/// Only what differs in the mesh's settings. Pods read `defaultConfig` when they start.
+fn mesh<'g>(pair: &Pair<'g>) -> Vec<Found<'g>> {
+    let [old, new] = pair.field("data.mesh").map(|node| node.and_then(Node::embedded));
+    let keys = [old, new].into_iter().flatten().flat_map(Node::entries).map(|(key, _)| key);
+    let mut keys: Vec<&str> = keys.collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let value = |side: Option<Node<'g>>, key: &str| side.and_then(|mesh| mesh.get(key));
+    keys.into_iter()
+        .filter(|key| !same(value(old, key), value(new, key)))
+        .filter_map(|key| {
+            let node = value(new, key).or_else(|| value(old, key))?;
+            let effect = if key == "defaultConfig" { Effect::NextStart } else { Effect::Mesh };
+            Some((effect, node, format!("`{key}` of the mesh's settings differs")))
+        })
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! The proxies that get a part of a change, and how long their streams then have.
+
+use super::pairs::Pair;
+use crate::lint::envoy_filter::patch_of;
+use crate::lint::inputs::Inputs;
+use crate::lint::node::Node;
+use crate::lint::objects::{Object, ROOT_NAMESPACE};
+use crate::lint::pods::{Pod, pod_around, pods};
+use crate::policy::ISTIO_DRAIN;
+use crate::time_span::TimeSpan;
+
+const DRAIN_DURATION: &str = "drainDuration";
+/// Kinds that proxies of every namespace get, unless `exportTo` says otherwise.
+const EVERYWHERE: [&str; 6] =
+    ["ConfigMap", "Gateway", "VirtualService", "DestinationRule", "Service", "ServiceEntry"];
+/// So many workloads are named.
+const MOST_NAMED: usize = 5;
+
+/// The proxies that an object selects.
+pub(super) struct Proxies<'g> {
+    namespace: Option<&'g str>,
+    labels: Vec<(&'g str, &'g str)>,
+    targets: Vec<String>,
+    /// Whether the namespace limits it.
+    is_of_namespace: bool,
+}
+
+impl<'g> Proxies<'g> {
+    pub(super) fn of(pair: &Pair<'g>) -> Self {
+        let object = pair.latest();
+        let text = |node: Node<'g>, key: &str| node.get(key).and_then(Node::text).unwrap_or("?");
+        let selector = object.and_then(selector);
+        let labels = selector.into_iter().flat_map(Node::entries);
+        let labels = labels.filter_map(|(key, value)| Some((key, value.text()?))).collect();
+        let spec = object.and_then(Object::spec);
+        let many = spec.and_then(|spec| spec.get("targetRefs")).into_iter().flat_map(Node::items);
+        let targets = many.chain(spec.and_then(|spec| spec.get("targetRef")));
+        let namespace = object.and_then(Object::namespace);
+        let kind = object.map_or("", |object| object.kind);
+        let is_of_namespace = namespace != Some(ROOT_NAMESPACE) && !EVERYWHERE.contains(&kind);
+        Self {
+            namespace,
+            labels,
+            targets: targets
+                .map(|target| format!("{} `{}`", text(target, "kind"), text(target, "name")))
+                .collect(),
+            is_of_namespace,
+        }
+    }
+
+    /// In words.
+    pub(super) fn describe(&self, node: Node<'_>, inputs: &'g Inputs) -> String {
+        let context = match patch_of(node).map(|patch| patch.context()) {
+            Some("GATEWAY") => "gateways: ",
+            Some("SIDECAR_INBOUND") => "inbound, sidecars: ",
+            Some("SIDECAR_OUTBOUND") => "outbound, sidecars: ",
+            Some("WAYPOINT") => "waypoints: ",
+            _ => "",
+        };
+        let space = match (self.is_of_namespace, self.namespace) {
+            (true, Some(namespace)) => format!("in namespace `{namespace}`"),
+            (true, None) => "in its namespace".into(),
+            (false, _) => "in every namespace".into(),
+        };
+        if !self.targets.is_empty() {
+            return format!("{context}{} {space}", self.targets.join(", "));
+        }
+        let labels: Vec<String> =
+            self.labels.iter().map(|(key, value)| format!("`{key}: {value}`")).collect();
+        let who = if labels.is_empty() {
+            "every proxy".to_owned()
+        } else {
+            format!("pods with {}", labels.join(", "))
+        };
+        format!("{context}{who} {space}{}", self.named(inputs))
+    }
+
+    fn named(&self, inputs: &'g Inputs) -> String {
+        let mut names: Vec<&str> = self.pods(inputs).map(|pod| pod.object.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(MOST_NAMED);
+        names.truncate(MOST_NAMED);
+        let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+        match (names.is_empty(), more) {
+            (true, _) => String::new(),
+            (false, 0) => format!(" ({})", names.join(", ")),
+            (false, more) => format!(" ({} and {more} more)", names.join(", ")),
+        }
+    }
+
+    /// The pods of the new files that it selects.
+    fn pods(&self, inputs: &'g Inputs) -> impl Iterator<Item = Pod<'g>> {
+        let pods = pods(inputs).filter(|_| self.targets.is_empty());
+        pods.filter(|pod| !is_old(inputs, pod.spec)).filter(|pod| {
+            let labels = pod.labels();
+            let is_near = match (self.namespace, pod.namespace()) {
+                (Some(own), Some(theirs)) => !self.is_of_namespace || own == theirs,
+                _ => true,
+            };
+            is_near && self.labels.iter().all(|label| labels.contains(label))
+        })
+    }
+
+    /// How long Envoy keeps the streams, by the drain times in the new files. The shortest counts.
+    pub(super) fn time_left(&self, inputs: &'g Inputs) -> String {
+        let own = |pod: Pod<'g>| pod.proxy_config()?.get(DRAIN_DURATION);
+        let common = || {
+            let nodes = inputs.keyed(DRAIN_DURATION).filter(|node| !is_old(inputs, *node));
+            nodes.filter(|node| pod_around(*node).is_none())
+        };
+        let span = |node: Node<'g>| node.text().and_then(|text| text.parse::<TimeSpan>().ok());
+        let common = common().filter_map(span).min();
+        let shortest = self.pods(inputs).filter_map(own).filter_map(span).min();
+        match shortest.or(common) {
+            Some(time) => format!("streams that are older have {time} (`{DRAIN_DURATION}`)"),
+            None => format!(
+                "streams that are older have {ISTIO_DRAIN} (Istio's default; no \
+                 `{DRAIN_DURATION}` in these files)"
+            ),
+        }
+    }
+}
+
+fn is_old(inputs: &Inputs, node: Node<'_>) -> bool {
+    inputs.old_files.is_some_and(|files| inputs.file_of(node.tree) < files)
+}
+
+/// The map of labels that selects pods.
+fn selector(object: Object<'_>) -> Option<Node<'_>> {
+    let spec = object.spec()?;
+    let selector = spec.get("selector");
+    let labels = object
+        .selector()
+        .or_else(|| selector.and_then(|selector| selector.get("matchLabels")))
+        .or_else(|| selector.filter(|_| object.kind == "Gateway"));
+    labels.filter(|labels| labels.is_map())
+}

@@ -1,0 +1,62 @@
+//! A node as the JSON value that the API server gets.
+
+use serde_json::{Number, Value};
+
+use crate::lint::node::Node;
+use crate::lint::plain::Meaning;
+
+/// Objects that aliases make larger than this are reported by another rule.
+const MOST_VALUES: usize = 400_000;
+/// Deeper than any object; aliases of aliases nest without end.
+const DEEPEST: u16 = 200;
+/// The key whose value is merged into the map around it.
+const MERGE: &str = "<<";
+
+/// What kubectl makes of a node: aliases and merge keys written out, plain words as YAML 1.1 reads
+/// them. None where aliases make it too large or too deep.
+pub(super) fn value_of(node: Node<'_>) -> Option<Value> {
+    let mut left = MOST_VALUES;
+    convert(node, &mut left, DEEPEST)
+}
+
+fn convert(node: Node<'_>, left: &mut usize, depth: u16) -> Option<Value> {
+    *left = left.checked_sub(1)?;
+    let depth = depth.checked_sub(1)?;
+    if node.is_list() {
+        let items: Option<Vec<_>> = node.items().map(|item| convert(item, left, depth)).collect();
+        return items.map(Value::Array);
+    }
+    if !node.is_map() {
+        return Some(scalar(node));
+    }
+    let mut members = serde_json::Map::new();
+    for (key, inner) in node.entries().filter(|(key, _)| *key != MERGE) {
+        members.insert(key.to_owned(), convert(inner, left, depth)?);
+    }
+    for (_, merged) in node.entries().filter(|(key, _)| *key == MERGE) {
+        let maps: Vec<_> = if merged.is_list() { merged.items().collect() } else { vec![merged] };
+        for map in maps {
+            if let Value::Object(more) = convert(map, left, depth)? {
+                more.into_iter().for_each(|(key, value)| {
+                    members.entry(key).or_insert(value);
+                });
+            }
+        }
+    }
+    Some(members.into())
+}
+
+fn scalar(node: Node<'_>) -> Value {
+    let text = node.text().unwrap_or_default();
+    match node.meaning() {
+        None | Some(Meaning::Null) => Value::Null,
+        Some(Meaning::Bool(value)) => value.into(),
+        Some(Meaning::Text) => text.into(),
+        Some(Meaning::Number) => {
+            let digits = text.replace('_', "");
+            let whole = digits.parse::<i64>().ok().map(Number::from);
+            let number = whole.or_else(|| digits.parse::<f64>().ok().and_then(Number::from_f64));
+            number.map_or(Value::Null, Value::Number)
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Pods that files describe in parts: patches of one Deployment, and the overlays of one Gateway
+//! that Istio merges: its class's and its own.
+
+use std::collections::HashMap;
+
+use super::overlaid::Overlaid;
+use super::pods::{Pod, pods};
+use super::texts::Texts;
+
+/// The pods of all files, by what they are parts of.
+pub(super) struct Parts<'g> {
+    /// By kind and name.
+    named: HashMap<(&'g str, &'g str), Vec<Pod<'g>>>,
+    overlays: Vec<(Pod<'g>, Overlaid<'g>)>,
+}
+
+impl<'g> Parts<'g> {
+    pub(super) fn of(texts: &'g Texts) -> Self {
+        let mut parts = Self { named: HashMap::new(), overlays: Vec::new() };
+        for pod in pods(texts) {
+            if pod.is_overlay() {
+                parts.overlays.push((pod, Overlaid::by(texts, pod)));
+            } else {
+                let name = (pod.object.kind, pod.object.name());
+                parts.named.entry(name).or_default().push(pod);
+            }
+        }
+        parts
+    }
+
+    /// The part itself, then the other parts of the same pod.
+    pub(super) fn with_others(&self, pod: Pod<'g>) -> Vec<Pod<'g>> {
+        let others: Vec<Pod<'g>> =
+            if pod.is_overlay() { self.overlays_beside(pod) } else { self.patches_beside(pod) };
+        [pod].into_iter().chain(others).collect()
+    }
+
+    fn overlays_beside(&self, pod: Pod<'g>) -> Vec<Pod<'g>> {
+        let own = self.overlays.iter().find(|(overlay, _)| overlay.template == pod.template);
+        let Some((_, own)) = own else { return Vec::new() };
+        let others = self.overlays.iter().filter(|(other, overlaid)| {
+            other.template != pod.template && own.may_share_gateway(overlaid)
+        });
+        others.map(|(other, _)| *other).collect()
+    }
+
+    fn patches_beside(&self, pod: Pod<'g>) -> Vec<Pod<'g>> {
+        let name = (pod.object.kind, pod.object.name());
+        let same = self.named.get(&name).filter(|_| !name.1.is_empty());
+        let others = same.into_iter().flatten().filter(|other| {
+            let spaces = other.namespace().zip(pod.namespace());
+            !(other.is_whole() && pod.is_whole())
+                && other.template != pod.template
+                && spaces.is_none_or(|(one, two)| one == two)
+        });
+        others.copied().collect()
+    }
+}

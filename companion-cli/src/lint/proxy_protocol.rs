@@ -1,0 +1,54 @@
+//! Where PROXY protocol headers are taken from connections: listener filters, and the settings of
+//! control planes that add one.
+
+use super::node::Node;
+use super::objects::{Object, of_kind};
+use super::texts::Texts;
+
+/// Whether a typed configuration is of this type.
+pub(super) fn is_type(node: Node<'_>, name: &str) -> bool {
+    node.text_of("@type").is_some_and(|text| text.rsplit('.').next() == Some(name))
+}
+
+/// The filters of a listener that have this type.
+pub(super) fn listener_filters<'g>(
+    listener: Node<'g>,
+    name: &'static str,
+) -> impl Iterator<Item = Node<'g>> {
+    let filters = listener.field("listener_filters").into_iter().flat_map(Node::items);
+    filters.filter(move |filter| {
+        filter.field("typed_config").is_some_and(|config| is_type(config, name))
+    })
+}
+
+/// The listener filters of all files, by their typed configuration.
+pub(super) fn header_filters(texts: &Texts) -> impl Iterator<Item = Node<'_>> {
+    texts
+        .keyed("@type")
+        .filter(|name| {
+            name.text()
+                .is_some_and(|text| text.ends_with("listener.proxy_protocol.v3.ProxyProtocol"))
+        })
+        .filter_map(Node::parent)
+}
+
+/// Istio's setting for gateways: of the mesh, of a pod, or of a Gateway.
+pub(super) fn topology_settings(texts: &Texts) -> impl Iterator<Item = Node<'_>> {
+    texts.keyed("proxyProtocol").filter(|setting| {
+        let is_topology = |holder: Node<'_>| matches!(holder.key_text(), Some("gatewayTopology"));
+        setting.is_map() && setting.parent().is_some_and(is_topology)
+    })
+}
+
+/// Envoy Gateway's setting for the listeners of a Gateway.
+pub(super) fn policy_setting(policy: Object<'_>) -> Option<Node<'_>> {
+    let spec = policy.spec()?;
+    let former = || spec.get("enableProxyProtocol").filter(|enabled| enabled.is_true());
+    spec.get("proxyProtocol").filter(|setting| setting.is_map()).or_else(former)
+}
+
+/// The policies of Envoy Gateway with this setting.
+pub(super) fn policy_settings(texts: &Texts) -> impl Iterator<Item = (Object<'_>, Node<'_>)> {
+    of_kind(texts, "ClientTrafficPolicy")
+        .filter_map(|policy| Some((policy, policy_setting(policy)?)))
+}

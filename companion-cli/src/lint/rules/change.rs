@@ -1,0 +1,126 @@
+//! LS705 to LS715: what a change replaces in Envoy; only with `lint --change`.
+
+use crate::lint::change::Effect;
+use crate::lint::finding::{Findings, Rule, Severity};
+use crate::lint::inputs::Inputs;
+
+/// The way out that all rules share.
+const FIX: &str = "Make the change when few long streams run, or in steps, a few workloads at a \
+    time. Raise `drainDuration` so that requests can finish. `gate.config_change` with `gate.end` \
+    spreads the ends of long streams over the drain time.";
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        code: "LS705",
+        severity: Severity::Warning,
+        title: "the change replaces listeners: an EnvoyFilter patches them",
+        why: "Envoy replaces a listener whose configuration differs. After its drain time it \
+            closes every stream on the old one at once: WebSockets, event streams, and requests \
+            that still wait for their response.",
+        fix: FIX,
+        check: |inputs, findings| report(Effect::ListenerPatch, inputs, findings),
+    },
+    Rule {
+        code: "LS706",
+        severity: Severity::Warning,
+        title: "the change replaces filter chains: an EnvoyFilter patches them or their filters",
+        why: "The filters of a chain are part of it, HTTP filters and inline Wasm included. Envoy \
+            replaces a chain that differs, and after its drain time it closes every stream on the \
+            old one at once. Configuration that comes by discovery (EXTENSION_CONFIG) can change \
+            without that.",
+        fix: FIX,
+        check: |inputs, findings| report(Effect::ChainPatch, inputs, findings),
+    },
+    Rule {
+        code: "LS707",
+        severity: Severity::Warning,
+        title: "the change replaces filter chains: authorization stands in them",
+        why: "istiod writes AuthorizationPolicy and RequestAuthentication into HTTP filters of the \
+            chains. Envoy replaces each chain that differs, and after its drain time it closes \
+            every stream on the old one at once.",
+        fix: FIX,
+        check: |inputs, findings| report(Effect::Authorization, inputs, findings),
+    },
+    Rule {
+        code: "LS708",
+        severity: Severity::Warning,
+        title: "the change replaces inbound filter chains: mutual TLS stands in them",
+        why: "istiod writes PeerAuthentication into the inbound chains: whether they take TLS, and \
+            what they match. Envoy replaces each chain that differs, and after its drain time it \
+            closes every stream on the old one at once.",
+        fix: FIX,
+        check: |inputs, findings| report(Effect::Tls, inputs, findings),
+    },
+    Rule {
+        code: "LS709",
+        severity: Severity::Warning,
+        title: "the change replaces filter chains: telemetry stands in them",
+        why: "istiod writes access logs, metrics and traces into the connection manager of every \
+            chain. Envoy replaces each chain that differs, and after its drain time it closes \
+            every stream on the old one at once.",
+        fix: FIX,
+        check: |inputs, findings| report(Effect::Telemetry, inputs, findings),
+    },
+    Rule {
+        code: "LS710",
+        severity: Severity::Warning,
+        title: "the change replaces filter chains: a Wasm filter comes, goes or moves",
+        why: "The list of HTTP filters is part of a chain. A new `url` or `pluginConfig` comes by \
+            discovery and replaces nothing; another selector, phase, priority or match does, and \
+            so does a WasmPlugin that is new or removed.",
+        fix: FIX,
+        check: |inputs, findings| report(Effect::WasmPlace, inputs, findings),
+    },
+    Rule {
+        code: "LS711",
+        severity: Severity::Warning,
+        title: "the change replaces listeners: ports, servers or hosts differ",
+        why: "Gateways, Sidecars, Services and ServiceEntries decide which listeners and chains \
+            there are. Envoy removes or replaces those that differ, and after its drain time it \
+            closes every stream on the old ones at once.",
+        fix: FIX,
+        check: |inputs, findings| report(Effect::Listeners, inputs, findings),
+    },
+    Rule {
+        code: "LS712",
+        severity: Severity::Warning,
+        title: "the change replaces filter chains: routes for TCP and TLS stand in them",
+        why: "Routes for HTTP come by discovery and replace nothing. Routes for TCP and TLS are \
+            filter chains of their listener.",
+        fix: FIX,
+        check: |inputs, findings| report(Effect::TcpRoutes, inputs, findings),
+    },
+    Rule {
+        code: "LS713",
+        severity: Severity::Warning,
+        title: "the change may replace every listener of the mesh: its settings differ",
+        why: "Access logs, tracing, protocol detection and others of the mesh's settings stand in \
+            every listener of every proxy. After the drain time Envoy closes every stream on the \
+            old listeners at once, in the whole mesh.",
+        fix: FIX,
+        check: |inputs, findings| report(Effect::Mesh, inputs, findings),
+    },
+    Rule {
+        code: "LS714",
+        severity: Severity::Info,
+        title: "this part of the change replaces no listener",
+        why: "Routes, clusters, and configurations of filters by discovery (EXTENSION_CONFIG, url \
+            and pluginConfig of a WasmPlugin) count for new requests. Streams that run stay.",
+        fix: "Nothing is to be done.",
+        check: |inputs, findings| report(Effect::NothingDrains, inputs, findings),
+    },
+    Rule {
+        code: "LS715",
+        severity: Severity::Info,
+        title: "this part of the change counts from the next start of each pod on",
+        why: "The bootstrap, ProxyConfig and defaultConfig are read when a proxy starts.",
+        fix: "Restart the workloads, with a gate in front of their ends.",
+        check: |inputs, findings| report(Effect::NextStart, inputs, findings),
+    },
+];
+
+fn report<'g>(effect: Effect, inputs: &'g Inputs, findings: &mut Findings<'g>) {
+    for part in inputs.changes().iter().filter(|part| part.effect == effect) {
+        findings.at(part.node(inputs), part.message.clone());
+    }
+}

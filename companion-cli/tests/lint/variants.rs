@@ -1,0 +1,182 @@
+//! Changes of examples that are worth a test, but no example of their own.
+
+use crate::support::{Example, described, folder};
+
+/// An example with some texts in place of others.
+fn changed(name: &str, changes: &[(&str, &str)]) -> Example {
+    let Example { name, mut text } = Example::read(&folder("rules").join(name));
+    for (from, to) in changes {
+        assert!(text.contains(from), "{name}: {from}");
+        text = text.replace(from, to);
+    }
+    Example { name, text }
+}
+
+fn codes(example: &Example) -> Vec<String> {
+    example.found().into_iter().map(|(_, code)| code).collect()
+}
+
+#[track_caller]
+fn finds(name: &str, changes: &[(&str, &str)], expected: &[&str]) {
+    let example = changed(name, changes);
+    assert_eq!(codes(&example), expected, "{changes:?}\n{}", described(&example.findings()));
+}
+
+const VM_ID: &str = "envoyextensionpolicy/edge/laststream/wasm/0";
+/// The Gateway that names the EnvoyProxy, and a policy of another one.
+const OF_OTHERS: &str = "\n---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: edge, namespace: edge}
+spec:
+  gatewayClassName: envoy
+  infrastructure:
+    parametersRef: {group: gateway.envoyproxy.io, kind: EnvoyProxy, name: laststream}
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+---
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: EnvoyExtensionPolicy
+metadata: {name: other, namespace: edge}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: other}]
+  wasm:
+  - name: laststream
+    code: {type: HTTP, http: {url: https://example.com/plugin.wasm}}
+    config: {scope: gateway}
+";
+
+#[test]
+fn a_vm_id_is_compared_whole_and_with_the_policies_of_its_own_gateway() {
+    let other = "envoyextensionpolicy/edge/other/wasm/0";
+    let end = "    config: {scope: gateway}\n";
+    let with_others = format!("{end}{}", OF_OTHERS.trim_start());
+    let policies = (end, with_others.as_str());
+    finds("LS591.good.yaml", &[policies], &[]);
+    finds("LS591.good.yaml", &[(VM_ID, other), policies], &["LS591"]);
+    let spaceless = (", namespace: edge", "");
+    finds("LS591.good.yaml", &[spaceless], &[]);
+    let longer = "envoyextensionpolicy/edge/xlaststream/wasm/0";
+    finds("LS591.good.yaml", &[spaceless, (VM_ID, longer)], &["LS591"]);
+}
+
+#[test]
+fn a_config_map_is_mounted_by_its_items_and_may_be_binary() {
+    let items = |key: &str| {
+        format!("configMap: {{name: bootstrap, items: [{{key: {key}, path: bootstrap.yaml}}]}}")
+    };
+    let whole = "configMap: {name: bootstrap}";
+    let renamed = ("  bootstrap.yaml: |", "  other.yaml: |");
+    finds("LS581.good.yaml", &[renamed], &["LS581"]);
+    finds("LS581.good.yaml", &[renamed, (whole, &items("other.yaml"))], &[]);
+    finds("LS581.good.yaml", &[(whole, &items("other.yaml"))], &["LS581"]);
+    let elsewhere = items("bootstrap.yaml").replace("path: b", "path: c");
+    finds("LS581.good.yaml", &[(whole, &elsewhere)], &["LS581"]);
+    let binary = [(
+        "\ndata:\n  bootstrap.yaml: |\n    static_resources: {listeners: []}",
+        "\nbinaryData:\n  bootstrap.yaml: e30=",
+    )];
+    finds("LS581.good.yaml", &binary, &[]);
+}
+
+#[test]
+fn another_kind_of_merge_knows_no_directives() {
+    let merge = ("type: StrategicMerge", "type: JSONMerge");
+    // The second EnvoyProxy's own hook is then the only one.
+    let found = codes(&changed("LS592.good.yaml", &[merge]));
+    assert!(found.contains(&"LS592".into()), "{found:?}");
+    let kept = codes(&changed("LS597.good.yaml", &[merge]));
+    assert!(kept.contains(&"LS597".into()), "{kept:?}");
+    let hook = [merge, ("$patch: replace", "")];
+    assert!(!codes(&changed("LS592.good.yaml", &hook)).contains(&"LS592".into()));
+}
+
+#[test]
+fn matches_are_taken_by_their_type() {
+    let matches = |items: &str| {
+        format!("telemetry: {{metrics: {{matches: [{items}]}}}}\n  bootstrap:\n    type: Merge")
+    };
+    for (items, found) in [
+        ("{type: Suffix, value: downstream_rq_active}, {type: Suffix, value: rq_total}", &[][..]),
+        ("{type: Prefix, value: http.}", &[]),
+        ("{type: RegularExpression, value: '.*downstream_rq.*'}", &[]),
+        (
+            "{type: Prefix, value: downstream_rq_active}, {type: Prefix, value: rq_total}",
+            &["LS599"],
+        ),
+        ("{type: Exact, value: downstream_rq_active}, {value: downstream_rq_total}", &["LS599"]),
+    ] {
+        let changes = [("bootstrap:\n    type: Merge", matches(items))];
+        let changes = changes.each_ref().map(|(from, to)| (*from, to.as_str()));
+        finds("LS591.good.yaml", &changes, found);
+    }
+}
+
+#[test]
+fn a_waypoints_counter_is_one_that_reaches_it() {
+    finds("LS583.good.yaml", &[], &[]);
+    let target = "    kind: Gateway\n    name: waypoint\n";
+    let class = "    kind: GatewayClass\n    name: istio-waypoint\n";
+    finds("LS583.good.yaml", &[(target, class)], &[]);
+    let service = "    kind: Service\n    name: waypoint\n";
+    finds("LS583.good.yaml", &[(target, service)], &["LS407"]);
+    let plugin = "kind: WasmPlugin\nmetadata:\n  name: laststream\n  namespace: ";
+    let [here, there] = ["shop", "other"].map(|namespace| format!("{plugin}{namespace}"));
+    finds("LS583.good.yaml", &[(&here, &there)], &["LS407"]);
+}
+
+#[test]
+fn the_gates_own_questions_to_envoy_are_left_out() {
+    let ignore = (r#""ignore": ["admin", "laststream"]"#, r#""ignore": ["laststream"]"#);
+    finds("LS591.good.yaml", &[ignore], &["LS410"]);
+}
+
+/// Each part alone lacks something.
+#[test]
+fn parts_of_one_pod_are_judged_together() {
+    let example = Example::read(&folder("rules").join("LS506.good.yaml"));
+    let parts = |grace: &str, suffixes: &str| {
+        let head = "\n---\napiVersion: apps/v1\nkind: Deployment\n\
+            metadata: {name: parts, namespace: istio-ingress}\n";
+        let labels = "labels: {istio: ingressgateway}";
+        let pod = format!(
+            "{head}spec:\n  template:\n    metadata: {{{labels}}}\n    spec: {{\
+                terminationGracePeriodSeconds: {grace}, containers: []}}\n"
+        );
+        let annotations = format!(
+            "{{sidecar.istio.io/statsInclusionSuffixes: \"{suffixes}\", \
+                proxy.istio.io/config: \"drainDuration: 100s\"}}"
+        );
+        let patch = format!(
+            "{head}spec:\n  template:\n    metadata: {{{labels}, annotations: {annotations}}}\n    \
+                spec: {{}}\n"
+        );
+        Example { name: example.name.clone(), text: format!("{}{pod}{patch}", example.text) }
+    };
+    let all = "downstream_rq_active,downstream_rq_total";
+    let good = parts("90", all);
+    assert!(codes(&good).is_empty(), "{}", described(&good.findings()));
+    assert!(codes(&parts("90", "downstream_rq_active")).contains(&"LS506".into()));
+    assert!(codes(&parts("10", all)).contains(&"LS551".into()));
+}
+
+#[test]
+fn overlays_of_one_gateway_are_judged_together() {
+    let grace = "          terminationGracePeriodSeconds: 65 # finding: LS551\n";
+    let other = |labels: &str, seconds: u32| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: defaults\n  \
+             namespace: istio-system\n  labels: {{{labels}}}\ndata:\n  \
+             deployment: |-\n    spec:\n      \
+             template:\n        spec:\n          terminationGracePeriodSeconds: {seconds}\n---\n"
+        )
+    };
+    let plugin = "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin";
+    let count = |labels: &str, seconds: u32| {
+        let with_other = format!("{}{plugin}", other(labels, seconds));
+        let example = changed("LS551.bad.yaml", &[(grace, ""), (plugin, &with_other)]);
+        codes(&example).iter().filter(|code| *code == "LS551").count()
+    };
+    let class = "gateway.istio.io/defaults-for-class: istio-waypoint";
+    assert_eq!(count(class, 90), 1, "only the Deployment's");
+    assert!(count(class, 20) > 1);
+}
