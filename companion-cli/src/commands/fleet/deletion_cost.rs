@@ -1,0 +1,125 @@
+//! `laststream deletion-cost`
+
+use clap::Args;
+use laststream::fleet::deletion_cost::{self, Change, Lowering};
+use laststream::fleet::{Cluster, FleetError, PodFacts};
+use laststream::gate::text::many;
+use laststream::time_span::TimeSpan;
+
+use super::args::FleetArgs;
+use super::{block_on, ending};
+use crate::commands::exit::Exit;
+use crate::commands::printer::Printer;
+
+/// Writes how many streams each pod has into the annotation by which a scale-down chooses pods, so
+/// that the emptiest pod goes first.
+///
+/// The annotation is `controller.kubernetes.io/pod-deletion-cost`. Its value is 0 without streams,
+/// and one more for each doubling: 1, 2 from 2, 3 from 4. It is written only when it changes, and
+/// for one pod at most once in 30 s. It rises at once and falls after three looks; with `--once` it
+/// falls at once. A second annotation, `laststream.io/deletion-cost`, marks it as this command's
+/// own.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DeletionCost {
+    #[command(flatten)]
+    fleet: FleetArgs,
+    /// Looks and writes once, before a scale-down for example. Otherwise it goes on.
+    #[arg(long)]
+    once: bool,
+    /// The time between two looks, 30s or more.
+    #[arg(long, value_name = "TIME", default_value = "30s", conflicts_with = "once")]
+    interval: TimeSpan,
+    /// Replaces costs that an operator or another program has written. Otherwise they stay.
+    #[arg(long)]
+    overwrite: bool,
+    /// Writes nothing; prints what it would write.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  laststream deletion-cost -n istio-ingress -l istio=ingressgateway
+  laststream deletion-cost -n shop -l app=shop --once && kubectl scale deployment/shop --replicas 2
+  laststream deletion-cost -n shop -l app=shop --once --dry-run
+
+Only ReplicaSets read the annotation. `laststream render rbac --verb deletion-cost` writes the least
+rights.";
+
+const VERB: &str = "deletion-cost";
+/// More writes would be work for every watcher of pods.
+const SHORTEST: TimeSpan = TimeSpan::seconds(30);
+
+pub(in crate::commands) fn run(command: &DeletionCost, printer: &Printer) -> Exit {
+    if command.interval < SHORTEST {
+        printer.error(&format!(
+            "--interval: `{}` is too short: write `{SHORTEST}` or more",
+            command.interval
+        ));
+        return Exit::Usage;
+    }
+    block_on(printer, async {
+        let cluster = command.fleet.cluster.connect().await?;
+        let mut has_answered = false;
+        let mut state = State::default();
+        loop {
+            match look(command, &cluster, &mut state, printer).await {
+                Ok(exit) if command.once => return Ok(exit),
+                Err(error) if command.once || error.ends_watch(has_answered) => return Err(error),
+                Ok(_) => has_answered = true,
+                Err(error) => printer.warning(&error),
+            }
+            tokio::time::sleep(command.interval.duration()).await;
+        }
+    })
+}
+
+/// What earlier looks saw.
+#[derive(Default)]
+struct State {
+    lowering: Lowering,
+    foreign: usize,
+}
+
+async fn look(
+    command: &DeletionCost,
+    cluster: &Cluster,
+    state: &mut State,
+    printer: &Printer,
+) -> Result<Exit, FleetError> {
+    let survey = command.fleet.survey(cluster, command.fleet.reach.manner(VERB)).await?;
+    let keeps = |pod: &PodFacts| !command.overwrite && deletion_cost::is_foreign(pod);
+    let foreign = survey.pods.iter().filter(|(pod, _)| keeps(pod)).count();
+    if foreign > 0 && foreign != state.foreign {
+        printer.warning(&format!(
+            "{foreign} pods have a cost that another program or an operator wrote, and keep it; \
+             `--overwrite` replaces it"
+        ));
+    }
+    state.foreign = foreign;
+    let own = survey.pods.iter().filter(|(pod, _)| !keeps(pod));
+    let changes = own.filter_map(|(pod, answer)| deletion_cost::change(pod, answer)).collect();
+    let changes = if command.once { changes } else { state.lowering.settled(changes) };
+    let (written, failure) = match command.dry_run {
+        true => (changes, None),
+        false => cluster.write_costs(changes).await,
+    };
+    print(&written, printer);
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    if written.is_empty() && command.once {
+        printer
+            .status_line(&format!("{}, nothing to write", many(survey.pods.len() as u64, "pod")));
+    }
+    Ok(ending(&survey, printer))
+}
+
+fn print(changes: &[Change], printer: &Printer) {
+    for change in changes {
+        let from = change.from.map_or("none".to_owned(), |cost| cost.to_string());
+        let (pod, streams) = (change.pod.path(), many(change.streams, "stream"));
+        printer.stdout(&format!("{pod}: {from} -> {}, {streams} in flight", change.to));
+    }
+}

@@ -1,0 +1,104 @@
+//! The program as a plugin of kubectl: `kubectl-laststream`, and `kubectl_complete-laststream` for
+//! its completion.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::Command;
+
+/// As what the program was called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CalledAs {
+    Itself,
+    /// `kubectl laststream`.
+    Plugin,
+    /// What kubectl asks for the completion of a plugin's arguments.
+    Completer,
+}
+
+impl CalledAs {
+    /// From the first argument.
+    pub(crate) fn of(program: Option<&OsString>) -> Self {
+        let name = program.and_then(|program| Path::new(program).file_stem());
+        match name.and_then(|name| name.to_str()) {
+            Some("kubectl-laststream") => Self::Plugin,
+            Some("kubectl_complete-laststream") => Self::Completer,
+            _ => Self::Itself,
+        }
+    }
+
+    /// The command with the name that the user typed.
+    pub(crate) fn name(self, command: Command) -> Command {
+        match self {
+            Self::Itself | Self::Completer => command,
+            Self::Plugin => command.bin_name("kubectl laststream"),
+        }
+    }
+
+    /// Examples as the user types them.
+    pub(crate) fn help(self, text: String) -> String {
+        match self {
+            Self::Itself | Self::Completer => text,
+            Self::Plugin => text.replace("\n  laststream ", "\n  kubectl laststream "),
+        }
+    }
+}
+
+/// What may stand where the last word begins, one a line, and the mark with which cobra, kubectl's
+/// own library, ends its list: 4 means that file names are no candidates.
+pub(crate) fn candidates(command: &Command, words: &[String]) -> String {
+    let (last, before) = words.split_last().map_or(("", words), |(last, rest)| (last, rest));
+    let mut here = command;
+    for word in before {
+        here = here.find_subcommand(word).unwrap_or(here);
+    }
+    let flags = here.get_arguments().filter_map(|argument| argument.get_long());
+    let flags = flags.map(|name| format!("--{name}"));
+    let verbs = here.get_subcommands().filter(|inner| !inner.is_hide_set());
+    let verbs = verbs.map(|inner| inner.get_name().to_owned());
+    let all: Vec<String> = if last.starts_with('-') { flags.collect() } else { verbs.collect() };
+    let fitting = all.into_iter().filter(|candidate| candidate.starts_with(last));
+    let lines: Vec<String> = fitting.collect();
+    let directive = if lines.is_empty() { 0 } else { 4 };
+    lines.into_iter().map(|line| format!("{line}\n")).collect::<String>() + &format!(":{directive}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::commands::cli::Arguments;
+
+    #[test]
+    fn the_name_decides() {
+        for (program, expected) in [
+            ("laststream", CalledAs::Itself),
+            ("/usr/bin/kubectl-laststream", CalledAs::Plugin),
+            ("kubectl_complete-laststream", CalledAs::Completer),
+        ] {
+            assert_eq!(CalledAs::of(Some(&program.into())), expected, "{program}");
+        }
+        assert_eq!(CalledAs::of(None), CalledAs::Itself);
+    }
+
+    #[test]
+    fn help_shows_what_is_typed() {
+        let mut command = CalledAs::Plugin.name(Arguments::command());
+        let status = command.find_subcommand_mut("status").unwrap();
+        let help = CalledAs::Plugin.help(status.render_help().to_string());
+        assert!(help.contains("\n  kubectl laststream status -n shop"), "{help}");
+    }
+
+    #[test]
+    fn verbs_and_options_are_completed() {
+        let of = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            candidates(&Arguments::command(), &words)
+        };
+        assert_eq!(of(&["roll"]), "rollout\n:4");
+        assert_eq!(of(&["status", "--sel"]), "--selector\n:4");
+        assert_eq!(of(&["status", "x"]), ":0");
+        assert!(!of(&[""]).contains("guarded"));
+    }
+}

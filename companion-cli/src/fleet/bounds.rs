@@ -1,0 +1,101 @@
+//! How long pods may take to end: stop hooks and grace periods. Pure.
+
+use super::pods::{Hook, PodFacts};
+
+/// What holds a pod's end, and whether that is enough.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// The longest time, in seconds, that streams have after the deletion.
+    pub seconds: u64,
+    /// Why that is too short, if it is.
+    pub warning: Option<String>,
+}
+
+/// What a pod's specification allows.
+#[must_use]
+pub fn bound(pod: &PodFacts) -> Bound {
+    let grace = pod.grace;
+    let of = |seconds: u64, warning: Option<String>| Bound { seconds, warning };
+    match pod.hook {
+        Hook::Missing => {
+            of(0, Some("its proxy has no stop hook, so nothing waits for its streams".to_owned()))
+        }
+        Hook::Other => of(grace, Some("its proxy's stop hook does not ask the gate".to_owned())),
+        Hook::Untimed => of(grace, None),
+        Hook::Within(hook) if hook >= grace => of(
+            grace,
+            Some(format!(
+                "its stop hook may take {hook} s, and its grace period ends after {grace} s: \
+                 what is in flight then is cut"
+            )),
+        ),
+        Hook::Within(hook) => of(hook, None),
+    }
+}
+
+/// What is to be said of pods before they are deleted: one line for all that are alike.
+#[must_use]
+pub fn beforehand(pods: &[PodFacts]) -> Vec<String> {
+    let mut alike: Vec<(Bound, u64, Vec<&str>)> = Vec::new();
+    for pod in pods.iter().filter(|pod| pod.proxy.is_some()) {
+        let bound = bound(pod);
+        match alike.iter_mut().find(|(other, grace, _)| *other == bound && *grace == pod.grace) {
+            Some((_, _, names)) => names.push(&pod.name),
+            None => alike.push((bound, pod.grace, vec![&pod.name])),
+        }
+    }
+    let line = |(bound, grace, names): &(Bound, u64, Vec<&str>)| {
+        let pods = match names.as_slice() {
+            [name] => format!("pod/{name}"),
+            names => format!("{} pods", names.len()),
+        };
+        match &bound.warning {
+            Some(warning) => format!("{pods}: {warning}"),
+            None => format!(
+                "{pods}: streams have {} s after the deletion, and the grace period of {grace} s \
+                 suffices for that",
+                bound.seconds
+            ),
+        }
+    };
+    alike.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str, hook: Hook, grace: u64) -> PodFacts {
+        let proxy = Some("istio-proxy".to_owned());
+        PodFacts { name: name.into(), hook, grace, proxy, ..PodFacts::default() }
+    }
+
+    #[test]
+    fn a_hook_must_end_before_the_grace_period() {
+        for (hook, grace, seconds, is_short) in [
+            (Hook::Missing, 30, 0, true),
+            (Hook::Other, 30, 30, true),
+            (Hook::Untimed, 30, 30, false),
+            (Hook::Within(24), 30, 24, false),
+            (Hook::Within(24), 24, 24, true),
+            (Hook::Within(60), 30, 30, true),
+        ] {
+            let bound = bound(&pod("a", hook, grace));
+            assert_eq!((bound.seconds, bound.warning.is_some()), (seconds, is_short), "{hook:?}");
+        }
+    }
+
+    #[test]
+    fn pods_that_are_alike_are_one_line() {
+        let pods = [
+            pod("a", Hook::Within(24), 30),
+            pod("b", Hook::Within(24), 30),
+            pod("c", Hook::Missing, 30),
+            PodFacts { proxy: None, ..pod("d", Hook::Missing, 30) },
+        ];
+        let lines = beforehand(&pods);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].starts_with("2 pods: streams have 24 s"), "{lines:?}");
+        assert!(lines[1].starts_with("pod/c: its proxy has no stop hook"), "{lines:?}");
+    }
+}

@@ -1,0 +1,342 @@
+//! The connection to a cluster, as kubectl finds it: kubeconfig, context, namespace, impersonation.
+//! Requests are repeated a bounded number of times.
+
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::Client;
+
+use super::error::{FleetError, is_temporary};
+use super::kubeconfig;
+use super::names;
+use crate::causes::with_sources;
+use crate::env_vars::{self, Lookup};
+
+/// Finding the API server and the TLS handshake.
+const CONNECT: Duration = Duration::from_secs(10);
+/// One request, if the command line says nothing.
+const REQUEST: Duration = Duration::from_secs(30);
+/// What kubectl means by `--request-timeout 0`.
+const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// How often a request that may succeed later is sent.
+const TRIES: u32 = 3;
+/// The pause before the second try; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// A server that asks for a longer pause than this is not waited for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Which cluster, and as which user; the options of kubectl with the same names.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// A file instead of KUBECONFIG and `~/.kube/config`.
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of the file instead of the current one.
+    pub context: Option<String>,
+    /// A cluster of the file instead of the context's.
+    pub cluster: Option<String>,
+    /// A user of the file instead of the context's.
+    pub user: Option<String>,
+    /// A namespace instead of the context's.
+    pub namespace: Option<String>,
+    /// The user to impersonate.
+    pub as_user: Option<String>,
+    /// The groups to impersonate.
+    pub as_groups: Vec<String>,
+    /// How long one request may take.
+    pub request_timeout: Option<Duration>,
+}
+
+/// What is asked of the API server, for errors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    pub(crate) for_verb: &'static str,
+    verb: &'static str,
+    resource: &'static str,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl Call {
+    /// A verb of RBAC on a resource, for a verb of this program.
+    #[must_use]
+    pub fn new(for_verb: &'static str, verb: &'static str, resource: &'static str) -> Self {
+        Self { for_verb, verb, resource, namespace: None, name: None }
+    }
+
+    /// In this namespace; without it in all.
+    #[must_use]
+    pub fn within(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// On the object with this name.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    pub(crate) fn object(&self) -> String {
+        let name = self.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
+        let place = self.namespace.as_ref().map(|name| format!(" in namespace `{name}`"));
+        format!("{}{name}{}", self.resource, place.unwrap_or_default())
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` `{}`", self.verb, self.resource)?;
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace `{namespace}`"),
+            None => f.write_str(" in the whole cluster"),
+        }
+    }
+}
+
+/// A cluster that can be asked.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    namespace: String,
+    server: String,
+    timeout: Duration,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Reads the kubeconfig. No request is sent yet.
+    ///
+    /// # Errors
+    /// There is no kubeconfig, or none that can be used.
+    pub async fn connect(access: &Access, lookup: Lookup<'_>) -> Result<Self, FleetError> {
+        // Fails only if one is installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut config = kubeconfig::config(access, lookup).await?;
+        let timeout = match access.request_timeout {
+            None => REQUEST,
+            Some(Duration::ZERO) => NO_LIMIT,
+            Some(timeout) => timeout,
+        };
+        config.connect_timeout = Some(CONNECT);
+        config.default_retry = false; // it repeats a pod's 503 fifteen times, for 40 s
+        if let Some(user) = &access.as_user {
+            config.auth_info.impersonate = Some(user.clone());
+        }
+        if !access.as_groups.is_empty() {
+            config.auth_info.impersonate_groups = Some(access.as_groups.clone());
+        }
+        if let Some(exec) = &mut config.auth_info.exec {
+            let secrets = env_vars::SECRETS.map(str::to_owned);
+            exec.drop_env.get_or_insert_default().extend(secrets);
+        }
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let of_context = Some(config.default_namespace.as_str()).filter(|name| !name.is_empty());
+        let named = access.namespace.as_deref().or(of_context);
+        let namespace = named.unwrap_or("default").to_owned();
+        if let Err(why) = names::label(&namespace) {
+            return Err(FleetError::Kubeconfig(format!("the namespace `{namespace}`: {why}")));
+        }
+        let client = Client::try_from(config).map_err(|error| client_error(&error))?;
+        Ok(Self { client, namespace, server, timeout })
+    }
+
+    /// For requests of one's own.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The namespace that was asked for, else the context's.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The address of the API server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Sends a request within the time for one, and again if it may succeed later.
+    ///
+    /// # Errors
+    /// It failed for good, or [`TRIES`] times.
+    pub async fn repeat<T, F>(
+        &self,
+        call: &Call,
+        mut request: impl FnMut() -> F,
+    ) -> Result<T, FleetError>
+    where
+        F: Future<Output = Result<T, kube::Error>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..TRIES {
+            match tokio::time::timeout(self.timeout, request()).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) if !may_succeed_later(&error) => {
+                    return Err(FleetError::of(&error, call, &self.server));
+                }
+                Ok(Err(error)) => tokio::time::sleep(asked_pause(&error).unwrap_or(pause)).await,
+                Err(_) => return Err(self.silence()),
+            }
+            pause *= 2;
+        }
+        self.once(call, request()).await
+    }
+
+    /// Sends a request within the time for one.
+    ///
+    /// # Errors
+    /// It failed.
+    pub async fn once<T>(
+        &self,
+        call: &Call,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, FleetError> {
+        match tokio::time::timeout(self.timeout, request).await {
+            Ok(answer) => answer.map_err(|error| FleetError::of(&error, call, &self.server)),
+            Err(_) => Err(self.silence()),
+        }
+    }
+
+    fn silence(&self) -> FleetError {
+        FleetError::Unreachable {
+            server: self.server.clone(),
+            why: format!("no answer within {} s", self.timeout.as_secs()),
+        }
+    }
+}
+
+/// A runtime for a command: one thread is enough, because everything waits for the network.
+///
+/// # Errors
+/// The operating system gives no event queue.
+pub fn runtime() -> Result<tokio::runtime::Runtime, FleetError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| FleetError::Other(format!("no event queue: {error}")))
+}
+
+fn may_succeed_later(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => is_temporary(status.code),
+        kube::Error::HyperError(_) | kube::Error::Service(_) => true,
+        _ => false,
+    }
+}
+
+fn asked_pause(error: &kube::Error) -> Option<Duration> {
+    let kube::Error::Api(status) = error else { return None };
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()).min(LONGEST_PAUSE))
+}
+
+fn client_error(error: &kube::Error) -> FleetError {
+    match error {
+        kube::Error::Auth(error) => FleetError::Credentials(with_sources(error)),
+        error => FleetError::Kubeconfig(with_sources(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::env_vars::KUBECONFIG;
+
+    const FILE: &str = "apiVersion: v1\nkind: Config\ncurrent-context: prod\n\
+        clusters:\n- {name: c, cluster: {server: 'http://127.0.0.1:1'}}\n\
+        contexts:\n- {name: prod, context: {cluster: c, namespace: shop}}\n\
+        - {name: torn, context: {cluster: gone}}\n";
+
+    fn connect(access: &Access) -> Result<Cluster, FleetError> {
+        runtime()?.block_on(Cluster::connect(access, &|_| None))
+    }
+
+    fn access(path: &Path) -> Access {
+        Access { kubeconfig: Some(path.to_owned()), ..Access::default() }
+    }
+
+    #[test]
+    fn the_namespace_is_the_option_s_else_the_context_s() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        fs::write(&path, FILE).unwrap();
+        assert_eq!(connect(&access(&path)).unwrap().namespace(), "shop");
+        let other = Access { namespace: Some("other".to_owned()), ..access(&path) };
+        assert_eq!(connect(&other).unwrap().namespace(), "other");
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_passed_over_as_kubectl_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        fs::write(&path, FILE).unwrap();
+        let connect = |paths: &[&Path]| {
+            let value = std::env::join_paths(paths).unwrap();
+            let lookup = move |name: &str| (name == KUBECONFIG).then(|| value.clone());
+            runtime().unwrap().block_on(Cluster::connect(&Access::default(), &lookup))
+        };
+        let none = folder.path().join("none");
+        assert_eq!(connect(&[&none, &path]).unwrap().namespace(), "shop");
+        let error = connect(&[&none]).unwrap_err().to_string();
+        assert!(error.contains("none"), "{error}");
+    }
+
+    #[test]
+    fn no_time_for_a_request_is_no_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        fs::write(&path, FILE).unwrap();
+        let request_timeout = Some(Duration::ZERO);
+        let cluster = connect(&Access { request_timeout, ..access(&path) }).unwrap();
+        assert_eq!(cluster.timeout, NO_LIMIT);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        fs::write(&path, FILE).unwrap();
+        let context = |name: &str| Access { context: Some(name.to_owned()), ..access(&path) };
+        let error = connect(&context("prd")).unwrap_err().to_string();
+        assert!(error.contains("`prd`") && error.contains("`prod`, `torn`"), "{error}");
+        let error = connect(&context("torn")).unwrap_err().to_string();
+        assert!(error.contains("no cluster `gone`"), "{error}");
+        let error = connect(&access(&folder.path().join("none"))).unwrap_err().to_string();
+        assert!(error.contains("none"), "{error}");
+        fs::write(&path, "clusters: [").unwrap();
+        let error = connect(&access(&path)).unwrap_err().to_string();
+        assert!(error.starts_with("the kubeconfig cannot be used: "), "{error}");
+    }
+
+    #[test]
+    fn an_api_server_that_is_away_is_named_with_its_address() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        fs::write(&path, FILE).unwrap();
+        let call = Call::new("status", "list", "pods").within("shop");
+        let error = runtime()
+            .unwrap()
+            .block_on(async {
+                let cluster = Cluster::connect(&access(&path), &|_| None).await?;
+                let get = || http::Request::get("/version").body(Vec::new()).unwrap();
+                let client = cluster.client();
+                cluster.repeat(&call, || client.request_text(get())).await
+            })
+            .unwrap_err();
+        assert!(error.to_string().contains("http://127.0.0.1:1"), "{error}");
+    }
+}

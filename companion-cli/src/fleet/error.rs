@@ -1,0 +1,270 @@
+//! Why the Kubernetes API did not do what a command needs, and the way out.
+
+use std::error::Error as _;
+use std::path::PathBuf;
+
+use kube::config::KubeconfigError;
+
+use super::client::Call;
+use crate::causes::with_sources;
+
+/// A cluster that cannot be asked, or that refuses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FleetError {
+    /// There is none, and this process does not run in a cluster.
+    #[error(
+        "no kubeconfig: `{}` does not exist, and this is not a pod of a cluster; name a file with \
+         `--kubeconfig` or the variable KUBECONFIG", .0.display()
+    )]
+    NoKubeconfig(PathBuf),
+    /// It cannot be read or contradicts itself.
+    #[error("the kubeconfig cannot be used: {0}")]
+    Kubeconfig(String),
+    /// The file has no such context.
+    #[error("the kubeconfig has no context `{name}`; it has {known}: choose with `--context`")]
+    NoContext {
+        /// The one that was asked for.
+        name: String,
+        /// Those that are there.
+        known: String,
+    },
+    /// No context is chosen.
+    #[error("the kubeconfig names no current context; it has {0}: choose with `--context`")]
+    NoCurrentContext(String),
+    /// A context names a cluster that is not in the file.
+    #[error("the kubeconfig has no cluster `{0}`: choose with `--cluster` or mend the file")]
+    NoCluster(String),
+    /// The program that gives credentials failed.
+    #[error(
+        "the kubeconfig's credentials cannot be had: {0}; log in again, then try `kubectl get pods`"
+    )]
+    Credentials(String),
+    /// 401.
+    #[error(
+        "the API server at {0} does not accept the credentials (401): they are wrong or have \
+         expired; log in again, then try `kubectl get pods`"
+    )]
+    Unauthorized(String),
+    /// 403.
+    #[error(
+        "no right to {call}: give it with `laststream render rbac --verb {for_verb}`, or ask as \
+         another user with `--as` ({message})", call = .0.call, message = .0.message,
+         for_verb = .0.for_verb
+    )]
+    Forbidden(Box<Forbidden>),
+    /// No answer.
+    #[error(
+        "the API server at {server} cannot be reached: {why}; check the context, the network and \
+         the proxy variables"
+    )]
+    Unreachable {
+        /// Its address.
+        server: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// An answer that is none of Kubernetes.
+    #[error(
+        "the answer of {server} to {call} cannot be read: {why}; is it the address of an API \
+         server?"
+    )]
+    Unreadable {
+        /// The address.
+        server: String,
+        /// What was asked.
+        call: Box<Call>,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// 404.
+    #[error("{0} is not there")]
+    NotFound(String),
+    /// Any other answer.
+    #[error("the API server refuses to {call}: status {status}, {message}")]
+    Api {
+        /// What was asked.
+        call: Box<Call>,
+        /// The HTTP status.
+        status: u16,
+        /// Its reason.
+        message: String,
+    },
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// A right that is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forbidden {
+    /// What was asked.
+    pub call: Call,
+    /// The verb of `laststream` whose rights include it.
+    pub for_verb: &'static str,
+    /// What the API server says.
+    pub message: String,
+}
+
+impl FleetError {
+    /// Whether nothing else that is asked of this API server can succeed.
+    fn is_final(&self) -> bool {
+        !matches!(self, Self::NotFound(_) | Self::Api { .. } | Self::Other(_) | Self::Forbidden(_))
+    }
+
+    /// Whether a command that repeats its look ends. An API server that has answered before may
+    /// only restart.
+    #[must_use]
+    pub fn ends_watch(&self, has_answered: bool) -> bool {
+        self.is_final() && !(has_answered && self.may_pass())
+    }
+
+    /// Whether the API server may answer again soon: it restarts, or has too much to do.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Api { status, .. } => is_temporary(*status),
+            _ => false,
+        }
+    }
+
+    /// What a request came to.
+    pub(crate) fn of(error: &kube::Error, call: &Call, server: &str) -> Self {
+        match error {
+            kube::Error::Api(status) if is_own(status) => {
+                Self::of_status(status.code, &status.message, call, server)
+            }
+            kube::Error::Api(status) => Self::Api {
+                call: Box::new(call.clone()),
+                status: status.code,
+                message: status.message.clone(),
+            },
+            kube::Error::Auth(error) => Self::Credentials(with_sources(error)),
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self::Unreadable {
+                server: server.to_owned(),
+                call: Box::new(call.clone()),
+                why: with_sources(error),
+            },
+            kube::Error::UpgradeConnection(error) => {
+                Self::Other(format!("cannot {call}: {}", with_sources(error)))
+            }
+            error => {
+                // The credentials' program is asked inside of the service that sends.
+                let mut source = error.source();
+                while let Some(cause) = source {
+                    if let Some(auth) = cause.downcast_ref::<kube::client::AuthError>() {
+                        return Self::Credentials(with_sources(auth));
+                    }
+                    source = cause.source();
+                }
+                Self::Unreachable { server: server.to_owned(), why: with_sources(error) }
+            }
+        }
+    }
+
+    fn of_status(status: u16, message: &str, call: &Call, server: &str) -> Self {
+        match status {
+            401 => Self::Unauthorized(server.to_owned()),
+            403 => Self::Forbidden(Box::new(Forbidden {
+                call: call.clone(),
+                for_verb: call.for_verb,
+                message: message.to_owned(),
+            })),
+            404 => Self::NotFound(call.object()),
+            _ => Self::Api { call: Box::new(call.clone()), status, message: message.to_owned() },
+        }
+    }
+
+    /// What is wrong with a kubeconfig whose contexts are these.
+    pub(crate) fn of_kubeconfig(error: &KubeconfigError, contexts: &[String]) -> Self {
+        let known = || {
+            let quoted: Vec<_> = contexts.iter().map(|name| format!("`{name}`")).collect();
+            if quoted.is_empty() { "none".to_owned() } else { quoted.join(", ") }
+        };
+        match error {
+            KubeconfigError::CurrentContextNotSet => Self::NoCurrentContext(known()),
+            KubeconfigError::LoadContext(name) => {
+                Self::NoContext { name: name.clone(), known: known() }
+            }
+            KubeconfigError::LoadClusterOfContext(name) => Self::NoCluster(name.clone()),
+            error => Self::Kubeconfig(with_sources(error)),
+        }
+    }
+}
+
+/// The API server's own overload and restarts, not a refusal.
+pub(crate) fn is_temporary(status: u16) -> bool {
+    matches!(status, 429 | 500 | 502..=504)
+}
+
+/// Whether the API server itself says so, not a pod behind its proxy.
+fn is_own(status: &kube::core::Status) -> bool {
+    matches!(status.reason.as_str(), "Forbidden" | "Unauthorized" | "NotFound")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call() -> Call {
+        Call::new("status", "list", "pods").within("shop")
+    }
+
+    #[test]
+    fn a_missing_right_is_named_with_its_verb_and_the_way_out() {
+        let text = FleetError::of_status(403, "pods is forbidden", &call(), "s").to_string();
+        assert_eq!(
+            text,
+            "no right to `list` `pods` in namespace `shop`: give it with `laststream render rbac \
+             --verb status`, or ask as another user with `--as` (pods is forbidden)"
+        );
+    }
+
+    #[test]
+    fn a_pod_s_own_refusal_is_not_the_api_server_s() {
+        let of = |code, reason: &str| {
+            let status = kube::core::Status::failure("no", reason).with_code(code);
+            FleetError::of(&kube::Error::Api(status.boxed()), &call(), "s")
+        };
+        assert!(matches!(of(403, "Forbidden"), FleetError::Forbidden(_)));
+        assert!(matches!(of(404, "NotFound"), FleetError::NotFound(_)));
+        for code in [401, 403, 404] {
+            let error = of(code, "Failed to parse error data");
+            assert!(matches!(error, FleetError::Api { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn overload_and_restarts_pass_and_refusals_do_not() {
+        let passes = |status| FleetError::of_status(status, "", &call(), "s").may_pass();
+        assert!([429, 500, 502, 503, 504].into_iter().all(passes));
+        assert!(![400, 401, 403, 404, 409, 410, 422, 501].into_iter().any(passes));
+        let away = FleetError::Unreachable { server: String::new(), why: String::new() };
+        assert!(away.may_pass());
+        assert!(away.ends_watch(false) && !away.ends_watch(true));
+        let refused = FleetError::of_status(401, "", &call(), "s");
+        assert!(refused.ends_watch(true));
+    }
+
+    #[test]
+    fn other_answers_say_what_they_are() {
+        let of = |status| FleetError::of_status(status, "why", &call(), "https://api").to_string();
+        assert!(of(401).contains("https://api") && of(401).contains("log in again"));
+        assert_eq!(of(404), "pods in namespace `shop` is not there");
+        assert!(of(500).contains("status 500, why"), "{}", of(500));
+    }
+
+    #[test]
+    fn a_context_that_is_not_there_is_answered_with_those_that_are() {
+        let contexts = ["prod".to_owned(), "test".to_owned()];
+        let error = KubeconfigError::LoadContext("prd".to_owned());
+        let text = FleetError::of_kubeconfig(&error, &contexts).to_string();
+        assert_eq!(
+            text,
+            "the kubeconfig has no context `prd`; it has `prod`, `test`: choose with `--context`"
+        );
+        let error = KubeconfigError::CurrentContextNotSet;
+        let text = FleetError::of_kubeconfig(&error, &[]).to_string();
+        assert!(text.contains("it has none"), "{text}");
+    }
+}

@@ -1,0 +1,202 @@
+//! Kubernetes Events on pods whose drain is held or expired: one for each state of a pod, not one
+//! for each look.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::PostParams;
+
+use super::client::{Call, Cluster};
+use super::error::FleetError;
+use super::pods::PodFacts;
+use super::sight::Answer;
+use super::table::held;
+
+/// A drain that holds for less than this is not worth an Event: every rollout has some.
+const HELD_AFTER_MS: u64 = 10_000;
+/// Longer messages are refused by the API server.
+const LONGEST: usize = 1000;
+
+/// What an Event says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Streams have held the drain for a while.
+    Held,
+    /// The deadline came before the last stream had ended.
+    Expired,
+}
+
+impl Reason {
+    /// The word in the Event.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Held => "DrainHeld",
+            Self::Expired => "DrainExpired",
+        }
+    }
+
+    /// What a gate's answer deserves.
+    #[must_use]
+    pub fn of(answer: &Answer) -> Option<Self> {
+        let Answer::Detail(detail) = answer else { return None };
+        let status = &detail.status;
+        let is_held =
+            status.state == "draining" && status.holding > 0 && status.draining_ms >= HELD_AFTER_MS;
+        match status.state.as_str() {
+            "expired" => Some(Self::Expired),
+            _ => is_held.then_some(Self::Held),
+        }
+    }
+}
+
+/// Writes Events, and remembers which.
+#[derive(Debug, Default)]
+pub struct Events {
+    written: BTreeSet<String>,
+    has_failed: bool,
+}
+
+impl Events {
+    /// Writes what these answers deserve, up to the first Event that is refused.
+    ///
+    /// # Errors
+    /// The API server did not take one, for the first time. The next call tries again.
+    pub async fn note_all(
+        &mut self,
+        cluster: &Cluster,
+        pods: &[(PodFacts, Answer)],
+    ) -> Result<(), FleetError> {
+        for (pod, answer) in pods {
+            if let Err(error) = self.note(cluster, pod, answer).await {
+                let is_first = !std::mem::replace(&mut self.has_failed, true);
+                return if is_first { Err(error) } else { Ok(()) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what this answer deserves, if that has not been done. The Event's name is made of the
+    /// pod's and the state's, so that two of these programs write one Event.
+    async fn note(
+        &mut self,
+        cluster: &Cluster,
+        pod: &PodFacts,
+        answer: &Answer,
+    ) -> Result<(), FleetError> {
+        let Some(reason) = Reason::of(answer) else { return Ok(()) };
+        let held = held(&without_queries(answer), 3);
+        let event = event(pod, reason, &held, Timestamp::now());
+        let name = event.metadata.name.clone().unwrap_or_default();
+        if self.written.contains(&name) {
+            return Ok(());
+        }
+        let call = Call::new("events", "create", "events").within(&pod.namespace);
+        let events: Api<Event> = Api::namespaced(cluster.client(), &pod.namespace);
+        let params = PostParams::default();
+        match cluster.repeat(&call, || events.create(&params, &event)).await {
+            Ok(_) | Err(FleetError::Api { status: 409, .. }) => {
+                self.written.insert(name);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Queries can have secrets in them, and more users may read Events than ask a gate.
+fn without_queries(answer: &Answer) -> Answer {
+    let mut answer = answer.clone();
+    if let Answer::Detail(detail) = &mut answer
+        && let Ok(streams) = &mut detail.streams
+    {
+        for request in streams.streams.iter_mut().filter_map(|stream| stream.request.as_mut()) {
+            request.truncate(request.find('?').unwrap_or(request.len()));
+        }
+    }
+    answer
+}
+
+fn event(pod: &PodFacts, reason: Reason, held: &str, now: Timestamp) -> Event {
+    let uid: String = pod.uid.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+    let name = format!("{}.{uid}.{}", pod.name, reason.word().to_lowercase());
+    let what = match reason {
+        Reason::Held => "the gate holds the drain: ",
+        Reason::Expired => "the deadline came before the last stream had ended: ",
+    };
+    let message: String = what.chars().chain(held.chars()).take(LONGEST).collect();
+    Event {
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: Some(pod.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        involved_object: ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            name: Some(pod.name.clone()),
+            namespace: Some(pod.namespace.clone()),
+            uid: Some(pod.uid.clone()),
+            ..ObjectReference::default()
+        },
+        reason: Some(reason.word().to_owned()),
+        message: Some(message),
+        type_: Some("Warning".to_owned()),
+        source: Some(EventSource { component: Some("laststream".to_owned()), host: None }),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        count: Some(1),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::ask::Detail;
+
+    fn answer(state: &str, holding: u64, millis: u64) -> Answer {
+        let status = format!(
+            r#"{{"state": "{state}", "reason": "r", "count": "exact",
+            "holding": {holding}, "scopes": [], "draining_ms": {millis}}}"#
+        );
+        let status = serde_json::from_str(&status).unwrap();
+        Answer::Detail(Box::new(Detail { status, streams: Err("none".into()) }))
+    }
+
+    #[test]
+    fn a_short_hold_deserves_no_event() {
+        for (state, holding, millis, expected) in [
+            ("draining", 1, 9_999, None),
+            ("draining", 1, 10_000, Some(Reason::Held)),
+            ("draining", 0, 60_000, None),
+            ("drained", 0, 60_000, None),
+            ("serving", 3, 60_000, None),
+            ("expired", 1, 60_000, Some(Reason::Expired)),
+        ] {
+            assert_eq!(Reason::of(&answer(state, holding, millis)), expected, "{state}");
+        }
+    }
+
+    #[test]
+    fn queries_stay_out_of_events() {
+        let mut answer = answer("draining", 1, 20_000);
+        let streams = r#"{"state": "draining", "holding": 1, "streams": [
+            {"scope": "inbound", "age_ms": 1000, "request": "GET /a?token=secret"}]}"#;
+        if let Answer::Detail(detail) = &mut answer {
+            detail.streams = Ok(serde_json::from_str(streams).unwrap());
+        }
+        assert_eq!(held(&without_queries(&answer), 3), "holding 1: GET /a, 1 s");
+    }
+
+    #[test]
+    fn the_name_is_the_same_for_the_same_state_of_the_same_pod() {
+        let pod = PodFacts { name: "a".into(), uid: "1-2".into(), ..PodFacts::default() };
+        let name = |reason| event(&pod, reason, "", Timestamp::UNIX_EPOCH).metadata.name;
+        assert_eq!(name(Reason::Held).as_deref(), Some("a.12.drainheld"));
+        assert_ne!(name(Reason::Held), name(Reason::Expired));
+    }
+}

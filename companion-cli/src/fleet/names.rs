@@ -1,0 +1,42 @@
+//! Names of Kubernetes, before they become a part of a path or a selector.
+
+const LABEL: &str = "is not a name in Kubernetes: small letters, digits and `-` between them, \
+    63 at most";
+const SUBDOMAIN: &str = "is not a name in Kubernetes: small letters, digits, and `-` or `.` \
+    between them, 253 at most";
+
+/// The name of a namespace.
+///
+/// # Errors
+/// It is none.
+pub fn label(text: &str) -> Result<(), &'static str> {
+    if text.len() <= 63 && is_label(text) { Ok(()) } else { Err(LABEL) }
+}
+
+/// The name of a workload or a node.
+///
+/// # Errors
+/// It is none.
+pub fn subdomain(text: &str) -> Result<(), &'static str> {
+    if text.len() <= 253 && text.split('.').all(is_label) { Ok(()) } else { Err(SUBDOMAIN) }
+}
+
+fn is_label(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_path_or_a_selector_is_no_name() {
+        for name in ["", "a/../..", "a?x", "A", "-a", "a-", "a,spec.x=b", "a b", "a..b"] {
+            assert!(label(name).is_err() && subdomain(name).is_err(), "{name}");
+        }
+        assert!(label("shop-2").is_ok() && label("a.b").is_err());
+        assert!(subdomain("ip-10-0-0-1.ec2.internal").is_ok());
+        assert!(label(&"a".repeat(64)).is_err() && subdomain(&"a".repeat(254)).is_err());
+    }
+}

@@ -1,0 +1,180 @@
+//! What the old pods of a rollout do: which hold it, when the last stream ended, and which pods
+//! went with streams in flight. Pure.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::pods::PodFacts;
+use super::sight::Answer;
+
+/// When the old pods' streams ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LastStream {
+    ended: Option<Instant>,
+}
+
+/// What a pod that is ending does to the rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Streams hold it, or may.
+    Holds,
+    /// Nothing holds it any more, for so long.
+    Over(Duration),
+    /// Its deadline or an operator ended the wait; this many streams are cut when its proxy ends.
+    GaveUp(u64),
+    /// Its streams are not known; it is waited for until it has gone.
+    Unknown,
+}
+
+impl Ending {
+    /// Whether the rollout is not over before the pod's proxy has ended.
+    #[must_use]
+    pub fn holds(self) -> bool {
+        match self {
+            Self::Holds | Self::Unknown => true,
+            Self::GaveUp(streams) => streams > 0,
+            Self::Over(_) => false,
+        }
+    }
+}
+
+/// What a pod that was deleted is about to do.
+#[must_use]
+pub fn ending(pod: &PodFacts, answer: &Answer) -> Ending {
+    match answer {
+        _ if !pod.proxy_runs => Ending::Over(Duration::ZERO),
+        Answer::Detail(detail) => {
+            let status = &detail.status;
+            match status.state.as_str() {
+                "expired" | "forced" => Ending::GaveUp(status.holding),
+                "drained" => Ending::Over(Duration::from_millis(status.quiet_ms)),
+                _ => Ending::Holds,
+            }
+        }
+        Answer::Unasked => Ending::Over(Duration::ZERO),
+        Answer::Stats(_) | Answer::Silent(_) => Ending::Unknown,
+    }
+}
+
+impl LastStream {
+    /// Notes what a pod's answer says of its streams at this moment.
+    pub fn note(&mut self, answer: &Answer, now: Instant) {
+        let Answer::Detail(detail) = answer else { return };
+        let status = &detail.status;
+        if status.state == "serving" {
+            return;
+        }
+        let in_flight: u64 = status.scopes.iter().map(|scope| scope.in_flight).sum();
+        let ended = match (status.holding, in_flight) {
+            // The gate knows since when nothing has been in flight.
+            (0, 0) => now.checked_sub(Duration::from_millis(status.quiet_ms)),
+            _ => Some(now),
+        };
+        self.ended = self.ended.max(ended);
+    }
+
+    /// When, if any stream was seen.
+    #[must_use]
+    pub fn ended(&self) -> Option<Instant> {
+        self.ended
+    }
+}
+
+/// A pod that ended while streams were in flight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// The pod's name.
+    pub pod: String,
+    /// Streams that held the drain at its gate's last answer.
+    pub streams: u64,
+}
+
+/// How many streams held each old pod when its gate last answered.
+#[derive(Debug, Default)]
+pub struct Holdings {
+    last: BTreeMap<String, Cut>,
+}
+
+impl Holdings {
+    /// Notes one look at all old pods. Gives those whose proxy has ended since the last look,
+    /// although streams were in flight.
+    pub fn note(&mut self, pods: &[(PodFacts, Answer)]) -> Vec<Cut> {
+        let before = std::mem::take(&mut self.last);
+        let mut cut = Vec::new();
+        for (uid, known) in before {
+            let now = pods.iter().find(|(pod, _)| pod.uid == uid);
+            match now {
+                Some((pod, _)) if pod.proxy_runs => drop(self.last.insert(uid, known)),
+                _ => cut.push(known),
+            }
+        }
+        for (pod, answer) in pods.iter().filter(|(pod, _)| pod.proxy_runs) {
+            let Answer::Detail(detail) = answer else { continue };
+            let streams = detail.status.holding;
+            if streams == 0 {
+                self.last.remove(&pod.uid);
+            } else {
+                self.last.insert(pod.uid.clone(), Cut { pod: pod.name.clone(), streams });
+            }
+        }
+        cut
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::ask::Detail;
+
+    fn pod(proxy_runs: bool) -> PodFacts {
+        PodFacts { name: "a".into(), uid: "u".into(), proxy_runs, ..PodFacts::default() }
+    }
+
+    fn answer(state: &str, holding: u64) -> Answer {
+        let status = format!(
+            r#"{{"state": "{state}", "reason": "r", "count": "exact", "holding": {holding},
+            "scopes": [], "draining_ms": 0}}"#
+        );
+        let status = serde_json::from_str(&status).unwrap();
+        Answer::Detail(Box::new(Detail { status, streams: Err("none".into()) }))
+    }
+
+    #[test]
+    fn a_gate_that_gave_up_holds_as_long_as_streams_are_in_flight() {
+        for (state, holding, proxy_runs, holds) in [
+            ("expired", 3, true, true),
+            ("forced", 3, true, true),
+            ("expired", 0, true, false),
+            ("expired", 3, false, false),
+        ] {
+            let ending = ending(&pod(proxy_runs), &answer(state, holding));
+            assert_eq!(ending.holds(), holds, "{state} {holding} {proxy_runs}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_goes_with_streams_in_flight_is_told_once() {
+        let cut = vec![Cut { pod: "a".into(), streams: 2 }];
+        for after in [vec![], vec![(pod(false), Answer::Unasked)]] {
+            let mut holdings = Holdings::default();
+            assert!(holdings.note(&[(pod(true), answer("draining", 2))]).is_empty());
+            // A gate that does not answer once takes nothing back.
+            assert!(holdings.note(&[(pod(true), Answer::Silent("late".into()))]).is_empty());
+            assert_eq!(holdings.note(&after), cut);
+            assert!(holdings.note(&after).is_empty());
+        }
+        let mut holdings = Holdings::default();
+        holdings.note(&[(pod(true), answer("draining", 2))]);
+        holdings.note(&[(pod(true), answer("drained", 0))]);
+        assert!(holdings.note(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_pod_without_a_known_gate_is_waited_for() {
+        let pod = PodFacts { proxy_runs: true, ..PodFacts::default() };
+        let silent = Answer::Silent("refused".into());
+        assert_eq!(ending(&pod, &silent), Ending::Unknown);
+        let ended = PodFacts { proxy_runs: false, ..PodFacts::default() };
+        assert_eq!(ending(&ended, &silent), Ending::Over(Duration::ZERO));
+    }
+}

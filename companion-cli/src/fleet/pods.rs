@@ -1,0 +1,358 @@
+//! What the API server says of pods, as far as the verbs over many pods need it.
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::Api;
+use kube::api::ListParams;
+
+use super::client::{Call, Cluster};
+use super::error::FleetError;
+
+/// Containers that are a proxy, if no other name is given: Istio's, and Envoy Gateway's.
+const PROXIES: [&str; 2] = ["istio-proxy", "envoy"];
+/// The port with Envoy's statistics of Istio's agent.
+const ISTIO_STATS: u16 = 15020;
+/// That of Envoy Gateway's proxies.
+const ENVOY_GATEWAY_STATS: u16 = 19001;
+/// Names the port with the statistics where it is another one.
+pub const STATS_PORT: &str = "laststream.io/stats-port";
+/// Names the gate's port where it is another one.
+pub const GATE_PORT: &str = "laststream.io/gate-port";
+const OWNED_BY_ENVOY_GATEWAY: &str = "gateway.envoyproxy.io/owning-gateway-name";
+/// By which a ReplicaSet chooses the pods that it deletes; the lowest goes first.
+pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// The cost that this program wrote last: another one in its place is not its own.
+pub(super) const OWN_COST: &str = "laststream.io/deletion-cost";
+/// Of the gate.
+const GATE: u16 = 15091;
+/// Pods in one answer: larger ones cost the API server memory, smaller ones round trips.
+const PAGE: u32 = 500;
+/// Kubernetes' own grace period.
+const GRACE: u64 = 30;
+
+/// Which pods.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// In all namespaces, instead of the cluster's own.
+    pub everywhere: bool,
+    /// With these labels.
+    pub labels: Option<String>,
+    /// On this node.
+    pub node: Option<String>,
+    /// Ports that hold for all pods.
+    pub ports: Ports,
+}
+
+/// Ports that are given for all pods.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ports {
+    /// Of the statistics.
+    pub stats: Option<u16>,
+    /// Of the gate.
+    pub gate: Option<u16>,
+}
+
+/// A pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Tells it from a later one with the same name.
+    pub uid: String,
+    /// Where it runs.
+    pub node: String,
+    /// What made it, such as `ReplicaSet/web-5d`.
+    pub owner: Option<String>,
+    /// The container that is a proxy.
+    pub proxy: Option<String>,
+    /// Whether that container runs.
+    pub proxy_runs: bool,
+    /// Whether the pod is ready.
+    pub ready: bool,
+    /// Whether it has been deleted.
+    pub terminating: bool,
+    /// How long it may take to end, in seconds.
+    pub grace: u64,
+    /// How long the proxy's stop hook may take, in seconds.
+    pub hook: Hook,
+    /// The port with Envoy's statistics.
+    pub stats_port: u16,
+    /// The gate's port.
+    pub gate_port: u16,
+    /// What its deletion is said to cost.
+    pub deletion_cost: Option<i32>,
+    /// Whether an operator or another program has written that cost.
+    pub cost_is_foreign: bool,
+}
+
+/// The proxy's stop hook.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Hook {
+    /// There is none.
+    #[default]
+    Missing,
+    /// There is one that is not laststream's.
+    Other,
+    /// It asks the gate, and tells no time.
+    Untimed,
+    /// It asks the gate for so many seconds at most.
+    Within(u64),
+}
+
+impl PodFacts {
+    /// Of the API server's object.
+    #[must_use]
+    pub fn of(pod: &Pod, ports: Ports) -> Self {
+        let (meta, spec) = (&pod.metadata, pod.spec.as_ref());
+        let proxy = spec.and_then(|spec| {
+            let sidecars = spec.init_containers.iter().flatten();
+            let all = sidecars.filter(|init| is_sidecar(init)).chain(&spec.containers);
+            let mut proxies = all.filter(|container| PROXIES.contains(&container.name.as_str()));
+            proxies.next()
+        });
+        let owner = meta.owner_references.iter().flatten().next();
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let grace = spec.and_then(|spec| spec.termination_grace_period_seconds);
+        let grace = meta.deletion_grace_period_seconds.or(grace);
+        let labels = meta.labels.as_ref();
+        let is_envoy_gateway = labels.is_some_and(|map| map.contains_key(OWNED_BY_ENVOY_GATEWAY));
+        let stats = if is_envoy_gateway { ENVOY_GATEWAY_STATS } else { ISTIO_STATS };
+        let annotation = |name: &str| meta.annotations.as_ref()?.get(name);
+        let annotated = |name: &str| annotation(name)?.parse().ok();
+        Self {
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+            uid: text(&meta.uid),
+            node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+            owner: owner.map(|owner| format!("{}/{}", owner.kind, owner.name)),
+            proxy: proxy.map(|container| container.name.clone()),
+            proxy_runs: proxy.is_some_and(|proxy| runs(pod, &proxy.name)),
+            ready: is_ready(pod),
+            terminating: meta.deletion_timestamp.is_some(),
+            grace: grace.and_then(|grace| grace.try_into().ok()).unwrap_or(GRACE),
+            hook: proxy.map(hook_of).unwrap_or_default(),
+            stats_port: ports.stats.or_else(|| annotated(STATS_PORT)).unwrap_or(stats),
+            gate_port: ports.gate.or_else(|| annotated(GATE_PORT)).unwrap_or(GATE),
+            deletion_cost: annotation(DELETION_COST).and_then(|cost| cost.parse().ok()),
+            cost_is_foreign: annotation(DELETION_COST)
+                .is_some_and(|cost| annotation(OWN_COST) != Some(cost)),
+        }
+    }
+
+    /// `NAMESPACE/NAME`.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Whether something puts the pod back at once, so that `kubectl drain` leaves it alone.
+    #[must_use]
+    pub fn stays_on_its_node(&self) -> bool {
+        let owner = self.owner.as_deref().unwrap_or_default();
+        owner.starts_with("DaemonSet/") || owner.starts_with("Node/")
+    }
+}
+
+fn is_sidecar(init: &Container) -> bool {
+    init.restart_policy.as_deref() == Some("Always")
+}
+
+fn runs(pod: &Pod, container: &str) -> bool {
+    let Some(status) = &pod.status else { return false };
+    let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    let mut states = all.filter(|status| status.name == container);
+    states.any(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()))
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn hook_of(proxy: &Container) -> Hook {
+    let lifecycle = proxy.lifecycle.as_ref();
+    let Some(hook) = lifecycle.and_then(|lifecycle| lifecycle.pre_stop.as_ref()) else {
+        return Hook::Missing;
+    };
+    if let Some(get) = &hook.http_get {
+        let asks_gate = get.path.as_deref().is_some_and(|path| path.starts_with("/prestop"));
+        return if asks_gate { Hook::Untimed } else { Hook::Other };
+    }
+    let Some(exec) = &hook.exec else { return Hook::Other }; // such as `sleep`
+    let command = exec.command.iter().flatten();
+    hook_of_command(&command.map(String::as_str).collect::<Vec<_>>().join(" "))
+}
+
+/// `pilot-agent wait --url=…/prestop --timeoutSeconds=23`, or `laststream wait --timeout 23s`.
+fn hook_of_command(command: &str) -> Hook {
+    let runs_program = command.contains("laststream") && command.contains(" wait");
+    if !runs_program && !command.contains("/prestop") {
+        return if command.is_empty() { Hook::Missing } else { Hook::Other };
+    }
+    let mut words = command.split([' ', '=']).map(|word| word.trim_matches('"'));
+    while let Some(word) = words.next() {
+        let time = match word {
+            "--timeoutSeconds" => words.next().and_then(|value| value.parse().ok()),
+            "--timeout" => words.next().and_then(|value| {
+                let span: crate::time_span::TimeSpan = value.parse().ok()?;
+                Some(span.whole_seconds())
+            }),
+            _ => continue,
+        };
+        return time.map_or(Hook::Untimed, Hook::Within);
+    }
+    // The defaults of `pilot-agent wait` and `laststream wait`.
+    match (command.contains("pilot-agent wait"), command.contains("/prestop")) {
+        (true, _) => Hook::Within(60),
+        (false, true) => Hook::Untimed,
+        (false, false) => Hook::Within(25),
+    }
+}
+
+impl Cluster {
+    /// The pods of a selection that have not ended, page by page.
+    ///
+    /// # Errors
+    /// The API server does not list them.
+    pub async fn pods(
+        &self,
+        for_verb: &'static str,
+        selection: &Selection,
+    ) -> Result<Vec<PodFacts>, FleetError> {
+        let (pods, call): (Api<Pod>, _) = if selection.everywhere {
+            (Api::all(self.client()), Call::new(for_verb, "list", "pods"))
+        } else {
+            let call = Call::new(for_verb, "list", "pods").within(self.namespace());
+            (Api::namespaced(self.client(), self.namespace()), call)
+        };
+        let mut params = ListParams::default().limit(PAGE).fields(&fields(selection));
+        params.label_selector.clone_from(&selection.labels);
+        let mut facts = Vec::new();
+        let mut begun_again = false;
+        loop {
+            match self.repeat(&call, || pods.list(&params)).await {
+                Ok(page) => {
+                    facts.extend(page.items.iter().map(|pod| PodFacts::of(pod, selection.ports)));
+                    params.continue_token = page.metadata.continue_.filter(|next| !next.is_empty());
+                    if params.continue_token.is_none() {
+                        return Ok(facts);
+                    }
+                }
+                // The list was so long that its beginning has been forgotten.
+                Err(FleetError::Api { status: 410, .. }) if !begun_again => {
+                    begun_again = true;
+                    params.continue_token = None;
+                    facts.clear();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn fields(selection: &Selection) -> String {
+    let running = "status.phase!=Succeeded,status.phase!=Failed";
+    match &selection.node {
+        Some(node) => format!("{running},spec.nodeName={node}"),
+        None => running.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(pod: serde_json::Value) -> PodFacts {
+        PodFacts::of(&serde_json::from_value(pod).unwrap(), Ports::default())
+    }
+
+    #[test]
+    fn a_native_sidecar_is_a_proxy_and_an_init_container_is_not() {
+        let of = |policy: Option<&str>| {
+            facts(serde_json::json!({ "metadata": { "name": "a" }, "spec": {
+                "initContainers": [{ "name": "istio-proxy", "restartPolicy": policy }],
+                "containers": [{ "name": "app" }],
+            } }))
+        };
+        assert_eq!(of(Some("Always")).proxy.as_deref(), Some("istio-proxy"));
+        assert_eq!(of(None).proxy, None);
+    }
+
+    #[test]
+    fn ports_come_from_the_flag_the_annotation_and_the_kind_in_this_order() {
+        let pod: Pod = serde_json::from_value(serde_json::json!({
+            "metadata": { "annotations": { STATS_PORT: "9000", GATE_PORT: "text" },
+                "labels": { OWNED_BY_ENVOY_GATEWAY: "x" } },
+        }))
+        .unwrap();
+        let of = |ports| PodFacts::of(&pod, ports);
+        assert_eq!(of(Ports::default()).stats_port, 9000);
+        assert_eq!(of(Ports::default()).gate_port, GATE);
+        assert_eq!(of(Ports { stats: Some(1), gate: Some(2) }).stats_port, 1);
+        let mut bare = pod.clone();
+        bare.metadata.annotations = None;
+        assert_eq!(PodFacts::of(&bare, Ports::default()).stats_port, ENVOY_GATEWAY_STATS);
+        assert_eq!(PodFacts::of(&Pod::default(), Ports::default()).stats_port, ISTIO_STATS);
+    }
+
+    #[test]
+    fn a_hook_that_sleeps_is_a_hook() {
+        let pod = facts(serde_json::json!({ "metadata": {}, "spec": { "containers": [{
+            "name": "envoy", "lifecycle": { "preStop": { "sleep": { "seconds": 10 } } } }] } }));
+        assert_eq!(pod.hook, Hook::Other);
+    }
+
+    #[test]
+    fn a_cost_is_foreign_unless_it_is_the_one_that_was_written() {
+        for (cost, own, is_foreign) in [
+            (None, None, false),
+            (Some("2"), Some("2"), false),
+            (Some("2"), None, true),
+            (Some("-100"), Some("2"), true),
+            (None, Some("2"), false),
+        ] {
+            let annotations = [(DELETION_COST, cost), (OWN_COST, own)].into_iter();
+            let annotations: std::collections::BTreeMap<_, _> =
+                annotations.filter_map(|(name, value)| Some((name, value?))).collect();
+            let pod = facts(serde_json::json!({ "metadata": { "annotations": annotations } }));
+            assert_eq!(pod.cost_is_foreign, is_foreign, "{cost:?} {own:?}");
+        }
+    }
+
+    #[test]
+    fn the_hook_says_how_long_it_waits() {
+        for (command, expected) in [
+            ("", Hook::Missing),
+            ("sleep 5", Hook::Other),
+            (
+                "pilot-agent wait --url=http://127.0.0.1:15091/prestop?wait --timeoutSeconds=23",
+                Hook::Within(23),
+            ),
+            (
+                "sh -c exec pilot-agent wait --url=\"http://127.0.0.1:1/prestop?secret=$x\" \
+                --timeoutSeconds=40 --periodMillis=250",
+                Hook::Within(40),
+            ),
+            ("/usr/local/bin/laststream wait --timeout 1m30s", Hook::Within(90)),
+            ("laststream wait", Hook::Within(25)),
+            ("pilot-agent wait --url=http://127.0.0.1:15091/prestop?wait", Hook::Within(60)),
+            ("curl http://127.0.0.1:15091/prestop?wait", Hook::Untimed),
+        ] {
+            assert_eq!(hook_of_command(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_deletion_s_own_grace_period_counts() {
+        let pod = facts(serde_json::json!({
+            "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "deletionGracePeriodSeconds": 5,
+                "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d",
+                    "uid": "u" }] },
+            "spec": { "terminationGracePeriodSeconds": 60, "containers": [] },
+        }));
+        assert!(pod.terminating && pod.stays_on_its_node());
+        assert_eq!(pod.grace, 5);
+    }
+}

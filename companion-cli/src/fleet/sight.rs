@@ -1,0 +1,300 @@
+//! What is known of a pod's gate, put into one word and one row. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::ask::Detail;
+use super::pods::PodFacts;
+use super::stats::Stats;
+use crate::gate::Status;
+use crate::gate::text::many;
+
+/// What asking a pod came to.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// It was not asked: its proxy does not run.
+    Unasked,
+    /// Its statistics.
+    Stats(Stats),
+    /// Its gate.
+    Detail(Box<Detail>),
+    /// It could not be asked.
+    Silent(String),
+}
+
+/// The pods are told apart by these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// A gate and its counters.
+    Installed,
+    /// One of the two: the pod is between two states.
+    HalfUpgraded,
+    /// A proxy without the module.
+    Without,
+    /// The proxy runs, and did not answer.
+    Unreachable,
+    /// The proxy does not run (yet, or any more).
+    NotRunning,
+}
+
+/// Whether the pod takes traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Life {
+    /// It is ready.
+    Ready,
+    /// It is not.
+    NotReady,
+    /// It was deleted.
+    Terminating,
+}
+
+/// A pod with a proxy.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PodSight {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// Its node.
+    pub node: String,
+    /// What made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Whether it takes traffic.
+    pub life: Life,
+    /// Whether laststream is there.
+    pub class: Class,
+    /// The gate's state, if there is a gate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// How far the count can be trusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<String>,
+    /// Why the count is not exact, or why the pod could not be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Streams in flight by scope.
+    pub in_flight: BTreeMap<String, u64>,
+    /// Those of them that are long-lived.
+    pub long_lived: u64,
+    /// Streams that hold the drain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holding: Option<u64>,
+    /// How long the drain has gone on.
+    pub drain_seconds: u64,
+    /// How long until the deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_in_seconds: Option<u64>,
+    /// The module's version, where the gate was asked itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+impl PodSight {
+    /// What the pod and its answer come to.
+    #[must_use]
+    pub fn of(pod: &PodFacts, answer: &Answer) -> Self {
+        let life = match (pod.terminating, pod.ready) {
+            (true, _) => Life::Terminating,
+            (false, true) => Life::Ready,
+            (false, false) => Life::NotReady,
+        };
+        let mut sight = Self {
+            namespace: pod.namespace.clone(),
+            pod: pod.name.clone(),
+            node: pod.node.clone(),
+            owner: pod.owner.clone(),
+            life,
+            class: Class::NotRunning,
+            state: None,
+            count: None,
+            why: None,
+            in_flight: BTreeMap::new(),
+            long_lived: 0,
+            holding: None,
+            drain_seconds: 0,
+            deadline_in_seconds: None,
+            version: None,
+        };
+        match answer {
+            Answer::Unasked => {}
+            Answer::Silent(why) => {
+                sight.class = Class::Unreachable;
+                sight.why = Some(why.clone());
+            }
+            Answer::Stats(stats) => sight.note_stats(stats),
+            Answer::Detail(detail) => sight.note_status(&detail.status),
+        }
+        sight
+    }
+
+    fn note_stats(&mut self, stats: &Stats) {
+        self.in_flight.clone_from(&stats.in_flight);
+        self.long_lived = stats.long_lived;
+        self.state = stats.state.map(str::to_owned);
+        self.count.clone_from(&stats.count);
+        if stats.state.is_some_and(|state| state != "serving") {
+            self.drain_seconds = stats.drain_seconds;
+            let left = |deadline: u64| deadline.saturating_sub(stats.drain_seconds);
+            self.deadline_in_seconds = stats.deadline_seconds.map(left);
+            self.holding = stats.holding;
+        }
+        self.class = match (stats.state.is_some(), stats.counts()) {
+            (true, true) => Class::Installed,
+            (false, false) => Class::Without,
+            _ => Class::HalfUpgraded,
+        };
+        self.why = match (self.class, self.count.as_deref()) {
+            (Class::HalfUpgraded, _) if self.state.is_none() => {
+                Some("streams are counted, and no gate listens".to_owned())
+            }
+            (Class::HalfUpgraded, _) => Some("a gate without a counter".to_owned()),
+            (Class::Installed, Some(word)) => reason(word).map(str::to_owned),
+            _ => None,
+        };
+    }
+
+    fn note_status(&mut self, status: &Status) {
+        self.class = if status.count == "unknown" { Class::HalfUpgraded } else { Class::Installed };
+        self.state = Some(status.state.clone());
+        self.count = Some(status.count.clone());
+        self.why = status.advice.clone().or_else(|| reason(&status.count).map(str::to_owned));
+        for scope in &status.scopes {
+            *self.in_flight.entry(scope.scope.clone()).or_default() += scope.in_flight;
+            self.long_lived += scope.long_lived;
+        }
+        self.holding = Some(status.holding);
+        if status.state != "serving" {
+            self.drain_seconds = status.draining_ms / 1000;
+            self.deadline_in_seconds = status.deadline_in_ms.map(|millis| millis / 1000);
+        }
+        self.version = Some(status.version.clone());
+    }
+
+    /// The word for the gate in a table.
+    #[must_use]
+    pub fn gate(&self) -> &str {
+        match self.class {
+            Class::Installed => self.state.as_deref().unwrap_or("unknown"),
+            Class::HalfUpgraded => "half-upgraded",
+            Class::Without => "without laststream",
+            Class::Unreachable => "unreachable",
+            Class::NotRunning => "not running",
+        }
+    }
+
+    /// Streams in flight, such as `inbound 1, outbound 2`.
+    #[must_use]
+    pub fn flight(&self) -> String {
+        let scopes = self.in_flight.iter().map(|(scope, count)| format!("{scope} {count}"));
+        scopes.collect::<Vec<_>>().join(", ")
+    }
+
+    /// How many streams are in flight in all scopes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.in_flight.values().sum()
+    }
+}
+
+/// Why a count is not exact; what `laststream status` of the pod says in full.
+fn reason(count: &str) -> Option<&'static str> {
+    Some(match count {
+        "asking" => "not all counters, or not Envoy, have answered yet",
+        "assumed" => "Envoy does not export its own count",
+        "partial" => "requests may be in flight that no counter knows",
+        "unknown" => "no counter is known: the filter is not there",
+        "rejected" => "Envoy's stats matcher rejects a counter",
+        "leaking" => "a worker's counter has died",
+        _ => return None,
+    })
+}
+
+/// How many pods are how, for the line below a table.
+#[must_use]
+pub fn summary(sights: &[PodSight]) -> String {
+    let mut words: BTreeMap<&str, usize> = BTreeMap::new();
+    sights.iter().for_each(|sight| *words.entry(sight.gate()).or_default() += 1);
+    let not_ready = sights.iter().filter(|sight| sight.life == Life::NotReady).count();
+    let mut parts: Vec<String> =
+        words.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    if not_ready > 0 {
+        parts.push(format!("{not_ready} not ready"));
+    }
+    let streams: u64 = sights.iter().map(PodSight::total).sum();
+    parts.push(format!("{} in flight", many(streams, "stream")));
+    format!("{} with a proxy: {}", many(sights.len() as u64, "pod"), parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> PodFacts {
+        PodFacts { namespace: "n".into(), name: "p".into(), ready: true, ..PodFacts::default() }
+    }
+
+    fn sight(page: &str) -> PodSight {
+        PodSight::of(&pod(), &Answer::Stats(Stats::read(page)))
+    }
+
+    const GATE: &str = "laststream_gate_state{} 0\nlaststream_gate_count_exact{} 1\n";
+    const COUNTER: &str = "laststream_streams_in_flight_inbound{} 2\n";
+
+    #[test]
+    fn pods_are_told_apart() {
+        for (page, word, why) in [
+            (format!("{GATE}{COUNTER}"), "serving", None),
+            (GATE.to_owned(), "half-upgraded", Some("a gate without a counter")),
+            (COUNTER.to_owned(), "half-upgraded", Some("streams are counted, and no gate listens")),
+            ("envoy_up{} 1\n".to_owned(), "without laststream", None),
+        ] {
+            let sight = sight(&page);
+            assert_eq!((sight.gate(), sight.why.as_deref()), (word, why), "{page}");
+        }
+        let silent = PodSight::of(&pod(), &Answer::Silent("refused".into()));
+        assert_eq!((silent.gate(), silent.why.as_deref()), ("unreachable", Some("refused")));
+        assert_eq!(PodSight::of(&pod(), &Answer::Unasked).gate(), "not running");
+    }
+
+    #[test]
+    fn a_deleted_pod_is_terminating_whether_ready_or_not() {
+        let of = |terminating, ready| {
+            let pod = PodFacts { terminating, ready, ..pod() };
+            PodSight::of(&pod, &Answer::Unasked).life
+        };
+        assert_eq!(of(true, true), Life::Terminating);
+        assert_eq!(of(false, true), Life::Ready);
+        assert_eq!(of(false, false), Life::NotReady);
+    }
+
+    #[test]
+    fn an_inexact_count_says_why() {
+        let page = format!(
+            "laststream_gate_state{{}} 1\nlaststream_gate_count_partial{{}} 1\n\
+            laststream_gate_drain_seconds{{}} 7\nlaststream_gate_deadline_seconds{{}} 30\n\
+            laststream_gate_holding{{}} 2\n{COUNTER}"
+        );
+        let sight = sight(&page);
+        assert_eq!((sight.gate(), sight.drain_seconds), ("draining", 7));
+        assert_eq!((sight.deadline_in_seconds, sight.holding), (Some(23), Some(2)));
+        assert!(sight.why.is_some_and(|why| why.contains("no counter knows")));
+    }
+
+    #[test]
+    fn a_summary_counts_every_pod() {
+        let all = [
+            sight(&format!("{GATE}{COUNTER}")),
+            sight(""),
+            PodSight::of(&PodFacts { ready: false, ..pod() }, &Answer::Unasked),
+        ];
+        assert_eq!(
+            summary(&all),
+            "3 pods with a proxy: 1 not running, 1 serving, 1 without laststream, 1 not ready, \
+             2 streams in flight"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! Asks many pods at once, a bounded number at a time. One that fails hides no other.
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+
+use super::client::Cluster;
+use super::error::FleetError;
+use super::pods::PodFacts;
+use super::sight::Answer;
+
+/// How pods are asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// The verb of this program, for errors.
+    pub for_verb: &'static str,
+    /// How many at a time.
+    pub at_a_time: usize,
+    /// Which gates are asked themselves.
+    pub gates: Gates,
+    /// The most streams that one gate lists.
+    pub streams: u32,
+}
+
+/// Which gates are asked through a port-forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gates {
+    /// Those that drain, and those whose statistics do not tell the count.
+    Draining,
+    /// Every one; where there is none, the statistics.
+    Every,
+    /// Every one, and no statistics: a pod that ends has closed their port.
+    Only,
+}
+
+/// The pods with a proxy, each with what it answered.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// In the order of their names.
+    pub pods: Vec<(PodFacts, Answer)>,
+    /// Pods without a proxy.
+    pub without_proxy: usize,
+    /// A failure that concerns all pods, such as a missing right; told once.
+    pub failure: Option<FleetError>,
+}
+
+impl Survey {
+    /// How many pods could not be asked.
+    #[must_use]
+    pub fn silent(&self) -> usize {
+        self.pods.iter().filter(|(_, answer)| matches!(answer, Answer::Silent(_))).count()
+    }
+}
+
+impl Cluster {
+    /// Asks these pods.
+    pub async fn survey(&self, pods: Vec<PodFacts>, manner: Manner) -> Survey {
+        let all = pods.len();
+        let proxies: Vec<PodFacts> = pods.into_iter().filter(|pod| pod.proxy.is_some()).collect();
+        let without_proxy = all - proxies.len();
+        let mut answers = stream::iter(proxies)
+            .map(|pod| async move {
+                let answer = self.answer(&pod, manner).await;
+                (pod, answer)
+            })
+            .buffer_unordered(manner.at_a_time.max(1));
+        let mut survey = Survey { without_proxy, ..Survey::default() };
+        while let Some((pod, answer)) = answers.next().await {
+            let answer = match answer {
+                Ok(Some(answer)) => answer,
+                Ok(None) => continue, // it has gone meanwhile
+                Err(error) => {
+                    let why = short(&error);
+                    if concerns_all(&error) {
+                        survey.failure.get_or_insert(error);
+                    }
+                    Answer::Silent(why)
+                }
+            };
+            survey.pods.push((pod, answer));
+        }
+        drop(answers);
+        survey.pods.sort_by_cached_key(|(pod, _)| (pod.namespace.clone(), pod.name.clone()));
+        survey
+    }
+
+    async fn answer(&self, pod: &PodFacts, manner: Manner) -> Result<Option<Answer>, FleetError> {
+        if !pod.proxy_runs {
+            return Ok(Some(Answer::Unasked));
+        }
+        let mut gate_error = None;
+        // Istio's agent ends its server at SIGTERM; the gate is there until Envoy ends.
+        if manner.gates != Gates::Draining || pod.terminating {
+            match self.detail(manner.for_verb, pod, manner.streams).await {
+                Ok(detail) => return Ok(Some(Answer::Detail(Box::new(detail)))),
+                Err(error) if concerns_all(&error) => return Err(error),
+                Err(FleetError::NotFound(_)) if manner.gates == Gates::Only => return Ok(None),
+                Err(error) if manner.gates == Gates::Only => return Err(error),
+                Err(error) => gate_error = Some(short(&error)), // there may be no gate
+            }
+        }
+        let mut stats = match self.stats(manner.for_verb, pod).await {
+            Ok(stats) => stats,
+            Err(FleetError::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // A gate that has not been asked yet has no word for its count.
+        let is_told = stats.state.is_none_or(|state| state == "serving" && stats.count.is_some());
+        if !is_told && gate_error.is_none() {
+            match self.detail(manner.for_verb, pod, manner.streams).await {
+                Ok(detail) => return Ok(Some(Answer::Detail(Box::new(detail)))),
+                Err(error) if concerns_all(&error) => return Err(error),
+                Err(error) => gate_error = Some(short(&error)), // the statistics say what is known
+            }
+        }
+        stats.gate_error = gate_error;
+        Ok(Some(Answer::Stats(stats)))
+    }
+}
+
+/// One connection that breaks says nothing of the other pods.
+fn concerns_all(error: &FleetError) -> bool {
+    matches!(
+        error,
+        FleetError::Forbidden(_) | FleetError::Unauthorized(_) | FleetError::Credentials(_)
+    )
+}
+
+/// For a column of a table; what concerns all is told in full once.
+fn short(error: &FleetError) -> String {
+    match error {
+        FleetError::Api { status: status @ 400..500, .. } => {
+            format!("status {status}: is this the port with Envoy's statistics?")
+        }
+        FleetError::Api { message, .. } => {
+            // "error trying to reach service: dial tcp 10.0.0.1:15020: connect: refused"
+            message.trim_start_matches("error trying to reach service: ").to_owned()
+        }
+        FleetError::Forbidden(forbidden) => format!("no right to {}", forbidden.call),
+        error => error.to_string(),
+    }
+}

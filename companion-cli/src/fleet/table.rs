@@ -1,0 +1,230 @@
+//! What is known of pods as text. Pure; every name stays on its line.
+
+use super::pods::PodFacts;
+use super::sight::{Answer, Class, Life, PodSight};
+use crate::gate::text::columns;
+use crate::gate::{Stream, text};
+
+/// How much a table shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Width {
+    /// A column with the namespaces.
+    pub namespaces: bool,
+    /// All columns.
+    pub wide: bool,
+}
+
+type Column = (&'static str, fn(&PodSight) -> String);
+
+const USUAL: [Column; 8] = [
+    ("POD", |sight| sight.pod.clone()),
+    ("LIFE", |sight| life(sight.life).to_owned()),
+    ("GATE", |sight| sight.gate().to_owned()),
+    ("COUNT", |sight| sight.count.clone().unwrap_or_default()),
+    ("IN FLIGHT", PodSight::flight),
+    ("LONG-LIVED", |sight| if_any(sight.long_lived, &sight.long_lived.to_string())),
+    ("DRAIN", |sight| if_any(sight.drain_seconds, &format!("{} s", sight.drain_seconds))),
+    ("LEFT", |sight| sight.deadline_in_seconds.map(|left| format!("{left} s")).unwrap_or_default()),
+];
+
+const WIDE: [Column; 5] = [
+    ("HOLDING", |sight| sight.holding.map(|count| count.to_string()).unwrap_or_default()),
+    ("VERSION", |sight| sight.version.clone().unwrap_or_default()),
+    ("OWNER", |sight| sight.owner.clone().unwrap_or_default()),
+    ("NODE", |sight| sight.node.clone()),
+    ("WHY", |sight| sight.why.clone().unwrap_or_default()),
+];
+
+/// A row for each pod.
+#[must_use]
+pub fn pods(sights: &[PodSight], width: Width) -> String {
+    let namespace: Column = ("NAMESPACE", |sight| sight.namespace.clone());
+    let mut shown: Vec<Column> = Vec::new();
+    shown.extend(width.namespaces.then_some(namespace));
+    shown.extend(USUAL);
+    if width.wide {
+        shown.extend(WIDE);
+    } else if sights.iter().any(|sight| sight.class == Class::Unreachable) {
+        shown.extend(WIDE.last().copied());
+    }
+    let cells = |value: fn(&PodSight) -> String| sights.iter().map(value).collect();
+    columns(shown.into_iter().map(|(title, value)| (title, cells(value))).collect())
+}
+
+fn life(life: Life) -> &'static str {
+    match life {
+        Life::Ready => "ready",
+        Life::NotReady => "not ready",
+        Life::Terminating => "terminating",
+    }
+}
+
+fn if_any(number: u64, text: &str) -> String {
+    if number == 0 { String::new() } else { text.to_owned() }
+}
+
+/// A stream and the pod that it is in.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct PodStream {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod.
+    pub pod: String,
+    /// The stream.
+    #[serde(flatten)]
+    pub stream: Stream,
+}
+
+/// The streams of all pods, the oldest first.
+#[must_use]
+pub fn oldest(answers: &[(PodFacts, Answer)], limit: usize) -> Vec<PodStream> {
+    let mut all: Vec<PodStream> = Vec::new();
+    for (pod, answer) in answers {
+        let Answer::Detail(detail) = answer else { continue };
+        let Ok(streams) = &detail.streams else { continue };
+        all.extend(streams.streams.iter().map(|stream| PodStream {
+            namespace: pod.namespace.clone(),
+            pod: pod.name.clone(),
+            stream: stream.clone(),
+        }));
+    }
+    all.sort_by_key(|stream| std::cmp::Reverse(stream.stream.age_ms));
+    all.truncate(limit);
+    all
+}
+
+/// A row for each stream.
+#[must_use]
+pub fn streams(streams: &[PodStream], namespaces: bool) -> String {
+    let mut shown: Vec<text::TitledColumn<PodStream>> = Vec::new();
+    if namespaces {
+        shown.push(("NAMESPACE", |stream| stream.namespace.clone()));
+    }
+    shown.push(("POD", |stream| stream.pod.clone()));
+    text::stream_columns(shown, streams, |stream| &stream.stream)
+}
+
+/// What holds a gate, the oldest first: `holding 2: GET /export, 412 s, route r, from 10.1.2.3`.
+#[must_use]
+pub fn held(answer: &Answer, most: usize) -> String {
+    let Answer::Detail(detail) = answer else { return String::new() };
+    let count = detail.status.holding;
+    if count == 0 {
+        return text::plain(&detail.status.reason);
+    }
+    let streams = match &detail.streams {
+        Ok(streams) => &streams.streams,
+        Err(why) => return format!("holding {count} (not listed: {})", text::plain(why)),
+    };
+    let shown: Vec<String> = streams.iter().take(most).map(stream).collect();
+    if shown.is_empty() {
+        return format!("holding {count}: {}", text::plain(&detail.status.reason));
+    }
+    let listed = u64::try_from(shown.len()).unwrap_or(u64::MAX);
+    let more = count.saturating_sub(listed);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("holding {count}: {}{more}", shown.join("; "))
+}
+
+/// What stays the same while the same streams hold a gate: a change is worth a line.
+#[must_use]
+pub fn held_key(answer: &Answer) -> String {
+    let Answer::Detail(detail) = answer else { return String::new() };
+    let streams = detail.streams.as_ref().map(|streams| streams.streams.as_slice());
+    let streams: Vec<String> = streams
+        .unwrap_or_default()
+        .iter()
+        .map(|stream| format!("{:?} {:?} {:?}", stream.request, stream.peer, stream.route))
+        .collect();
+    format!("{} {} {streams:?}", detail.status.state, detail.status.holding)
+}
+
+/// One stream in a sentence.
+fn stream(stream: &Stream) -> String {
+    let what = match (&stream.request, &stream.protocol) {
+        (Some(request), _) => request.clone(),
+        (None, Some(protocol)) => format!("{protocol} {}", stream.scope),
+        (None, None) => stream.scope.clone(),
+    };
+    let mut parts = vec![text::plain(&what), format!("{} s", stream.age_ms / 1000)];
+    if stream.long_lived {
+        parts.push("long-lived".to_owned());
+    }
+    for (name, value) in
+        [("route", &stream.route), ("from", &stream.peer), ("to", &stream.upstream)]
+    {
+        if let Some(value) = value {
+            parts.push(format!("{name} {}", text::plain(value)));
+        }
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::ask::Detail;
+    use crate::fleet::stats::Stats;
+
+    fn detail(streams: &str, holding: u64) -> Answer {
+        let status = format!(
+            r#"{{"state": "draining", "reason": "2 streams are in flight",
+            "count": "exact", "holding": {holding}, "scopes": [], "deadline_in_ms": 9000,
+            "draining_ms": 3000, "version": "1"}}"#
+        );
+        let streams =
+            format!(r#"{{"state": "draining", "holding": {holding}, "streams": {streams}}}"#);
+        Answer::Detail(Box::new(Detail {
+            status: serde_json::from_str(&status).unwrap(),
+            streams: Ok(serde_json::from_str(&streams).unwrap()),
+        }))
+    }
+
+    fn pod(name: &str) -> PodFacts {
+        PodFacts { namespace: "n".into(), name: name.into(), ready: true, ..PodFacts::default() }
+    }
+
+    const STREAM: &str = r#"[{"scope": "inbound", "age_ms": 412000, "request": "GET /export",
+        "route": "r", "peer": "10.1.2.3"}]"#;
+
+    #[test]
+    fn what_holds_is_one_line() {
+        assert_eq!(
+            held(&detail(STREAM, 2), 3),
+            "holding 2: GET /export, 412 s, route r, from 10.1.2.3; and 1 more"
+        );
+        assert_eq!(held(&detail("[]", 1), 3), "holding 1: 2 streams are in flight");
+        assert_eq!(held(&detail("[]", 0), 3), "2 streams are in flight");
+        let hostile = r#"[{"scope": "inbound", "age_ms": 1, "request": "GET /\u001b[2J\n/b"}]"#;
+        assert!(!held(&detail(hostile, 1), 3).contains(['\u{1b}', '\n']));
+    }
+
+    #[test]
+    fn a_table_drops_what_no_pod_has() {
+        let page = "laststream_gate_state{} 0\nlaststream_gate_count_exact{} 1\n\
+            laststream_streams_in_flight_inbound{} 2\n";
+        let sights = [
+            PodSight::of(&pod("a"), &Answer::Stats(Stats::read(page))),
+            PodSight::of(&pod("b"), &detail(STREAM, 1)),
+            PodSight::of(&pod("c"), &Answer::Silent("refused".into())),
+        ];
+        assert_eq!(
+            pods(&sights, Width::default()),
+            "POD  LIFE   GATE         COUNT  IN FLIGHT  DRAIN  LEFT  WHY\n\
+             a    ready  serving      exact  inbound 2  -      -     -\n\
+             b    ready  draining     exact  -          3 s    9 s   -\n\
+             c    ready  unreachable  -      -          -      -     refused\n"
+        );
+    }
+
+    #[test]
+    fn streams_of_many_pods_are_sorted_by_age() {
+        let young = r#"[{"scope": "inbound", "age_ms": 1000}]"#;
+        let answers = [(pod("a"), detail(young, 1)), (pod("b"), detail(STREAM, 1))];
+        let all = oldest(&answers, 10);
+        assert_eq!(all.iter().map(|s| s.pod.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!(oldest(&answers, 1).len(), 1);
+        let table = streams(&all, false);
+        assert!(table.starts_with("POD  AGE      SCOPE"), "{table}");
+    }
+}

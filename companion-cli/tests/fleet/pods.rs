@@ -1,0 +1,155 @@
+//! Lists and statistics.
+
+use kit::Outcome;
+use kit::fake_server::Answer;
+use serde_json::{Value, json};
+
+use crate::support::{Cluster, LIST, PAGE, list, pod, statistics, status};
+
+#[test]
+fn all_pages_are_read() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        Ok(match (asked.path(), asked.parameter("continue")) {
+            (LIST, None) => list(&[pod("a"), pod("b")], "next"),
+            (LIST, Some("next")) => list(&[pod("c")], ""),
+            _ => Answer::new(200).body(PAGE),
+        })
+    })?;
+    let pods = cluster.pods(0)?;
+    let names: Vec<_> = pods.iter().filter_map(|pod| pod["pod"].as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert!(pods.iter().all(|pod| pod["in_flight"]["inbound"] == 2), "{pods:?}");
+    Ok(())
+}
+
+#[test]
+fn a_list_whose_beginning_is_forgotten_begins_again_once() -> Outcome {
+    let cluster = Cluster::start(|asked, before| {
+        Ok(match (asked.path(), asked.parameter("continue"), before) {
+            (LIST, None, _) => list(&[pod("a")], "next"),
+            (LIST, Some(_), 0) => status(410, "Expired", "the continue token is too old"),
+            (LIST, Some(_), _) => list(&[pod("b")], ""),
+            _ => Answer::new(200).body(PAGE),
+        })
+    })?;
+    assert_eq!(cluster.pods(0)?.len(), 2);
+    Ok(())
+}
+
+#[test]
+fn a_pod_that_fails_hides_no_other() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        Ok(if asked.path() == LIST {
+            list(&[pod("a"), pod("b"), pod("c"), pod("d")], "")
+        } else if asked.path() == statistics("b") {
+            let why = "error trying to reach service: dial tcp 10.0.0.1:15020: connect: refused";
+            status(503, "ServiceUnavailable", why)
+        } else if asked.path() == statistics("c") {
+            Answer::new(404).body("no such page")
+        } else if asked.path() == statistics("d") {
+            status(404, "NotFound", "pods \"d\" not found")
+        } else {
+            Answer::new(200).body(PAGE)
+        })
+    })?;
+    let said = cluster.run(&["status", "-n", "shop"])?.expect(1)?;
+    let rows: Vec<_> = said.stdout.lines().skip(1).collect();
+    assert_eq!(rows.len(), 3, "a pod that has gone is not shown: {}", said.stdout);
+    assert!(rows[0].starts_with("a    ready  serving"), "{}", said.stdout);
+    assert!(rows[1].ends_with("dial tcp 10.0.0.1:15020: connect: refused"), "{}", said.stdout);
+    assert!(rows[2].contains("is this the port with Envoy's statistics?"), "{}", said.stdout);
+    said.stderr_contains("2 pods could not be asked")?;
+    assert_eq!(cluster.asked(&statistics("b")), 1, "a pod is asked once");
+    Ok(())
+}
+
+#[test]
+fn nothing_that_a_pod_says_steers_the_terminal() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        Ok(if asked.path() == LIST {
+            list(&[pod("a")], "")
+        } else {
+            status(503, "x", "\u{1b}[2J\nb    ready  serving")
+        })
+    })?;
+    let said = cluster.run(&["status", "-n", "shop"])?.expect(1)?;
+    assert!(!said.stdout.contains('\u{1b}'), "{}", said.stdout);
+    assert_eq!(said.stdout.lines().count(), 2, "{}", said.stdout);
+    Ok(())
+}
+
+#[test]
+fn streams_that_are_counted_and_not_listed_are_told() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        Ok(if asked.path() == LIST {
+            list(&[pod("a")], "")
+        } else if asked.path() == statistics("a") {
+            Answer::new(200).body(PAGE)
+        } else {
+            status(500, "InternalError", "no port-forward")
+        })
+    })?;
+    let said = cluster.run(&["streams", "-n", "shop"])?.expect(1)?;
+    let said = said.stderr_contains("shop/a does not list its streams: 2 in flight")?;
+    assert!(!said.stderr.contains("no stream is in flight"), "{}", said.stderr);
+    let said = cluster.run(&["drain", "--node", "n", "-n", "shop", "--dry-run"])?.expect(0)?;
+    said.stdout_contains("shop/a: 2 in flight; its gate cannot be asked")?;
+    Ok(())
+}
+
+#[test]
+fn a_node_without_pods_is_an_error() -> Outcome {
+    let cluster = Cluster::start(|_, _| Ok(list(&[], "")))?;
+    let said = cluster.run(&["drain", "--node", "n", "-n", "shop", "--dry-run"])?.expect(1)?;
+    said.stderr_contains("no pod is on node `n`")?;
+    Ok(())
+}
+
+#[test]
+fn a_page_of_html_is_not_a_proxy_without_laststream() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        Ok(match asked.path() {
+            LIST => list(&[pod("a")], ""),
+            _ => Answer::new(200).body("<html><body>hello</body></html>"),
+        })
+    })?;
+    let said = cluster.run(&["status", "-n", "shop"])?.expect(1)?;
+    said.stdout_contains("HTML instead of statistics")?;
+    Ok(())
+}
+
+fn of_replica_set(name: &str, annotations: Value) -> Value {
+    let mut pod = pod(name);
+    pod["metadata"]["ownerReferences"] =
+        json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r" }]);
+    pod["metadata"]["annotations"] = annotations;
+    pod
+}
+
+#[test]
+fn costs_of_others_stay_and_one_refusal_hides_no_write() -> Outcome {
+    let cluster = Cluster::start(|asked, _| {
+        let foreign = json!({ "controller.kubernetes.io/pod-deletion-cost": "-100" });
+        let pods = [
+            of_replica_set("a", json!({})),
+            of_replica_set("b", json!({})),
+            of_replica_set("c", foreign),
+        ];
+        let is_of = |name: &str| asked.path() == format!("{LIST}/{name}");
+        Ok(match asked.path() {
+            LIST => list(&pods, ""),
+            path if path.ends_with("/stats/prometheus") => Answer::new(200).body(PAGE),
+            _ if asked.method == "PATCH" && is_of("a") => status(403, "Forbidden", "no"),
+            _ if asked.method == "PATCH" => Answer::new(200).body(pod("x").to_string()),
+            _ => Answer::new(404),
+        })
+    })?;
+    let said = cluster.run(&["deletion-cost", "-n", "shop", "--once"])?.expect(2)?;
+    assert_eq!(said.stdout, "shop/b: none -> 2, 2 streams in flight\n");
+    let said = said.stderr_contains("no right to `patch` `pods`")?;
+    said.stderr_contains("1 pods have a cost that another program")?;
+    assert_eq!(cluster.asked(&format!("{LIST}/c")), 0);
+    cluster.run(&["deletion-cost", "-n", "shop", "--once", "--overwrite"])?.expect(2)?;
+    assert_eq!(cluster.asked(&format!("{LIST}/c")), 1);
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Rollouts: their ends, and exit codes as kubectl's.
+
+use std::time::{Duration, Instant};
+
+use kit::Outcome;
+use kit::fake_server::Answer;
+use serde_json::{Value, json};
+
+use crate::support::{Cluster, LIST, list, pod, status};
+
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
+
+fn deployment(numbers: [i32; 4], reason: &str) -> Answer {
+    let [wanted, updated, total, available] = numbers;
+    let object = json!({
+        "metadata": { "name": "web", "namespace": "shop", "generation": 2 },
+        "spec": {
+            "replicas": wanted, "selector": { "matchLabels": { "app": "web" } },
+            "template": { "metadata": {}, "spec": { "containers": [] } },
+        },
+        "status": {
+            "observedGeneration": 2, "updatedReplicas": updated, "replicas": total,
+            "availableReplicas": available,
+            "conditions": [{ "type": "Progressing", "status": "False", "reason": reason }],
+        },
+    });
+    Answer::new(200).body(object.to_string())
+}
+
+fn with_hook(seconds: u64) -> Value {
+    let mut pod = pod("web-1");
+    let command = ["pilot-agent", "wait", "--url=http://127.0.0.1:15091/prestop?wait"];
+    let mut command = json!(command);
+    if let Some(list) = command.as_array_mut() {
+        list.push(json!(format!("--timeoutSeconds={seconds}")));
+    }
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(30);
+    pod["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"] = command;
+    pod
+}
+
+fn follow(numbers: [i32; 4], reason: &'static str, hook: u64) -> Outcome<Cluster> {
+    Cluster::start(move |asked, _| {
+        Ok(match asked.path() {
+            DEPLOYMENT => deployment(numbers, reason),
+            LIST => list(&[with_hook(hook)], ""),
+            _ => Answer::new(404),
+        })
+    })
+}
+
+#[test]
+fn a_complete_rollout_ends_at_once() -> Outcome {
+    let cluster = follow([1, 1, 1, 1], "NewReplicaSetAvailable", 24)?;
+    let said = cluster.run(&["rollout", "deployment/web"])?.expect(0)?;
+    let lines: Vec<_> = said.stdout.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "pod/web-1: streams have 24 s after the deletion, and the grace period of 30 s \
+             suffices for that",
+            "deployment/web successfully rolled out; no old pod holds a stream",
+        ]
+    );
+    let selectors = cluster.server.asked();
+    let lists = selectors.iter().filter(|asked| asked.path() == LIST);
+    assert!(lists.into_iter().all(|asked| asked.target.contains("labelSelector=app%3Dweb")));
+    Ok(())
+}
+
+#[test]
+fn a_hook_that_is_longer_than_the_grace_period_is_told_beforehand() -> Outcome {
+    let cluster = follow([1, 1, 1, 1], "NewReplicaSetAvailable", 60)?;
+    cluster
+        .run(&["rollout", "deployment/web"])?
+        .expect(0)?
+        .stdout_contains("its stop hook may take 60 s, and its grace period ends after 30 s")?;
+    Ok(())
+}
+
+#[test]
+fn failures_and_time_outs_end_with_one() -> Outcome {
+    let cluster = follow([3, 1, 4, 3], "ReplicaSetUpdated", 24)?;
+    let late = ["rollout", "deployment/web", "--timeout", "1s"];
+    let said = cluster.run(&late)?.expect(1)?;
+    let said = said.stdout_contains("waiting for deployment/web: 1 of 3 new pods are there")?;
+    said.stderr_contains("timed out: deployment/web is not done after 1s")?;
+    cluster.run(&["rollout", "deployment/web", "--watch=false"])?.expect(0)?;
+    let cluster = follow([3, 1, 4, 3], "ProgressDeadlineExceeded", 24)?;
+    let said = cluster.run(&["rollout", "deployment/web"])?.expect(1)?;
+    said.stderr_contains("exceeded its progress deadline")?;
+    let cluster = Cluster::start(|_, _| Ok(status(404, "NotFound", "not found")))?;
+    let said = cluster.run(&["rollout", "deployment/web"])?.expect(1)?;
+    said.stderr_contains("deployments `web` in namespace `shop` is not there")?;
+    Ok(())
+}
+
+#[test]
+fn an_api_server_that_restarts_does_not_end_a_rollout() -> Outcome {
+    let cluster = Cluster::start(move |asked, before| {
+        Ok(match (asked.path(), before) {
+            (DEPLOYMENT, 0) => deployment([3, 1, 4, 3], "ReplicaSetUpdated"),
+            (DEPLOYMENT, 1..=3) => status(503, "ServiceUnavailable", "restarting"),
+            (DEPLOYMENT, _) => deployment([3, 3, 3, 3], "NewReplicaSetAvailable"),
+            (LIST, _) => list(&[with_hook(24)], ""),
+            _ => Answer::new(404),
+        })
+    })?;
+    let said = cluster.run(&["rollout", "deployment/web"])?.expect(0)?;
+    said.stdout_contains("status 503, restarting")?;
+    Ok(())
+}
+
+#[test]
+fn a_silent_api_server_does_not_outlast_the_time_out() -> Outcome {
+    let cluster = Cluster::start(|_, _| {
+        std::thread::sleep(Duration::from_secs(12));
+        Ok(Answer::new(500))
+    })?;
+    let began = Instant::now();
+    let said = cluster.run(&["rollout", "deployment/web", "--timeout", "1s"])?.expect(1)?;
+    said.stderr_contains("timed out: deployment/web")?;
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    Ok(())
+}
+
+#[test]
+fn an_old_pod_whose_proxy_has_another_name_is_waited_for() -> Outcome {
+    let cluster = Cluster::start(|asked, before| {
+        let mut old = pod("web-0");
+        old["spec"]["containers"][0]["name"] = json!("my-proxy");
+        old["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        Ok(match (asked.path(), before) {
+            (DEPLOYMENT, _) => deployment([1, 1, 1, 1], "NewReplicaSetAvailable"),
+            (LIST, 0) => list(&[with_hook(24), old], ""),
+            (LIST, _) => list(&[with_hook(24)], ""),
+            _ => Answer::new(404),
+        })
+    })?;
+    let said = cluster.run(&["rollout", "deployment/web"])?.expect(0)?;
+    said.stdout_contains("pod/web-0: its streams are not known")?;
+    assert_eq!(cluster.asked(LIST), 2);
+    Ok(())
+}

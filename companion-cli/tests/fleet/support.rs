@@ -1,0 +1,98 @@
+//! An API server with pods, and the program with a kubeconfig for it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use kit::command::{CommandOutput, run};
+use kit::fake_server::{Answer, Asked, FakeServer, Fault};
+use kit::{Context as _, Outcome};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_laststream");
+pub(crate) const LIST: &str = "/api/v1/namespaces/shop/pods";
+pub(crate) const PAGE: &str = "laststream_gate_state{} 0\nlaststream_gate_count_exact{} 1\n\
+    laststream_streams_in_flight_inbound{} 2\n";
+
+/// A home with a kubeconfig, and the API server that it names.
+pub(crate) struct Cluster {
+    pub(crate) server: FakeServer,
+    home: TempDir,
+}
+
+impl Cluster {
+    pub(crate) fn start(
+        script: impl Fn(&Asked, usize) -> Result<Answer, Fault> + Send + Sync + 'static,
+    ) -> Outcome<Self> {
+        let server = FakeServer::start(script)?;
+        let home = tempfile::tempdir()?;
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{ "name": "test", "cluster": { "server": server.url("") } }],
+            "contexts": [{ "name": "test", "context": { "cluster": "test", "namespace": "shop" } }],
+        });
+        std::fs::write(home.path().join("config"), config.to_string())?;
+        Ok(Self { server, home })
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).env_clear().env("HOME", self.home.path());
+        command.env("KUBECONFIG", self.kubeconfig());
+        command
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.home.path().join("config")
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Outcome<CommandOutput> {
+        run(&mut self.command(arguments))
+    }
+
+    /// The pods that `status -o json` shows.
+    pub(crate) fn pods(&self, code: i32) -> Outcome<Vec<Value>> {
+        let said = self.run(&["status", "-n", "shop", "-o", "json"])?.expect(code)?.json()?;
+        said["pods"].as_array().cloned().context("pods")
+    }
+
+    /// How often a path was asked for.
+    pub(crate) fn asked(&self, path: &str) -> usize {
+        self.server.asked().iter().filter(|asked| asked.path() == path).count()
+    }
+}
+
+pub(crate) fn pod(name: &str) -> Value {
+    json!({
+        "metadata": { "name": name, "namespace": "shop", "uid": name },
+        "spec": { "nodeName": "node-1", "containers": [{ "name": "istio-proxy" }] },
+        "status": {
+            "phase": "Running",
+            "conditions": [{ "type": "Ready", "status": "True" }],
+            "containerStatuses": [{
+                "name": "istio-proxy", "image": "", "imageID": "", "ready": true,
+                "restartCount": 0, "state": { "running": {} },
+            }],
+        },
+    })
+}
+
+pub(crate) fn list(pods: &[Value], next: &str) -> Answer {
+    let list = json!({
+        "kind": "PodList", "apiVersion": "v1", "metadata": { "continue": next }, "items": pods,
+    });
+    Answer::new(200).with("content-type", "application/json").body(list.to_string())
+}
+
+/// An answer of the API server itself.
+pub(crate) fn status(code: u16, reason: &str, message: &str) -> Answer {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": message, "metadata": {},
+    });
+    Answer::new(code).with("content-type", "application/json").body(body.to_string())
+}
+
+pub(crate) fn statistics(pod: &str) -> String {
+    format!("{LIST}/{pod}:15020/proxy/stats/prometheus")
+}

@@ -1,0 +1,68 @@
+//! Arguments that contradict each other, and the plugin's name.
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use kit::Outcome;
+use kit::command::run;
+
+use crate::support::PROGRAM;
+
+#[test]
+fn contradictions_are_refused() -> Outcome {
+    for (arguments, words) in [
+        (&["status", "-n", "a", "--gate", "http://127.0.0.1:1"][..], "--gate"),
+        (&["status", "--events"], "-A"),
+        (&["status", "-o", "wide"], "-A"),
+        (&["status", "-A", "-n", "a"], "--all-namespaces"),
+        (&["streams", "-A", "--secret-file", "x"], "--secret-file"),
+        (&["drain", "--node", "a"], "--dry-run"),
+        (&["drain", "-n", "a"], "--node"),
+        (&["drain", "--gate-port", "9999"], "--node"),
+        (&["drain", "--stats-port", "9999"], "--node"),
+        (&["drain", "--at-a-time", "1"], "--node"),
+        (&["drain", "--node", "a", "--dry-run", "--cancel"], "--cancel"),
+        (&["rollout", "pod/a"], "deployment/NAME"),
+        (&["rollout", "deployment/a?x"], "is not a name in Kubernetes"),
+        (&["status", "-n", ""], "is not a name in Kubernetes"),
+        (&["status", "-n", "a/../.."], "is not a name in Kubernetes"),
+        (&["status", "--node", "a,metadata.name=b"], "is not a name in Kubernetes"),
+        (&["render", "envoyfilter", "--verb", "status"], "render rbac"),
+        (&["status", "-A", "--at-a-time", "0"], "--at-a-time"),
+    ] {
+        run(Command::new(PROGRAM).args(arguments))?.expect(64)?.stderr_contains(words)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn rights_are_rendered_for_verbs_and_places() -> Outcome {
+    let rbac = |more: &[&str]| -> Outcome<String> {
+        let said = run(Command::new(PROGRAM).args(["render", "rbac"]).args(more))?;
+        Ok(said.expect(0)?.stdout)
+    };
+    let all = rbac(&[])?;
+    assert!(all.contains("kind: ClusterRole") && !all.contains("events"), "{all}");
+    let some = rbac(&["--verb", "status,events", "--namespace", "shop", "--name", "ops"])?;
+    for words in ["kind: Role", "namespace: shop", "name: ops", "pods/proxy", "- events"] {
+        assert!(some.contains(words), "`{words}` in {some}");
+    }
+    assert!(!some.contains("deployments"), "{some}");
+    Ok(())
+}
+
+#[test]
+fn as_a_plugin_it_shows_what_is_typed() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let [plugin, completer] =
+        ["kubectl-laststream", "kubectl_complete-laststream"].map(|name| folder.path().join(name));
+    symlink(PROGRAM, &plugin)?;
+    symlink(PROGRAM, &completer)?;
+    run(Command::new(&plugin).args(["rollout", "--help"]))?
+        .expect(0)?
+        .stdout_contains("Usage: kubectl laststream rollout")?
+        .stdout_contains("  kubectl laststream rollout deployment/web -n shop")?;
+    let said = run(Command::new(&completer).args(["sta"]))?.expect(0)?;
+    assert_eq!(said.stdout, "status\n:4\n");
+    Ok(())
+}
