@@ -1,0 +1,200 @@
+//! What follows from how long streams last: the times of a drain, how many streams they cut, and
+//! what a rollout holds and how long it takes.
+//!
+//! Streams come at random (a Poisson process), and pods drain independently. Then a pod has a
+//! random number of streams with the mean `in_flight`, and all of them are over after `x` seconds
+//! with the probability `exp(-in_flight · longer_than(x))`.
+
+use super::lifetimes::Lifetimes;
+use crate::policy::{LATE, Sizing, drain_sizing};
+use crate::time_span::TimeSpan;
+
+/// What one pod has to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Load {
+    /// Streams in flight, on average.
+    pub in_flight: f64,
+    /// Streams that begin in a second; none if it is not known.
+    pub per_second: Option<f64>,
+    /// How long they still last.
+    pub lifetimes: Lifetimes,
+}
+
+/// How a workload replaces its pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// A Deployment: so many pods more, and so many not ready. Pods that drain do not count.
+    Deployment {
+        /// `maxSurge`, in pods.
+        surge: u32,
+        /// `maxUnavailable`, in pods.
+        unavailable: u32,
+    },
+    /// A StatefulSet or a DaemonSet: so many pods at a time, each gone before its successor starts.
+    InPlace {
+        /// At a time.
+        pods: u32,
+    },
+}
+
+/// What is rolled out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fleet {
+    /// How many pods.
+    pub pods: u32,
+    /// From a pod's creation until it is ready, in seconds.
+    pub startup: f64,
+    /// How they are replaced.
+    pub strategy: Strategy,
+}
+
+/// Times of a drain, and what they are for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plan {
+    /// The times.
+    pub sizing: Sizing,
+    /// Whether the wanted share of streams outlasts all that was measured.
+    pub is_cut_off: bool,
+}
+
+/// What a rollout does with these times.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// The share of the streams in flight at a stop that the deadline cuts.
+    pub cut_share: f64,
+    /// So many streams of the whole rollout.
+    pub cut: f64,
+    /// Of so many in flight.
+    pub of: f64,
+    /// How long a pod goes on after its deletion, on average; seconds.
+    pub mean_stop: f64,
+    /// Until all new pods are ready, which is what `kubectl rollout status` waits for.
+    pub ready: f64,
+    /// Until the last old pod has gone.
+    pub gone: f64,
+    /// Pods that drain at the same time, on average while new ones become ready.
+    pub draining: f64,
+    /// Pods beside the wanted ones, at most: those that drain, and those of the surge.
+    pub extra: f64,
+}
+
+/// From the end of a drain until the pod is gone: the agent ends Envoy, kubelet the pod.
+const TEARDOWN: f64 = 0.7;
+/// The chance that the quiet period ends between two of the streams that still come.
+const GAP: f64 = 0.001;
+const LONGEST_QUIET: f64 = 10.0;
+/// How finely times are integrated.
+const STEPS: u32 = 2_000;
+
+/// Rounds up to a number that operators would write.
+fn rounded(seconds: f64) -> f64 {
+    let step = match seconds {
+        ..30.0 => 1.0,
+        ..300.0 => 5.0,
+        ..3_600.0 => 30.0,
+        _ => 300.0,
+    };
+    (seconds / step).ceil() * step
+}
+
+fn span(seconds: f64) -> TimeSpan {
+    TimeSpan::seconds(seconds.clamp(0.0, 60_000.0).ceil() as u64)
+}
+
+fn seconds(span: TimeSpan) -> f64 {
+    span.duration().as_secs_f64()
+}
+
+impl Load {
+    /// The times with which at most this share of the streams in flight at a stop is cut.
+    #[must_use]
+    pub fn plan(&self, share: f64, delay: TimeSpan, agent: TimeSpan) -> Plan {
+        let longest = self.lifetimes.outlasted_by(share);
+        let wanted = rounded(longest.unwrap_or(self.lifetimes.measured()).max(1.0));
+        let quiet = self.per_second.filter(|rate| *rate > 0.0).map_or(1.0, |rate| {
+            // No stream comes for so long with the chance GAP only.
+            (-GAP.ln() / rate).clamp(1.0, LONGEST_QUIET)
+        });
+        let sizing = drain_sizing(span(wanted), span(quiet), delay, agent);
+        Plan { sizing, is_cut_off: longest.is_none() }
+    }
+
+    /// The chance that a pod has drained so many seconds after its deletion.
+    fn has_drained(&self, sizing: &Sizing, after: f64) -> f64 {
+        let came = seconds(sizing.delay) + seconds(LATE) / 2.0;
+        let quiet = after - seconds(sizing.quiet) - came;
+        if quiet < 0.0 { 0.0 } else { (-self.in_flight * self.lifetimes.longer_than(quiet)).exp() }
+    }
+
+    /// The chance that a pod is gone so many seconds after its deletion.
+    fn is_gone(&self, sizing: &Sizing, after: f64) -> f64 {
+        let drained = after - TEARDOWN;
+        if drained >= seconds(sizing.deadline) + seconds(sizing.agent) {
+            1.0
+        } else {
+            self.has_drained(sizing, drained.min(seconds(sizing.deadline)))
+        }
+    }
+
+    /// What a rollout does.
+    #[must_use]
+    pub fn predict(&self, sizing: &Sizing, fleet: &Fleet) -> Prediction {
+        let of = self.in_flight * f64::from(fleet.pods);
+        let cut_share = self.lifetimes.longer_than(seconds(sizing.deadline));
+        let longest = seconds(sizing.deadline) + seconds(sizing.agent) + TEARDOWN;
+        let mean_stop = mean(longest, |after| self.is_gone(sizing, after));
+        let startup = fleet.startup.max(0.1);
+        let (ready, gone, draining, surge) = match fleet.strategy {
+            Strategy::Deployment { surge, unavailable } => {
+                let at_once = (surge + unavailable).max(1).min(fleet.pods);
+                let rounds = fleet.pods.div_ceil(at_once);
+                let ready = f64::from(rounds) * startup;
+                let batches = batches(fleet.pods, unavailable.min(fleet.pods), at_once);
+                let late = mean(longest, |after| {
+                    let all_gone = |(deleted, pods): &(u32, u32)| {
+                        let since = ready - f64::from(*deleted) * startup + after;
+                        self.is_gone(sizing, since).powi(i32::try_from(*pods).unwrap_or(i32::MAX))
+                    };
+                    batches.iter().map(all_gone).product()
+                });
+                let draining = f64::from(at_once) / startup * mean_stop;
+                (ready, ready + late, draining.min(f64::from(fleet.pods)), surge)
+            }
+            Strategy::InPlace { pods } => {
+                let at_once = pods.max(1).min(fleet.pods);
+                let rounds = f64::from(fleet.pods.div_ceil(at_once));
+                let stop = mean(longest, |after| {
+                    let power = i32::try_from(at_once).unwrap_or(i32::MAX);
+                    self.is_gone(sizing, after).powi(power)
+                });
+                let round = stop + startup;
+                let draining = f64::from(at_once) * mean_stop / round;
+                (rounds * round, rounds * round - startup, draining, 0)
+            }
+        };
+        let extra = f64::from(surge.min(fleet.pods)) + draining;
+        let cut = of * cut_share;
+        Prediction { cut_share, cut, of, mean_stop, ready, gone, draining, extra }
+    }
+}
+
+/// When pods of a Deployment are deleted, in start-ups from its beginning, and how many.
+fn batches(pods: u32, unavailable: u32, at_once: u32) -> Vec<(u32, u32)> {
+    let mut batches = vec![(0, unavailable)];
+    let (mut left, mut round) = (pods - unavailable, 1);
+    while left > 0 {
+        let now = left.min(at_once);
+        batches.push((round, now));
+        (left, round) = (left - now, round + 1);
+    }
+    batches
+}
+
+/// The mean of a time of at most `longest`, from the chance that it is over.
+fn mean(longest: f64, is_over: impl Fn(f64) -> f64) -> f64 {
+    let step = longest / f64::from(STEPS);
+    (0..STEPS).map(|at| (1.0 - is_over((f64::from(at) + 0.5) * step)) * step).sum()
+}
+
+#[cfg(test)]
+mod tests;

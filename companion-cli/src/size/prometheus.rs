@@ -1,0 +1,147 @@
+//! Durations and numbers of streams from a Prometheus, by its HTTP API.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::Value;
+use url::form_urlencoded;
+
+use super::files::{METRICS, unit};
+use super::lifetimes::Histogram;
+use crate::http::url::Url;
+use crate::http::{Client, Limits, Request, Route, Secret, Settings, Trust};
+use crate::time_span::TimeSpan;
+
+/// A query may take so long; Prometheus itself gives up after two minutes.
+const PATIENCE: Duration = Duration::from_secs(60);
+const CONNECT: Duration = Duration::from_secs(10);
+const LONGEST: u64 = 16 << 20;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Query<'q> {
+    /// The address of Prometheus.
+    pub url: &'q str,
+    /// A bearer token.
+    pub token: Option<&'q str>,
+    /// The histogram; the first of the known ones that has data if there is none.
+    pub metric: Option<&'q str>,
+    /// Labels of the series, such as `namespace="shop"`.
+    pub selector: &'q str,
+    /// How far back.
+    pub window: TimeSpan,
+}
+
+/// What Prometheus has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// The histogram's name.
+    pub metric: String,
+    /// The durations.
+    pub durations: Histogram,
+    /// How many proxies count streams.
+    pub pods: Option<u32>,
+    /// Streams in flight on all of them, on average.
+    pub in_flight: Option<f64>,
+}
+
+/// Asks.
+///
+/// # Errors
+/// Prometheus does not answer, refuses, or has no such series; with what to do.
+pub fn measure(query: &Query<'_>) -> Result<Measured, String> {
+    let api = Api::new(query)?;
+    let metrics: Vec<&str> =
+        query.metric.map_or(METRICS.iter().map(|(name, _)| *name).collect(), |name| vec![name]);
+    for metric in &metrics {
+        if let Some(durations) = api.durations(metric, query)? {
+            let (pods, in_flight) = api.fleet(query)?;
+            return Ok(Measured { metric: (*metric).to_owned(), durations, pods, in_flight });
+        }
+    }
+    Err(format!(
+        "`{}` has no streams of the last {} in {}: name the histogram with `--metric`, or other \
+            labels with `--selector`",
+        query.url,
+        query.window,
+        metrics.iter().map(|name| format!("`{name}_bucket`")).collect::<Vec<_>>().join(" or ")
+    ))
+}
+
+struct Api<'q> {
+    url: &'q str,
+    authorization: Option<Secret>,
+    client: Client,
+}
+
+impl<'q> Api<'q> {
+    fn new(query: &Query<'q>) -> Result<Self, String> {
+        if Url::parse(query.url).is_none() {
+            return Err(format!(
+                "`{}` is no address: write `http://HOST:PORT`, without a user in it",
+                query.url
+            ));
+        }
+        let limits = Limits { connect: CONNECT, silence: PATIENCE, request: PATIENCE };
+        let client = Client::new(Settings {
+            trust: Trust::default(),
+            route: Route::with_proxy(true),
+            keeps_connections: true,
+            limits,
+        });
+        let authorization = query.token.map(|token| Secret::new(format!("Bearer {token}")));
+        Ok(Self { url: query.url.trim_end_matches('/'), authorization, client })
+    }
+
+    /// The result of an instant query.
+    fn ask(&self, expression: &str) -> Result<Vec<Value>, String> {
+        let query: String = form_urlencoded::byte_serialize(expression.as_bytes()).collect();
+        let url = Url::parse(&format!("{}/api/v1/query?query={query}", self.url))
+            .ok_or_else(|| format!("`{}` is no address", self.url))?;
+        let authorization = self.authorization.as_ref();
+        let request =
+            Request { method: Method::GET, url: &url, headers: &[], authorization, body: None };
+        let failed = |error: &dyn std::fmt::Display| format!("cannot ask `{}`: {error}", self.url);
+        let response = self.client.send(&request).map_err(|error| failed(&error))?;
+        let status = response.status;
+        let body = response.bytes(LONGEST).map_err(|error| failed(&error))?;
+        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if answer["status"] != "success" {
+            let why = answer["error"].as_str().unwrap_or("this is not Prometheus' HTTP API");
+            return Err(failed(&format!("{status}: {why}")));
+        }
+        Ok(answer["data"]["result"].as_array().cloned().unwrap_or_default())
+    }
+
+    fn durations(&self, metric: &str, query: &Query<'_>) -> Result<Option<Histogram>, String> {
+        let unit = unit(metric)?;
+        let expression = format!(
+            "sum by (le) (increase({metric}_bucket{{{}}}[{}]))",
+            query.selector, query.window
+        );
+        let series = self.ask(&expression)?;
+        let bucket = |series: &Value| {
+            let bound: f64 = series["metric"]["le"].as_str()?.parse().ok()?;
+            Some((bound * unit, number(series)?))
+        };
+        Ok(Histogram::new(series.iter().filter_map(bucket).collect()))
+    }
+
+    /// Pods and streams in flight, where proxies export laststream's metrics.
+    fn fleet(&self, query: &Query<'_>) -> Result<(Option<u32>, Option<f64>), String> {
+        let gauges = format!(
+            "{{__name__=~\"laststream_streams_in_flight_(gateway|inbound)\"{}{}}}",
+            if query.selector.is_empty() { "" } else { ", " },
+            query.selector
+        );
+        let pods = self.ask(&format!("count(count by (instance) ({gauges}))"))?;
+        let in_flight = format!("avg_over_time(sum({gauges})[{}:1m])", query.window);
+        let in_flight = self.ask(&in_flight)?;
+        let pods = pods.first().and_then(number).map(|count| count as u32);
+        Ok((pods, in_flight.first().and_then(number)))
+    }
+}
+
+fn number(series: &Value) -> Option<f64> {
+    series["value"][1].as_str()?.parse().ok()
+}
