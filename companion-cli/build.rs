@@ -1,6 +1,7 @@
-//! Compiles the module and puts it into the library, with which it is tested and shipped.
+//! Compiles the module and that of the frame filter, and puts both into the library, with which
+//! they are tested and shipped.
 //!
-//! If the module cannot be compiled, a debug build goes on, and commands that need the module
+//! If a module cannot be compiled, a debug build goes on, and commands that need the module
 //! report the reason. A release build fails, because operators need the module inside.
 //! `SKIP_WASM_BUILD=1` compiles nothing; with `CARGO_NET_OFFLINE=true` the network is not used.
 #![allow(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
@@ -23,10 +24,16 @@ fn main() -> ExitCode {
 }
 
 fn embed() -> Result<(), String> {
+    embed_module("builtin.rs", &[])?;
+    embed_module("builtin_frames.rs", &[nested::FRAMES])
+}
+
+/// Both modules share the folder of the compiler's output, and with it their dependencies.
+fn embed_module(file: &str, features: &[&str]) -> Result<(), String> {
     let package = nested::variable("CARGO_MANIFEST_DIR")?;
     let workspace =
         Path::new(&package).parent().ok_or("the package is at the root of the file system")?;
-    let module = nested::module(workspace, "module", &[]);
+    let module = nested::module(workspace, "module", features);
     let value = match &module {
         Ok(wasm) => format!("Ok(include_bytes!({:?}))", wasm.display().to_string()),
         Err(reason) if nested::variable("PROFILE")? == "release" && !nested::is_skipped() => {
@@ -34,6 +41,6 @@ fn embed() -> Result<(), String> {
         }
         Err(reason) => format!("Err({reason:?})"),
     };
-    let file = Path::new(&nested::variable("OUT_DIR")?).join("builtin.rs");
+    let file = Path::new(&nested::variable("OUT_DIR")?).join(file);
     fs::write(&file, value).map_err(|error| format!("cannot write `{}`: {error}", file.display()))
 }

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 #[path = "../src/module/compile.rs"]
 mod compile;
 
+#[allow(unused_imports, reason = "only one of the build scripts makes that module")]
+pub(crate) use compile::FRAMES;
+
 /// Compiles nothing when it is set, as `1` or anything but `0`.
 const SKIP: &str = "SKIP_WASM_BUILD";
 

@@ -56,7 +56,8 @@ fn commands_in_the_documents_are_commands() {
         }
         for mention in text.split("`laststream ").skip(1) {
             let name =
-                mention.split(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default();
+                mention.split(|letter: char| !letter.is_alphabetic() && letter != '-').next();
+            let name = name.unwrap_or_default().trim_end_matches('-');
             let is_command =
                 name.is_empty() || Arguments::command().find_subcommand(name).is_some();
             assert!(is_command, "{}: there is no `laststream {name}`", file.display());

@@ -38,6 +38,8 @@ pub const LASTSTREAM_SECRET: &str = "LASTSTREAM_SECRET";
 /// inherit them.
 pub const SECRETS: [&str; 3] =
     [LASTSTREAM_SECRET, LASTSTREAM_REGISTRY_USERNAME, LASTSTREAM_REGISTRY_PASSWORD];
+/// The files that name clusters and users, as kubectl reads it.
+pub const KUBECONFIG: &str = "KUBECONFIG";
 /// Where programs are searched.
 pub const PATH: &str = "PATH";
 

@@ -3,11 +3,13 @@
 //!
 //! Each room serves some commands: [`module`] build, version and inspect of files; [`oci`] push and
 //! inspect of images; [`policy`] and [`render`] render; [`lint`] lint; [`gate`] status, streams,
-//! drain, wait, exec and install; [`local`] envoy, run and demo.
+//! drain, wait, exec and install; [`fleet`] the verbs over many pods; [`local`] envoy, run and
+//! demo.
 
 mod causes;
 pub mod digest;
 pub mod env_vars;
+pub mod fleet;
 pub mod foreign;
 pub mod gate;
 mod http;
@@ -18,6 +20,7 @@ pub mod oci;
 pub mod policy;
 pub mod progress;
 pub mod render;
+pub mod size;
 pub mod time_span;
 pub mod visible;
 pub mod yaml;

@@ -6,33 +6,51 @@ mod documents;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use laststream::visible;
 
 use crate::commands::Exit;
 use crate::commands::cli::Arguments;
+use crate::commands::plugin::{self, CalledAs};
 use crate::commands::printer::Printer;
 
 fn main() -> ExitCode {
     let printer = Printer;
-    let exit = match Arguments::try_parse() {
-        Ok(arguments) => commands::run(arguments, &printer),
-        Err(error) => usage(&error, &printer),
+    let called_as = CalledAs::of(std::env::args_os().next().as_ref());
+    let exit = match called_as {
+        CalledAs::Completer => complete(&printer),
+        CalledAs::Itself | CalledAs::Plugin => match parse(called_as) {
+            Ok(arguments) => commands::run(arguments, &printer),
+            Err(error) => usage(&error, called_as, &printer),
+        },
     };
     ExitCode::from(exit.code())
 }
 
+fn parse(called_as: CalledAs) -> Result<Arguments, clap::Error> {
+    let mut command = called_as.name(Arguments::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+fn complete(printer: &Printer) -> Exit {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.collect();
+    printer.stdout(&plugin::candidates(&Arguments::command(), &words));
+    Exit::Fine
+}
+
 /// clap reports `--help` and `--version` as errors, but they are output.
-fn usage(error: &clap::Error, printer: &Printer) -> Exit {
+fn usage(error: &clap::Error, called_as: CalledAs, printer: &Printer) -> Exit {
+    let text = called_as.help(error.render().ansi().to_string());
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            printer.coloured(&error.render().ansi().to_string());
+            printer.coloured(&text);
             Exit::Fine
         }
         _ => {
-            printer
-                .stderr_verbatim(visible::coloured(&error.render().ansi().to_string()).trim_end());
+            printer.stderr_verbatim(visible::coloured(&text).trim_end());
             Exit::Usage
         }
     }

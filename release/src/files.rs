@@ -30,6 +30,12 @@ pub fn module_image() -> String {
     format!("laststream-{VERSION}-module-image.tar")
 }
 
+/// The module of the frame filter as an image, as an OCI layout in an archive.
+#[must_use]
+pub fn frames_image() -> String {
+    format!("laststream-{VERSION}-frames-image.tar")
+}
+
 /// Completions and manual pages.
 #[must_use]
 pub fn shell_archive() -> String {

@@ -8,7 +8,7 @@ use crate::error::In as _;
 use crate::layout::{Layout, index};
 use crate::{
     CONFIG, Descriptor, Digest, INDEX, Image, Inputs, LAYER, MANIFEST, Manifest, Packed, Platform,
-    ReleaseError, VERSION, archive, certificates, compress, module, standard_annotations,
+    ReleaseError, VERSION, archive, certificates, compress, standard_annotations,
 };
 
 /// The policy of a Job expects the program there.
@@ -81,11 +81,16 @@ fn annotations() -> BTreeMap<String, String> {
     annotations
 }
 
-/// The module, with the digest that `laststream push` gives it.
-pub(crate) fn of_module(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
-    let module = module::builtin().map_err(ReleaseError::NoModule)?;
+/// A module, with the digest that `laststream push` gives it and that `laststream version` prints
+/// under this name.
+pub(crate) fn of_module(
+    inputs: &Inputs,
+    name: &str,
+    module: Result<&[u8], &'static str>,
+) -> Result<Vec<u8>, ReleaseError> {
+    let module = module.map_err(ReleaseError::NoModule)?;
     let image = Image::of(module, standard_annotations()).in_("the module's image")?;
-    check_module(inputs, &image.digest)?;
+    check_module(inputs, name, &image.digest)?;
     let mut layout = Layout::default();
     layout.add(LAYER, image.layer);
     layout.add(CONFIG, image.config);
@@ -94,10 +99,10 @@ pub(crate) fn of_module(inputs: &Inputs) -> Result<Vec<u8>, ReleaseError> {
 }
 
 /// The released program must have the very module of which this one makes an image.
-fn check_module(inputs: &Inputs, digest: &Digest) -> Result<(), ReleaseError> {
+fn check_module(inputs: &Inputs, name: &str, digest: &Digest) -> Result<(), ReleaseError> {
     let version: Value = serde_json::from_slice(&inputs.run(&["version", "-o", "json"])?)
         .in_("`laststream version -o json`")?;
-    match version["module"]["digest"].as_str() {
+    match version[name]["digest"].as_str() {
         Some(program) if program == digest.as_str() => Ok(()),
         program => Err(ReleaseError::OtherModule {
             program: program.unwrap_or("none").to_owned(),

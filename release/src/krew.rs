@@ -22,7 +22,8 @@ pub(crate) fn manifest(files: &Files) -> Result<String, ReleaseError> {
             "shortDescription": "Drain Istio and Envoy without losing requests",
             "description": "Renders and checks the manifests of laststream, the Envoy filter that \
                 counts streams in flight,\n\
-                and asks its gate: `kubectl laststream render`, `lint`, `status`, `wait`.\n",
+                and asks the gates of one pod or of many: `kubectl laststream render`, `lint`, \
+                `status`, `rollout`.\n",
             "platforms": platforms,
         },
     });

@@ -25,7 +25,8 @@ pub(crate) use laststream::{module, yaml};
 
 pub use error::ReleaseError;
 pub use files::{
-    CHECKSUMS, PLUGIN, command_image, module_image, program_archive, sbom_file, shell_archive,
+    CHECKSUMS, PLUGIN, command_image, frames_image, module_image, program_archive, sbom_file,
+    shell_archive,
 };
 pub use inputs::Inputs;
 pub use platform::Platform;
@@ -47,7 +48,8 @@ pub fn write(inputs: &Inputs, folder: &Path) -> Result<(), ReleaseError> {
         files.add(program_archive(platform), packed_program(inputs.program(platform))?);
     }
     files.add(command_image(), image::of_command(inputs)?);
-    files.add(module_image(), image::of_module(inputs)?);
+    files.add(module_image(), image::of_module(inputs, "module", module::builtin())?);
+    files.add(frames_image(), image::of_module(inputs, "frames", module::builtin_frames())?);
     files.add(shell_archive(), shell::archive(inputs)?);
     files.add(sbom_file(), sbom::reproducible(&inputs.sbom)?);
     files.add(PLUGIN.to_owned(), krew::manifest(&files)?.into_bytes());

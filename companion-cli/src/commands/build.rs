@@ -27,8 +27,16 @@ pub(crate) struct Build {
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
     /// The file to write.
-    #[arg(long, value_name = "FILE", default_value = "laststream.wasm")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "laststream.wasm",
+        default_value_if("frames", "true", "laststream_frames.wasm")
+    )]
     file: PathBuf,
+    /// Makes the module of the frame filter, which ends WebSockets with a close frame.
+    #[arg(long)]
+    frames: bool,
     /// Makes the module smaller with wasm-opt, which must be installed.
     #[arg(long)]
     wasm_opt: bool,
@@ -53,6 +61,7 @@ pub(super) fn run(build: &Build, printer: &Printer) -> Exit {
     let make = Make {
         source,
         output: build.file.clone(),
+        frames: build.frames,
         optimise: build.wasm_opt,
         may_install: !(build.no_install || offline),
         offline,

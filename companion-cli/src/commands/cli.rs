@@ -7,8 +7,11 @@ use crate::commands::completions::Completions;
 use crate::commands::config::Config;
 use crate::commands::demo::Demo;
 use crate::commands::drain::Drain;
+use crate::commands::end::End;
 use crate::commands::envoy::Envoy;
 use crate::commands::exec::Exec;
+use crate::commands::fleet::deletion_cost::DeletionCost;
+use crate::commands::fleet::rollout::Rollout;
 use crate::commands::guarded::Guarded;
 use crate::commands::inspect::Inspect;
 use crate::commands::install::Install;
@@ -17,6 +20,7 @@ use crate::commands::man::Man;
 use crate::commands::push::Push;
 use crate::commands::render::Render;
 use crate::commands::run::Run;
+use crate::commands::size::Size;
 use crate::commands::status::Status;
 use crate::commands::streams::Streams;
 use crate::commands::version::Version;
@@ -41,8 +45,10 @@ pub(crate) enum Command {
     /// interface.
     #[command(subcommand)]
     Config(Config),
+    DeletionCost(Box<DeletionCost>),
     Demo(Demo),
-    Drain(Drain),
+    Drain(Box<Drain>),
+    End(End),
     /// Finds or downloads an Envoy for this machine.
     #[command(subcommand)]
     Envoy(Envoy),
@@ -57,9 +63,11 @@ pub(crate) enum Command {
     Ready(Ready),
     /// Renders manifests for Istio, Envoy, Envoy Gateway and Helm from one policy file.
     Render(Box<Render>),
+    Rollout(Box<Rollout>),
     Run(Box<Run>),
-    Status(Status),
-    Streams(Streams),
+    Size(Box<Size>),
+    Status(Box<Status>),
+    Streams(Box<Streams>),
     Version(Version),
     Wait(Wait),
 }

@@ -3,20 +3,26 @@
 use clap::Args;
 use laststream::gate::text;
 
+use crate::commands::cluster_args::{ClusterArgs, node as node_name};
 use crate::commands::exit::Exit;
+use crate::commands::fleet::args::ReachArgs;
+use crate::commands::fleet::node;
 use crate::commands::gate_args::{GateArgs, failed};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
 /// Begins the drain of an Envoy, cancels it, or opens its gate by force. This command does not
-/// wait; `laststream wait` does.
+/// wait; `laststream wait` does. With `--node` and `--dry-run`, it says what a drain of that node
+/// would wait for.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         laststream drain\n  \
         laststream drain --cancel\n  \
-        laststream drain --force --reason 'the app is gone'\n\n\
+        laststream drain --force --reason 'the app is gone'\n  \
+        laststream drain --node worker-3 --dry-run\n\n\
         Exit codes: 0 done, 1 no drain begins, because the deadline of an earlier drain or \
-        `--force` has opened the gate, 2 the gate cannot be asked, 64 wrong arguments.")]
+        `--force` has opened the gate, or some pods of the node could not be \
+        asked, 2 the gate cannot be asked, 64 wrong arguments.")]
 pub(crate) struct Drain {
     #[command(flatten)]
     gate: GateArgs,
@@ -29,7 +35,25 @@ pub(crate) struct Drain {
     /// The reason, for Envoy's log and for waiting hooks.
     #[arg(long, value_name = "TEXT", requires = "force", value_parser = reason)]
     reason: Option<String>,
-    /// The format of the result. `json` prints the body of the gate's response.
+    /// A node: what `kubectl drain` of it would wait for, and for how long.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = node_name,
+        requires = "dry_run",
+        conflicts_with_all = ["cancel", "force", "gate"],
+        help_heading = "Cluster"
+    )]
+    node: Option<String>,
+    /// Changes nothing. With `--node`, nothing else is supported: run `kubectl drain` afterwards.
+    #[arg(long, requires = "node", help_heading = "Cluster")]
+    dry_run: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    reach: ReachArgs,
+    /// The format of the result. `json` prints the body of the gate's response; with `--node`, one
+    /// object with the node's pods.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
@@ -39,6 +63,16 @@ fn reason(text: &str) -> Result<String, &'static str> {
 }
 
 pub(super) fn run(command: &Drain, printer: &Printer) -> Exit {
+    if let Some(node) = &command.node {
+        return node::run(node, &command.cluster, &command.reach, command.output, printer);
+    }
+    if command.cluster.are_given() || command.reach.are_given() {
+        printer.error(
+            &"one gate is drained at a time; for many pods name a node: `--node NAME \
+            --dry-run`",
+        );
+        return Exit::Usage;
+    }
     let gate = match command.gate.gate(printer) {
         Ok(gate) => gate,
         Err(exit) => return exit,

@@ -23,7 +23,32 @@ pub(super) struct GateArgs {
     secret_file: Option<PathBuf>,
 }
 
+/// For commands that list streams.
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// The largest number of streams to list.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
+    pub(super) limit: u32,
+}
+
 impl GateArgs {
+    /// Whether the command line names one gate; with many pods that is a contradiction.
+    pub(super) fn contradicts(&self, printer: &Printer) -> bool {
+        let is_named = self.gate.is_some() || self.secret_file.is_some();
+        if is_named {
+            printer.error(
+                &"`--gate` and `--secret-file` are for one gate; many pods are asked through the \
+                  Kubernetes API",
+            );
+        }
+        is_named
+    }
+
     /// The gate. An error has been printed already.
     pub(super) fn gate(&self, printer: &Printer) -> Result<Gate, Exit> {
         let address = match &self.gate {

@@ -1,11 +1,11 @@
 //! `laststream lint …`
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use laststream::lint::crds::{Definition, Definitions};
-use laststream::lint::{self, Assume, Rule, Severity, output};
+use laststream::lint::{self, Assume, Finding, Rule, Severity, output};
 
 use crate::commands::exit::Exit;
 use crate::commands::printer::Printer;
@@ -23,8 +23,13 @@ use crate::commands::printer::Printer;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Lint {
     /// Files and folders; `-` for standard input.
-    #[arg(value_name = "FILE", required_unless_present_any = ["list", "explain"])]
+    #[arg(value_name = "FILE", required_unless_present_any = ["list", "explain", "change"])]
     files: Vec<PathBuf>,
+    /// Says which parts of a change replace listeners or filter chains in Istio, on which
+    /// workloads, and how long streams then have. OLD and NEW are files or folders, one of them may
+    /// be `-`.
+    #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with_all = ["files", "list"])]
+    change: Option<Vec<PathBuf>>,
     /// The format of the findings.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -56,7 +61,8 @@ const EXAMPLES: &str = "Examples:
   laststream lint mesh/
   kubectl kustomize overlays/prod | laststream lint --istio 1.29 -
   laststream lint --output sarif mesh/ > laststream.sarif
-  laststream lint --explain LS204";
+  laststream lint --explain LS204
+  laststream lint --change mesh/ changed/";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -114,21 +120,17 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
         }
         return Exit::Fine;
     }
-    let inputs = || {
-        let sources = lint::gather(&lint.files, &mut io::stdin().lock());
-        Ok((sources.map_err(|error| error.to_string())?, read_crds(&lint.crds)?))
-    };
-    let (sources, crds) = match inputs() {
-        Ok(inputs) => inputs,
+    if lint.change.as_ref().is_some_and(|files| files.iter().all(|file| file == Path::new("-"))) {
+        printer.error(&"OLD and NEW are both standard input: name a file for one of them");
+        return Exit::Usage;
+    }
+    let (mut findings, files) = match findings(lint) {
+        Ok(found) => found,
         Err(message) => {
-            let message: String = message;
             printer.error(&message);
             return Exit::Failed;
         }
     };
-    let files = sources.len();
-    let assume = Assume { istio: lint.istio, kubernetes: lint.kubernetes, crds };
-    let mut findings = lint::lint(sources, assume);
     findings.retain(|finding| !lint.ignore.contains(&finding.rule));
     match lint.output {
         Format::Text if findings.is_empty() => {}
@@ -141,6 +143,23 @@ pub(super) fn run(lint: &Lint, printer: &Printer) -> Exit {
     printer.status_line(&output::summary(&findings, files));
     let counts = findings.iter().any(|finding| finding.rule.severity >= lint.fail_on.severity());
     if counts { Exit::Found } else { Exit::Fine }
+}
+
+/// What is found, and in how many files.
+fn findings(lint: &Lint) -> Result<(Vec<Finding>, usize), String> {
+    let gather = |paths: &[PathBuf]| {
+        lint::gather(paths, &mut io::stdin().lock()).map_err(|error| error.to_string())
+    };
+    let crds = read_crds(&lint.crds)?;
+    let assume = Assume { istio: lint.istio, kubernetes: lint.kubernetes, crds };
+    if let Some([old, new]) = lint.change.as_deref() {
+        let [old, new] = [gather(std::slice::from_ref(old))?, gather(std::slice::from_ref(new))?];
+        let files = old.len() + new.len();
+        return Ok((lint::change(old, new, assume), files));
+    }
+    let sources = gather(&lint.files)?;
+    let files = sources.len();
+    Ok((lint::lint(sources, assume), files))
 }
 
 fn read_crds(files: &[PathBuf]) -> Result<Definitions, String> {

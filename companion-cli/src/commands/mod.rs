@@ -2,15 +2,18 @@
 
 pub(crate) mod build;
 pub(crate) mod cli;
+mod cluster_args;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod drain;
+pub(crate) mod end;
 pub(crate) mod envoy;
 #[cfg(test)]
 pub(crate) mod examples;
 pub(crate) mod exec;
 mod exit;
+pub(crate) mod fleet;
 mod gate_args;
 pub(crate) mod guarded;
 mod input;
@@ -19,11 +22,13 @@ pub(crate) mod install;
 pub(crate) mod lint;
 pub(crate) mod man;
 mod output;
+pub(crate) mod plugin;
 pub(crate) mod printer;
 pub(crate) mod push;
 mod registry_args;
 pub(crate) mod render;
 pub(crate) mod run;
+pub(crate) mod size;
 pub(crate) mod status;
 pub(crate) mod streams;
 pub(crate) mod version;
@@ -41,8 +46,10 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Build(command) => build::run(&command, printer),
         Command::Completions(command) => completions::run(&command, Arguments::command(), printer),
         Command::Config(command) => config::run(&command, printer),
+        Command::DeletionCost(command) => fleet::deletion_cost::run(&command, printer),
         Command::Demo(command) => demo::run(&command, printer),
         Command::Drain(command) => drain::run(&command, printer),
+        Command::End(command) => end::run(&command, printer),
         Command::Envoy(command) => envoy::run(&command, printer),
         Command::Exec(command) => exec::run(&command, printer),
         Command::Guarded(command) => guarded::run(&command, printer),
@@ -53,7 +60,9 @@ pub(crate) fn run(arguments: Arguments, printer: &Printer) -> Exit {
         Command::Push(command) => push::run(*command, printer),
         Command::Ready(command) => wait::run_ready(&command, printer),
         Command::Render(command) => render::run(&command, printer),
+        Command::Rollout(command) => fleet::rollout::run(&command, printer),
         Command::Run(command) => run::run(&command, printer),
+        Command::Size(command) => size::run(&command, printer),
         Command::Status(command) => status::run(&command, printer),
         Command::Streams(command) => streams::run(&command, printer),
         Command::Version(command) => version::run(&command, printer),

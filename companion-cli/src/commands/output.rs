@@ -11,3 +11,15 @@ pub(crate) enum Output {
     /// JSON.
     Json,
 }
+
+/// How the results for many pods are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FleetOutput {
+    /// Text for a terminal.
+    #[value(alias = "table")]
+    Text,
+    /// With more columns; for many pods only.
+    Wide,
+    /// JSON.
+    Json,
+}

@@ -8,8 +8,8 @@ use clap::Args;
 use laststream::digest::Digest;
 use laststream::env_vars;
 use laststream::module::analysis::analyse;
-use laststream::module::builtin;
 use laststream::module::verdict::{Obstacle, obstacles};
+use laststream::module::{builtin, builtin_frames};
 use laststream::oci::image::{Image, Reference, VARIANT, standard_annotations};
 use laststream::oci::registry::{self, Options};
 use laststream::oci::sign;
@@ -29,6 +29,7 @@ ghcr.io/team/laststream:latest
   echo \"$TOKEN\" | laststream push --username ci --password-stdin \
 registry.example.com/team/laststream:1.0.0
   laststream push -o json localhost:5000/laststream:1.0.0 | jq -r '.repository + \"@\" + .digest'
+  laststream push --module builtin-frames registry.example.com/team/laststream-frames:1.0.0
   laststream push --dry-run localhost:5000/laststream:1.0.0
 
 With `-o json` each reference is one line with an object: url, repository, tag, digest.
@@ -50,8 +51,8 @@ pub(crate) struct Push {
     /// for several tags, repositories or registries.
     #[arg(required = true, value_name = "REF")]
     references: Vec<Reference>,
-    /// The module: a file, `-` for standard input, or `builtin` for the module that this program
-    /// carries.
+    /// The module: a file, `-` for standard input, or one of the modules that this program carries:
+    /// `builtin`, or `builtin-frames` for the frame filter of WebSockets.
     #[arg(long, value_name = "FILE", default_value = BUILTIN)]
     module: PathBuf,
     /// An annotation of the image, such as `org.opencontainers.image.version=1.0.0`. May be
@@ -80,6 +81,7 @@ pub(crate) struct Push {
 }
 
 const BUILTIN: &str = "builtin";
+const BUILTIN_FRAMES: &str = "builtin-frames";
 
 /// `KEY=VALUE`; the value may hold `=`, too.
 #[derive(Debug, Clone)]
@@ -192,7 +194,12 @@ impl Push {
     }
 
     fn load(&self) -> Result<Vec<u8>, PushFailure> {
-        if self.module.as_os_str() == BUILTIN {
+        let carried = match self.module.to_str() {
+            Some(BUILTIN) => Some(builtin()),
+            Some(BUILTIN_FRAMES) => Some(builtin_frames()),
+            _ => None,
+        };
+        if let Some(module) = carried {
             let missing = |reason| {
                 PushFailure(
                     Exit::Failed,
@@ -202,7 +209,7 @@ impl Push {
                     ),
                 )
             };
-            return builtin().map(<[u8]>::to_vec).map_err(missing);
+            return module.map(<[u8]>::to_vec).map_err(missing);
         }
         let name = self.module.display();
         let module = read(&self.module, LARGEST_MODULE)

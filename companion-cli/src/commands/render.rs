@@ -12,6 +12,7 @@ use laststream::oci::registry::Registry;
 use laststream::policy::file::Engine;
 use laststream::policy::{Overrides, Policy};
 use laststream::render::output::{self, Difference};
+use laststream::render::rbac::{self, Place, Verb};
 use laststream::render::{self, Home, Kind, Rendered};
 
 use crate::commands::exit::Exit;
@@ -51,6 +52,11 @@ pub(crate) struct Render {
     /// The place of the stop hook, for `lifecycle`. The default depends on the policy's placement.
     #[arg(long = "for", value_enum, value_name = "HOME")]
     pub(crate) home: Option<Home>,
+    /// The verb that the rights are for, with `rbac`; can be repeated [default: all but
+    /// `deletion-cost` and `events`].
+    /// Without `--namespace` they are for the whole cluster.
+    #[arg(long = "verb", value_enum, value_name = "VERB", value_delimiter = ',')]
+    pub(crate) verbs: Vec<Verb>,
     /// The folder to write the files to; `-` for standard output.
     #[arg(short, long, value_name = "DIR", default_value = "-")]
     pub(crate) output: PathBuf,
@@ -72,6 +78,7 @@ Examples:
   laststream render all --policy policy.yaml --check deploy/gateway
   laststream render lifecycle --policy policy.yaml --for helm-values
   laststream render schema > policy.schema.json
+  laststream render rbac --verb status,rollout --namespace shop | kubectl apply -f -
 
 A whole policy, for a gateway behind an AWS load balancer:
   module: oci://ghcr.io/example/laststream:0.1.0
@@ -84,6 +91,7 @@ A whole policy, for a gateway behind an AWS load balancer:
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RenderArg {
     Rendered(Kind),
+    Rbac,
     Schema,
 }
 
@@ -94,7 +102,7 @@ impl ValueEnum for RenderArg {
                 .iter()
                 .copied()
                 .map(RenderArg::Rendered)
-                .chain([RenderArg::Schema])
+                .chain([RenderArg::Rbac, RenderArg::Schema])
                 .collect()
         });
         &ALL
@@ -103,6 +111,10 @@ impl ValueEnum for RenderArg {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
             Self::Rendered(kind) => kind.to_possible_value(),
+            Self::Rbac => Some(PossibleValue::new("rbac").help(
+                "Not rendered from a policy: the least rights of the verbs over many pods; \
+                 `--verb`, `--namespace` and `--name` choose",
+            )),
             Self::Schema => Some(
                 PossibleValue::new("schema")
                     .help("Not rendered from a policy: the policy file's own JSON schema"),
@@ -112,9 +124,17 @@ impl ValueEnum for RenderArg {
 }
 
 pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
-    let RenderArg::Rendered(kind) = command.kind else {
-        printer.json(&format!("{:#}", Policy::schema()));
-        return Exit::Fine;
+    if command.kind != RenderArg::Rbac && !command.verbs.is_empty() {
+        printer.error(&"`--verb` is for `render rbac`");
+        return Exit::Usage;
+    }
+    let kind = match command.kind {
+        RenderArg::Rendered(kind) => kind,
+        RenderArg::Rbac => return deliver(command, &rights(command), printer),
+        RenderArg::Schema => {
+            printer.json(&format!("{:#}", Policy::schema()));
+            return Exit::Fine;
+        }
     };
     if command.home.is_some() && kind != Kind::Lifecycle {
         printer.error(&"`--for` is for `render lifecycle`");
@@ -142,6 +162,17 @@ pub(super) fn run(command: &Render, printer: &Printer) -> Exit {
     }
 }
 
+/// `delivery` of the file says how an image is delivered.
+const GATE_DROPPED: &str = "--module: it is not an image, so `delivery: image_volume` has no \
+    effect, and without that this proxy has no gate: write `--module oci://HOST/REPOSITORY:TAG`";
+fn rights(command: &Render) -> Rendered {
+    let name = command.name.as_deref().unwrap_or("laststream");
+    let place = Place { namespace: command.namespace.as_deref(), name };
+    let every = [Verb::Status, Verb::Streams, Verb::Rollout, Verb::Drain];
+    let verbs = if command.verbs.is_empty() { every.as_slice() } else { &command.verbs };
+    rbac::render(verbs, place)
+}
+
 fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
     let overrides = Overrides {
         module: command.module.clone(),
@@ -152,7 +183,11 @@ fn policy_of(command: &Render, printer: &Printer) -> Result<Policy, Exit> {
     };
     let file = command.policy.as_deref();
     let text = policy_text(file, printer)?;
-    policy(file, "the command line", Policy::read(&text, &overrides), printer)
+    let policy = policy(file, "the command line", Policy::read(&text, &overrides), printer)?;
+    if policy.gate_dropped {
+        printer.warning(&GATE_DROPPED);
+    }
+    Ok(policy)
 }
 
 /// Which manifest a tag stands for at this moment.

@@ -9,24 +9,32 @@ use laststream::gate::{Gate, is_open, text};
 use laststream::time_span::TimeSpan;
 
 use crate::commands::exit::Exit;
+use crate::commands::fleet::args::FleetArgs;
+use crate::commands::fleet::status as many;
 use crate::commands::gate_args::{EXIT_CODES, GateArgs, error_text, failed};
-use crate::commands::output::Output;
+use crate::commands::output::FleetOutput;
 use crate::commands::printer::Printer;
 
 /// Shows the state of an Envoy's gate: the drain, the streams in flight, and the reason for
-/// waiting.
+/// waiting. With a namespace, a selector or a node: of every pod with a proxy.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
     "Examples:\n  \
      laststream status\n  \
      laststream status --gate http://127.0.0.1:15091 -o json\n  \
-     laststream status --watch\n\n\
+     laststream status --watch\n  \
+     laststream status -n shop -l app=web -o wide\n  \
+     laststream status -A --node worker-3 --watch --events\n\n\
      {EXIT_CODES} With --watch, 0 means that the gate is open, and 2 that it has not answered for \
-     10 s."
+     10 s. For many pods, 0 means that every proxy has answered, 1 that some have not, which the \
+     table shows, and 2 that the API server or a right is missing; --watch goes on until it is \
+     interrupted."
 ))]
 pub(crate) struct Status {
     #[command(flatten)]
     gate: GateArgs,
+    #[command(flatten)]
+    fleet: FleetArgs,
     /// Repeats until the gate is open. A terminal is updated in place; otherwise each result is a
     /// line.
     #[arg(short, long)]
@@ -34,17 +42,40 @@ pub(crate) struct Status {
     /// The time between two requests, with `--watch`.
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
     interval: TimeSpan,
-    /// The format of the result. `json` prints the body of the gate's response.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    output: Output,
+    /// Asks every gate itself, through a port-forward, instead of only those that drain: for
+    /// versions, and for counts that are not older than the question.
+    #[arg(long, help_heading = "Cluster")]
+    every_gate: bool,
+    /// Writes a Kubernetes Event on each pod whose drain has been held for 10 s, or has expired.
+    #[arg(long, help_heading = "Cluster")]
+    events: bool,
+    /// The format of the result. `json` prints the body of the gate's response, or an object for
+    /// each pod.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    output: FleetOutput,
 }
 
 /// A gate that does not answer for longer than a moment will not come back.
 const SILENCE: Duration = Duration::from_secs(10);
 /// A shorter interval is this one: each look costs Envoy work.
 const SHORTEST: Duration = Duration::from_millis(100);
+/// The same where each look costs the API server a request for each pod.
+const SHORTEST_OF_MANY: Duration = Duration::from_secs(1);
 
 pub(super) fn run(command: &Status, printer: &Printer) -> Exit {
+    if command.fleet.are_given() {
+        if command.gate.contradicts(printer) {
+            return Exit::Usage;
+        }
+        return many::run(&command.wish(), printer);
+    }
+    if command.output == FleetOutput::Wide || command.events || command.every_gate {
+        printer.error(
+            &"`-o wide`, `--events` and `--every-gate` are for many pods: name a namespace with \
+              `-n`, or all with `-A`",
+        );
+        return Exit::Usage;
+    }
     let gate = match command.gate.gate(printer) {
         Ok(gate) => gate,
         Err(exit) => return exit,
@@ -57,10 +88,23 @@ pub(super) fn run(command: &Status, printer: &Printer) -> Exit {
         return watch(command, &gate, printer);
     }
     match command.output {
-        Output::Json => printer.json(&first.text),
-        Output::Text => printer.stdout(&text::status(&first.body)),
+        FleetOutput::Json => printer.json(&first.text),
+        _ => printer.stdout(&text::status(&first.body)),
     }
     Exit::Fine
+}
+
+impl Status {
+    fn wish(&self) -> many::Wish<'_> {
+        let interval = self.interval.duration().max(SHORTEST_OF_MANY);
+        many::Wish {
+            fleet: &self.fleet,
+            output: self.output,
+            watch: self.watch.then_some(interval),
+            every_gate: self.every_gate,
+            events: self.events,
+        }
+    }
 }
 
 fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
@@ -71,8 +115,8 @@ fn watch(command: &Status, gate: &Gate, printer: &Printer) -> Exit {
             Ok(answer) => {
                 last_answer = Instant::now();
                 match command.output {
-                    Output::Json => printer.json(&answer.text),
-                    Output::Text => view.show(&answer.body, printer),
+                    FleetOutput::Json => printer.json(&answer.text),
+                    _ => view.show(&answer.body, printer),
                 }
                 if is_open(&answer.body.state) {
                     return Exit::Fine;
@@ -93,9 +137,9 @@ struct View {
 }
 
 impl View {
-    fn new(output: Output) -> Self {
+    fn new(output: FleetOutput) -> Self {
         Self {
-            in_place: output == Output::Text && std::io::stdout().is_terminal(),
+            in_place: output == FleetOutput::Text && std::io::stdout().is_terminal(),
             height: 0,
             shown_text: String::new(),
         }
@@ -127,5 +171,11 @@ impl View {
 
 /// How many columns the terminal has.
 fn columns() -> usize {
-    rustix::termios::tcgetwinsize(std::io::stdout()).map_or(80, |size| usize::from(size.ws_col))
+    terminal().0
+}
+
+/// The columns and rows of the terminal.
+pub(super) fn terminal() -> (usize, usize) {
+    rustix::termios::tcgetwinsize(std::io::stdout())
+        .map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }

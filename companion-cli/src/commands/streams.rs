@@ -4,38 +4,44 @@ use clap::Args;
 use laststream::gate::text;
 
 use crate::commands::exit::Exit;
-use crate::commands::gate_args::{EXIT_CODES, GateArgs, failed};
+use crate::commands::fleet::args::FleetArgs;
+use crate::commands::fleet::streams as many;
+use crate::commands::gate_args::{EXIT_CODES, GateArgs, ListArgs, failed};
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Lists the oldest streams that hold the drain of an Envoy.
+/// Lists the oldest streams that hold the drain of an Envoy, or of many.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
     "Examples:\n  laststream streams\n  laststream streams --limit 100 -o json\n  laststream \
-        streams --secret-file /etc/laststream/secret\n\n{EXIT_CODES}"
+        streams --secret-file /etc/laststream/secret\n  laststream streams -n shop -l app=web\n\n\
+        {EXIT_CODES} For many pods, 1 means that some could not be asked."
 ))]
 pub(crate) struct Streams {
     #[command(flatten)]
     gate: GateArgs,
-    /// The largest number of streams to list.
-    #[arg(
-        long,
-        value_name = "COUNT",
-        default_value_t = 20,
-        value_parser = clap::value_parser!(u32).range(1..=100)
-    )]
-    limit: u32,
-    /// The format of the result. `json` prints the body of the gate's response.
+    #[command(flatten)]
+    fleet: FleetArgs,
+    #[command(flatten)]
+    list: ListArgs,
+    /// The format of the result. `json` prints the body of the gate's response; for many pods, a
+    /// list of streams, each with its namespace and pod.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 }
 
 pub(super) fn run(command: &Streams, printer: &Printer) -> Exit {
+    if command.fleet.are_given() {
+        if command.gate.contradicts(printer) {
+            return Exit::Usage;
+        }
+        return many::run(&command.fleet, command.list.limit, command.output, printer);
+    }
     let gate = match command.gate.gate(printer) {
         Ok(gate) => gate,
         Err(exit) => return exit,
     };
-    match gate.streams(command.limit) {
+    match gate.streams(command.list.limit) {
         Ok(answer) => {
             match command.output {
                 Output::Json => printer.json(&answer.text),

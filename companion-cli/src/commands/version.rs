@@ -3,7 +3,7 @@
 use clap::Args;
 use laststream::digest::Digest;
 use laststream::module::analysis::{Module, analyse};
-use laststream::module::builtin;
+use laststream::module::{builtin, builtin_frames};
 use laststream::oci::image::{Image, standard_annotations};
 use laststream_filter::identity::CONFIGURATION;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::commands::exit::Exit;
 use crate::commands::output::Output;
 use crate::commands::printer::Printer;
 
-/// Prints the versions of this program and of its built-in module, with checksums.
+/// Prints the versions of this program and of its built-in modules, with checksums.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  laststream version\n  laststream version -o json")]
 pub(crate) struct Version {
@@ -23,14 +23,15 @@ pub(crate) struct Version {
 
 pub(super) fn run(version: &Version, printer: &Printer) -> Exit {
     let module = builtin().map_err(str::to_owned).and_then(known);
+    let frames = builtin_frames().map_err(str::to_owned).and_then(known);
     match version.output {
-        Output::Json => printer.json(&format!("{:#}", as_json(&module))),
-        Output::Text => printer.stdout(&text(&module)),
+        Output::Json => printer.json(&format!("{:#}", as_json(&module, &frames))),
+        Output::Text => printer.stdout(&text(&module, &frames)),
     }
     Exit::Fine
 }
 
-/// The module inside, and the digest that it gets where it is pushed without further options.
+/// A module inside, and the digest that it gets where it is pushed without further options.
 struct BuiltinModule {
     module: Module,
     digest: Digest,
@@ -41,8 +42,20 @@ fn known(bytes: &[u8]) -> Result<BuiltinModule, String> {
     Ok(BuiltinModule { module: analyse(bytes)?, digest: image.digest })
 }
 
-fn as_json(module: &Result<BuiltinModule, String>) -> Value {
-    let module = match module {
+fn as_json(
+    module: &Result<BuiltinModule, String>,
+    frames: &Result<BuiltinModule, String>,
+) -> Value {
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "configuration": CONFIGURATION,
+        "module": module_json(module),
+        "frames": module_json(frames),
+    })
+}
+
+fn module_json(module: &Result<BuiltinModule, String>) -> Value {
+    match module {
         Ok(BuiltinModule { module, digest }) => json!({
             "version": module.version,
             "abi": module.abi,
@@ -52,28 +65,28 @@ fn as_json(module: &Result<BuiltinModule, String>) -> Value {
             "digest": digest,
         }),
         Err(reason) => json!({ "missing": reason }),
-    };
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "configuration": CONFIGURATION,
-        "module": module,
-    })
+    }
 }
 
-fn text(module: &Result<BuiltinModule, String>) -> String {
+fn text(module: &Result<BuiltinModule, String>, frames: &Result<BuiltinModule, String>) -> String {
     let own =
         format!("laststream     {}\nconfiguration  {CONFIGURATION}", env!("CARGO_PKG_VERSION"));
-    let module = match module {
+    let module = module_text("module", module);
+    format!("{own}\n{module}\n{}", module_text("frames", frames))
+}
+
+fn module_text(name: &str, module: &Result<BuiltinModule, String>) -> String {
+    match module {
         Ok(BuiltinModule { module, digest }) => format!(
-            "module         {}, proxy-wasm ABI {}, configuration {}, {} bytes\nmodule \
-                sha256  {}\nimage digest   {digest}",
+            "{name}         {}, proxy-wasm ABI {}, configuration {}, {} bytes\n{name} sha256  \
+                {}\n{:13}  {digest}",
             module.version.as_deref().unwrap_or("?"),
             module.abi.map_or("?".to_owned(), |abi| abi.to_string()),
             module.configuration.map_or("?".to_owned(), |version| version.to_string()),
             module.size,
-            module.sha256
+            module.sha256,
+            if name == "module" { "image digest" } else { "frames digest" },
         ),
-        Err(reason) => format!("module         none: {reason}"),
-    };
-    format!("{own}\n{module}")
+        Err(reason) => format!("{name}         none: {reason}"),
+    }
 }

@@ -1,7 +1,7 @@
 //! The bodies of the gate's answers. Unknown fields and values are accepted, because the module may
 //! be of another version.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// `GET /status`.
 #[derive(Debug, Clone, Deserialize)]
@@ -46,6 +46,10 @@ pub struct Status {
     pub begin: Option<String>,
     /// How far the last call is.
     pub finish: Option<String>,
+    /// How far the call is that tells the app of the drain.
+    pub notify: Option<String>,
+    /// A drain of Envoy's configuration.
+    pub config_drain: Option<ConfigDrain>,
     /// Whether new streams are refused until the process ends.
     #[serde(default)]
     pub sealed: bool,
@@ -55,9 +59,61 @@ pub struct Status {
     /// How often a leaked count was put right.
     #[serde(default)]
     pub heals: u64,
+    /// The ends of streams that go on, or will.
+    #[serde(default)]
+    pub ends: Vec<Ends>,
+    /// Streams that were ended since Envoy started.
+    #[serde(default)]
+    pub evictions: u64,
     /// The module's version.
     #[serde(default)]
     pub version: String,
+}
+
+/// A drain of Envoy's configuration.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ConfigDrain {
+    /// All of it, in words.
+    pub reason: String,
+    /// Streams in flight that are older than the change.
+    pub older: Option<u64>,
+    /// How long until Envoy closes streams; milliseconds.
+    pub left_ms: Option<u64>,
+}
+
+/// Streams that the gate ends.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Ends {
+    /// Whether an operator asked for it.
+    #[serde(default)]
+    pub on_command: bool,
+    /// Whether a change of Envoy's configuration is the reason.
+    #[serde(default)]
+    pub on_config_change: bool,
+    /// The kinds.
+    pub kinds: Vec<String>,
+    /// How many are left.
+    pub left: u64,
+    /// When the ends begin; milliseconds.
+    pub begins_in_ms: Option<u64>,
+    /// How long they are spread from now on; milliseconds.
+    pub ends_in_ms: u64,
+}
+
+/// The answer to `POST /end`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct EndOutcome {
+    /// What was done, or why not.
+    pub reason: String,
+    /// How many streams match.
+    #[serde(default)]
+    pub matching: u64,
+    /// How many of them are ended.
+    #[serde(default)]
+    pub ending: u64,
+    /// Those that would be ended first.
+    #[serde(default)]
+    pub streams: Vec<Stream>,
 }
 
 /// The counts of one scope.
@@ -89,7 +145,7 @@ pub struct Streams {
 }
 
 /// One stream.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 pub struct Stream {
     /// Whose count it is in.
     pub scope: String,
@@ -115,6 +171,11 @@ pub struct Stream {
     /// Bytes of the answer's body so far.
     #[serde(default)]
     pub bytes: u64,
+    /// Its kind.
+    pub kind: Option<String>,
+    /// Whether it is being ended.
+    #[serde(default)]
+    pub ending: bool,
 }
 
 /// What was done, or why not.

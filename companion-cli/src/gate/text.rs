@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::bodies::{Outcome, Scope, Status, Stream, Streams};
+use super::bodies::{EndOutcome, Ends, Outcome, Scope, Status, Stream, Streams};
 use crate::visible;
 
 /// The whole status, a line for each thing.
@@ -34,6 +34,16 @@ pub fn status(status: &Status) -> String {
     if status.begin.is_some() || status.finish.is_some() {
         line("drain", drain(status));
     }
+    if let Some(config) = &status.config_drain {
+        let reason = plain(&config.reason);
+        line("config", reason.strip_prefix("config drain: ").unwrap_or(&reason).into());
+    }
+    for ends in &status.ends {
+        line("ends", of_ends(ends));
+    }
+    if status.evictions > 0 {
+        line("ended", many(status.evictions, "stream"));
+    }
     if status.sealed {
         line(
             "sealed",
@@ -46,6 +56,28 @@ pub fn status(status: &Status) -> String {
     }
     line("module", plain(&status.version));
     lines.join("\n") + "\n"
+}
+
+fn of_ends(ends: &Ends) -> String {
+    let begin = ends.begins_in_ms.map(|wait| format!("from {} on, ", seconds(wait)));
+    let (begin, left) = (begin.unwrap_or_default(), many(ends.left, "stream"));
+    let why = match (ends.on_command, ends.on_config_change) {
+        (true, _) => ", on command",
+        (false, true) => ", after a change of configuration",
+        (false, false) => "",
+    };
+    let kinds = plain(&ends.kinds.join(", "));
+    format!("{begin}{left} ({kinds}) within {}{why}", seconds(ends.ends_in_ms))
+}
+
+/// What a command to end streams does, or would do.
+#[must_use]
+pub fn end(outcome: &EndOutcome) -> String {
+    let mut text = plain(&outcome.reason) + "\n";
+    if !outcome.streams.is_empty() {
+        text.push_str(&table(&outcome.streams));
+    }
+    text
 }
 
 fn of_scope(scope: &Scope) -> String {
@@ -63,7 +95,9 @@ fn drain(status: &Status) -> String {
         let _ = write!(text, ", deadline in {}", seconds(left)); // a String takes everything
     }
     let _ = write!(text, ", {} late", many(status.late, "stream"));
-    for (name, step) in [("begin", &status.begin), ("finish", &status.finish)] {
+    for (name, step) in
+        [("begin", &status.begin), ("notify", &status.notify), ("finish", &status.finish)]
+    {
         if let Some(step) = step {
             let _ = write!(text, ", {name} {}", plain(step));
         }
@@ -78,6 +112,9 @@ pub fn line(status: &Status) -> String {
         format!("{}: {}; {}", plain(&status.state), plain(&status.reason), hold(status.holding));
     if let Some(left) = status.deadline_in_ms {
         let _ = write!(text, "; deadline in {}", seconds(left)); // a String takes everything
+    }
+    if let Some(config) = &status.config_drain {
+        let _ = write!(text, "; {}", plain(&config.reason));
     }
     text
 }
@@ -112,12 +149,14 @@ pub fn streams(streams: &Streams) -> String {
 
 type Column = (&'static str, fn(&Stream) -> String);
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 13] = [
     ("AGE", |stream| seconds(stream.age_ms)),
     ("SCOPE", |stream| stream.scope.clone()),
     ("STATUS", |stream| stream.status.map(|status| status.to_string()).unwrap_or_default()),
     ("BYTES", |stream| stream.bytes.to_string()),
     ("LIVES", |stream| if stream.long_lived { "long".into() } else { String::new() }),
+    ("KIND", |stream| stream.kind.clone().unwrap_or_default()),
+    ("ENDING", |stream| if stream.ending { "yes".into() } else { String::new() }),
     ("PROTOCOL", |stream| stream.protocol.clone().unwrap_or_default()),
     ("PEER", |stream| stream.peer.clone().unwrap_or_default()),
     ("UPSTREAM", |stream| stream.upstream.clone().unwrap_or_default()),
@@ -127,9 +166,34 @@ const COLUMNS: [Column; 11] = [
 ];
 
 fn table(streams: &[Stream]) -> String {
-    let mut rows = vec![String::new(); streams.len() + 1];
+    stream_columns(Vec::new(), streams, |stream| stream)
+}
+
+/// The title of a column, and its cells.
+pub(crate) type TitledColumn<T> = (&'static str, fn(&T) -> String);
+
+/// A table of streams, with columns of the caller's before them.
+pub(crate) fn stream_columns<T>(
+    first: Vec<TitledColumn<T>>,
+    items: &[T],
+    stream: fn(&T) -> &Stream,
+) -> String {
+    let mut shown: Vec<(&str, Vec<String>)> = Vec::new();
+    for (title, value) in first {
+        shown.push((title, items.iter().map(value).collect()));
+    }
     for (title, value) in COLUMNS {
-        let cells: Vec<String> = streams.iter().map(|stream| plain(&value(stream))).collect();
+        shown.push((title, items.iter().map(|item| value(stream(item))).collect()));
+    }
+    columns(shown)
+}
+
+/// A table. Columns with nothing in them are left out; every cell stays on its line.
+pub(crate) fn columns(columns: Vec<(&str, Vec<String>)>) -> String {
+    let height = columns.iter().map(|(_, cells)| cells.len()).max().unwrap_or_default();
+    let mut rows = vec![String::new(); height + 1];
+    for (title, cells) in columns {
+        let cells: Vec<String> = cells.iter().map(|cell| plain(cell)).collect();
         if cells.iter().all(String::is_empty) {
             continue;
         }
@@ -161,12 +225,14 @@ fn hold(count: u64) -> String {
     }
 }
 
-fn many(count: u64, what: &str) -> String {
+/// A number with its noun.
+#[must_use]
+pub fn many(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Clients choose paths and names: each stays on its line.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     visible::line(text).into_owned()
 }
 
@@ -202,6 +268,24 @@ mod tests {
              61.2 s  gateway  -       0      -      GET /a\\u{1b}[2J\\n/b\n\
              0.0 s   inbound  200     18233  long   -\n\
              There may be more: not all are listed, or not all counters have answered.\n"
+        );
+    }
+
+    #[test]
+    fn a_config_drain_and_the_call_to_the_app_are_shown() {
+        let text = r#"{"state": "draining", "reason": "1 stream is in flight", "count": "exact",
+            "holding": 1, "scopes": [], "begin": "done", "notify": "under way",
+            "ends": [{"kinds": ["websocket"], "left": 40, "ends_in_ms": 15500,
+            "on_config_change": true}],
+            "config_drain": {"reason": "config drain: 40 streams older than the change, 31 s left",
+            "older": 40, "left_ms": 30500}}"#;
+        let all: Status = serde_json::from_str(text).expect("a status");
+        let shown = status(&all);
+        assert!(shown.contains("  config    40 streams older than the change, 31 s left\n"));
+        assert!(shown.contains("(websocket) within 15.5 s, after a change of configuration\n"));
+        assert!(shown.contains(", begin done, notify under way\n"), "{shown}");
+        assert!(
+            line(&all).ends_with("; config drain: 40 streams older than the change, 31 s left")
         );
     }
 }

@@ -30,6 +30,13 @@ const EXPORTS: [&str; 10] = [
     "proxy_on_tick",
 ];
 
+/// In addition in the module of the frame filter. Where it is not enabled on a route, Envoy makes
+/// no context of it, so only these routes pay for the entries.
+const BODY_EXPORTS: [&str; 2] = ["proxy_on_request_body", "proxy_on_response_body"];
+
+/// The feature of `filter/` that makes the module of the frame filter.
+pub const FRAMES: &str = "frames";
+
 /// Unless told otherwise, the linker takes five bytes for each number that it fills in, which is a
 /// twelfth of the module. And with a stack of a megabyte below them, addresses of data need four
 /// bytes; with a page less, three. The stack lies below the data, so that one that is too deep
@@ -84,8 +91,11 @@ impl Compile {
         if !library.is_file() {
             return Err(format!("cargo succeeded but `{}` is not there", library.display()));
         }
-        let wasm = folder.join("laststream_filter.wasm");
-        finish(link(&linker, &library, &wasm), "the module cannot be linked")?;
+        let is_for_frames = self.features.iter().any(|feature| feature == FRAMES);
+        let name = if is_for_frames { "laststream_frames.wasm" } else { "laststream_filter.wasm" };
+        let wasm = folder.join(name);
+        let exports = EXPORTS.iter().chain(BODY_EXPORTS.iter().filter(|_| is_for_frames));
+        finish(link(&linker, &library, &wasm, exports), "the module cannot be linked")?;
         Ok(Compiled { sources: sources(&library.with_extension("d")), wasm })
     }
 
@@ -216,11 +226,16 @@ impl Compile {
     }
 }
 
-fn link(linker: &Path, library: &Path, module: &Path) -> Command {
+fn link<'a>(
+    linker: &Path,
+    library: &Path,
+    module: &Path,
+    exports: impl Iterator<Item = &'a &'a str>,
+) -> Command {
     let mut link = Command::new(linker);
     link.args(["-flavor", "wasm"])
         .args(LINKER)
-        .args(EXPORTS.map(|name| format!("--export={name}")))
+        .args(exports.map(|name| format!("--export={name}")))
         .arg(library)
         .arg("-o")
         .arg(module);

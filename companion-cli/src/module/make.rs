@@ -12,7 +12,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::analysis::{Module, analyse};
-use super::compile::{Compile, TARGET};
+use super::compile::{Compile, FRAMES, TARGET};
 use super::optimise;
 use super::verdict::{Obstacle, obstacles};
 use crate::progress::Progress;
@@ -24,6 +24,8 @@ pub struct Make {
     pub source: PathBuf,
     /// The file to write.
     pub output: PathBuf,
+    /// Make the module of the frame filter.
+    pub frames: bool,
     /// Make it smaller with `wasm-opt`.
     pub optimise: bool,
     /// The toolchain may get the wasm32 target if it is missing.
@@ -112,7 +114,7 @@ impl Make {
         let compile = Compile {
             workspace: self.source.clone(),
             target_dir: scratch.join("target"),
-            features: Vec::new(),
+            features: self.frames.then(|| FRAMES.to_owned()).into_iter().collect(),
             offline: self.offline,
             may_install: self.may_install,
         };

@@ -1,4 +1,4 @@
-//! The Wasm module as a file: the built-in one, compiling from a checkout, and analysis without
+//! The Wasm modules as files: the built-in ones, compiling from a checkout, and analysis without
 //! running it.
 
 pub mod analysis;
@@ -16,4 +16,12 @@ pub mod verdict;
 /// Why there is none: this program was built without it.
 pub fn builtin() -> Result<&'static [u8], &'static str> {
     include!(concat!(env!("OUT_DIR"), "/builtin.rs"))
+}
+
+/// The module of the frame filter inside this program. Only routes of WebSockets need it.
+///
+/// # Errors
+/// Why there is none: this program was built without it.
+pub fn builtin_frames() -> Result<&'static [u8], &'static str> {
+    include!(concat!(env!("OUT_DIR"), "/builtin_frames.rs"))
 }

@@ -74,6 +74,7 @@ fn compiled(folder: &Path, progress: &dyn Progress) -> Result<Vec<u8>, String> {
     let make = Make {
         source: folder.to_owned(),
         output: output.clone(),
+        frames: false,
         optimise: false,
         may_install: !offline,
         offline,
