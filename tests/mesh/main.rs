@@ -8,6 +8,7 @@ mod agent;
 mod cluster;
 mod control_plane;
 mod envoy_gateway;
+mod fleet;
 mod isolation;
 mod istio;
 mod level;
@@ -15,6 +16,7 @@ mod node;
 mod parts;
 mod program;
 mod seen;
+mod started;
 mod sweeper;
 
 use std::process::ExitCode;
@@ -23,7 +25,7 @@ use crate::isolation::Role;
 use crate::level::Level;
 
 /// In the order in which they run.
-const LEVELS: &[Level] = &[control_plane::LEVEL, envoy_gateway::LEVEL, node::LEVEL];
+const LEVELS: &[Level] = &[control_plane::LEVEL, envoy_gateway::LEVEL, fleet::LEVEL, node::LEVEL];
 
 fn main() -> ExitCode {
     if let Some(arguments) = node::inside::arguments() {

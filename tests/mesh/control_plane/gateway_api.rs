@@ -2,6 +2,8 @@
 //! over it. No container runs here: the Deployment is compared, and an agent with the labels of its
 //! pods gets the rendered EnvoyFilter.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::crds;
@@ -63,7 +65,21 @@ pub(super) async fn overlay() -> Outcome {
     answers(&stage, "edge").await?;
     row("M7", "a proxy of that Gateway, by `targetRefs`", "its gate answers: serving");
     refused_by_istio_alone(&stage, &merged).await?;
+    removed(&stage, &folder).await?;
     class_default(&stage).await
+}
+
+/// Removal as docs/install.md says: the overlay first, then the EnvoyFilter.
+async fn removed(stage: &Stage, folder: &Path) -> Outcome {
+    let patch = r#"[{"op": "remove", "path": "/spec/infrastructure/parametersRef"}]"#;
+    let gateway = ["--namespace", "m7", "patch", "gateway", "edge"];
+    let how = ["--type", "json", "--patch", patch];
+    stage.world.cluster.kubectl(&[&gateway[..], &how].concat()).await?.expect(0)?;
+    template(stage, "edge-istio", |template| hook(template) == &Value::Null).await?;
+    let delete = ["delete", "--kustomize", &folder.display().to_string()];
+    stage.world.cluster.kubectl(&delete).await?.expect(0)?;
+    row("M7", "removal as docs/install.md says", "Istio's own Deployment again, without the hook");
+    Ok(())
 }
 
 /// An overlay that Istio cannot merge: nothing but `lint` says so where an operator looks.

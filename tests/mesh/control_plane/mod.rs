@@ -9,6 +9,7 @@ mod gateway_api;
 mod identities;
 mod injection;
 mod install;
+mod lint_change;
 mod scheme;
 mod stage;
 mod volumes;
@@ -58,6 +59,7 @@ fn cases() -> Vec<Case> {
         case!("v2_image_volumes_that_are_missing", volumes::missing, 120),
         case!("w1_waypoint", waypoint::made_by_istio, 180),
         case!("w2_tunnels", waypoint::traffic::through_tunnels, 180),
+        case!("e2_what_a_change_replaces", lint_change::is_true, 180),
         case!("m6_what_is_injected", injection::hooks, 120),
     ]
 }

@@ -1,12 +1,12 @@
 //! What all cases of this level share: the cluster, istiod, a registry with the module in it.
 
 use serde_json::json;
-use tokio::sync::OnceCell;
 use tokio::task::block_in_place;
 
 use crate::cluster::{Cluster, Settings};
 use crate::istio::Istio;
 use crate::seen::say;
+use crate::started::Started;
 use kit::prelude::*;
 use kit::registry::real::{self, Registry};
 use kit::user::User;
@@ -24,9 +24,8 @@ pub(crate) struct World {
 impl World {
     /// The first that asks starts it; it ends with the process.
     pub(crate) async fn get() -> Outcome<&'static Self> {
-        static WORLD: OnceCell<Result<World, String>> = OnceCell::const_new();
-        let started = async || World::start().await.map_err(|failure| format!("{failure:#}"));
-        WORLD.get_or_init(started).await.as_ref().map_err(Error::msg)
+        static WORLD: Started<World> = Started::new();
+        WORLD.get(World::start).await
     }
 
     async fn start() -> Outcome<Self> {

@@ -1,6 +1,8 @@
 //! G1: the controller takes everything that is rendered; its Envoy has the gate, and the count is
 //! exact.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::pod::{GATE, PORT, Pod};
@@ -10,6 +12,8 @@ use kit::prelude::*;
 use kit::wire::local;
 
 const GATEWAY: &str = "g1";
+/// Envoy's admin interface.
+const ADMIN: u16 = 19000;
 const POLICY: &str = "drain: {longest_request: 20s}\nforwarded_proto: {presets: [gcp], trust: \
     {peers: [35.191.0.0/16]}}\n";
 
@@ -21,7 +25,7 @@ pub(super) async fn accepted_and_exact() -> Outcome {
     let own = &own["spec"]["template"]["spec"];
     let names: Vec<_> = containers(own).map(|container| container["name"].clone()).collect();
     ensure_eq!(names, [json!("envoy"), json!("shutdown-manager")], "its own containers");
-    world.put(GATEWAY, POLICY).await?;
+    let folder = world.put(GATEWAY, POLICY).await?;
     let merged =
         world.deployment(GATEWAY, |pod| pod["volumes"].to_string().contains("image")).await;
     let merged = merged.with_context(|| world.controller.log())?;
@@ -38,9 +42,73 @@ pub(super) async fn accepted_and_exact() -> Outcome {
     let mut pod = Pod::start(world, &merged).await?;
     pod.ready().await.with_context(|| world.controller.log())?;
     exact(world, &upstream).await?;
+    with_a_policy_of_the_route(world, &upstream).await?;
     drop(pod);
     with_another_vm_id(world, &upstream, &merged).await?;
-    without_the_file(world, &merged).await
+    without_the_file(world, &merged).await?;
+    removed(world, &folder).await
+}
+
+/// Removal as docs/install.md says: the gate first, then the counter.
+async fn removed(world: &World, folder: &Path) -> Outcome {
+    let patch = r#"[{"op": "remove", "path": "/spec/infrastructure/parametersRef"}]"#;
+    let gateway = ["--namespace", EDGE, "patch", "gateway", GATEWAY];
+    let how = ["--type", "json", "--patch", patch];
+    world.cluster.kubectl(&[&gateway[..], &how].concat()).await?.expect(0)?;
+    let has_manager = |pod: &Value| containers(pod).any(|each| each["name"] == "shutdown-manager");
+    let former = world.deployment(GATEWAY, has_manager).await?;
+    let pod = former["spec"]["template"]["spec"].to_string();
+    ensure!(!pod.contains("laststream"), "{pod}");
+    let delete = ["delete", "--kustomize", &folder.display().to_string()];
+    world.cluster.kubectl(&delete).await?.expect(0)?;
+    Pod::start(world, &former).await?.ready().await?;
+    row(
+        "G1",
+        "removal as docs/install.md says",
+        "the Deployment is Envoy Gateway's own again, and requests are answered",
+    );
+    Ok(())
+}
+
+/// Envoy Gateway takes it in place of the Gateway's policy, and its counter has another vm_id, so
+/// the gate does not know it. The former listener and its counters live on for Envoy's drain time
+/// (50 s here): until then the gate may say `exact`, and later `unknown`. The request holds in both
+/// cases.
+async fn with_a_policy_of_the_route(world: &World, upstream: &Upstream) -> Outcome {
+    let mut policy = world.cluster.get(EDGE, &format!("envoyextensionpolicy/{GATEWAY}")).await?;
+    let name = format!("{GATEWAY}-route");
+    policy["metadata"] = json!({ "name": name, "namespace": EDGE });
+    policy["status"] = Value::Null;
+    policy["spec"]["targetRefs"][0]["kind"] = "HTTPRoute".into();
+    world.cluster.apply_all(&[policy]).await?;
+    let filter = format!("envoyextensionpolicy/{EDGE}/{name}/wasm/0");
+    wait_for(SOON, "the route's policy in Envoy", async || {
+        let dump = once(local(ADMIN), &Request::get("/config_dump")).await?.expect(200)?.json()?;
+        let listeners = dump["configs"].as_array().into_iter().flatten();
+        let mut listeners =
+            listeners.filter_map(|config| config["dynamic_listeners"].as_array()).flatten();
+        let is_active = |each: &Value| {
+            each["warming_state"].is_null() && each["active_state"].to_string().contains(&filter)
+        };
+        ensure!(listeners.any(is_active), "{}", world.controller.log());
+        Ok(())
+    })
+    .await?;
+    let client = held("/hold/c", upstream, "c").await?;
+    let seen = wait_for(SOON, "the gate's count", async || {
+        let status = status().await?;
+        let by_filter = status["scopes"][0]["in_flight"] == 1;
+        ensure!(by_filter || status["envoy_active"] == 1, "{status}");
+        Ok(if by_filter { "the filter" } else { "Envoy alone" })
+    });
+    let seen = seen.await?;
+    answered(client, upstream, "c").await?;
+    row(
+        "G1",
+        "an EnvoyExtensionPolicy of the route with a counter of its own, one request in flight",
+        format!("the gate holds; the request is counted by {seen}"),
+    );
+    Ok(())
 }
 
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {

@@ -3,7 +3,9 @@
 
 mod controller;
 mod count;
+mod network;
 mod pod;
+mod rolling;
 mod root;
 mod stops;
 mod world;
@@ -22,6 +24,7 @@ pub(crate) const LEVEL: Level = Level {
 fn cases() -> Vec<Case> {
     vec![
         case!("g1_accepted_and_exact", count::accepted_and_exact, 240),
-        case!("g2_stops_under_load", stops::case, 400),
+        case!("g2_stops_under_load", stops::case, 900),
+        case!("g3_rolling_restart", rolling::case, 300),
     ]
 }

@@ -3,6 +3,7 @@
 //! of the tests.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout_at};
 
 use super::controller::{HOST, NAMESPACE, write_secret};
+use super::network::Network;
 use super::root::Root;
 use super::world::{SOON, World};
 use crate::parts::part;
@@ -27,6 +29,7 @@ pub(crate) struct Pod<'w> {
     world: &'w World,
     spec: Value,
     root: Root,
+    network: Option<Network>,
     containers: Vec<(Value, Program)>,
 }
 
@@ -41,16 +44,30 @@ pub(crate) struct Stopped {
 }
 
 impl<'w> Pod<'w> {
-    /// As kubelet starts it.
+    /// As kubelet starts it; in the network of this machine, so there can be one only.
     pub(crate) async fn start(world: &'w World, deployment: &Value) -> Outcome<Self> {
+        Self::start_in(world, deployment, None).await
+    }
+
+    /// As kubelet starts it.
+    pub(crate) async fn start_in(
+        world: &'w World,
+        deployment: &Value,
+        network: Option<Network>,
+    ) -> Outcome<Self> {
         let name = deployment["metadata"]["name"].as_str().context("a name")?;
         let root = Root::new(&format!("{name}-{}", fastrand::u32(..)))?;
+        if let Some(network) = &network {
+            let hosts = root.folder("/tmp")?.join("hosts");
+            fs::write(&hosts, format!("127.0.0.1 localhost\n{} {HOST}\n", network.machine()))?;
+            root.bind(&hosts, "/etc/hosts")?;
+        }
         let spec = deployment["spec"]["template"]["spec"].clone();
-        let mut pod = Self { world, spec, root, containers: Vec::new() };
+        let mut pod = Self { world, spec, root, network, containers: Vec::new() };
         pod.volumes(name).await?;
         world.controller.forget("/tmp/shutdown-ready");
         for init in pod.spec["initContainers"].as_array().into_iter().flatten() {
-            let words = Self::words(init, &init["command"]);
+            let words = pod.words(init, &init["command"]);
             let [program, arguments @ ..] = &words[..] else { bail!("{init:#}") };
             pod.root.program(user::laststream()?, program)?;
             let mut command = pod.root.command(program);
@@ -67,9 +84,15 @@ impl<'w> Pod<'w> {
 
     /// Until Envoy answers requests through the Gateway.
     pub(crate) async fn ready(&mut self) -> Outcome {
+        let address = self.address(PORT);
         let (_, envoy) = self.containers.first_mut().context("a container")?;
-        let answers = async || once(local(PORT), &Request::get("/")).await?.expect(200).map(drop);
+        let answers = async || once(address, &Request::get("/")).await?.expect(200).map(drop);
         envoy.ready(SOON, answers).await
+    }
+
+    /// Where the pod is reached.
+    pub(crate) fn address(&self, port: u16) -> SocketAddr {
+        self.network.as_ref().map_or(local(port), |network| network.address(port))
     }
 
     pub(crate) fn envoy(&mut self) -> Outcome<&mut Program> {
@@ -92,7 +115,8 @@ impl<'w> Pod<'w> {
 
     /// Words of a command, with the container's variables in them. The controller is on this
     /// machine.
-    fn words(container: &Value, list: &Value) -> Vec<String> {
+    fn words(&self, container: &Value, list: &Value) -> Vec<String> {
+        let machine = self.network.as_ref().map_or_else(|| "127.0.0.1".into(), Network::machine);
         let variables: Vec<(String, &str)> = container["env"]
             .as_array()
             .into_iter()
@@ -105,7 +129,7 @@ impl<'w> Pod<'w> {
         let words = list.as_array().into_iter().flatten().filter_map(Value::as_str);
         words
             .map(|word| {
-                let word = word.replace(&format!("{HOST}."), "127.0.0.1");
+                let word = word.replace(&format!("{HOST}."), &machine);
                 variables.iter().fold(word, |word, (name, value)| word.replace(name, value))
             })
             .collect()
@@ -114,15 +138,19 @@ impl<'w> Pod<'w> {
     fn command(&self, container: &Value) -> Command {
         let first = container["command"][0].as_str().unwrap_or_default();
         let mut command = self.program(first);
-        command.args(Self::words(container, &container["args"]));
+        command.args(self.words(container, &container["args"]));
         command
     }
 
     fn program(&self, name: &str) -> Command {
-        match name {
+        let command = match name {
             "envoy" => self.root.command("/envoy"),
             "envoy-gateway" => self.world.controller.command(),
             other => self.root.command(other),
+        };
+        match &self.network {
+            Some(network) => network.enter(&command),
+            None => command,
         }
     }
 
@@ -168,11 +196,11 @@ impl<'w> Pod<'w> {
     async fn hook(&self, hook: &Value) -> Outcome<String> {
         if let Some(path) = hook["httpGet"]["path"].as_str() {
             let port = hook["httpGet"]["port"].as_u64().and_then(|port| u16::try_from(port).ok());
-            let mut client = Client::connect(local(port.context("a port")?)).await?;
+            let mut client = Client::connect(self.address(port.context("a port")?)).await?;
             client = client.patience(Duration::from_secs(600));
             return Ok(client.get(path).await?.status.to_string());
         }
-        let words = Self::words(&Value::Null, &hook["exec"]["command"]);
+        let words = self.words(&Value::Null, &hook["exec"]["command"]);
         let [program, arguments @ ..] = &words[..] else { return Ok("none".into()) };
         let mut command = self.program(program);
         command.args(arguments);

@@ -12,12 +12,21 @@ use crate::seen::row;
 use kit::prelude::*;
 use kit::wire::local;
 
-/// What both have until they give up.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Takes requests of 40 s instead, which need two minutes more.
+const LONG: &str = "LASTSTREAM_MESH_LONG";
 /// What both take at least.
 const LEAST: Duration = Duration::from_secs(4);
+
 /// The request that is in flight when the pod is deleted.
-const REQUEST: Duration = Duration::from_secs(12);
+fn longest() -> Duration {
+    Duration::from_secs(if std::env::var_os(LONG).is_some() { 40 } else { 12 })
+}
+
+/// What both have until they give up.
+fn limit() -> Duration {
+    longest() + Duration::from_secs(18)
+}
+
 /// Requests that arrive late, one after the other: each takes so long, and so long is nothing.
 const SHORT: Duration = Duration::from_millis(1600);
 const GAP: Duration = Duration::from_millis(600);
@@ -27,14 +36,15 @@ const LATE: Duration = Duration::from_secs(14);
 /// How long the gate believes the filter's count alone only at the deadline.
 const YOUNG: Duration = Duration::from_secs(62);
 
-struct Lane {
-    gateway: &'static str,
-    what: &'static str,
+#[derive(Clone, Copy)]
+pub(super) struct Lane {
+    pub(super) gateway: &'static str,
+    pub(super) what: &'static str,
     /// Whether laststream's hook stops it, and how.
-    laststream: bool,
+    pub(super) laststream: bool,
 }
 
-const LANES: [Lane; 2] = [
+pub(super) const LANES: [Lane; 2] = [
     Lane { gateway: "g2", what: "laststream's hook", laststream: true },
     Lane { gateway: "g2-own", what: "Envoy Gateway's own manager", laststream: false },
 ];
@@ -52,15 +62,15 @@ pub(super) async fn case() -> Outcome {
     Ok(())
 }
 
-async fn deployment(world: &World, lane: &Lane) -> Outcome<Value> {
+pub(super) async fn deployment(world: &World, lane: &Lane) -> Outcome<Value> {
     if lane.laststream {
         let policy =
-            format!("drain: {{deadline: {}s, delay: {}s}}\n", LIMIT.as_secs(), LEAST.as_secs());
+            format!("drain: {{deadline: {}s, delay: {}s}}\n", limit().as_secs(), LEAST.as_secs());
         world.put(lane.gateway, &policy).await?;
     } else {
         let name = json!({ "name": lane.gateway, "namespace": EDGE });
         let shutdown = json!({
-            "drainTimeout": format!("{}s", LIMIT.as_secs()),
+            "drainTimeout": format!("{}s", limit().as_secs()),
             "minDrainDuration": format!("{}s", LEAST.as_secs()),
         });
         let parameters = json!({
@@ -77,7 +87,7 @@ async fn deployment(world: &World, lane: &Lane) -> Outcome<Value> {
         world.cluster.kubectl(&[&gateway[..], &how].concat()).await?.expect(0)?;
     }
     let is_so = |pod: &Value| {
-        let own = pod.to_string().contains(&format!("--drain-timeout={}s", LIMIT.as_secs()));
+        let own = pod.to_string().contains(&format!("--drain-timeout={}s", limit().as_secs()));
         if lane.laststream { pod["initContainers"].is_array() } else { own }
     };
     world.deployment(lane.gateway, is_so).await.with_context(|| world.controller.log())
@@ -95,6 +105,10 @@ async fn ready<'w>(world: &'w World, deployment: &Value) -> Outcome<Pod<'w>> {
     let mut pod = Pod::start(world, deployment).await?;
     pod.ready().await.with_context(|| world.controller.log())?;
     Ok(pod)
+}
+
+fn what_is_held() -> String {
+    format!("a request of {} s", longest().as_secs())
 }
 
 /// What was seen: the outcome, then when Envoy got SIGTERM and when the pod was gone.
@@ -124,24 +138,24 @@ async fn long_and_idle(world: &World, lane: &Lane, deployment: &Value) -> Outcom
     let mut pod = ready(world, deployment).await?;
     let mut idle = Client::connect(local(PORT)).await?;
     idle.get("/").await?.expect(200)?;
-    let long = request(format!("/delay/{}", REQUEST.as_millis()), LIMIT);
+    let long = request(format!("/delay/{}", longest().as_millis()), limit());
     sleep(Duration::from_secs(1)).await;
     let stopped = pod.stop().await?;
     let outcome = long.await?;
     drop(idle);
     let said = outcome.as_ref().map_or_else(|failure| format!("{failure:#}"), |()| "200".into());
-    report(lane, "a request of 12 s, and an idle connection", &said, &stopped);
+    report(lane, &format!("{}, and an idle connection", what_is_held()), &said, &stopped);
     outcome?;
     let at = signalled(&stopped)?;
     if lane.laststream {
         ensure!(
-            at > REQUEST - Duration::from_secs(1) && at < REQUEST + Duration::from_secs(6),
+            at > longest() - Duration::from_secs(1) && at < longest() + Duration::from_secs(6),
             "{at:?}"
         );
         ensure_eq!(stopped[0].hook, "exit code 0", "the hook");
     } else {
         ensure!(
-            at >= LIMIT - Duration::from_secs(1),
+            at >= limit() - Duration::from_secs(1),
             "an idle connection does not hold it: {at:?}"
         );
     }
@@ -187,16 +201,16 @@ async fn missing_statistic(world: &World, lane: &Lane, deployment: &Value) -> Ou
     if lane.laststream {
         sleep(YOUNG).await;
     }
-    let long = request(format!("/delay/{}", REQUEST.as_millis()), LIMIT);
+    let long = request(format!("/delay/{}", longest().as_millis()), limit());
     sleep(Duration::from_secs(1)).await;
     let stopped = pod.stop().await?;
     let outcome = long.await?;
     let said = outcome.as_ref().map_or_else(|failure| format!("{failure:#}"), |()| "200".into());
-    report(lane, &format!("a request of 12 s, without `{gone}`"), &said, &stopped);
+    report(lane, &format!("{}, without `{gone}`", what_is_held()), &said, &stopped);
     outcome?;
     let at = signalled(&stopped)?;
-    let until = if lane.laststream { REQUEST + Duration::from_secs(6) } else { LIMIT + LEAST };
-    ensure!(at > REQUEST - Duration::from_secs(1) && at < until, "{at:?}");
+    let until = if lane.laststream { longest() + Duration::from_secs(6) } else { limit() + LEAST };
+    ensure!(at > longest() - Duration::from_secs(1) && at < until, "{at:?}");
     Ok(())
 }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::OnceCell;
 use tokio::task::block_in_place;
 
 use super::controller::{Controller, HOST, NAMESPACE};
 use crate::cluster::{Cluster, Settings};
 use crate::control_plane::world::push;
 use crate::isolation::{folder, run_tool};
+use crate::started::Started;
 use kit::command::CommandOutput;
 use kit::prelude::*;
 use kit::registry::real::{self, Registry};
@@ -36,9 +36,8 @@ pub(crate) struct World {
 impl World {
     /// The first that asks starts it; it ends with the process.
     pub(crate) async fn get() -> Outcome<&'static Self> {
-        static WORLD: OnceCell<Result<World, String>> = OnceCell::const_new();
-        let started = async || World::start().await.map_err(|failure| format!("{failure:#}"));
-        WORLD.get_or_init(started).await.as_ref().map_err(Error::msg)
+        static WORLD: Started<World> = Started::new();
+        WORLD.get(World::start).await
     }
 
     async fn start() -> Outcome<Self> {
@@ -76,7 +75,10 @@ impl World {
         let metadata = |name: &str| json!({ "name": name, "namespace": EDGE });
         let route = json!({
             "parentRefs": [{ "name": name }],
-            "rules": [{ "backendRefs": [{ "name": name, "port": 80 }] }],
+            // Without a time-out Envoy takes 15 s, less than a request of these cases.
+            "rules": [{
+                "backendRefs": [{ "name": name, "port": 80 }], "timeouts": { "request": "0s" },
+            }],
         });
         let port = json!({ "name": "http", "port": app.port(), "protocol": "TCP" });
         self.cluster

@@ -218,7 +218,7 @@ impl Meanwhile {
 }
 
 /// The request, and when it ended.
-fn ask(
+pub(super) fn ask(
     to: SocketAddr,
     host: &'static str,
     time: Duration,

@@ -2,6 +2,7 @@
 //! stops them. It needs root.
 
 mod experiment;
+mod fleet;
 mod gateway_api;
 mod hooks;
 mod image;
@@ -12,6 +13,7 @@ mod load;
 mod machine;
 mod plain;
 mod rolling;
+mod scaling;
 mod volumes;
 mod watch;
 mod workload;
@@ -47,6 +49,7 @@ pub(crate) const LEVEL: Level = Level {
 /// The seconds count from the beginning of the level: cases that run alone wait for the others.
 fn cases() -> Vec<Case> {
     vec![
+        case!("f1_who_blocks", fleet::case, 400),
         case!("n1_a_request_of_ten_seconds", experiment::case, 400),
         case!("n2_rolling_restarts", rolling::case, 900),
         case!("n3_hooks", hooks::case, 400),
@@ -54,6 +57,8 @@ fn cases() -> Vec<Case> {
         case!("n4_jobs", jobs::case, 400),
         case!("n5_gateway_api", gateway_api::case, 400),
         case!("n6_gateway_api_rolling_restarts", gateway_api::rolling, 900),
+        case!("p2_deletion_cost", scaling::deletion_cost, 400),
+        case!("p3_size", scaling::size, 400),
         case!("v1_image_volumes_without_a_registry", volumes::case, 400),
     ]
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::sync::{OnceCell, RwLock};
+use tokio::sync::RwLock;
 
 use super::image::IMAGE;
 use super::machine::{ADDRESS, Machine, NAME};
@@ -13,6 +13,7 @@ use super::workload::Workload;
 use crate::cluster::{Cluster, Settings, holds};
 use crate::istio::{Istio, ROOT};
 use crate::seen::say;
+use crate::started::Started;
 use kit::prelude::*;
 use kit::registry::real::{self, Registry};
 use kit::user::User;
@@ -39,9 +40,8 @@ pub(crate) struct World {
 impl World {
     /// The first that asks starts it; it ends with the process.
     pub(crate) async fn get() -> Outcome<&'static Self> {
-        static WORLD: OnceCell<Result<World, String>> = OnceCell::const_new();
-        let started = async || World::start().await.map_err(|failure| format!("{failure:#}"));
-        WORLD.get_or_init(started).await.as_ref().map_err(Error::msg)
+        static WORLD: Started<World> = Started::new();
+        WORLD.get(World::start).await
     }
 
     async fn start() -> Outcome<Self> {

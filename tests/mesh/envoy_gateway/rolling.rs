@@ -1,0 +1,151 @@
+//! G3: a rolling restart of two replicas under load, with laststream's hook and with Envoy
+//! Gateway's own manager alone. Each pod has a network of its own; what stands in for kube-proxy is
+//! the list of addresses that the clients choose from.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::network::Network;
+use super::pod::{PORT, Pod};
+use super::stops::{LANES, Lane, deployment};
+use super::world::World;
+use crate::seen::row;
+use kit::prelude::*;
+
+const REPLICAS: u8 = 2;
+/// Clients, and how long each of their requests takes; most are short.
+const CLIENTS: [Duration; 8] = {
+    let [short, long] = [Duration::from_millis(300), Duration::from_secs(5)];
+    [short, short, short, short, short, short, long, long]
+};
+/// How long after the deletion new connections still come.
+const LAG: Duration = Duration::from_secs(1);
+/// Before the restart and after it.
+const STEADY: Duration = Duration::from_secs(2);
+
+/// The pods that get new connections.
+#[derive(Clone, Default)]
+struct Endpoints(Arc<Mutex<Vec<SocketAddr>>>);
+
+impl Endpoints {
+    fn change(&self, change: impl FnOnce(&mut Vec<SocketAddr>)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn any(&self) -> Option<SocketAddr> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        fastrand::choice(all.iter()).copied()
+    }
+}
+
+/// What became of requests.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Fate {
+    answered: u64,
+    cut: u64,
+    refused: u64,
+}
+
+pub(super) async fn case() -> Outcome {
+    let world = World::get().await?;
+    let upstream = Upstream::start().await?;
+    for (lane, first) in LANES.iter().zip([1, 11]) {
+        let lane = Lane { gateway: if lane.laststream { "g3" } else { "g3-own" }, ..*lane };
+        world.gateway(lane.gateway, upstream.h1()).await?;
+        let deployment = deployment(world, &lane).await?;
+        let (fate, took) = restart(world, &deployment, first).await?;
+        let Fate { answered, cut, refused } = fate;
+        row(
+            "G3",
+            format!("a rolling restart of {REPLICAS} replicas, 8 clients: {}", lane.what),
+            format!(
+                "{answered} requests answered, {cut} cut, {refused} refused; it took {:.0} s",
+                took.as_secs_f64()
+            ),
+        );
+        if lane.laststream {
+            ensure_eq!((cut, refused), (0, 0), "nothing is lost");
+        }
+        ensure!(answered > 100, "hardly any load: {fate:?}");
+    }
+    Ok(())
+}
+
+/// One new pod, then one old pod's stop; twice.
+async fn restart(world: &World, deployment: &Value, first: u8) -> Outcome<(Fate, Duration)> {
+    let endpoints = Endpoints::default();
+    let mut old = Vec::new();
+    for number in first..first + REPLICAS {
+        old.push(ready(world, deployment, number, &endpoints).await?);
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let mut clients: JoinSet<Fate> = JoinSet::new();
+    for takes in CLIENTS {
+        clients.spawn(client(endpoints.clone(), takes, Arc::clone(&over)));
+    }
+    sleep(STEADY).await;
+    let begun = Instant::now();
+    let mut new = Vec::new();
+    for (number, mut pod) in (first + REPLICAS..).zip(old) {
+        new.push(ready(world, deployment, number, &endpoints).await?);
+        let gone = pod.address(PORT);
+        world.controller.forget("/tmp/shutdown-ready");
+        let leaves = async {
+            sleep(LAG).await;
+            endpoints.change(|all| all.retain(|address| *address != gone));
+        };
+        tokio::join!(pod.stop(), leaves).0?;
+    }
+    let took = begun.elapsed();
+    sleep(STEADY).await;
+    over.store(true, Ordering::Relaxed);
+    let fates = clients.join_all().await;
+    let sum = |one: fn(&Fate) -> u64| fates.iter().map(one).sum();
+    let fate = Fate {
+        answered: sum(|fate| fate.answered),
+        cut: sum(|fate| fate.cut),
+        refused: sum(|fate| fate.refused),
+    };
+    Ok((fate, took))
+}
+
+async fn ready<'w>(
+    world: &'w World,
+    deployment: &Value,
+    number: u8,
+    endpoints: &Endpoints,
+) -> Outcome<Pod<'w>> {
+    let network = Network::new(number).await?;
+    let mut pod = Pod::start_in(world, deployment, Some(network)).await?;
+    pod.ready().await.with_context(|| world.controller.log())?;
+    endpoints.change(|all| all.push(pod.address(PORT)));
+    Ok(pod)
+}
+
+/// One request after the other, each on a connection of its own.
+async fn client(endpoints: Endpoints, takes: Duration, over: Arc<AtomicBool>) -> Fate {
+    let mut fate = Fate::default();
+    while !over.load(Ordering::Relaxed) {
+        let Some(address) = endpoints.any() else { break };
+        match Client::connect(address).await {
+            Err(_) => {
+                fate.refused += 1;
+                sleep(Duration::from_millis(100)).await;
+            }
+            Ok(client) => {
+                let mut client = client.patience(takes * 4);
+                match client.get(&format!("/delay/{}", takes.as_millis())).await {
+                    Ok(response) if response.status == 200 => fate.answered += 1,
+                    _ => fate.cut += 1,
+                }
+            }
+        }
+    }
+    fate
+}

@@ -1,0 +1,269 @@
+//! F1: three gateways, one held by a stream: what the verbs over many pods say of them, with which
+//! rights, and whether a rollout's end is the load generator's.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::lane::ask as request;
+use super::machine::NAME;
+use super::workload::{GATEWAY, Proxy, Workload, routes};
+use super::world::World;
+use crate::program::ask;
+use crate::seen::row;
+use kit::command::CommandOutput;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::user;
+
+const NAMESPACE: &str = "fleet";
+const HOST: &str = "kept.test";
+/// Longer than the 10 s after which an Event is written, shorter than the gate's deadline.
+const REQUEST: Duration = Duration::from_secs(24);
+/// Who has the rendered rights, and nothing else.
+const OPERATOR: &str = "operator";
+const SOON: Duration = Duration::from_secs(60);
+/// How far the rollout's end may be from what the client saw.
+const CLOSE: Duration = Duration::from_secs(1);
+
+pub(crate) async fn case() -> Outcome {
+    let world = World::get().await?;
+    let _turn = world.turns.read().await;
+    let gateway = Workload {
+        namespace: NAMESPACE,
+        name: "edge",
+        proxy: Proxy::Gateway,
+        replicas: 3,
+        drain: Some(json!({})),
+        ..Workload::default()
+    };
+    world.cluster.injected_namespace(NAMESPACE).await?;
+    world.cluster.apply_all(&routes(NAMESPACE, "edge", &[(HOST, "backend.default")])).await?;
+    gateway.create(world).await?;
+    let all_at_once = r#"{"spec": {"strategy": {"rollingUpdate": {"maxSurge": 3}}}}"#;
+    let patch =
+        ["patch", "deployment", "edge", "--namespace", NAMESPACE, "--type=merge", "--patch"];
+    world.kubectl(&[patch.as_slice(), &[all_at_once]].concat()).await?;
+    let pods = gateway.ready(world).await?;
+    let held = pods.first().context("a pod")?;
+    let to = SocketAddr::new(held.address, GATEWAY);
+    let way = async || once(to, &Request::get("/").host(HOST)).await?.expect(200).map(drop);
+    wait_for(SOON, "the way to the app", way).await?;
+    grant(world, &["status", "streams", "rollout", "drain", "events"], None).await?;
+    quiet(world).await?;
+    let stream = request(to, HOST, REQUEST);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    one_holds(world, &held.name).await?;
+    rollout(world, &held.name, stream).await?;
+    one_right_less(world).await
+}
+
+/// `laststream` with a kubeconfig, as the operator.
+async fn laststream(world: &World, arguments: &[&str]) -> Outcome<CommandOutput> {
+    let mut command = guarded(user::laststream()?);
+    command.args(arguments).args(["--namespace", NAMESPACE, "--as", OPERATOR]);
+    command.env("KUBECONFIG", world.cluster.kubeconfig()).env("HOME", std::env::temp_dir());
+    ask(command, "").await
+}
+
+async fn pods_said(world: &World, more: &[&str]) -> Outcome<Vec<Value>> {
+    let said = laststream(world, &[&["status", "-o", "json"], more].concat()).await?.expect(0)?;
+    let said: Value = serde_json::from_str(&said.stdout)?;
+    Ok(said["pods"].as_array().context("pods")?.clone())
+}
+
+/// What `render rbac` writes, applied; or the same without a right.
+async fn grant(world: &World, verbs: &[&str], without: Option<&str>) -> Outcome {
+    let verbs = verbs.join(",");
+    let rbac = ["render", "rbac", "--namespace", NAMESPACE, "--verb", &verbs];
+    let text = world.user.run(&rbac, "")?.expect(0)?.stdout;
+    let mut role: Value = serde_saphyr::from_str(&text)?;
+    if let Some(without) = without {
+        let rules = role["rules"].as_array_mut().context("rules")?;
+        let before = rules.len();
+        rules.retain(|rule| rule["resources"] != json!([without]));
+        ensure!(rules.len() + 1 == before, "{without} is no rule of {text}");
+    }
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": { "name": "laststream", "namespace": NAMESPACE },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "laststream",
+        },
+        "subjects": [{
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": OPERATOR,
+        }],
+    });
+    world.cluster.apply_all(&[role, binding]).await
+}
+
+/// Three gates that serve; the counts by statistics, and by the gates themselves.
+async fn quiet(world: &World) -> Outcome {
+    let gates = async |more: &[&str]| -> Outcome<Vec<Value>> {
+        let pods = pods_said(world, more).await?;
+        ensure_eq!(pods.len(), 3, "pods with a proxy");
+        for pod in &pods {
+            ensure_eq!(pod["class"], json!("installed"), "{pod}");
+            ensure_eq!(
+                (&pod["state"], &pod["life"]),
+                (&json!("serving"), &json!("ready")),
+                "{pod}"
+            );
+        }
+        Ok(pods)
+    };
+    let look = async || {
+        let asked = gates(&["--every-gate"]).await?;
+        let exact = asked.iter().all(|pod| pod["count"] == "exact" && pod["version"].is_string());
+        ensure!(exact, "{asked:?}");
+        let counted = gates(&[]).await?;
+        ensure!(counted.iter().all(|pod| pod["count"] == "exact"), "{counted:?}");
+        Ok(())
+    };
+    wait_for(SOON, "three gates with an exact count", look).await?;
+    let table = laststream(world, &["status"]).await?.expect(0)?;
+    table.stderr_contains("3 pods with a proxy: 3 serving, 0 streams in flight")?;
+    row("F1", "`status` of three gateways", "3 serving, `exact`, with the rendered rights");
+    Ok(())
+}
+
+/// Exactly this pod, and exactly one stream.
+async fn one_holds(world: &World, held: &str) -> Outcome {
+    let pods = pods_said(world, &[]).await?;
+    for pod in &pods {
+        let expected = u64::from(pod["pod"] == held);
+        ensure_eq!(pod["in_flight"]["gateway"].as_u64(), Some(expected), "{pod}");
+    }
+    let said = laststream(world, &["streams", "-o", "json"]).await?.expect(0)?;
+    let streams: Vec<Value> = serde_json::from_str(&said.stdout)?;
+    ensure!(
+        streams.len() == 1 && streams[0]["pod"] == held,
+        "one stream in {held}: {}",
+        said.stdout
+    );
+    let drain = ["drain", "--node", NAME, "--dry-run"];
+    let said = laststream(world, &drain).await?.expect(0)?.stdout;
+    let last = format!("draining {NAME} now would wait for 1 stream in 1 of 3 pods with a proxy");
+    ensure!(said.contains(&last), "`{last}` in {said}");
+    let line = said.lines().find(|line| line.contains(held)).context("the held pod")?;
+    ensure!(line.contains("holding 1: ") && line.contains("; at most "), "{line}");
+    row("F1", "one of them with a stream: `drain --node --dry-run`", last);
+    Ok(())
+}
+
+/// The whole rollout, followed from its beginning.
+async fn rollout(
+    world: &World,
+    held: &str,
+    stream: JoinHandle<(Result<u16, String>, Instant)>,
+) -> Outcome {
+    world.kubectl(&["rollout", "restart", "--namespace", NAMESPACE, "deployment/edge"]).await?;
+    let began = Instant::now();
+    let follow = ["rollout", "deployment/edge", "--timeout", "90s", "--events"];
+    let said = laststream(world, &follow).await?;
+    let ended = Instant::now();
+    let said = said.expect(0)?.stdout;
+    let (answer, at) = stream.await?;
+    ensure_eq!(answer, Ok(200), "the held request");
+    let beforehand = said.lines().next().unwrap_or_default();
+    ensure!(beforehand.contains("the grace period of 30 s suffices"), "{said}");
+    let name = format!("pod/{held}: draining");
+    let line = said.lines().find(|line| line.starts_with(&name) && line.contains("holding 1: "));
+    let line = line.with_context(|| format!("what holds {held} in {said}"))?;
+    let others = said.lines().filter(|line| line.contains("holding 1: ") && !line.contains(held));
+    ensure_eq!(others.count(), 0, "other pods that hold: {said}");
+    let own = told_end(&said)?;
+    let client = at - began;
+    ensure!(
+        own.abs_diff(client) < CLOSE,
+        "the rollout says {own:?}, and the client {client:?}: {said}"
+    );
+    row("F1", "what `rollout` prints of the held pod", line);
+    row(
+        "F1",
+        "when the last stream ended",
+        format!(
+            "`rollout`: {:.1} s, the client: {:.1} s; `rollout` ended after {:.1} s with 0",
+            own.as_secs_f64(),
+            client.as_secs_f64(),
+            (ended - began).as_secs_f64()
+        ),
+    );
+    events(world, held).await
+}
+
+/// When the last stream ended, as the last line says it.
+fn told_end(said: &str) -> Outcome<Duration> {
+    let seconds = said
+        .lines()
+        .last()
+        .and_then(|line| line.split_once("the last stream of its old pods ended after "))
+        .and_then(|(_, rest)| rest.trim_end_matches(" s").parse().ok())
+        .with_context(|| format!("when the last stream ended in {said}"))?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// One for the state of the held pod, none for the others.
+async fn events(world: &World, held: &str) -> Outcome {
+    let list = ["get", "events", "--namespace", NAMESPACE, "--output", "json"];
+    let events: Value = serde_json::from_str(&world.kubectl(&list).await?)?;
+    let ours: Vec<&Value> = events["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|event| event["source"]["component"] == "laststream")
+        .collect();
+    ensure_eq!(ours.len(), 1, "Events: {ours:?}");
+    ensure_eq!(ours[0]["reason"], json!("DrainHeld"), "{}", ours[0]);
+    ensure_eq!(ours[0]["involvedObject"]["name"], json!(held), "{}", ours[0]);
+    let message = ours[0]["message"].as_str().unwrap_or_default();
+    row("F1", "the Event on it", message);
+    Ok(())
+}
+
+/// Verb, arguments, the right that is left out, its name in the error, and the exit code.
+const WITHOUT: [(&str, &[&str], &str, &str, i32); 5] = [
+    ("status", &["status"], "pods", "`list` `pods`", 2),
+    ("status", &["status"], "pods/proxy", "`get` `pods/proxy`", 2),
+    ("streams", &["streams"], "pods/portforward", "`get` `pods/portforward`", 2),
+    (
+        "drain",
+        &["drain", "--node", NAME, "--dry-run"],
+        "pods/portforward",
+        "`get` `pods/portforward`",
+        2,
+    ),
+    (
+        "rollout",
+        &["rollout", "deployment/edge", "--watch=false"],
+        "deployments",
+        "`get` `deployments`",
+        1,
+    ),
+];
+
+/// Each verb without each of its rights: the right is named.
+async fn one_right_less(world: &World) -> Outcome {
+    for (verb, arguments, without, named, code) in WITHOUT {
+        grant(world, &[verb], Some(without)).await?;
+        let look = async || {
+            // The API server learns of changed rights a little later.
+            let said = laststream(world, arguments).await?.expect(code)?;
+            let wanted = format!("no right to {named} in namespace `{NAMESPACE}`");
+            let said = said.stderr_contains(&wanted)?;
+            said.stderr_contains(&format!("laststream render rbac --verb {verb}")).map(drop)
+        };
+        wait_for(Duration::from_secs(10), &format!("{verb} without {without}"), look).await?;
+        grant(world, &[verb], None).await?;
+        let look = async || laststream(world, arguments).await?.expect(0).map(drop);
+        wait_for(Duration::from_secs(10), &format!("{verb} with its rights"), look).await?;
+    }
+    row(
+        "F1",
+        "each verb with its rendered rights, and without one of them",
+        "the rights suffice; the missing one is named with verb and resource",
+    );
+    Ok(())
+}

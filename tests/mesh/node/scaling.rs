@@ -1,0 +1,203 @@
+//! P2: a scale-down takes the pods with the fewest streams. P3: a rolling restart goes as
+//! `laststream size` predicts.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::image::LASTSTREAM;
+use super::workload::{GATEWAY, Pod, Proxy, Workload, routes};
+use super::world::World;
+use crate::program::ask;
+use crate::seen::row;
+use kit::command::CommandOutput;
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::user;
+
+const HOST: &str = "kept.test";
+const SOON: Duration = Duration::from_secs(60);
+/// Streams in flight of each pod.
+const STREAMS: [usize; 4] = [0, 3, 50, 200];
+/// Has the rendered rights, and no others.
+const OPERATOR: &str = "scaler";
+const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// Gateways of a namespace of their own, and the way through each.
+async fn gateways(
+    world: &World,
+    namespace: &'static str,
+    replicas: u8,
+    drain: Value,
+) -> Outcome<(Workload<'static>, Vec<Pod>)> {
+    let gateway = Workload {
+        namespace,
+        name: "edge",
+        proxy: Proxy::Gateway,
+        replicas,
+        drain: Some(drain),
+        ..Workload::default()
+    };
+    world.cluster.injected_namespace(namespace).await?;
+    world.cluster.apply_all(&routes(namespace, "edge", &[(HOST, "backend.default")])).await?;
+    gateway.create(world).await?;
+    let pods = gateway.ready(world).await?;
+    for pod in &pods {
+        let way = async || once(address(pod), &takes(0)).await?.expect(200).map(drop);
+        wait_for(SOON, "the way to the app", way).await?;
+    }
+    Ok((gateway, pods))
+}
+
+fn address(pod: &Pod) -> SocketAddr {
+    SocketAddr::new(pod.address, GATEWAY)
+}
+
+fn takes(millis: u64) -> Request {
+    Request::get(&format!("/takes/{millis}")).host(HOST)
+}
+
+async fn laststream(world: &World, arguments: &[&str]) -> Outcome<CommandOutput> {
+    let mut command = guarded(user::laststream()?);
+    command.args(arguments).env("KUBECONFIG", world.cluster.kubeconfig());
+    command.env("HOME", std::env::temp_dir());
+    ask(command, "").await
+}
+
+pub(crate) async fn deletion_cost() -> Outcome {
+    let world = World::get().await?;
+    let _turn = world.turns.read().await;
+    let (gateway, pods) = gateways(world, "scaled", 4, json!({})).await?;
+    let mut held = Vec::new();
+    for (pod, streams) in pods.iter().zip(STREAMS) {
+        for _ in 0..streams {
+            let mut client = Client::connect(address(pod)).await?;
+            client.send(&takes(120_000).bytes()).await?;
+            held.push(client);
+        }
+    }
+    grant(world).await?;
+    let verb = ["deletion-cost", "-n", "scaled", "-l", "app=edge", "--as", OPERATOR, "--once"];
+    let written = async || {
+        laststream(world, &verb).await?.expect(0)?;
+        let expected = [None, Some("2"), Some("6"), Some("8")].map(|cost| cost.map(String::from));
+        ensure_eq!(costs(world, &pods).await?, expected, "the costs");
+        Ok(())
+    };
+    wait_for(SOON, "the costs of 0, 3, 50 and 200 streams", written).await?;
+    laststream(world, &verb).await?.expect(0)?.stderr_contains("nothing to write")?;
+    world.kubectl(&["scale", "-n", "scaled", "deployment/edge", "--replicas=2"]).await?;
+    let mut busy: Vec<&str> = pods[2..].iter().map(|pod| pod.name.as_str()).collect();
+    busy.sort_unstable();
+    let stay = async || {
+        let mut left: Vec<String> = gateway.pods(world).into_iter().map(|pod| pod.name).collect();
+        left.sort_unstable();
+        ensure_eq!(left, busy, "the pods that stay");
+        Ok(())
+    };
+    wait_for(SOON, "two pods to stay", stay).await?;
+    row("P2", "four pods with 0, 3, 50 and 200 streams, scaled to 2", "50 and 200 stay");
+    drop(held);
+    world.kubectl(&["delete", "namespace", "scaled", "--wait=false"]).await.map(drop)
+}
+
+/// The costs of these pods, as the annotations have them.
+async fn costs(world: &World, pods: &[Pod]) -> Outcome<Vec<Option<String>>> {
+    let list = ["get", "pods", "-n", "scaled", "-l", "app=edge", "-o", "json"];
+    let list: Value = serde_json::from_str(&world.kubectl(&list).await?)?;
+    let cost = |pod: &Pod| {
+        let items = list["items"].as_array().into_iter().flatten();
+        let mut items = items.filter(|item| item["metadata"]["name"] == pod.name.as_str());
+        items.next().and_then(|item| Some(item["metadata"]["annotations"][COST].as_str()?.into()))
+    };
+    Ok(pods.iter().map(cost).collect())
+}
+
+/// What `render rbac` writes for the verb, for the operator.
+async fn grant(world: &World) -> Outcome {
+    let rbac = ["render", "rbac", "--namespace", "scaled", "--verb", "deletion-cost"];
+    let text = world.user.run(&rbac, "")?.expect(0)?.stdout;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": { "name": "laststream", "namespace": "scaled" },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "laststream",
+        },
+        "subjects": [{
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": OPERATOR,
+        }],
+    });
+    world.cluster.apply_all(&[serde_saphyr::from_str(&text)?, binding]).await
+}
+
+/// Requests of these lengths, one after the other, to any pod that is ready.
+const LENGTHS: [u64; 3] = [200, 4_000, 8_000];
+/// From one request to the next.
+const PACE: Duration = Duration::from_millis(100);
+
+pub(crate) async fn size() -> Outcome {
+    let world = World::get().await?;
+    let _turn = world.turns.read().await;
+    let drain = json!({ "longest_request": "20s" });
+    let (gateway, pods) = gateways(world, "sized", 3, drain).await?;
+    let load = tokio::spawn(load(world));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let listings = listings(world, &pods).await?;
+    let begun = Instant::now();
+    world.kubectl(&["rollout", "restart", "-n", "sized", "deployment/edge"]).await?;
+    let status = ["rollout", "status", "-n", "sized", "deployment/edge", "--timeout=180s"];
+    world.kubectl(&status).await?;
+    let ready = begun.elapsed();
+    let mut gone = Duration::ZERO;
+    for pod in &pods {
+        let (at, _) = world.pods.gone("sized", &pod.name, Duration::from_secs(90)).await?;
+        gone = gone.max(at - begun);
+    }
+    load.abort();
+    drop(gateway);
+    // How long a pod takes to start is an input, so it is taken from this very rollout.
+    let startup = format!("{}ms", ready.as_millis() / 3);
+    let file = world.user.file("sized.json", listings)?;
+    let file = file.to_str().context("a path in UTF-8")?;
+    let size = ["size", file, "--surge", "1", "--unavailable", "0", "--startup", &startup];
+    let said = world.user.run(&[&size[..], &["-o", "json"]].concat(), "")?.expect(0)?.json()?;
+    let predicted = said["rollout"]["gone_s"].as_f64().context("a time")?;
+    let seen = gone.as_secs_f64();
+    row(
+        "P3",
+        "a rolling restart of three gateways, requests of 0.2 s, 4 s and 8 s",
+        format!(
+            "the last old pod had gone after {seen:.1} s, new ones were ready after {:.1} s; \
+             `size` predicts {predicted:.1} s",
+            ready.as_secs_f64()
+        ),
+    );
+    ensure!((predicted - seen).abs() < 0.2 * seen, "{seen} s, and {said}");
+    world.kubectl(&["delete", "namespace", "sized", "--wait=false"]).await.map(drop)
+}
+
+/// What the gates list, as a file for `size`.
+async fn listings(world: &World, pods: &[Pod]) -> Outcome<String> {
+    let mut text = String::new();
+    for pod in pods {
+        let exec = ["exec", "-n", "sized", &pod.name, "-c", "istio-proxy", "--", LASTSTREAM];
+        let ask = [&exec[..], &["streams", "-o", "json", "--limit", "100"]].concat();
+        text.push_str(&world.kubectl(&ask).await?);
+    }
+    Ok(text)
+}
+
+async fn load(world: &'static World) {
+    let mut requests = JoinSet::new();
+    for turn in 0_usize.. {
+        let pods = super::workload::pods(world, "sized", "edge");
+        if let Some(pod) = pods.get(turn % pods.len().max(1)) {
+            let (to, request) = (address(pod), takes(LENGTHS[turn / 3 % LENGTHS.len()]));
+            requests.spawn(async move { once(to, &request).await.map(drop) });
+        }
+        while requests.try_join_next().is_some() {}
+        tokio::time::sleep(PACE).await;
+    }
+}
