@@ -133,20 +133,29 @@ impl Lab {
 
 /// The module that the command line carries, as a file.
 pub(crate) fn module() -> Outcome<PathBuf> {
-    static FILE: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
-        let bytes = laststream::module::builtin()
-            .map_err(|reason| format!("there is no module to test: {reason}"))?;
-        // Another run may be reading the one of this name.
-        let write = || {
-            let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR"))?;
-            file.write_all(bytes)?;
-            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(MODULE);
-            file.persist(&path)?;
-            Ok(path)
-        };
-        write().map_err(|error: std::io::Error| format!("the module as a file: {error}"))
-    });
+    static FILE: LazyLock<Result<PathBuf, String>> =
+        LazyLock::new(|| written(laststream::module::builtin(), MODULE));
     FILE.clone().map_err(Error::msg)
+}
+
+/// The module of the frame filter, which the command line carries, too.
+pub(crate) fn frames_module() -> Outcome<PathBuf> {
+    static FILE: LazyLock<Result<PathBuf, String>> =
+        LazyLock::new(|| written(laststream::module::builtin_frames(), "laststream_frames.wasm"));
+    FILE.clone().map_err(Error::msg)
+}
+
+fn written(module: Result<&[u8], &str>, name: &str) -> Result<PathBuf, String> {
+    let bytes = module.map_err(|reason| format!("there is no module to test: {reason}"))?;
+    // Another run may be reading the one of this name.
+    let write = || {
+        let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR"))?;
+        file.write_all(bytes)?;
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        file.persist(&path)?;
+        Ok(path)
+    };
+    write().map_err(|error: std::io::Error| format!("the module as a file: {error}"))
 }
 
 /// The last module that called the ABI itself, without the SDK; tests/modules says where it comes

@@ -8,14 +8,19 @@ mod app;
 pub(crate) mod bench;
 mod clock;
 mod commands;
-mod deaths;
+mod config_change;
+mod config_change_ends;
+pub(crate) mod deaths;
 mod directions;
 mod drains;
+mod end_command;
+mod ends;
 mod false_hold;
 mod grpc;
 mod hooks;
 mod interface;
 mod listing;
+mod notify;
 mod open_ends;
 mod seed;
 mod signals;
@@ -40,9 +45,13 @@ pub(crate) fn cases() -> Vec<Case> {
         app::cases(),
         clock::cases(),
         commands::cases(),
+        config_change::cases(),
+        config_change_ends::cases(),
         deaths::cases(),
         directions::cases(),
         drains::cases(),
+        end_command::cases(),
+        ends::cases(),
         false_hold::cases(),
         grpc::cases(),
         truth::cases(),
@@ -51,6 +60,7 @@ pub(crate) fn cases() -> Vec<Case> {
         hooks::cases(),
         interface::cases(),
         listing::cases(),
+        notify::cases(),
         open_ends::cases(),
         seed::cases(),
         signals::cases(),

@@ -5,12 +5,14 @@ mod configuration;
 mod counting;
 mod demo_page;
 mod forwarded_proto;
+mod frames;
 mod gate;
 mod guards;
 mod hostile;
 mod kubectl;
 mod load;
 mod manifests;
+mod monitoring;
 mod registry;
 mod release;
 mod reloading;
@@ -25,11 +27,13 @@ pub(crate) fn all() -> Vec<Case> {
         configuration::cases(),
         counting::cases(),
         forwarded_proto::cases(),
+        frames::cases(),
         gate::cases(),
         guards::cases(),
         hostile::cases(),
         load::cases(),
         manifests::cases(),
+        monitoring::cases(),
         reloading::cases(),
         self_check::cases(),
     ]
@@ -40,8 +44,14 @@ pub(crate) fn all() -> Vec<Case> {
 
 /// Those that are run once.
 pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
-    [demo_page::cases(), kubectl::cases(), registry::cases(), release::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        demo_page::cases(),
+        kubectl::cases(),
+        monitoring::without_envoy(),
+        registry::cases(),
+        release::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

@@ -47,6 +47,8 @@ pub(crate) enum Part {
     Memory,
     /// Instructions of a download and an upload of 100 MB.
     Bodies,
+    /// Instructions of messages over WebSockets, with and without the frame filter.
+    Sockets,
     /// Instructions of the gate's ticks, with up to 10,000 streams in flight.
     Ticks,
     /// Instructions per request, with up to 100,000 streams in flight and up to 10,000 trusted

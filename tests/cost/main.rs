@@ -18,6 +18,7 @@ mod numbers;
 mod plot;
 mod results;
 mod site;
+mod sockets;
 mod targets;
 mod ticks;
 mod variants;
@@ -81,6 +82,9 @@ fn measure(site: &Site, arguments: &Arguments) -> Outcome<Results> {
     }
     if arguments.wants(Part::Bodies) {
         results.bodies = block_on(LIMIT, bodies::measure(site, &variants))?;
+    }
+    if arguments.wants(Part::Sockets) {
+        results.sockets = block_on(LIMIT, sockets::measure(site))?;
     }
     if arguments.wants(Part::Ticks) {
         results.ticks = block_on(LIMIT, ticks::measure(site))?;

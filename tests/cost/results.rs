@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::targets::{self, Target};
-use crate::{bodies, growth, instructions, latency, memory, plot, ticks};
+use crate::{bodies, growth, instructions, latency, memory, plot, sockets, ticks};
 use kit::{Context as _, Outcome};
 
 /// What was not measured is empty.
@@ -21,6 +21,8 @@ pub(crate) struct Results {
     pub(crate) gate: Option<latency::Gate>,
     pub(crate) memory: Vec<memory::Row>,
     pub(crate) bodies: Vec<bodies::Row>,
+    #[serde(default)] // it came later
+    pub(crate) sockets: Vec<sockets::Row>,
     pub(crate) ticks: Vec<ticks::Row>,
     pub(crate) growth: Vec<growth::Row>,
 }
@@ -34,6 +36,8 @@ const ABOUT_GATE: &str = "One worker for the gate and for the requests.";
 const ABOUT_MEMORY: &str = "Over no filter.";
 const ABOUT_BODIES: &str = "100 MB each way. Nothing enters the module for them; the kernel \
     decides how they are cut.";
+const ABOUT_SOCKETS: &str = "A message is a chunk each way. Where the frame filter is off, Envoy \
+    makes no context of it.";
 const ABOUT_TICKS: &str = "What Envoy does without requests, all threads together.";
 const ABOUT_GROWTH: &str = "The same request, with more and more of something.";
 
@@ -47,6 +51,7 @@ impl Results {
             gate: None,
             memory: Vec::new(),
             bodies: Vec::new(),
+            sockets: Vec::new(),
             ticks: Vec::new(),
             growth: Vec::new(),
         }
@@ -87,6 +92,9 @@ impl Results {
             memory::table(&self.memory)
         });
         add(!self.bodies.is_empty(), "Bodies", ABOUT_BODIES, &|| bodies::table(&self.bodies));
+        add(!self.sockets.is_empty(), "WebSockets", ABOUT_SOCKETS, &|| {
+            sockets::table(&self.sockets)
+        });
         add(!self.ticks.is_empty(), "Ticks", ABOUT_TICKS, &|| ticks::table(&self.ticks));
         add(!self.growth.is_empty(), "Growth", ABOUT_GROWTH, &|| growth::table(&self.growth));
         parts

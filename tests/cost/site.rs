@@ -11,17 +11,25 @@ pub(crate) struct Site {
     pub(crate) envoy: PathBuf,
     pub(crate) version: Version,
     pub(crate) module: PathBuf,
+    /// The module of the frame filter.
+    pub(crate) frames: PathBuf,
     _folder: TempDir,
 }
 
 impl Site {
     pub(crate) fn find(version: Version) -> Outcome<Self> {
         let found = envoy::find_or_get(&Wanted::version(version), &Silent).map_err(Error::msg)?;
-        let bytes = laststream::module::builtin()
-            .map_err(|reason| Error::msg(format!("there is no module to measure: {reason}")))?;
         let folder = tempfile::Builder::new().prefix("cost-").tempdir().context("a folder")?;
-        let module = folder.path().join("laststream.wasm");
-        std::fs::write(&module, bytes).context("the module as a file")?;
-        Ok(Self { envoy: found.binary, version: found.version, module, _folder: folder })
+        let write = |name: &str, bytes: Result<&[u8], &str>| {
+            let bytes = bytes
+                .map_err(|reason| Error::msg(format!("there is no module to measure: {reason}")))?;
+            let file = folder.path().join(name);
+            std::fs::write(&file, bytes).context("a module as a file")?;
+            Ok::<PathBuf, Error>(file)
+        };
+        let module = write("laststream.wasm", laststream::module::builtin())?;
+        let frames = write("laststream_frames.wasm", laststream::module::builtin_frames())?;
+        let (envoy, version) = (found.binary, found.version);
+        Ok(Self { envoy, version, module, frames, _folder: folder })
     }
 }

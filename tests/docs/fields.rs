@@ -151,9 +151,16 @@ fn plain(schema: &Value) -> Value {
         }
     }
     let either = schema["oneOf"].as_array().cloned().unwrap_or_default();
-    for (name, field) in either.iter().filter_map(|one| one["properties"].as_object()).flatten() {
-        schema["properties"][name] = field.clone();
-        schema["type"] = "one of the fields".into();
+    for one in &either {
+        for (name, field) in one["properties"].as_object().into_iter().flatten() {
+            let mut field = field.clone();
+            // The description of a variant stands beside its only property.
+            if field["description"].is_null() {
+                field["description"] = one["description"].clone();
+            }
+            schema["properties"][name] = field;
+            schema["type"] = "one of the fields".into();
+        }
     }
     if let Some(text) = schema["description"].as_str() {
         schema["description"] = one_line(text).into();

@@ -38,8 +38,11 @@ pub(super) fn schema_and_module_take_the_same() -> Outcome {
     Ok(())
 }
 
-/// The path of every number, with its bounds; `[]` stands for the item of a list.
-fn collect(schema: &Value, path: &[String], numbers: &mut Vec<(Vec<String>, i128, i128)>) {
+/// A field, and the texts that the object around it requires; `[]` stands for the item of a list.
+type Step = (String, Vec<String>);
+
+/// The path of every number, with its bounds.
+fn collect(schema: &Value, path: &[Step], numbers: &mut Vec<(Vec<Step>, i128, i128)>) {
     if schema["type"] == "integer" {
         let bound = |name: &str| schema[name].as_i64().map(i128::from);
         numbers.extend(
@@ -48,7 +51,13 @@ fn collect(schema: &Value, path: &[String], numbers: &mut Vec<(Vec<String>, i128
                 .map(|(minimum, maximum)| (path.to_vec(), minimum, maximum)),
         );
     }
-    let inner = |name: &str| [path, &[name.to_owned()]].concat();
+    let required: Vec<String> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| Some(name.as_str()?.to_owned()))
+        .collect();
+    let inner = |name: &str| [path, &[(name.to_owned(), required.clone())]].concat();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         collect(field, &inner(name), numbers);
     }
@@ -57,9 +66,13 @@ fn collect(schema: &Value, path: &[String], numbers: &mut Vec<(Vec<String>, i128
     }
 }
 
-fn wrapped(path: &[String], text: &str) -> String {
-    path.iter().rev().fold(text.to_owned(), |inside, name| match name.as_str() {
+fn wrapped(path: &[Step], text: &str) -> String {
+    path.iter().rev().fold(text.to_owned(), |inside, (name, required)| match name.as_str() {
         "[]" => format!("[{inside}]"),
-        name => format!("{{{}: {inside}}}", json!(name)),
+        name => {
+            let others = required.iter().filter(|other| *other != name);
+            let others: String = others.map(|other| format!(", {}: \"/\"", json!(other))).collect();
+            format!("{{{}: {inside}{others}}}", json!(name))
+        }
     })
 }

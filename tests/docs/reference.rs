@@ -3,7 +3,7 @@
 use laststream_filter::config::wire::Scope;
 use laststream_filter::config::{self, schema};
 use laststream_filter::forwarded::{FORWARDED_PROTO, Verdict};
-use laststream_filter::gate::CountState;
+use laststream_filter::gate::{CountState, StreamKind};
 use laststream_filter::host::Kind;
 use laststream_filter::metrics;
 use serde_json::json;
@@ -41,12 +41,18 @@ pub(super) fn gate_metrics() -> String {
         "how often leaked streams were subtracted from the count",
         "drains that the deadline ended",
         "how often the gate was forced open",
-        "reserved for streams that the gate ends; it ends none, so this stays 0",
+        "streams that the gate ended",
+        "the deadline of a drain, from its beginning; set when the gate is configured",
+        "streams that hold the drain; at the last evaluation",
     ];
     let mut rows = String::from("| metric | type | meaning |\n|---|---|---|\n");
     for ((kind, name), about) in metrics::GATE.into_iter().zip(about) {
         let kind = if kind == Kind::Counter { "counter" } else { "gauge" };
         rows.push_str(&format!("| `{name}` | {kind} | {about} |\n"));
+    }
+    for kind in StreamKind::VARIANTS {
+        let about = format!("those of them whose kind was `{kind}`");
+        rows.push_str(&format!("| `{}` | counter | {about} |\n", metrics::evictions(*kind)));
     }
     for state in CountState::VARIANTS {
         rows.push_str(&format!(
@@ -54,6 +60,15 @@ pub(super) fn gate_metrics() -> String {
             metrics::count(*state),
             state
         ));
+    }
+    let about_config_drain = [
+        "streams in flight that are older than the last change of Envoy's configuration, while the \
+         listeners that it replaced drain, else 0; only with `gate.config_change`",
+        "how long until Envoy closes the streams on them, in seconds, else 0; only with \
+         `gate.config_change`",
+    ];
+    for ((_, name), about) in metrics::CONFIG_DRAIN.into_iter().zip(about_config_drain) {
+        rows.push_str(&format!("| `{name}` | gauge | {about} |\n"));
     }
     rows.push_str(&format!(
         "| `{}` | gauge | while a signal passes: when the latch opens, in milliseconds of Envoy's \

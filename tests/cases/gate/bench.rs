@@ -121,7 +121,7 @@ pub(crate) fn bootstrap(upstream: &Upstream) -> Bootstrap {
     with_clusters(Bootstrap::new(), upstream)
 }
 
-fn with_clusters(bootstrap: Bootstrap, upstream: &Upstream) -> Bootstrap {
+pub(crate) fn with_clusters(bootstrap: Bootstrap, upstream: &Upstream) -> Bootstrap {
     clusters(bootstrap, upstream).cluster(admin_cluster("prometheus_stats"))
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// The module that can be made to die.
-pub(super) fn mortal(lab: &Lab) -> Outcome<Lab> {
+pub(crate) fn mortal(lab: &Lab) -> Outcome<Lab> {
     Ok(Lab { version: lab.version, envoy: lab.envoy.clone(), module: mortal_module()? })
 }
 
@@ -40,7 +40,7 @@ async fn bench_with(lab: &Lab, failure_policy: &str, gate: &str) -> Outcome<Benc
 }
 
 /// Enough connections for both workers.
-pub(super) async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<Client>> {
+pub(crate) async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<Client>> {
     let mut clients = Vec::new();
     for _ in 0..count {
         let mut client = Client::connect(bench.main).await?;
@@ -53,7 +53,7 @@ pub(super) async fn hold(bench: &Bench, key: &str, count: usize) -> Outcome<Vec<
 
 /// Kills the stream role's VM of one worker. What the client of that request gets is Envoy's
 /// business.
-pub(super) async fn kill(bench: &Bench, how: &str) -> Outcome {
+pub(crate) async fn kill(bench: &Bench, how: &str) -> Outcome {
     let mut client = Client::connect(bench.main).await?;
     client.send(&Request::get("/echo").header("x-laststream-die", how).bytes()).await?;
     bench.envoy.wait_for_log("Function: proxy_on_request_headers failed", SOON).await?;

@@ -4,12 +4,14 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use laststream_filter::gate::CountState;
-use laststream_filter::gate::OPENAPI;
+use laststream_filter::gate::{OPENAPI, StreamKind};
 use laststream_filter::metrics;
 use strum::VariantArray as _;
 use tokio::net::TcpListener;
+use tokio::time::sleep;
 
 use super::bench::Bench;
 use crate::cases::stage::routes;
@@ -33,6 +35,7 @@ struct Asking {
 async fn is_as_written(lab: &Lab) -> Outcome {
     let asking = Asking { document: Document::read(OPENAPI)?, seen: RefCell::default() };
     serves_drains_and_is_forced(&asking, lab).await?;
+    ends_streams(&asking, lab).await?;
     wants_its_secret(&asking, lab).await?;
     passes_on_what_comes(&asking, lab).await?;
     asking.has_seen_all()
@@ -77,6 +80,26 @@ async fn serves_drains_and_is_forced(asking: &Asking, lab: &Lab) -> Outcome {
     shows_its_metrics(bench).await
 }
 
+const END: &str = "/end?kind=waiting&share=100&over=60s";
+
+async fn ends_streams(asking: &Asking, lab: &Lab) -> Outcome {
+    let kinds = lab.stream(r#"{"count": {"kinds": true}}"#).filter();
+    let bench = &Bench::with(lab, "{}", routes(Hcm::new("main").filter(kinds))).await?;
+    bench.until("count", "exact").await?;
+    asking.ask(bench, &format!("POST {END}"), 200).await?;
+    asking.ask(bench, "POST /end?kind=waiting&share=0&over=60s", 400).await?;
+    let held = bench.held("a").await?;
+    sleep(Duration::from_millis(2_200)).await; // younger streams cannot be ended
+    asking.ask(bench, &format!("POST {END}&dry_run&limit=1"), 200).await?;
+    asking.ask(bench, &format!("POST {END}&changing"), 202).await?;
+    asking.ask(bench, &format!("POST {END}"), 409).await?;
+    asking.ask(bench, "GET /status", 200).await?;
+    asking.ask(bench, "GET /streams", 200).await?;
+    asking.ask(bench, "DELETE /end", 200).await?;
+    drop(held);
+    Ok(())
+}
+
 async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
     let bench = &Bench::set(
         lab,
@@ -85,7 +108,11 @@ async fn wants_its_secret(asking: &Asking, lab: &Lab) -> Outcome {
     .await?;
     for operation in asking.document.operations() {
         let free = operation.node["security"].as_array().is_some_and(Vec::is_empty);
-        let example = if operation.path == "/force" { "?reason=x" } else { "" };
+        let example = match (operation.method.as_str(), operation.path) {
+            (_, "/force") => "?reason=x",
+            ("POST", "/end") => END.trim_start_matches("/end"),
+            _ => "",
+        };
         let question = format!("{} {}{example}", operation.method, operation.path);
         match (free, operation.path) {
             (false, _) => asking.ask(bench, &question, 403).await?,
@@ -207,6 +234,9 @@ async fn shows_its_metrics(bench: &Bench) -> Outcome {
     let counts: Vec<String> =
         CountState::VARIANTS.iter().map(|state| metrics::count(*state)).collect();
     expected.extend(counts.iter().map(String::as_str));
+    let kinds: Vec<String> =
+        StreamKind::VARIANTS.iter().map(|kind| metrics::evictions(*kind)).collect();
+    expected.extend(kinds.iter().map(String::as_str));
     ensure_eq!(shown, expected, "the gate's metrics");
     Ok(())
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use laststream_release::{
-    CHECKSUMS, PLUGIN, Platform, VERSION, command_image, module_image, program_archive, sbom_file,
-    shell_archive,
+    CHECKSUMS, PLUGIN, Platform, VERSION, command_image, frames_image, module_image,
+    program_archive, sbom_file, shell_archive,
 };
 use serde_json::Value;
 
@@ -33,6 +33,7 @@ fn checksums_cover_every_file() -> Outcome {
     let mut expected: BTreeSet<String> = Platform::ALL.map(program_archive).into();
     expected.extend([
         command_image(),
+        frames_image(),
         module_image(),
         shell_archive(),
         sbom_file(),

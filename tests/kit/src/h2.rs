@@ -35,7 +35,7 @@ pub fn get(path: &str) -> Request<()> {
 }
 
 /// Extended CONNECT (RFC 8441), such as `websocket`; Envoy must have offered it.
-pub(crate) fn extended_connect(protocol: &'static str, path: &str) -> Request<()> {
+pub fn extended_connect(protocol: &'static str, path: &str) -> Request<()> {
     let mut request = request("CONNECT", "http", path);
     request.extensions_mut().insert(Protocol::from_static(protocol));
     request

@@ -89,6 +89,14 @@ impl Route {
         self.filter_config(filter, config)
     }
 
+    /// Puts one filter into the chain for this route, which is `disabled` otherwise.
+    pub fn with_filter(self, filter: &str) -> Self {
+        let config = json!({
+            "@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "config": {},
+        });
+        self.filter_config(filter, config)
+    }
+
     pub fn with(mut self, pointer: &str, value: Value) -> Self {
         set(&mut self.0, pointer, value);
         self

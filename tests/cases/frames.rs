@@ -1,0 +1,265 @@
+//! The frame filter: WebSockets of a real library end with close code 1001, on both sides, and no
+//! message is damaged.
+
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use kit::h2;
+use kit::process::{Process, guarded};
+use kit::programs::program;
+use kit::websocket::{Frame, WebSocket};
+use kit::workspace;
+use laststream_filter::identity::SECTION;
+use serde_json::{Value, json};
+use wasmparser::{Parser, Payload};
+
+use crate::cases::gate::bench::{Bench, SOON, gate_listener, with_clusters};
+use crate::lab::{Case, Lab, case, frames_module};
+use kit::prelude::*;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(websockets_with_traffic_end_with_1001),
+        case!(a_silent_websocket_is_reset_after_its_grace_period),
+        case!(an_extended_connect_ends_with_1001),
+        case!(a_closing_handshake_under_way_is_left_alone),
+        case!(what_is_no_websocket_passes_unchanged),
+        case!(other_routes_do_not_enter_the_frame_filter),
+        case!(exports_bodies_and_a_version),
+    ]
+}
+
+const FRAMES: &str = "laststream-frames";
+const EVICTIONS: &str = "wasmcustom.laststream_gate_evictions_total";
+const ROLE: &str = r#"{"role": "websocket"}"#;
+
+/// An Envoy whose route `/ws` has the frame filter, in front of a WebSocket server.
+struct Sockets {
+    bench: Bench,
+    main: SocketAddr,
+    server: Process,
+}
+
+impl Sockets {
+    async fn start(lab: &Lab) -> Outcome<Self> {
+        Self::with(lab, r#"{"end": {"websocket_grace_ms": 20000}}"#, "wasm:debug").await
+    }
+
+    async fn with(lab: &Lab, gate: &str, log: &str) -> Outcome<Self> {
+        let mut server = peers(&["server"])?;
+        let port: u16 = server.next_line()?.parse().context("the server's port")?;
+        let upstream = Upstream::start().await?;
+        let sockets = cluster::h1("sockets", SocketAddr::from(([127, 0, 0, 1], port)));
+        let bootstrap = with_clusters(Bootstrap::new().cluster(sockets), &upstream)
+            .listener(Listener::new("main", hcm(lab)?))
+            .listener(gate_listener(lab, gate));
+        let options = Options { component_log_level: log.into(), ..Options::default() };
+        let bench = Bench::start(lab, upstream, bootstrap, options).await?;
+        Ok(Self { main: bench.main, bench, server })
+    }
+
+    fn clients(&self, count: usize, deflate: &str, activity: &str) -> Outcome<Process> {
+        let url = format!("ws://{}/ws", self.main);
+        let mut clients = peers(&["clients", &url, &count.to_string(), deflate, activity])?;
+        ensure_eq!(clients.next_line()?, "open", "the clients");
+        Ok(clients)
+    }
+
+    /// Ends all WebSockets, once they are old enough.
+    async fn end_all(&self) -> Outcome {
+        tokio::time::sleep(Duration::from_millis(2_200)).await;
+        self.bench.post("/end?kind=websocket&share=100&over=1s").await?.expect(202)?;
+        Ok(())
+    }
+
+    /// The counter has asked for the end of the only WebSocket.
+    async fn wait_until_asked(&self) -> Outcome {
+        let is_one = |value: Option<u64>| value == Some(1);
+        self.bench.envoy.wait_for_stat(EVICTIONS, is_one, SOON).await?;
+        Ok(())
+    }
+
+    /// How the connections ended on the server's side.
+    fn server_report(&mut self) -> Outcome<Value> {
+        self.server.write("\n")?;
+        report(&mut self.server)
+    }
+}
+
+fn hcm(lab: &Lab) -> Outcome<Hcm> {
+    let frames = frames_module()?;
+    let counter = lab.stream(r#"{"count": {"kinds": true}}"#).filter();
+    let mut frames = filters::Wasm { name: FRAMES, module: &frames, ..lab.stream(ROLE) }.filter();
+    frames["disabled"] = true.into();
+    let route = |prefix: &str, cluster: &str| Route::prefix(prefix).cluster(cluster).timeout("0s");
+    Ok(Hcm::new("main")
+        .filter(counter)
+        .filter(frames)
+        .upgrades()
+        .route(route("/echo-body", "app").with_filter(FRAMES))
+        .route(route("/ws", "sockets").with_filter(FRAMES))
+        .route(route("/other", "sockets"))
+        .route(route("/", "app")))
+}
+
+/// Runs tests/tools/websocket_peers.py.
+fn peers(arguments: &[&str]) -> Outcome<Process> {
+    let library = program("websockets")?;
+    let folder = library.ancestors().nth(2).context("the library's folder")?;
+    let mut command: Command = guarded("python3");
+    command
+        .arg(workspace().join("tests/tools/websocket_peers.py"))
+        .args(arguments)
+        .env("PYTHONPATH", folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Process::spawn(command)
+}
+
+fn report(process: &mut Process) -> Outcome<Value> {
+    let line = process.next_line()?;
+    serde_json::from_str(&line).with_context(|| process.stderr())
+}
+
+/// 24 clients send and check echoes of up to 300 kB, in fragments, compressed and not.
+async fn websockets_with_traffic_end_with_1001(lab: &Lab) -> Outcome {
+    let mut sockets = Sockets::start(lab).await?;
+    let mut clients =
+        [sockets.clients(12, "plain", "active")?, sockets.clients(12, "deflate", "active")?];
+    sockets.end_all().await?;
+    for clients in &mut clients {
+        let report = report(clients)?;
+        ensure_eq!(report["codes"], json!({ "1001": 12 }), "the clients: {report}");
+        ensure_eq!(report["corrupt"], 0, "damaged messages");
+        ensure!(report["messages"].as_u64() > Some(50), "too little traffic: {report}");
+    }
+    let report = sockets.server_report()?;
+    ensure_eq!(report["codes"], json!({ "1001": 24 }), "the server's side");
+    let log = sockets.bench.envoy.log();
+    ensure!(!log.contains("not made of WebSocket frames"), "the filter lost a frame");
+    Ok(())
+}
+
+/// No callback comes for it, so nothing can be written: after the grace period it is reset.
+async fn a_silent_websocket_is_reset_after_its_grace_period(lab: &Lab) -> Outcome {
+    let mut sockets =
+        Sockets::with(lab, r#"{"end": {"websocket_grace_ms": 1000}}"#, "wasm:debug").await?;
+    let mut clients = sockets.clients(4, "plain", "silent")?;
+    sockets.end_all().await?;
+    let seen = report(&mut clients)?;
+    ensure_eq!(seen["codes"], json!({ "1006": 4 }), "the clients");
+    ensure_eq!(sockets.server_report()?["codes"], json!({ "1006": 4 }), "the server's side");
+    Ok(())
+}
+
+/// Over HTTP/2 to the client and HTTP/1 to the upstream.
+async fn an_extended_connect_ends_with_1001(lab: &Lab) -> Outcome {
+    let mut sockets = Sockets::start(lab).await?;
+    let mut client = h2::Client::connect(sockets.main).await?;
+    let mut request = h2::extended_connect("websocket", "/ws");
+    for (name, value) in
+        [("sec-websocket-version", "13"), ("sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA==")]
+    {
+        request.headers_mut().insert(name, value.parse()?);
+    }
+    let mut stream = client.open(request, false).await?;
+    stream.head().await?.expect(200)?;
+    let text = Frame::text("one");
+    stream.send(text.bytes(true), false).await?;
+    let echo = stream.piece().await?.context("an echo")?;
+    ensure_eq!(echo.to_vec(), text.bytes(false), "the echo");
+    sockets.end_all().await?;
+    sockets.wait_until_asked().await?;
+    stream.send(text.bytes(true), false).await?;
+    let mut rest = Vec::new();
+    // Envoy resets the stream when the upstream closes its connection.
+    while let Ok(Some(piece)) = stream.piece().await {
+        rest.extend_from_slice(&piece);
+    }
+    let close = Frame::close(1001).bytes(false);
+    ensure!(rest.ends_with(&close), "the end of the stream: {rest:?}");
+    ensure_eq!(sockets.server_report()?["codes"], json!({ "1001": 1 }), "the server's side");
+    Ok(())
+}
+
+/// The client has sent its own close frame and waits for the answer, which must be the only one.
+async fn a_closing_handshake_under_way_is_left_alone(lab: &Lab) -> Outcome {
+    let mut sockets = Sockets::start(lab).await?;
+    let mut socket = WebSocket::open(sockets.main, "/ws").await?;
+    socket.echo("one").await?;
+    let close = Frame::close(4000).bytes(true);
+    socket.client.send(&close[..3]).await?;
+    sockets.end_all().await?;
+    sockets.wait_until_asked().await?;
+    socket.client.send(&close[3..]).await?;
+    let answer = socket.receive().await?;
+    ensure_eq!(answer.close_code(), Some(4000), "the server's answer");
+    socket.client.ended().await.context("after the answer")?;
+    ensure_eq!(sockets.server_report()?["codes"], json!({ "4000": 1 }), "the server's side");
+    Ok(())
+}
+
+/// Plain requests on the same route, and an upgrade that the app refuses.
+async fn what_is_no_websocket_passes_unchanged(lab: &Lab) -> Outcome {
+    let sockets = Sockets::start(lab).await?;
+    let mut client = Client::connect(sockets.main).await?;
+    let upload = Request::new("POST", "/echo-body").chunked(["first", "second"]);
+    for _ in 0..2 {
+        let answer = client.request(&upload).await?.expect(200)?;
+        ensure_eq!(answer.body, b"firstsecond", "the body that comes back");
+    }
+    let without_key = Request::get("/ws")
+        .header("connection", "Upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-version", "13");
+    let answer = once(sockets.main, &without_key).await?.expect(400)?;
+    let text = String::from_utf8_lossy(&answer.body);
+    ensure!(text.contains("Sec-WebSocket-Key"), "the server's answer: {text}");
+    Ok(())
+}
+
+/// Envoy's own trace of the calls into the VM.
+async fn other_routes_do_not_enter_the_frame_filter(lab: &Lab) -> Outcome {
+    let sockets = Sockets::with(lab, "{}", "wasm:trace").await?;
+    let mut other = WebSocket::open(sockets.main, "/other").await?;
+    other.echo("one").await?;
+    once(sockets.main, &Request::get("/chunked/1000")).await?.expect(200)?;
+    let bodies = |log: &str| {
+        log.lines().filter(|line| line.contains("[host->vm]") && line.contains("_body(")).count()
+    };
+    ensure_eq!(bodies(&sockets.bench.envoy.log()), 0, "calls for bodies");
+    let mut socket = WebSocket::open(sockets.main, "/ws").await?;
+    socket.echo("one").await?;
+    ensure!(bodies(&sockets.bench.envoy.log()) > 0, "the frame filter is not on its own route");
+    Ok(())
+}
+
+/// Few bytes: every worker has a VM of its own.
+const BUDGET: usize = 95_000;
+
+async fn exports_bodies_and_a_version(_lab: &Lab) -> Outcome {
+    let code = std::fs::read(frames_module()?).context("the module")?;
+    ensure!(code.len() < BUDGET, "the module has {} bytes", code.len());
+    let (mut exports, mut has_version) = (Vec::new(), false);
+    for payload in Parser::new(0).parse_all(&code) {
+        match payload.context("the module")? {
+            Payload::ExportSection(section) => {
+                for export in section {
+                    exports.push(export.context("an export")?.name.to_owned());
+                }
+            }
+            Payload::CustomSection(section) => has_version |= section.name() == SECTION,
+            _ => {}
+        }
+    }
+    ensure!(has_version, "its version is missing");
+    let has = |name: &str| exports.iter().any(|export| export == name);
+    ensure!(
+        has("proxy_on_request_body") && has("proxy_on_response_body"),
+        "its exports: {exports:?}"
+    );
+    ensure!(!has("proxy_on_log") && !has("proxy_on_response_headers"), "its exports: {exports:?}");
+    Ok(())
+}

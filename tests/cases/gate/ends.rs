@@ -1,0 +1,317 @@
+//! The gate ends what does not end by itself: each client sees what its protocol has for that, the
+//! ends are spread over the window, and the truth of zero stays as it is.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::bench::{Bench, SOON, same, say};
+use super::deaths::{hold, kill, mortal};
+use crate::cases::stage::{BEGUN, IN_FLIGHT, routes};
+use crate::lab::{Case, Lab, case};
+use kit::h2;
+use kit::prelude::*;
+use kit::websocket::WebSocket;
+use kit::wire::Framing;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(each_client_sees_its_end),
+        case!(ends_fill_the_window_and_none_comes_early),
+        case!(cancelling_the_drain_stops_the_ends),
+        case!(streams_that_end_by_themselves_are_counted_once),
+        case!(ends_survive_the_death_of_a_counter),
+        case!(ten_thousand_streams_end, 300),
+    ]
+}
+
+const EVICTIONS: &str = "wasmcustom.laststream_gate_evictions_total";
+const KINDS: &str = r#"{"count": {"kinds": true}}"#;
+
+/// Older streams can be ended.
+pub(in crate::cases) const OLD: Duration = Duration::from_millis(2_200);
+
+pub(super) async fn bench(lab: &Lab, gate: &str) -> Outcome<Bench> {
+    let bench =
+        Bench::with(lab, gate, routes(Hcm::new("main").filter(lab.stream(KINDS).filter()))).await?;
+    bench.until("count", "exact").await?;
+    Ok(bench)
+}
+
+pub(super) async fn delete(bench: &Bench, path: &str) -> Outcome<Response> {
+    once(bench.gate, &Request::new("DELETE", path)).await
+}
+
+pub(super) async fn evictions(bench: &Bench) -> Outcome<u64> {
+    Ok(bench.envoy.stat(EVICTIONS).await?.unwrap_or_default())
+}
+
+async fn events(bench: &Bench, key: &str) -> Outcome<(Client, Framing)> {
+    let mut client = Client::connect(bench.main).await?;
+    let request = Request::get(&format!("/stream/20/{key}")).header("accept", "text/event-stream");
+    client.send(&request.bytes()).await?;
+    let (_, framing) = client.response_head("GET").await?;
+    Ok((client, framing))
+}
+
+/// The deadline is 9 s, the window its last 5 s; POST is never ended.
+async fn each_client_sees_its_end(lab: &Lab) -> Outcome {
+    const WAITING: usize = 10;
+    let gate = r#"{"quiet_ms": 300, "deadline_ms": 9000, "end": {
+        "waiting": "end", "websocket": "end", "grpc": "end", "event_stream": "end", "other": "end",
+        "over_ms": 5000, "retry_after_s": {"from": 5, "to": 500}, "websocket_grace_ms": 500}}"#;
+    let bench = bench(lab, gate).await?;
+    let clients = hold(&bench, "waiting", WAITING).await?;
+    let mut posts = Vec::new();
+    for _ in 0..2 {
+        let mut client = Client::connect(bench.main).await?;
+        client.send(&Request::post("/hold/posts", "x").bytes()).await?;
+        posts.push(client);
+    }
+    bench.upstream.wait_held("posts", 2, SOON).await?;
+    let mut socket = WebSocket::open(bench.main, "/ws").await?;
+    socket.echo("hello").await?;
+    let events = events(&bench, "events").await?;
+    let mut connection = h2::Client::connect(bench.main).await?;
+    let mut request = h2::request("POST", "http", "/hold/grpc");
+    let grpc = "application/grpc".parse().context("a content type")?;
+    request.headers_mut().insert("content-type", grpc);
+    let call = connection.open(request, true).await?;
+    bench.upstream.wait_held("grpc", 1, SOON).await?;
+    sleep(OLD).await;
+    let began = Instant::now();
+    bench.post("/drain").await?.expect(202)?;
+    sleep_until(began + Duration::from_millis(3_900)).await;
+    ensure_eq!(evictions(&bench).await?, 0, "ends before the window");
+    let status = bench.status().await?;
+    same(&status, "holding", (WAITING + 5) as u64)?;
+    ensure!(status["ends"][0]["begins_in_ms"].is_u64(), "{status}");
+
+    check_waiting(clients).await?;
+    let answer = call.response().await?;
+    ensure_eq!((answer.status, answer.header("grpc-status")), (200, Some("14".into())), "gRPC");
+    ensure!(socket.receive().await.is_err(), "without frame filter there is no close frame");
+    check_broken(events).await?;
+    let status = bench.until("holding", 2).await?;
+    ensure_eq!(evictions(&bench).await?, (WAITING + 3) as u64, "counted: {status}");
+    for (kind, count) in [("waiting", WAITING as u64), ("websocket", 1), ("grpc", 1)] {
+        let name = format!("wasmcustom.laststream_gate_evictions_{kind}_total");
+        ensure_eq!(bench.envoy.stat(&name).await?, Some(count), "{kind}");
+    }
+    bench.upstream.release("posts");
+    for mut post in posts {
+        post.response("POST").await?.expect(200)?;
+    }
+    bench.until("state", "drained").await?;
+    bench.envoy.wait_for_log("the gate ends streams from now on", SOON).await?;
+    Ok(())
+}
+
+/// 503, each with a `Retry-After` of its own.
+async fn check_waiting(clients: Vec<Client>) -> Outcome {
+    let (mut seconds, count) = (BTreeSet::new(), clients.len());
+    for mut client in clients {
+        let answer = client.response("GET").await?.expect(503)?;
+        let value = answer.header("retry-after").context("Retry-After")?;
+        let value: u64 = value.parse().context("seconds")?;
+        ensure!((5..=500).contains(&value), "Retry-After: {value}");
+        seconds.insert(value);
+    }
+    ensure!(seconds.len() + 2 >= count, "{count} clients return after {seconds:?}");
+    Ok(())
+}
+
+/// The body of an event stream ends without its last chunk.
+async fn check_broken((mut client, mut framing): (Client, Framing)) -> Outcome {
+    loop {
+        match client.piece(&mut framing).await {
+            Ok(Some(_)) => {}
+            Ok(None) => bail!("the event stream has a last chunk"),
+            Err(_) => return Ok(()),
+        }
+    }
+}
+
+/// When each of these requests was answered, and with what.
+async fn answers(clients: Vec<Client>, began: Instant) -> Outcome<Vec<(Duration, u16)>> {
+    let tasks: Vec<_> = clients
+        .into_iter()
+        .map(|client| {
+            tokio::spawn(async move {
+                let mut client = client.patience(Duration::from_secs(60));
+                let answer = client.response("GET").await;
+                (began.elapsed(), answer.map_or(0, |answer| answer.status))
+            })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.context("a client")?);
+    }
+    Ok(answers)
+}
+
+/// Prints how many ended in each part of the window.
+fn histogram(
+    answers: &[(Duration, u16)],
+    from: Duration,
+    to: Duration,
+    parts: usize,
+) -> Vec<usize> {
+    let mut counts = vec![0; parts];
+    for (at, _) in answers {
+        let share = at.saturating_sub(from).as_secs_f64() / (to - from).as_secs_f64();
+        counts[((share * parts as f64) as usize).min(parts - 1)] += 1;
+    }
+    say(&format!("{} ends from {from:?} to {to:?}: {counts:?}", answers.len()));
+    counts
+}
+
+/// The window is from 2 s to 7 s; the last 0.8 s are for the quiet period.
+async fn ends_fill_the_window_and_none_comes_early(lab: &Lab) -> Outcome {
+    const MANY: usize = 400;
+    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 7000,
+        "end": {"waiting": "end", "over_ms": 5000}}"#;
+    let bench = bench(lab, gate).await?;
+    let clients = hold(&bench, "many", MANY).await?;
+    sleep(OLD).await;
+    let began = Instant::now();
+    bench.post("/drain").await?.expect(202)?;
+    let answers = answers(clients, began).await?;
+    let [from, to] = [2_000, 6_200].map(Duration::from_millis);
+    let counts = histogram(&answers, from, to, 6);
+    ensure!(answers.iter().all(|(_, status)| *status == 503), "503 for all");
+    let first = answers.iter().map(|(at, _)| *at).min().unwrap_or_default();
+    ensure!(first >= from, "the first end came after {first:?}");
+    let even = MANY / counts.len();
+    ensure!(counts.iter().all(|count| (even / 2..=even * 2).contains(count)), "{counts:?}");
+    bench.until("state", "drained").await?;
+    ensure_eq!(evictions(&bench).await?, MANY as u64, "counted");
+    Ok(())
+}
+
+async fn cancelling_the_drain_stops_the_ends(lab: &Lab) -> Outcome {
+    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 7000,
+        "begin": {"call": "nothing"}, "end": {"waiting": "end", "over_ms": 6000}}"#;
+    let bench = bench(lab, gate).await?;
+    let clients = hold(&bench, "many", 100).await?;
+    sleep(OLD).await;
+    bench.post("/drain").await?.expect(202)?;
+    wait_for(SOON, "some ends", async || {
+        let ended = evictions(&bench).await?;
+        if ended > 10 { Ok(()) } else { bail!("{ended} ends") }
+    })
+    .await?;
+    delete(&bench, "/drain").await?.expect(200)?;
+    sleep(Duration::from_millis(300)).await;
+    let ended = evictions(&bench).await?;
+    sleep(Duration::from_secs(3)).await;
+    ensure_eq!(evictions(&bench).await?, ended, "ends after the drain was cancelled");
+    ensure!(ended < 90, "{ended} of 100");
+    same(&bench.status().await?["scopes"][0], "in_flight", 100 - ended)?;
+    bench.upstream.release("many");
+    let answers = answers(clients, Instant::now()).await?;
+    let served = answers.iter().filter(|(_, status)| *status == 200).count();
+    ensure_eq!(served as u64, 100 - ended, "served");
+    Ok(())
+}
+
+/// Half of the streams end by themselves while the others are ended.
+async fn streams_that_end_by_themselves_are_counted_once(lab: &Lab) -> Outcome {
+    const HALF: usize = 150;
+    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 6000,
+        "end": {"waiting": "end", "over_ms": 3000}}"#;
+    let bench = bench(lab, gate).await?;
+    let mut clients = Vec::new();
+    for number in 0..HALF {
+        clients.extend(hold(&bench, &format!("one-{number}"), 1).await?);
+    }
+    clients.extend(hold(&bench, "rest", HALF).await?);
+    sleep(OLD).await;
+    let began = Instant::now();
+    bench.post("/drain").await?.expect(202)?;
+    let pending = tokio::spawn(answers(clients, began));
+    sleep_until(began + Duration::from_millis(3_000)).await;
+    for number in (0..HALF).rev() {
+        bench.upstream.release(&format!("one-{number}"));
+        sleep(Duration::from_millis(10)).await;
+    }
+    let answers = pending.await.context("the clients")??;
+    bench.until("state", "drained").await?;
+    let with = |wanted: u16| answers.iter().filter(|(_, status)| *status == wanted).count() as u64;
+    ensure_eq!(with(200) + with(503), 2 * HALF as u64, "each got one answer: {answers:?}");
+    ensure_eq!(evictions(&bench).await?, with(503), "counted");
+    ensure!(with(200) > 0 && with(503) >= HALF as u64, "both: {}, {}", with(200), with(503));
+    ensure_eq!(bench.envoy.stat(BEGUN).await?, Some(2 * HALF as u64), "begun");
+    ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
+    Ok(())
+}
+
+/// The VM of one worker dies in the window: its streams run on, uncounted, and the others end.
+async fn ends_survive_the_death_of_a_counter(lab: &Lab) -> Outcome {
+    let lab = mortal(lab)?;
+    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 9000,
+        "end": {"waiting": "end", "over_ms": 7000}}"#;
+    let bench = bench(&lab, gate).await?;
+    let clients = hold(&bench, "many", 60).await?;
+    sleep(OLD).await;
+    let began = Instant::now();
+    bench.post("/drain").await?.expect(202)?;
+    sleep_until(began + Duration::from_millis(4_000)).await;
+    kill(&bench, "abort").await?;
+    let expired = bench.until("state", "expired").await?;
+    ensure!(evictions(&bench).await? < 60, "streams of a dead VM are not ended: {expired}");
+    bench.upstream.release("many");
+    let answers = answers(clients, began).await?;
+    ensure!(answers.iter().all(|(_, status)| matches!(status, 200 | 503 | 0)), "{answers:?}");
+    bench.status().await.map(drop)
+}
+
+/// 10,000 streams on two workers over 20 s.
+async fn ten_thousand_streams_end(lab: &Lab) -> Outcome {
+    const MANY: usize = 10_000;
+    const CONNECTIONS: usize = 100;
+    let gate = r#"{"quiet_ms": 300, "linger_ms": 300, "deadline_ms": 22000,
+        "end": {"waiting": "end", "over_ms": 20800, "before_deadline_ms": 20800}}"#;
+    let main = Hcm::new("main").filter(lab.stream(KINDS).filter());
+    let route = Route::prefix("/").cluster("app-h2").timeout("0s");
+    let bench = Bench::with(lab, gate, main.route(route)).await?;
+    bench.until("count", "exact").await?;
+    let (mut connections, mut streams) = (Vec::new(), Vec::new());
+    for _ in 0..CONNECTIONS {
+        let mut connection = h2::Client::connect(bench.main).await?;
+        for _ in 0..MANY / CONNECTIONS {
+            streams.push(connection.open(h2::get("/hold/many"), true).await?);
+        }
+        connections.push(connection);
+    }
+    bench.upstream.wait_held("many", MANY, Duration::from_secs(60)).await?;
+    sleep(OLD).await;
+    let began = Instant::now();
+    bench.post("/drain").await?.expect(202)?;
+    let tasks: Vec<_> = streams
+        .into_iter()
+        .map(|mut stream| {
+            tokio::spawn(async move {
+                let status = stream.head().await.map_or(0, |answer| answer.status);
+                (began.elapsed(), status)
+            })
+        })
+        .collect();
+    sleep_until(began + Duration::from_secs(22)).await;
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.context("a stream")?);
+    }
+    let [from, to] = [1_200, 21_200].map(Duration::from_millis);
+    let counts = histogram(&answers, from, to, 20);
+    let ended = answers.iter().filter(|(_, status)| *status == 503).count();
+    ensure_eq!(ended, MANY, "streams that got 503");
+    let even = MANY / counts.len();
+    ensure!(counts.iter().all(|count| (even / 3..=even * 3).contains(count)), "{counts:?}");
+    ensure_eq!(evictions(&bench).await?, MANY as u64, "counted");
+    ensure_eq!(bench.envoy.stat(IN_FLIGHT).await?, Some(0), "in flight");
+    bench.envoy.wait_for_log("the drain ends: drained", SOON).await?;
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! The call that tells the app of the drain: an app that ends its own streams, and apps that cannot
+//! be told.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
+
+use super::bench::{Bench, SOON, same};
+use crate::cases::stage::routes;
+use crate::lab::{Case, Lab, case};
+use kit::prelude::*;
+use kit::wire::{Framing, Io, Wire, local};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        case!(an_app_that_is_told_ends_its_own_streams),
+        case!(an_app_that_fails_is_told_again),
+        case!(an_app_that_cannot_be_told_delays_nothing),
+    ]
+}
+
+/// An app with event streams, which go on until it is told.
+struct App {
+    address: SocketAddr,
+    told: Arc<Mutex<Vec<Instant>>>,
+    server: JoinHandle<()>,
+}
+
+/// What it answers when it is told, the last one for ever; none: nothing at all.
+type Answers = &'static [Option<u16>];
+
+#[derive(Clone)]
+struct Behaviour {
+    answers: Answers,
+    told: Arc<Mutex<Vec<Instant>>>,
+    ends: watch::Sender<bool>,
+}
+
+impl App {
+    async fn start(answers: Answers) -> Outcome<Self> {
+        let listener = TcpListener::bind(local(0)).await?;
+        let address = listener.local_addr()?;
+        let told = Arc::default();
+        let behaviour =
+            Behaviour { answers, told: Arc::clone(&told), ends: watch::Sender::new(false) };
+        let server = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((tcp, _)) = listener.accept().await {
+                connections.spawn(serve(tcp, behaviour.clone()));
+            }
+        });
+        Ok(Self { address, told, server })
+    }
+
+    fn told(&self) -> Vec<Instant> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn serve(tcp: TcpStream, app: Behaviour) -> Outcome {
+    let mut wire = Wire::new(Io::Plain(tcp));
+    while let Some(head) = wire.head().await? {
+        wire.body(Framing::of_request(&head)).await?;
+        if head.start.starts_with("POST /drain ") {
+            let count = {
+                let mut told = app.told.lock().unwrap_or_else(PoisonError::into_inner);
+                told.push(Instant::now());
+                told.len()
+            };
+            let Some(status) = app.answers[count.min(app.answers.len()) - 1] else {
+                return std::future::pending().await;
+            };
+            if status == 204 {
+                app.ends.send_replace(true);
+            }
+            let length = if status == 204 { "" } else { "content-length: 0\r\n" };
+            wire.send(format!("HTTP/1.1 {status} so\r\n{length}\r\n").as_bytes()).await?;
+        } else {
+            let start = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                         transfer-encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n";
+            wire.send(start.as_bytes()).await?;
+            app.ends.subscribe().wait_for(|ends| *ends).await?;
+            wire.send(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n").await?;
+        }
+    }
+    Ok(())
+}
+
+async fn bench(lab: &Lab, app: SocketAddr) -> Outcome<Bench> {
+    let gate = r#"{
+        "quiet_ms": 300, "deadline_ms": 30000,
+        "notify": {"cluster": "the-app", "path": "/drain", "timeout_ms": 400}
+    }"#;
+    let hcm = Hcm::new("main").filter(lab.stream("{}").filter());
+    let hcm = hcm.route(Route::prefix("/events").cluster("the-app").timeout("0s"));
+    let bootstrap = Bootstrap::new().cluster(cluster::h1("the-app", app));
+    Bench::upon(bootstrap, lab, gate, routes(hcm)).await
+}
+
+async fn an_app_that_is_told_ends_its_own_streams(lab: &Lab) -> Outcome {
+    let app = App::start(&[Some(204)]).await?;
+    let bench = bench(lab, app.address).await?;
+    let mut streams = Vec::new();
+    for _ in 0..20 {
+        let mut client = Client::connect(bench.main).await?;
+        client.send(&Request::get("/events").bytes()).await?;
+        let (response, framing) = client.response_head("GET").await?;
+        response.expect(200)?;
+        streams.push((client, framing));
+    }
+    bench.until("holding", 20).await?;
+    let status = bench.status().await?;
+    ensure!(status["notify"].is_null(), "nothing is told while serving: {status}");
+    ensure!(app.told().is_empty(), "the app was told too early");
+    let began = Instant::now();
+    bench.post("/drain").await?.expect(202)?;
+    for (client, framing) in &mut streams {
+        let mut body = Vec::new();
+        while let Some(piece) = client.piece(framing).await? {
+            body.extend_from_slice(&piece);
+        }
+        ensure_eq!(body, b"data: 1\n\ndata: 2\n\n", "a stream that the app ended");
+    }
+    let status = bench.until("state", "drained").await?;
+    same(&status, "notify", "done")?;
+    ensure!(began.elapsed() < SOON, "long before the deadline: {:?}", began.elapsed());
+    ensure_eq!(app.told().len(), 1, "calls of two workers");
+    ensure!(bench.envoy.log_contains("the app was told that the drain has begun"), "the log");
+    Ok(())
+}
+
+async fn an_app_that_fails_is_told_again(lab: &Lab) -> Outcome {
+    for (answers, becomes) in
+        [(&[Some(500), None, Some(204)][..], "done"), (&[Some(404), Some(500)], "failed")]
+    {
+        let app = App::start(answers).await?;
+        let bench = bench(lab, app.address).await?;
+        let mut held = bench.held("a").await?;
+        bench.post("/drain").await?.expect(202)?;
+        bench.until("notify", becomes).await?;
+        sleep(Duration::from_secs(1)).await;
+        let told = app.told();
+        ensure_eq!(told.len(), 3, "calls");
+        for (index, pair) in told.windows(2).enumerate() {
+            let (pause, least) = (pair[1] - pair[0], Duration::from_secs(index as u64 + 1));
+            ensure!(pause >= least, "{pause:?} after try {index}");
+        }
+        bench.upstream.release("a");
+        held.response("GET").await?.expect(200)?;
+        bench.until("state", "drained").await?;
+    }
+    Ok(())
+}
+
+/// An app that is away, one that never answers, and one that refuses: the gate opens as it does
+/// without `notify`.
+async fn an_app_that_cannot_be_told_delays_nothing(lab: &Lab) -> Outcome {
+    let slow = App::start(&[None]).await?;
+    let refusing = App::start(&[Some(500)]).await?;
+    let away = Upstream::start().await?;
+    for (what, address) in
+        [("away", away.refused()), ("slow", slow.address), ("refusing", refusing.address)]
+    {
+        let bench = bench(lab, address).await?;
+        let mut held = bench.held("a").await?;
+        bench.post("/drain").await?.expect(202)?;
+        bench.until("notify", "under way").await?;
+        let ended = Instant::now();
+        bench.upstream.release("a");
+        held.response("GET").await?.expect(200)?;
+        let status = bench.until("state", "drained").await?;
+        ensure!(ended.elapsed() < Duration::from_millis(1_500), "{what}: {:?}", ended.elapsed());
+        same(&status, "notify", "under way").with_context(|| what)?;
+        once(bench.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
+        same(&bench.status().await?, "notify", serde_json::Value::Null)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! What `render monitoring` writes, in a real Prometheus that scrapes two real Envoys: each alert
+//! is made to fire and to resolve, and each panel has data.
+
+mod files;
+mod prometheus;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use laststream::render::monitoring::dashboard::PANELS;
+use serde_json::{Value, json};
+
+use crate::cases::gate::bench::{Bench, bootstrap, gate_listener, options};
+use crate::cases::gate::deaths::{hold, kill, mortal};
+use crate::cases::stage::routes;
+use crate::lab::{Case, EnvoylessCase, Lab, case};
+use kit::bootstrap::filters::{Wasm, direct_peer};
+use kit::h1::Connect;
+use kit::prelude::*;
+use kit::user::User;
+use kit::xds::Xds;
+use prometheus::Prometheus;
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![case!(every_alert_fires_and_resolves, 240)]
+}
+
+pub(crate) fn without_envoy() -> Vec<EnvoylessCase> {
+    files::cases()
+}
+
+/// A folder for the series of all panels, from which docs/monitoring.png is drawn.
+const SERIES: &str = "LASTSTREAM_MONITORING_SERIES";
+
+/// Everything that an alert waits for is shorter in the test's policy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const DEADLINE_MS: u64 = 20_000;
+
+const MAIN: &str = r#"{"forwarded_proto": {
+    "sources": [{"header": "x-one"}, {"header": "x-two"}], "trust": {"peers": ["127.0.0.1"]}
+}}"#;
+
+struct Fleet {
+    one: Bench,
+    two: Bench,
+    /// Listeners of `two`.
+    xds: Xds,
+    /// The module of `two` can be made to die.
+    lab: Lab,
+    prometheus: Prometheus,
+    /// Has what was rendered.
+    user: User,
+}
+
+fn gate() -> String {
+    format!(r#"{{"quiet_ms": 300, "deadline_ms": {DEADLINE_MS}, "evaluate_every_ms": 5000}}"#)
+}
+
+fn main_listener(lab: &Lab) -> Listener {
+    let wasm = Wasm { failure_policy: "FAIL_RELOAD", ..lab.stream(MAIN) };
+    Listener::new("main", routes(Hcm::new("main").filter(direct_peer()).filter(wasm.filter())))
+        .direction("INBOUND")
+}
+
+/// Without the module: its requests are counted by Envoy alone.
+fn uncounted_listener() -> Listener {
+    Listener::new("uncounted", routes(Hcm::new("uncounted")))
+}
+
+impl Fleet {
+    async fn start(lab: &Lab) -> Outcome<Self> {
+        let one = Bench::behind(main_listener(lab), Bootstrap::new(), lab, &gate()).await?;
+        let (lab, xds) = (mortal(lab)?, Xds::new()?);
+        xds.write_listeners(&[main_listener(&lab), uncounted_listener()])?;
+        let upstream = Upstream::start().await?;
+        let config = bootstrap(&upstream).listeners_from(&xds).build();
+        let envoy = Envoy::start(&lab.envoy, config, options()).await?;
+        let main = envoy.address("main").await?;
+        // Its gate comes later.
+        let two = Bench { upstream, envoy, main, gate: main };
+        let (user, prometheus) = watched(&[&one, &two])?;
+        Ok(Self { one, two, xds, lab, prometheus, user })
+    }
+
+    async fn fires(&self, alert: &str) -> Outcome {
+        self.shows(alert, true).await
+    }
+
+    async fn resolves(&self, alert: &str) -> Outcome {
+        self.shows(alert, false).await
+    }
+
+    async fn shows(&self, alert: &str, fires: bool) -> Outcome {
+        let what = format!("{alert} to {}", if fires { "fire" } else { "resolve" });
+        wait_for(PATIENCE, &what, async || {
+            let firing = self.prometheus.firing().await?;
+            ensure!(firing.iter().any(|name| name == alert) == fires, "firing: {firing:?}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// A Prometheus with what is rendered for these Envoys.
+fn watched(benches: &[&Bench]) -> Outcome<(User, Prometheus)> {
+    let targets: Vec<String> =
+        benches.iter().map(|bench| bench.envoy.admin().to_string()).collect();
+    let policy = json!({
+        "module": "/laststream.wasm",
+        "placement": {"envoy": {}},
+        "monitoring": {
+            "scrape_interval": "1s", "window": "8s", "pending": "2s", "targets": targets,
+        },
+    });
+    let user = User::new()?;
+    let arguments = ["render", "monitoring", "--policy", "-", "--output", "monitoring"];
+    user.run(&arguments, &policy.to_string())?.expect(0)?;
+    // Beside it, what another monitor has: all of Envoy's metrics.
+    let mut config: Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(user.path("monitoring/prometheus.yaml"))?)?;
+    let other = json!({
+        "job_name": "envoy", "metrics_path": "/stats/prometheus", "scrape_interval": "1s",
+        "static_configs": [{"targets": targets}],
+    });
+    config["scrape_configs"].as_array_mut().context("jobs")?.push(other);
+    let file = user.file("monitoring/both.yaml", config.to_string())?;
+    let prometheus = Prometheus::start(&file)?;
+    Ok((user, prometheus))
+}
+
+/// What `laststream size` makes of the durations that Envoy has.
+fn sizes(fleet: &Fleet) -> Outcome {
+    let (url, user) = (fleet.prometheus.url(), &fleet.user);
+    let ask = |more: &[&str]| {
+        let arguments = ["size", "--prometheus", &url, "--window", "90s", "-o", "json"];
+        user.run(&[&arguments, more].concat(), "")
+    };
+    let said = ask(&["--selector", "job=\"envoy\"", "--pods", "8"])?.expect(0)?.json()?;
+    ensure_eq!(said["rollout"]["pods"], 8, "{said}");
+    let longest = said["proposal"]["longest_request_ms"].as_u64();
+    // Streams were held for several seconds, and none for longer than the drain.
+    ensure!(longest >= Some(1_000) && longest <= Some(60_000), "{said}");
+    ensure!(said["streams"]["in_flight_per_pod"].as_f64() > Some(0.0), "{said}");
+    ask(&["--selector", "job=\"none\""])?.expect(2)?.stderr_contains("--selector")?;
+    ask(&["--selector", "job="])?.expect(2)?.stderr_contains("parse error")?;
+    Ok(())
+}
+
+fn now() -> Outcome<u64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
+}
+
+async fn every_alert_fires_and_resolves(lab: &Lab) -> Outcome {
+    let began = now()?;
+    let mut fleet = Fleet::start(lab).await?;
+    fleet.fires("LaststreamGateAbsent").await?;
+    let listeners = [main_listener(&fleet.lab), uncounted_listener()];
+    let listeners: Vec<Listener> =
+        listeners.into_iter().chain([gate_listener(&fleet.lab, &gate())]).collect();
+    fleet.xds.replace_listeners(&fleet.two.envoy, &listeners).await?.accepted()?;
+    fleet.two.gate = fleet.two.envoy.address("gate").await?;
+    tokio::try_join!(drains(&fleet), schemes(&fleet), async {
+        fleet.resolves("LaststreamGateAbsent").await?;
+        doubts(&fleet).await?;
+        forced_and_healed(&fleet).await
+    })?;
+    if let Some(file) = std::env::var_os(SERIES) {
+        std::fs::write(file, every_range(&fleet, (began, now()?)).await?.to_string())?;
+    }
+    sizes(&fleet)?;
+    what_has_gone_is_left_out(&mut fleet).await
+}
+
+/// A drain of `one` that a stream holds until the deadline.
+async fn drains(fleet: &Fleet) -> Outcome {
+    let held = fleet.one.held("long").await?;
+    fleet.one.post("/drain").await?.expect(202)?;
+    fleet.fires("LaststreamDrainNearDeadline").await?;
+    every_panel_has_data(fleet).await?;
+    fleet.fires("LaststreamDrainExpired").await?;
+    fleet.resolves("LaststreamDrainNearDeadline").await?;
+    fleet.one.upstream.release("long");
+    drop(held);
+    fleet.resolves("LaststreamDrainExpired").await
+}
+
+/// A request that only Envoy counts makes the count of `two` partial.
+async fn doubts(fleet: &Fleet) -> Outcome {
+    let uncounted = fleet.two.envoy.address("uncounted").await?;
+    let held = fleet.two.held_at(uncounted, "unseen").await?;
+    fleet.fires("LaststreamCountNotExact").await?;
+    fleet.two.upstream.release("unseen");
+    drop(held);
+    fleet.resolves("LaststreamCountNotExact").await
+}
+
+/// Requests to `one` until both alerts about the scheme fire; then none.
+async fn schemes(fleet: &Fleet) -> Outcome {
+    let both = ["LaststreamSchemeConflicting", "LaststreamSchemeUntrusted"];
+    let conflicting = Request::get("/echo").header("x-one", "https").header("x-two", "http");
+    wait_for(PATIENCE, "the alerts about the scheme", async || {
+        let mut stranger = Connect::to(fleet.one.main).from([127, 0, 0, 9].into()).open().await?;
+        stranger.request(&Request::get("/echo")).await?.expect(200)?;
+        once(fleet.one.main, &conflicting).await?.expect(200)?;
+        let firing = fleet.prometheus.firing().await?;
+        ensure!(both.iter().all(|alert| firing.iter().any(|name| name == alert)), "{firing:?}");
+        Ok(())
+    })
+    .await?;
+    for alert in both {
+        fleet.resolves(alert).await?;
+    }
+    Ok(())
+}
+
+/// A worker's VM of `two` dies with streams in its count; then its gate is forced.
+async fn forced_and_healed(fleet: &Fleet) -> Outcome {
+    let two = &fleet.two;
+    let held = hold(two, "leak", 12).await?;
+    kill(two, "panic").await?;
+    two.upstream.release("leak");
+    fleet.fires("LaststreamCountHealed").await?;
+    drop(held);
+    two.post("/force?reason=test").await?.expect(200)?;
+    fleet.fires("LaststreamGateForced").await?;
+    once(two.gate, &Request::new("DELETE", "/drain")).await?.expect(200)?;
+    fleet.resolves("LaststreamCountHealed").await?;
+    fleet.resolves("LaststreamGateForced").await
+}
+
+/// As Grafana asks, for all policies and one minute.
+fn asked(expression: &str) -> String {
+    expression.replace("$job", ".*").replace("$__range", "1m")
+}
+
+async fn every_panel_has_data(fleet: &Fleet) -> Outcome {
+    for panel in PANELS {
+        let series = fleet.prometheus.series(&asked(&panel.expression())).await?;
+        let has_numbers = series.iter().any(|series| series["value"][1] != "NaN");
+        ensure!(has_numbers, "{} has no data: {series:?}", panel.title);
+    }
+    Ok(())
+}
+
+async fn every_range(fleet: &Fleet, span: (u64, u64)) -> Outcome<Value> {
+    let mut panels = Vec::new();
+    for panel in PANELS {
+        let range = fleet.prometheus.range(&asked(&panel.expression()), span).await?;
+        panels.push(json!({
+            "title": panel.title, "form": format!("{:?}", panel.form), "unit": panel.unit,
+            "legend": panel.legend, "series": range["result"],
+        }));
+    }
+    Ok(panels.into())
+}
+
+/// An Envoy that is killed is neither draining nor full of streams.
+async fn what_has_gone_is_left_out(fleet: &mut Fleet) -> Outcome {
+    let address = fleet.one.envoy.admin();
+    let recorded = ["laststream:gate_state", "laststream:streams_in_flight"];
+    fleet.one.envoy.kill()?;
+    for name in recorded {
+        let expression = format!("{name}{{instance=\"{address}\"}}");
+        wait_for(PATIENCE, &format!("{name} of what has gone to end"), async || {
+            let series = fleet.prometheus.series(&expression).await?;
+            ensure!(series.is_empty(), "{series:?}");
+            Ok(())
+        })
+        .await?;
+        let others = fleet.prometheus.series(name).await?;
+        ensure!(!others.is_empty(), "{name} of the other Envoy is there");
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! What Prometheus' own tool says of the rendered files.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::lab::{EnvoylessCase, envoyless};
+use kit::command::{CommandOutput, run};
+use kit::prelude::*;
+use kit::process::guarded;
+use kit::programs::program;
+use kit::user::User;
+
+pub(super) fn cases() -> Vec<EnvoylessCase> {
+    vec![
+        envoyless!(promtool_accepts_what_is_rendered),
+        envoyless!(promtool_tests_the_rules),
+        envoyless!(both_forms_have_the_same_rules),
+        envoyless!(the_dashboard_is_of_grafanas_type),
+        envoyless!(objects_fit_their_crds),
+    ]
+}
+
+const GATEWAY: &str = "module: oci://h/r:t\nnamespace: shop\nmonitoring: {}\n";
+const PLAIN: &str = "module: /laststream.wasm\nplacement: {envoy: {}}\n\
+    monitoring: {targets: [\"10.0.0.7:9901\"]}\n";
+
+fn rendered(policy: &str) -> Outcome<User> {
+    let user = User::new()?;
+    let arguments = ["render", "monitoring", "--policy", "-", "--output", "out"];
+    user.run(&arguments, policy)?.expect(0)?;
+    Ok(user)
+}
+
+fn promtool(arguments: &[&str], file: &Path) -> Outcome<CommandOutput> {
+    run(guarded(program("promtool")?).args(arguments).arg(file))
+}
+
+fn read(user: &User, file: &str) -> Outcome<Value> {
+    let text = std::fs::read_to_string(user.path("out").join(file))?;
+    serde_saphyr::from_str(&text).with_context(|| file.to_owned())
+}
+
+fn promtool_accepts_what_is_rendered() -> Outcome {
+    for policy in [GATEWAY, PLAIN] {
+        let user = rendered(policy)?;
+        let out = user.path("out");
+        promtool(&["check", "rules"], &out.join("prometheus-rules.yaml"))?
+            .expect(0)?
+            .stdout_contains("SUCCESS")?;
+        // Debian's build knows no discovery in Kubernetes; all around it is checked.
+        let mut config = read(&user, "prometheus.yaml")?;
+        let job = config["scrape_configs"][0].as_object_mut().context("a job")?;
+        if job.remove("kubernetes_sd_configs").is_some() {
+            job.insert("static_configs".into(), json!([{"targets": ["10.0.0.7:9901"]}]));
+        }
+        let file = user.file("out/checked.yaml", config.to_string())?;
+        promtool(&["check", "config"], &file)?.expect(0)?.stdout_contains("SUCCESS")?;
+        let broken = config.to_string().replace("source_labels", "source_lables");
+        let file = user.file("out/checked.yaml", broken)?;
+        promtool(&["check", "config"], &file)?.expect(1)?;
+    }
+    Ok(())
+}
+
+/// Series as promtool writes them: so many equal samples, a minute apart.
+fn series(name: &str, labels: &str, samples: &str) -> Value {
+    let labels = format!("job=\"shop/laststream\", instance=\"a\", {labels}");
+    json!({"series": format!("{name}{{{labels}}}"), "values": samples})
+}
+
+const POD: &str = "namespace=\"shop\", pod=\"p\", workload=\"w\"";
+
+fn alert(name: &str, at: &str, fires: bool) -> Value {
+    // Labels and annotations are compared as well, so only whether it fires is asked, by the
+    // series that Prometheus itself keeps of alerts.
+    let expr = format!("count(ALERTS{{alertname=\"{name}\", alertstate=\"firing\"}}) or vector(0)");
+    json!({
+        "expr": expr, "eval_time": at,
+        "exp_samples": [{"labels": "{}", "value": u64::from(fires)}],
+    })
+}
+
+fn test(input: Vec<Value>, asked: Vec<Value>) -> Value {
+    json!({"interval": "1m", "input_series": input, "promql_expr_test": asked})
+}
+
+fn up(samples: &str) -> Value {
+    series("up", &format!("gate=\"expected\", {POD}"), samples)
+}
+
+fn tests_of_drains() -> Vec<Value> {
+    vec![
+        // A drain of 100 s at 81 s; then the proxy does not answer, and its last samples stay.
+        test(
+            vec![
+                up("1 1 1 0 0 0"),
+                series("laststream_gate_state", POD, "0 1 1 1 1 1"),
+                series("laststream_gate_drain_seconds", POD, "0 80 81 81 81 81"),
+                series("laststream_gate_deadline_seconds", POD, "100x5"),
+            ],
+            vec![
+                alert("LaststreamDrainNearDeadline", "1m", false),
+                alert("LaststreamDrainNearDeadline", "2m", true),
+                alert("LaststreamDrainNearDeadline", "3m", false),
+            ],
+        ),
+        // The pod is gone a minute after its drain expired; the alert stays for the window.
+        test(
+            vec![
+                up("1 1 1 _ _ _ _ _ _ _ _ _ _ _ _ _"),
+                series("laststream_gate_expired_total", POD, "0 0 1 _ _ _ _ _ _ _ _ _ _ _ _ _"),
+                series("laststream_gate_state", POD, "0x2"),
+            ],
+            vec![
+                alert("LaststreamDrainExpired", "1m", false),
+                alert("LaststreamDrainExpired", "2m", true),
+                alert("LaststreamDrainExpired", "9m", true),
+                alert("LaststreamDrainExpired", "14m", false),
+            ],
+        ),
+    ]
+}
+
+fn tests_of_gates() -> Vec<Value> {
+    vec![
+        // Another word each minute is still no exact count.
+        test(
+            vec![
+                up("1x20"),
+                series("laststream_gate_state", POD, "0x20"),
+                series("laststream_gate_count_partial", POD, "0 1 0 1 0 1 0 1 0 0 0"),
+                series("laststream_gate_count_unknown", POD, "0 0 1 0 1 0 1 0 1 0 0"),
+                series("laststream_gate_count_exact", POD, "1 0 0 0 0 0 0 0 0 1 1"),
+            ],
+            vec![
+                alert("LaststreamCountNotExact", "5m", false),
+                alert("LaststreamCountNotExact", "7m", true),
+                alert("LaststreamCountNotExact", "9m", false),
+            ],
+        ),
+        test(
+            vec![up("1x10 0x10")],
+            vec![
+                alert("LaststreamGateAbsent", "4m", false),
+                alert("LaststreamGateAbsent", "6m", true),
+                alert("LaststreamGateAbsent", "12m", false),
+            ],
+        ),
+    ]
+}
+
+/// With the durations of the default, which the trial on real Envoys shortens.
+fn promtool_tests_the_rules() -> Outcome {
+    let user = rendered(GATEWAY)?;
+    let tests = [tests_of_drains(), tests_of_gates()].concat();
+    let document = json!({
+        "rule_files": ["prometheus-rules.yaml"], "evaluation_interval": "1m", "tests": tests,
+    });
+    let file = user.file("out/tests.yaml", document.to_string())?;
+    promtool(&["test", "rules"], &file)?.expect(0)?.stdout_contains("SUCCESS")?;
+    let wrong = document.to_string().replace("\"2m\"", "\"1m\"");
+    let file = user.file("out/tests.yaml", wrong)?;
+    promtool(&["test", "rules"], &file)?.expect(1)?;
+    Ok(())
+}
+
+fn both_forms_have_the_same_rules() -> Outcome {
+    let user = rendered(GATEWAY)?;
+    let (object, plain) =
+        (read(&user, "prometheusrule.yaml")?, read(&user, "prometheus-rules.yaml")?);
+    ensure_eq!(object["spec"], plain, "the rules");
+    ensure!(plain["groups"][0]["rules"].as_array().is_some_and(|rules| rules.len() > 20));
+    let (monitor, config) = (read(&user, "podmonitor.yaml")?, read(&user, "prometheus.yaml")?);
+    let of_operator = monitor["spec"]["podMetricsEndpoints"][0]["relabelings"].as_array();
+    let job = config["scrape_configs"][0]["relabel_configs"].as_array();
+    let (of_operator, of_prometheus) = of_operator.zip(job).context("relabelings")?;
+    let snake = |rule: &Value| {
+        rule.to_string()
+            .replace("sourceLabels", "source_labels")
+            .replace("targetLabel", "target_label")
+    };
+    let of_operator: Vec<String> = of_operator.iter().map(snake).collect();
+    let of_prometheus: Vec<String> = of_prometheus.iter().map(Value::to_string).collect();
+    ensure!(of_prometheus.ends_with(&of_operator), "{of_prometheus:?}\n{of_operator:?}");
+    Ok(())
+}
+
+/// As Grafana's own types for TypeScript have it: no field is unknown or of another type. Options
+/// of a kind of panel are any object there.
+fn the_dashboard_is_of_grafanas_type() -> Outcome {
+    let user = rendered(GATEWAY)?;
+    let dashboard = read(&user, "grafana-dashboard.json")?;
+    let tsc = program("tsc-with-grafana")?;
+    let modules = tsc.ancestors().nth(2).context("node_modules")?;
+    std::os::unix::fs::symlink(modules, user.path("node_modules"))?;
+    let check = |text: String| {
+        let text = format!(
+            "import type {{ Dashboard }} from \"@grafana/schema\";\n\
+             export const dashboard: Dashboard = {text};\n"
+        );
+        let file = user.file("check.ts", text)?;
+        let options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "esnext"];
+        let mut command = guarded(&tsc);
+        command.args(options).args(["--moduleResolution", "bundler"]).arg(file);
+        run(&mut command)
+    };
+    check(dashboard.to_string())?.expect(0)?;
+    let unknown = dashboard.to_string().replace("\"gridPos\"", "\"gridPosition\"");
+    check(unknown)?.expect(2)?.stdout_contains("gridPosition")?;
+    let wrong = dashboard.to_string().replace("\"editable\":true", "\"editable\":\"yes\"");
+    check(wrong)?.expect(2)?.stdout_contains("not assignable")?;
+    Ok(())
+}
+
+/// The schemas of the Prometheus operator and of KEDA, by `lint --crds`.
+fn objects_fit_their_crds() -> Outcome {
+    let crds = program("monitoring-crds")?;
+    let crds = crds.to_str().context("a path in UTF-8")?;
+    let user = rendered(GATEWAY)?;
+    let scaled = format!(
+        "{GATEWAY}scaling: {{deployment: edge, streams_per_pod: 100, \
+         prometheus: \"http://prometheus:9090\"}}\n"
+    );
+    user.run(&["render", "keda", "--policy", "-", "--output", "out"], &scaled)?.expect(0)?;
+    for (file, good, bad) in [
+        ("podmonitor.yaml", "interval: 5s", "interval: soon"),
+        ("prometheusrule.yaml", "for: 300s", "for: soon"),
+        ("scaledobject.yaml", "minReplicaCount: 2", "minReplicaCount: two"),
+    ] {
+        let path = format!("out/{file}");
+        let lint = || user.run(&["lint", "--crds", crds, &path], "");
+        lint()?.expect(0)?;
+        let text = std::fs::read_to_string(user.path(&path))?;
+        ensure!(text.contains(good), "{file} has no `{good}`");
+        user.file(&path, text.replace(good, bad))?;
+        lint()?.expect(1)?.stdout_contains("LS008")?;
+    }
+    Ok(())
+}
