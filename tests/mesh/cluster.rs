@@ -64,7 +64,11 @@ impl Cluster {
     /// Gives it the CRDs of a release, such as `gateway-api-1.6`.
     pub(crate) async fn definitions(&self, release: &str) -> Outcome {
         let file = part("crds")?.with_file_name(format!("{release}.yaml"));
-        let file = file.to_str().context("a path")?;
+        self.definitions_of(file.to_str().context("a path")?).await
+    }
+
+    /// Gives it the CRDs of a file.
+    pub(crate) async fn definitions_of(&self, file: &str) -> Outcome {
         self.kubectl(&["apply", "--server-side", "--filename", file]).await?.expect(0)?;
         let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"];
         self.kubectl(&wait).await?.expect(0).map(drop)

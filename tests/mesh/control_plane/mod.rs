@@ -10,6 +10,7 @@ mod identities;
 mod injection;
 mod install;
 mod lint_change;
+mod monitoring;
 mod scheme;
 mod stage;
 mod volumes;
@@ -31,6 +32,7 @@ pub(crate) const LEVEL: Level = Level {
         "istioctl",
         "envoy_bootstrap.json",
         "crds",
+        "monitoring-crds",
     ],
     at_a_time: None,
     cases,
@@ -55,6 +57,7 @@ fn cases() -> Vec<Case> {
         case!("m4b_on_a_busy_gateway_without_a_witness", busy::without_a_witness, 120),
         case!("c1_table_of_crds", crds::table, 60),
         case!("c2_verdicts_of_the_api_server", crds::verdicts, 120),
+        case!("c3_objects_for_monitoring", monitoring::objects, 120),
         case!("m7_gateway_api", gateway_api::overlay, 180),
         case!("v2_image_volumes_that_are_missing", volumes::missing, 120),
         case!("w1_waypoint", waypoint::made_by_istio, 180),

@@ -1,11 +1,41 @@
 //! Kubernetes' structural schemas in the terms of JSON Schema, so that a validator of JSON Schema
 //! can be used; and the defaults that the API server fills in before it validates.
 
+use jsonschema::{Keyword, ValidationError, Validator};
+use regex::Regex;
 use serde_json::{Map, Value, json};
 
 const KEEPS_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+
+/// JSON Schema's `pattern` is ECMAScript's, without flags such as `(?i)`; Kubernetes' is Go's.
+const PATTERN: &str = "go-pattern";
+
+struct Pattern(Regex);
+
+impl<'i> Keyword<'i> for Pattern {
+    fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
+        if self.is_valid(value) {
+            return Ok(());
+        }
+        Err(ValidationError::custom(format!("must match `{}`", self.0)))
+    }
+
+    fn is_valid(&self, value: &'i Value) -> bool {
+        value.as_str().is_none_or(|text| self.0.is_match(text))
+    }
+}
+
+/// A validator by what [`json_schema`] has made.
+pub(super) fn compiled(schema: &Value) -> Result<Validator, String> {
+    let options = jsonschema::draft4::options().with_keyword(PATTERN, |_, pattern, _| {
+        let pattern = Regex::new(pattern.as_str().unwrap_or_default());
+        let pattern = pattern.map_err(|error| ValidationError::custom(error.to_string()))?;
+        Ok(Box::new(Pattern(pattern)))
+    });
+    options.build(schema).map_err(|error| error.to_string())
+}
 
 /// The schema of a whole object: `apiVersion`, `kind` and `metadata` are the API server's own.
 pub(super) fn json_schema(root: &Value) -> Value {
@@ -28,12 +58,16 @@ fn closed(schema: &Value) -> Value {
             ("properties", Value::Object(fields)) => {
                 fields.iter().map(|(name, field)| (name.clone(), closed(field))).collect()
             }
-            ("items" | "additionalProperties", _) => closed(value),
+            ("items" | "additionalProperties" | "not", _) => closed(value),
+            ("allOf" | "anyOf" | "oneOf", Value::Array(forms)) => {
+                forms.iter().map(closed).collect()
+            }
             ("default" | "format" | "nullable", _) => continue,
             (name, _) if name.starts_with("x-") => continue,
             _ => value.clone(),
         };
-        result.insert(name.clone(), value);
+        let name = if name == "pattern" { PATTERN } else { name };
+        result.insert(name.to_owned(), value);
     }
     if is_set(INT_OR_STRING) {
         result.insert("type".into(), json!(["integer", "string"]));
@@ -90,12 +124,13 @@ pub(super) fn fill_defaults(schema: &Value, value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::{fill_defaults, json_schema};
+    use super::{compiled, fill_defaults, json_schema};
     use serde_json::{Value, json};
 
     fn accepts(schema: &Value, spec: &Value) -> bool {
         let schema = json_schema(&json!({ "type": "object", "properties": { "spec": schema } }));
-        jsonschema::draft4::is_valid(&schema, &json!({ "metadata": {}, "spec": spec }))
+        let validator = compiled(&schema).expect("a schema");
+        validator.is_valid(&json!({ "metadata": {}, "spec": spec }))
     }
 
     #[test]
@@ -126,6 +161,15 @@ mod tests {
         assert!(!accepts(&json!({ "type": "string" }), &Value::Null));
         let set = json!({ "type": "array", "items": {}, "x-kubernetes-list-type": "set" });
         assert!(!accepts(&set, &json!([1, 1])));
+    }
+
+    #[test]
+    fn patterns_are_those_of_go() {
+        let words = json!({ "type": "string", "pattern": "^(?i)(none|some)$" });
+        let nested = json!({ "type": "string", "anyOf": [{ "pattern": "(?i)^some$" }] });
+        for schema in [words, nested] {
+            assert!(accepts(&schema, &json!("SOME")) && !accepts(&schema, &json!("all")));
+        }
     }
 
     #[test]

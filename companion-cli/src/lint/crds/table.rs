@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
 
+use super::structural::{compiled, json_schema};
+
 /// Group, kind, served versions, releases and schema, separated by tabs.
 const TABLE: &[u8] = include_bytes!("table.tsv.gz");
 
@@ -44,13 +46,23 @@ pub enum CrdError {
          of `kubectl get crd envoyfilters.networking.istio.io -o yaml`"
     )]
     Empty(String),
+    /// A schema that cannot be used, such as one with a pattern of unknown syntax.
+    #[error("`{file}` has a schema of {kind} by which nothing can be checked: {reason}")]
+    Unusable {
+        /// The file.
+        file: String,
+        /// The kind.
+        kind: String,
+        /// The validator's message.
+        reason: String,
+    },
 }
 
 impl Definition {
     /// The CRDs of a text, in YAML or JSON; lists are opened.
     ///
     /// # Errors
-    /// The text cannot be read, or holds no CRD with a schema.
+    /// The text cannot be read, or holds no CRD with a schema, or one with an unusable schema.
     pub fn of_crds(file: &str, text: &str) -> Result<Vec<Self>, CrdError> {
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(text).map_err(|error| CrdError::Unreadable {
@@ -66,6 +78,13 @@ impl Definition {
         }
         if definitions.is_empty() {
             return Err(CrdError::Empty(file.to_owned()));
+        }
+        for definition in &definitions {
+            compiled(&json_schema(&definition.schema)).map_err(|reason| CrdError::Unusable {
+                file: file.to_owned(),
+                kind: definition.kind.clone(),
+                reason,
+            })?;
         }
         Ok(definitions)
     }
@@ -333,7 +352,12 @@ spec:
         );
         let own = Definitions::from_files(read);
         assert!(matches!(own.find(("g.test", "v2"), "Thing", None), Lookup::Found(_)));
-        for (text, reason) in [("a: [", "not readable"), ("kind: Pod", "no CustomResource")] {
+        let unusable = CRD.replace("type: string,", "type: string, pattern: \"(\",");
+        for (text, reason) in [
+            ("a: [", "not readable"),
+            ("kind: Pod", "no CustomResource"),
+            (&unusable, "schema of Thing"),
+        ] {
             let error = Definition::of_crds("f.yaml", text).expect_err(text).to_string();
             assert!(error.contains("`f.yaml`") && error.contains(reason), "{error}");
         }

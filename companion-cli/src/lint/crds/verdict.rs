@@ -9,7 +9,7 @@ use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
 use super::cel;
-use super::structural::{fill_defaults, json_schema};
+use super::structural::{compiled, fill_defaults, json_schema};
 use super::table::{Definition, Lookup};
 use super::value::value_of;
 use crate::lint::inputs::Inputs;
@@ -65,7 +65,7 @@ impl Compiled {
 
     fn new(definition: Definition) -> Option<Self> {
         let schema = json_schema(&definition.schema);
-        let validator = jsonschema::draft4::new(&schema).ok()?;
+        let validator = compiled(&schema).ok()?;
         Some(Self { definition, schema, validator })
     }
 }
@@ -212,7 +212,7 @@ fn violations<'g>(
         ValidationErrorKind::Enum { options } => {
             one(format!("must be one of `{}`", names(options).join("`, `")))
         }
-        ValidationErrorKind::Pattern { pattern } => one(format!("must match `{pattern}`")),
+        ValidationErrorKind::Custom { message, .. } => one(message.clone()),
         ValidationErrorKind::OneOfMultipleValid { .. } => {
             one("has fields that exclude each other: keep one of them".into())
         }

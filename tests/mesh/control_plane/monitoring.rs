@@ -1,0 +1,52 @@
+//! C3: what `render monitoring` and `render keda` write, before the API server with the CRDs of the
+//! Prometheus operator and of KEDA, and before `lint --crds`.
+
+use super::world::World;
+use crate::parts::part;
+use crate::seen::row;
+use kit::prelude::*;
+use kit::user::User;
+
+const POLICY: &str = "module: oci://h/r:t\nnamespace: default\nmonitoring: {}\n\
+    scaling: {deployment: edge, streams_per_pod: 100, prometheus: \"http://prometheus:9090\"}\n";
+
+/// A file, a value in it, and a value that its CRD refuses.
+const DAMAGES: [(&str, &str, &str); 3] = [
+    ("podmonitor.yaml", "interval: 5s", "interval: soon"),
+    ("prometheusrule.yaml", "for: 300s", "for: soon"),
+    ("scaledobject.yaml", "minReplicaCount: 2", "minReplicaCount: two"),
+];
+
+pub(super) async fn objects() -> Outcome {
+    let cluster = &World::get().await?.cluster;
+    let crds = part("monitoring-crds")?.to_str().context("a path in UTF-8")?;
+    cluster.definitions_of(crds).await?;
+    let user = User::new()?;
+    for what in ["monitoring", "keda"] {
+        user.run(&["render", what, "--policy", "-", "--output", "out"], POLICY)?.expect(0)?;
+    }
+    for (file, good, bad) in DAMAGES {
+        let path = format!("out/{file}");
+        let text = std::fs::read_to_string(user.path(&path))?;
+        ensure!(text.contains(good), "{file} has no `{good}`");
+        let damaged = text.replace(good, bad);
+        for (text, is_good) in [(text, true), (damaged, false)] {
+            let create = ["create", "--dry-run=server", "--validate=strict", "--filename=-"];
+            let said = cluster.kubectl_with(&create, &text).await?;
+            ensure_eq!(said.code == Some(0), is_good, "{file}: {}", said.stderr);
+            user.file(&path, text)?;
+            let lint = user.run(&["lint", "--crds", crds, &path], "")?;
+            if is_good {
+                lint.expect(0)?;
+            } else {
+                lint.expect(1)?.stdout_contains("LS008")?;
+            }
+        }
+        row(
+            "C3",
+            format!("{file}, and with `{bad}`"),
+            "accepted, and refused, by the API server and lint",
+        );
+    }
+    Ok(())
+}
