@@ -16,8 +16,8 @@ use crate::host::{Control, Level};
 
 /// Between two rounds; milliseconds. Less than a tick, because a tick can come a little early.
 const INTERVAL: u64 = 50;
-/// Between two questions of a gate that has nothing to order; milliseconds. The gates of all workers
-/// tick in a drain, and each would ask each counter.
+/// Between two questions of a gate that has nothing to order; milliseconds. The gates of all
+/// workers tick in a drain, and each would ask each counter.
 const ASK_INTERVAL: u64 = 400;
 /// Between two notices to the frame filters, and for how much longer than that they are valid;
 /// milliseconds.
